@@ -18,7 +18,7 @@ export function withAttempt(history: AttemptHistory, at: number, reason: string)
 }
 
 /** Returns the equal reason in `history` if there is one, so that equal reasons share memory. */
-export function sharedReason(history: AttemptHistory, reason: string): string {
+function sharedReason(history: AttemptHistory, reason: string): string {
   return history.find((attempt) => attempt.reason === reason)?.reason ?? reason;
 }
 
@@ -27,11 +27,10 @@ export function historyText(history: AttemptHistory): string | null {
   return history.length === 0 ? null : JSON.stringify(history);
 }
 
-export function readHistory(text: string | null): AttemptHistory {
-  const attempts: FailedAttempt[] = text === null ? [] : JSON.parse(text);
-  return attempts.map(({ at, reason }) => ({ at, reason: sharedReason(attempts, reason) }));
-}
+const NONE: AttemptHistory = [];
 
-export function withoutOldest(history: AttemptHistory): AttemptHistory {
-  return history.slice(1);
+export function readHistory(text: string | null): AttemptHistory {
+  if (text === null) return NONE;
+  const attempts: FailedAttempt[] = JSON.parse(text);
+  return attempts.map(({ at, reason }) => ({ at, reason: sharedReason(attempts, reason) }));
 }

@@ -1,29 +1,41 @@
 import { getHeapStatistics } from 'node:v8';
-import { defaultSymbols, MAX_SYMBOLS, parseSymbol, type TickerSymbol } from '../workers/symbols.ts';
-import { isHost, isOrigin } from './http/host-header.ts';
-import {
-  ConfigError,
-  flag,
-  heapShare,
-  ifShared,
-  integer,
-  list,
-  oneOf,
-  type Parsed,
-  parseAll,
-  type Source,
-  serverUrl,
-  text,
-  variable,
-} from './setting-parsers.ts';
+import { defaultSymbols, MAX_SYMBOLS, parseSymbol, type TickerSymbol } from '../workers/shared/symbols.ts';
+import { isHost, isOrigin } from './http/origins.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** Queue drivers that a single node can use. Nodes that share NATS servers always use the driver `nats`. */
+/** Queue drivers of a single node. Several nodes keep their queue in the database that they share. */
 export const embeddedDrivers = ['memory', 'sqlite'] as const;
 
-const MIB = 1024 * 1024;
+/** Thrown for an invalid setting. The message is one line that says what to fix. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+  constructor(variable: string, expected: string, got: string) {
+    // `JSON.stringify` does not escape U+2028 and U+2029, which would split the message into several lines.
+    const oneLine = got.replace(/[\u2028\u2029]/g, (separator) => `\\u${separator.charCodeAt(0).toString(16)}`);
+    super(`${variable} must be ${expected}, got ${oneLine}`);
+  }
+}
 
+/** Input of a setting's parser. */
+interface Source {
+  env: Readonly<Record<string, string | undefined>>;
+  terminal: boolean;
+  heapLimitBytes: number;
+}
+
+type Parser<T> = (source: Source) => T;
+
+type Parsed<Table> = {
+  [Name in keyof Table]: Table[Name] extends Parser<infer Value> ? Value : Parsed<Table[Name]>;
+};
+
+const MIB = 1024 * 1024;
+/** Maximum share of the heap for all byte budgets. Connections, tokens and garbage need the rest. */
+const MAX_HEAP_SHARE = 0.5;
+
+const concurrency = integer('TASK_CONCURRENCY', 2, 1, 64);
+const overlap = integer('TASK_OVERLAP', 1, 1, 100);
 const bodyLimit = integer('BODY_LIMIT', MIB, 1, 256 * MIB);
 
 const parsers = {
@@ -50,20 +62,8 @@ const parsers = {
     port: (source: Source) =>
       source.env.ADMIN_PORT === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535, ', or off')(source),
   },
-  nats: {
-    /** URLs of the NATS servers. Set if and only if `DATABASE_URL` is set. */
-    url: serverUrl('NATS_URL', /^(nats|tls):\/\/./, 'a URL like nats://127.0.0.1:4222'),
-    /** Prefix of stream, subject and key-value bucket names, so that several deployments can share a NATS server. */
-    prefix: variable(
-      'NATS_PREFIX',
-      'ticker-and-tasks',
-      (value) => /^[\w-]{1,32}$/.exec(value)?.[0],
-      'up to 32 letters, digits, _ and -',
-    ),
-    replicas: integer('NATS_REPLICAS', 1, 1, 5),
-  },
   storage: {
-    /** URL of the PostgreSQL database. Set if and only if `NATS_URL` is set. */
+    /** URL of the PostgreSQL database that several nodes share. Undefined on a single node. */
     databaseUrl: serverUrl(
       'DATABASE_URL',
       /^postgres(ql)?:\/\/./,
@@ -103,13 +103,17 @@ const parsers = {
   tasks: {
     port: integer('TASKS_PORT', 8080, 0, 65_535),
     requireToken: flag('TASKS_REQUIRE_TOKEN'),
-    concurrency: integer('TASK_CONCURRENCY', 2, 1, 64),
-    prefetch: integer('TASK_PREFETCH', 5, 1, 10_000),
+    concurrency,
+    /** Maximum number of handlers of a module at a time in one worker thread. */
+    overlap,
+    prefetch: integer('TASK_PREFETCH', (source) => Math.max(5, concurrency(source) * overlap(source)), 1, 10_000),
     /** Timeout of one handler run. The worker thread is then terminated. */
     timeoutMs: integer('TASK_TIMEOUT_MS', 30_000, 1, 86_400_000),
     /** Time for a handler to finish after its abort signal fires. The worker thread is then terminated. */
     cancelGraceMs: integer('TASK_CANCEL_GRACE_MS', 1000, 0, 60_000),
     handlers: text('TASK_HANDLERS'),
+    /** Whether the threads that run a handlers module are in the main process or in a child process. */
+    isolation: oneOf('TASK_ISOLATION', 'thread', ['thread', 'process']),
     /** Whether tasks with an unknown action are rejected, or processed with the output `processed`. */
     unknownActions: oneOf('TASK_UNKNOWN_ACTIONS', 'process', ['process', 'reject']),
     /** Heap limit of each worker thread. */
@@ -129,14 +133,11 @@ const parsers = {
     days: integer('TASK_RETENTION_DAYS', 0, 0, 36_500),
   },
   queue: {
-    driver: ifShared(
-      oneOf('QUEUE_DRIVER', 'nats', ['nats'], ' if NATS_URL is set'),
-      oneOf('QUEUE_DRIVER', 'memory', embeddedDrivers, ' unless NATS_URL is set'),
-    ),
+    driver: queueDriver,
     maxLength: integer('QUEUE_MAX_LENGTH', 100_000, 1),
     maxBytes: integer(
       'QUEUE_MAX_BYTES',
-      ifShared(() => 256 * MIB, heapShare(256 * MIB, 8)),
+      (source) => (queueDriver(source) === 'memory' ? heapShare(256 * MIB, 8)(source) : 256 * MIB),
       1,
     ),
     maxKeys: integer('IDEMPOTENCY_MAX_KEYS', 100_000, 1, 10_000_000),
@@ -163,20 +164,43 @@ export function loadConfig(
   terminal = false,
   heapLimitBytes = getHeapStatistics().heap_size_limit,
 ): Config {
-  const shared = Boolean(env.NATS_URL);
-  const config = parseAll(parsers, { env, terminal, heapLimitBytes, shared });
-  if (shared !== (config.storage.databaseUrl !== undefined)) {
-    const [missing, given] = shared ? ['DATABASE_URL', 'NATS_URL'] : ['NATS_URL', 'DATABASE_URL'];
-    throw new ConfigError(missing, `set if ${given} is`, 'nothing');
-  }
-  if (shared && config.tokens.key === undefined) {
-    throw new ConfigError('TOKEN_KEY', 'set if NATS_URL is, to the same value on all nodes', 'nothing');
+  const removed = ['NATS_URL', 'NATS_PREFIX', 'NATS_REPLICAS'].find((name) => env[name]);
+  // The error message must not contain the value, because a URL may contain a password.
+  if (removed !== undefined) throw new ConfigError(removed, 'unset: set DATABASE_URL and TOKEN_KEY instead', 'a value');
+  const config = parseAll(parsers, { env, terminal, heapLimitBytes });
+  if (config.storage.databaseUrl !== undefined && config.tokens.key === undefined) {
+    throw new ConfigError('TOKEN_KEY', 'set if DATABASE_URL is, to the same value on all nodes', 'nothing');
   }
   const { seed, priceSource } = config.ticker;
   if (seed !== undefined && priceSource !== undefined) {
     throw new ConfigError('PRICE_SOURCE', 'unset or walk if TICKER_SEED is set', JSON.stringify(priceSource));
   }
   return config;
+}
+
+/** @throws {Error} if the byte limits of queue, request bodies and responses exceed half of the heap */
+export function checkHeapBudget({ queue, tasks }: Pick<Config, 'queue' | 'tasks'>, heapLimitBytes: number): void {
+  // The other drivers keep the queue on disk.
+  const queueBytes = queue.driver === 'memory' ? queue.maxBytes : 0;
+  const bytes = queueBytes + tasks.bodyBudgetBytes + tasks.responseBudgetBytes;
+  if (bytes <= heapLimitBytes * MAX_HEAP_SHARE) return;
+  const names = [...(queueBytes > 0 ? ['QUEUE_MAX_BYTES'] : []), 'BODY_BUDGET_BYTES', 'RESPONSE_BUDGET_BYTES'];
+  const heapMb = Math.ceil(bytes / MAX_HEAP_SHARE / MIB);
+  throw new Error(
+    `${names.join(' + ')} is ${mib(bytes)}, more than half of the heap limit of ${mib(heapLimitBytes)}: lower them, or set NODE_OPTIONS=--max-old-space-size=${heapMb}`,
+  );
+}
+
+function mib(bytes: number): string {
+  return `${Math.round(bytes / MIB)} MiB`;
+}
+
+/** Returns `postgres` on several nodes. */
+function queueDriver(source: Source): (typeof embeddedDrivers)[number] | 'postgres' {
+  const { DATABASE_URL, QUEUE_DRIVER } = source.env;
+  if (!DATABASE_URL) return oneOf('QUEUE_DRIVER', 'memory', embeddedDrivers)(source);
+  if (!QUEUE_DRIVER) return 'postgres';
+  throw new ConfigError('QUEUE_DRIVER', 'unset if DATABASE_URL is set', JSON.stringify(QUEUE_DRIVER));
 }
 
 function symbols(name: string) {
@@ -194,6 +218,95 @@ function symbols(name: string) {
     }
     return found.size === 0 ? defaultSymbols : [...found.values()];
   };
+}
+
+/**
+ * Creates a parser for an environment variable.
+ *
+ * @param parse returns undefined for an invalid value
+ * @param quote formats an invalid value for the error message; must not reveal secrets
+ */
+function variable<T, D extends string | number | boolean | readonly string[] | undefined>(
+  name: string,
+  fallback: D | Parser<D>,
+  parse: (value: string) => T | undefined,
+  expected: string,
+  quote: (value: string) => string = JSON.stringify,
+): Parser<T | D> {
+  return (source) => {
+    const value = source.env[name];
+    if (!value) return typeof fallback === 'function' ? fallback(source) : fallback;
+    const parsed = parse(value);
+    if (parsed === undefined) throw new ConfigError(name, expected, quote(value));
+    return parsed;
+  };
+}
+
+function text<D extends string | undefined = undefined>(name: string, fallback?: D): Parser<string | D> {
+  return ({ env }) => env[name] || (fallback as D);
+}
+
+/** Creates a parser for a whole number. @param others end of the error message, for values that the caller accepts */
+function integer(
+  name: string,
+  fallback: number | Parser<number>,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+  others = '',
+) {
+  const parse = (value: string) => {
+    const number = /^\d{1,16}$/.test(value) ? Number(value) : Number.NaN;
+    return number >= min && number <= max ? number : undefined;
+  };
+  const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+  return variable(name, fallback, parse, `a whole number ${range}${others}`);
+}
+
+/** Creates a parser for one of `choices`. */
+function oneOf<T extends string>(name: string, fallback: T | Parser<T>, choices: readonly T[]): Parser<T> {
+  return variable(name, fallback, (value) => choices.find((each) => each === value), `one of ${choices.join(', ')}`);
+}
+
+/** Creates a parser for a boolean, false by default. @param aliases further accepted values, such as `1` for true */
+function flag(name: string, aliases: Record<string, boolean> = {}): Parser<boolean> {
+  const values = new Map(Object.entries({ true: true, false: false, ...aliases }));
+  return variable(name, false, (value) => values.get(value), 'one of true, false');
+}
+
+/** Creates a parser for a comma-separated list, empty by default. Items are converted to lower case. */
+function list(name: string, isValid: (item: string) => boolean, expected: string): Parser<readonly string[]> {
+  const parse = (value: string) => {
+    const items = value.split(',').map((item) => item.trim());
+    return items.every(isValid) ? items.map((item) => item.toLowerCase()) : undefined;
+  };
+  return variable(name, [], parse, expected);
+}
+
+/** Creates a parser for a URL whose user name and password are valid percent-encoding. */
+function serverUrl(name: string, scheme: RegExp, expected: string): Parser<string | undefined> {
+  const isValid = (url: string) => {
+    try {
+      const { username, password } = new URL(url);
+      decodeURIComponent(username + password);
+      return scheme.test(url);
+    } catch {
+      return false;
+    }
+  };
+  const parse = (value: string) => (isValid(value) ? value : undefined);
+  // The error message must not contain the value, because a URL may contain a password.
+  return variable(name, undefined, parse, expected, () => 'another value');
+}
+
+/** Creates the default of a memory limit: `bytes`, or the heap limit divided by `divisor` if that is less. */
+function heapShare(bytes: number, divisor: number): Parser<number> {
+  return ({ heapLimitBytes }) => Math.min(bytes, Math.floor(heapLimitBytes / divisor));
+}
+
+/** Applies all parsers of a nested table. @throws {ConfigError} for the first invalid variable */
+function parseAll<Table extends object>(table: Table, source: Source): Parsed<Table> {
+  const parse = (each: object) => (typeof each === 'function' ? each(source) : parseAll(each, source));
+  return Object.fromEntries(Object.entries(table).map(([name, each]) => [name, parse(each)])) as Parsed<Table>;
 }
 
 /** Settings for an empty environment and an unlimited heap. */

@@ -11,7 +11,7 @@ export {
   RetryAfter,
   type TaskContext,
   type TaskLog,
-} from '../workers/handlers-api.ts';
+} from '../workers/tasks/handlers-api.ts';
 
 export interface StartOptions {
   /** Task handlers module: path relative to the working directory, file URL or package name (`TASK_HANDLERS`). */
@@ -41,12 +41,12 @@ export interface RunningServices {
  * @throws {Error} if a setting is invalid or a service cannot start; the message is one line that says what to fix
  */
 export async function start(options: StartOptions = {}): Promise<RunningServices> {
-  const { runtimeIsNewEnough, tooOld } = await import('./reexec.ts');
+  const { runtimeIsNewEnough, tooOld } = await import('./process/runtime.ts');
   if (!runtimeIsNewEnough()) throw new Error(tooOld());
   const [{ loadConfig }, { createLog }, { startServices }] = await Promise.all([
     import('./config.ts'),
-    import('./log.ts'),
-    import('./services.ts'),
+    import('./log/log.ts'),
+    import('./process/start-services.ts'),
   ]);
   const config = loadConfig(environment(options), isatty(1));
   const output = await createLog(config.log);

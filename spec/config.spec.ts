@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { defaults, loadConfig, logLevels } from '../main/config.ts';
-import { checkHeapBudget } from '../main/heap-budget.ts';
-import { ConfigError } from '../main/setting-parsers.ts';
+import { ConfigError, checkHeapBudget, defaults, loadConfig, logLevels } from '../main/config.ts';
 import { anyCharacter } from './support/any-character.ts';
+
+const MIB = 1024 * 1024;
 
 function refusal(env: Record<string, string>): string {
   try {
@@ -23,12 +23,10 @@ function defaultsWith(path: string, value: unknown): Record<string, unknown> {
   return config;
 }
 
-const MIB = 1024 * 1024;
-
 const SECRET = 'a secret of thirty-two bytes, ok';
 
-/** Settings that must be set together or not at all. A test below checks them. */
-const TOGETHER = ['nats.url', 'storage.databaseUrl'];
+/** Setting that needs another one. A test below checks it. */
+const WITH_ANOTHER = 'storage.databaseUrl';
 
 /** Section and name of a setting, valid values with their results, and invalid values with their errors. */
 interface Variable {
@@ -68,12 +66,6 @@ const variables: Record<string, Variable> = {
     good: { true: true, false: false, '0': false, '1': true },
     bad: { yes: 'one of true, false' },
   },
-  NATS_PREFIX: {
-    key: 'nats.prefix',
-    good: { a: 'a', 'Test-1_x': 'Test-1_x' },
-    bad: { 'a.b': 'up to 32 letters, digits, _ and -', ['x'.repeat(33)]: 'up to 32 letters, digits, _ and -' },
-  },
-  NATS_REPLICAS: wholeNumber('nats.replicas', 1, 5),
   DATA_DIR: { key: 'storage.dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
   TOKEN_KEY: { key: 'tokens.key', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
   TOKEN_LIFETIME_SECONDS: wholeNumber('tokens.lifetimeSeconds', 1, 3600),
@@ -161,14 +153,20 @@ const variables: Record<string, Variable> = {
     key: 'queue.driver',
     good: { memory: 'memory', sqlite: 'sqlite' },
     bad: {
-      Memory: 'one of memory, sqlite unless NATS_URL is set',
-      redis: 'one of memory, sqlite unless NATS_URL is set',
+      Memory: 'one of memory, sqlite',
+      redis: 'one of memory, sqlite',
     },
   },
   QUEUE_MAX_LENGTH: wholeNumber('queue.maxLength', 1),
   QUEUE_MAX_BYTES: wholeNumber('queue.maxBytes', 1),
   TASK_TIMEOUT_MS: wholeNumber('tasks.timeoutMs', 1, 86_400_000),
   TASK_CANCEL_GRACE_MS: wholeNumber('tasks.cancelGraceMs', 0, 60_000),
+  TASK_OVERLAP: wholeNumber('tasks.overlap', 1, 100),
+  TASK_ISOLATION: {
+    key: 'tasks.isolation',
+    good: { thread: 'thread', process: 'process' },
+    bad: { none: 'one of thread, process' },
+  },
   TASK_HANDLERS: {
     key: 'tasks.handlers',
     good: { './handlers.ts': './handlers.ts', '@own/handlers': '@own/handlers' },
@@ -214,7 +212,6 @@ describe('config', () => {
     expect(defaults).to.deep.equal({
       http: { host: undefined, reusePort: false, allowedHosts: [], corsOrigins: [], trustProxy: 0 },
       admin: { host: '127.0.0.1', port: 9464 },
-      nats: { url: undefined, prefix: 'ticker-and-tasks', replicas: 1 },
       storage: { databaseUrl: undefined, dataDir: 'data' },
       tokens: { key: undefined, lifetimeSeconds: 3600, expiryCloses: false, perKey: 1000, requestsPerMinute: 1200 },
       ticker: {
@@ -235,10 +232,12 @@ describe('config', () => {
         port: 8080,
         requireToken: false,
         concurrency: 2,
+        overlap: 1,
         prefetch: 5,
         timeoutMs: 30_000,
         cancelGraceMs: 1000,
         handlers: undefined,
+        isolation: 'thread',
         unknownActions: 'process',
         memoryMb: 256,
         bodyLimit: MIB,
@@ -267,18 +266,24 @@ describe('config', () => {
     expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queue.maxBytes).to.equal(256 * MIB);
   });
 
+  it('prefetches at least as many tasks as can run at once', () => {
+    expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10' }).tasks.prefetch).to.equal(30);
+    expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_PREFETCH: '7' }).tasks.prefetch).to.equal(7);
+  });
+
   it('has a variable for every setting', () => {
     const keys = Object.values(variables).map(({ key }) => key);
     const settings = Object.entries(defaults).flatMap(([section, value]) =>
       typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
     );
-    expect([...keys, ...TOGETHER]).to.have.members(settings);
+    expect([...keys, WITH_ANOTHER]).to.have.members(settings);
   });
 
   for (const [name, { key, good, bad }] of Object.entries(variables)) {
     it(`takes ${name}`, () => {
+      // The default of TASK_PREFETCH depends on other variables.
       for (const [text, value] of Object.entries(good))
-        expect(loadConfig({ [name]: text }), text).to.deep.equal(defaultsWith(key, value));
+        expect(loadConfig({ TASK_PREFETCH: '5', [name]: text }), text).to.deep.equal(defaultsWith(key, value));
       expect(loadConfig({ [name]: '' })).to.deep.equal(defaults);
       expect(loadConfig({ [name]: undefined })).to.deep.equal(defaults);
     });
@@ -331,36 +336,38 @@ describe('config', () => {
   });
 
   describe('of several nodes', () => {
-    const NATS_URL = 'nats://one:4222,tls://two:4222';
     const DATABASE_URL = 'postgres://user:hunter2@host/name';
 
-    it('takes the addresses of both servers, and the queue that goes with them', () => {
-      const { nats, storage, queue } = loadConfig({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET });
-      expect([nats.url, storage.databaseUrl, queue.driver]).to.deep.equal([NATS_URL, DATABASE_URL, 'nats']);
-      expect(refusal({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' })).to.match(
-        /one of nats if NATS_URL is set, got/,
+    it('takes the address of the database, and the queue that goes with it', () => {
+      const { storage, queue } = loadConfig({ DATABASE_URL, TOKEN_KEY: SECRET });
+      expect([storage.databaseUrl, queue.driver]).to.deep.equal([DATABASE_URL, 'postgres']);
+      expect(refusal({ DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' })).to.equal(
+        'QUEUE_DRIVER must be unset if DATABASE_URL is set, got "memory"',
       );
-      expect(refusal({ QUEUE_DRIVER: 'nats' })).to.match(/one of memory, sqlite unless NATS_URL is set, got "nats"/);
     });
 
-    it('asks for one where the other is, and for a key that all have', () => {
-      expect(refusal({ NATS_URL })).to.equal('DATABASE_URL must be set if NATS_URL is, got nothing');
-      expect(refusal({ DATABASE_URL })).to.equal('NATS_URL must be set if DATABASE_URL is, got nothing');
-      expect(refusal({ NATS_URL, DATABASE_URL })).to.equal(
-        'TOKEN_KEY must be set if NATS_URL is, to the same value on all nodes, got nothing',
+    it('asks for a key that all have', () => {
+      expect(refusal({ DATABASE_URL })).to.equal(
+        'TOKEN_KEY must be set if DATABASE_URL is, to the same value on all nodes, got nothing',
       );
+    });
+
+    it('refuses the settings of NATS, and does not show the passwords in them', () => {
+      for (const env of [
+        { NATS_URL: 'nats://user:hunter2@x' },
+        { NATS_PREFIX: 'x', DATABASE_URL, TOKEN_KEY: SECRET },
+        { NATS_REPLICAS: '3' },
+      ])
+        expect(refusal(env)).to.match(
+          /^NATS_[A-Z]+ must be unset: set DATABASE_URL and TOKEN_KEY instead, got a value$/,
+        );
     });
 
     it('refuses other addresses, and does not show the passwords in them', () => {
-      expect(refusal({ NATS_URL: 'http://user:hunter2@x', DATABASE_URL })).to.equal(
-        'NATS_URL must be a URL like nats://127.0.0.1:4222, got another value',
-      );
-      for (const url of ['nats://user:hunter2%@x', 'nats://x:99999', 'nats://x,http://y']) {
-        expect(refusal({ NATS_URL: url, DATABASE_URL })).to.match(/^NATS_URL must be a URL like/);
-      }
-      expect(refusal({ NATS_URL, DATABASE_URL: 'mysql://user:hunter2@x' })).to.equal(
-        'DATABASE_URL must be a URL like postgres://user:password@127.0.0.1:5432/database, got another value',
-      );
+      for (const url of ['mysql://user:hunter2@x', 'postgres://user:hunter2%@x', 'postgres://x:99999', 'x'])
+        expect(refusal({ DATABASE_URL: url, TOKEN_KEY: SECRET })).to.equal(
+          'DATABASE_URL must be a URL like postgres://user:password@127.0.0.1:5432/database, got another value',
+        );
     });
   });
 
@@ -397,5 +404,25 @@ describe('config', () => {
         }
       }),
     );
+  });
+});
+
+describe('The heap budget', () => {
+  const queue = { ...defaults.queue, maxBytes: 60 * MIB };
+  const tasks = { ...defaults.tasks, bodyBudgetBytes: 10 * MIB, responseBudgetBytes: 30 * MIB };
+
+  it('is at most half of the heap', () => {
+    expect(() => checkHeapBudget({ queue, tasks }, 200 * MIB)).not.to.throw();
+    expect(() => checkHeapBudget({ queue: { ...queue, maxBytes: 61 * MIB }, tasks }, 200 * MIB)).to.throw(
+      'QUEUE_MAX_BYTES + BODY_BUDGET_BYTES + RESPONSE_BUDGET_BYTES is 101 MiB, more than half of the heap limit of 200 MiB: lower them, or set NODE_OPTIONS=--max-old-space-size=202',
+    );
+  });
+
+  it('counts only a queue in memory', () => {
+    for (const driver of ['sqlite', 'postgres'] as const) {
+      const stored = { queue: { ...queue, driver, maxBytes: 1000 * MIB }, tasks };
+      expect(() => checkHeapBudget(stored, 80 * MIB)).not.to.throw();
+      expect(() => checkHeapBudget(stored, 79 * MIB)).to.throw(/^BODY_BUDGET_BYTES \+ RESPONSE_BUDGET_BYTES is 40 MiB/);
+    }
   });
 });

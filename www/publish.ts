@@ -1,8 +1,12 @@
-/** Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files. */
+/**
+ * Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files, and
+ * the API documents as JSON.
+ */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { addModulePreloads } from './module-preloads.ts';
+import { readContract } from './read-contract.ts';
 
 const sources = fileURLToPath(new URL('.', import.meta.url));
 const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
@@ -40,4 +44,9 @@ for (const file of globSync(`${target}**/*.{html,css}`)) {
 for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {
   writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
   writeFileSync(`${file}.br`, brotliCompressSync(readFileSync(file)));
+}
+
+mkdirSync(`${target}contracts`, { recursive: true });
+for (const name of ['openapi', 'asyncapi'] as const) {
+  writeFileSync(`${target}contracts/${name}.json`, JSON.stringify(readContract(name)));
 }

@@ -1,10 +1,9 @@
 import { hash } from 'node:crypto';
 import { type ApiKeyOwner, type ApiKeyRecord, newKey, SHORTEST_SHOWN } from '../sqlite/api-keys.ts';
-import { acquireLock } from './advisory-locks.ts';
-import type { PostgresDatabase } from './database.ts';
+import { acquireLock, type PostgresDatabase } from './database.ts';
 
 const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
-const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1` };
+const FIND = `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1`;
 
 /**
  * API keys, found by their SHA-256 digest, so that the lookup time reveals nothing about a key. Methods throw

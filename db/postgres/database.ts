@@ -1,68 +1,123 @@
+import type { EventEmitter } from 'node:events';
 import { userInfo } from 'node:os';
-import { Client, DatabaseError, defaults, Pool, type PoolClient, types } from 'pg';
-import { DatabaseUnavailable } from '../sqlite/database.ts';
-import { lacksPassword, PooledClient } from './client.ts';
+import type { Duplex } from 'node:stream';
+import { Client, type ClientConfig, DatabaseError, defaults, Pool, types } from 'pg';
+import { DatabaseUnavailable } from '../database-unavailable.ts';
+import { ValueRefused } from '../task-store.ts';
 
 export interface PostgresOptions {
   connections: number;
   /** Statement timeout. */
   timeLimitMs: number;
-  /** Maximum wait of a statement for a lock. Default: `timeLimitMs`. */
-  lockLimitMs?: number;
   /** Called when an idle connection is lost. */
   onLost?: (reason: string) => void;
 }
 
-/** SQL text with parameter placeholders. A statement with a `name` is prepared once per connection. */
-export type Statement = string | { name?: string; text: string };
+export interface BoundStatement {
+  text: string;
+  values: readonly unknown[];
+}
 
 /**
+ * Runs a statement. A statement with values is prepared once per connection.
+ *
  * @param timeLimitMs client-side timeout, `Infinity` for none; does not change the timeout on the server
  * @throws {DatabaseUnavailable} if the server does not answer
- * @throws {DatabaseError} if the statement fails
+ * @throws {ValueRefused} if a value is the reason
+ * @throws {DatabaseError} if the statement fails for another reason
  */
-export type Query = <Row>(statement: Statement, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
+export type Query = <Row>(text: string, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
-const CONNECT_LIMIT_MS = 2000;
-const KEEP_ALIVE_MS = 10_000;
+/** Options of every connection. */
+const CONNECTION = {
+  application_name: 'ticker-and-tasks',
+  connectionTimeoutMillis: 2000,
+  keepAlive: true,
+  keepAliveInitialDelayMillis: 10_000,
+};
 const IDLE_MS = 60_000;
 const MAX_WAITING_QUERIES = 1000;
+const MS_PER_MILLION_CHARACTERS = 500;
+/**
+ * A prepared statement keeps its plan while the queue grows from nothing to a million messages. So a plan must not depend
+ * on the size of a table: all statements use indexes, and none is compiled.
+ */
+const SETTINGS = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'sort'].map((plan) => `SET enable_${plan} = off;`);
+
+const BEGIN_UNSYNCED = 'BEGIN; SET LOCAL synchronous_commit = off';
+
 /** Added to the client-side timeout, so that the server's more precise timeout error arrives first. */
 const GRACE_MS = 500;
+
+/** Names of prepared statements, by text. */
+const names = new Map<string, string>();
+
+function nameOf(text: string): string {
+  const name = names.get(text) ?? `statement ${names.size + 1}`;
+  names.set(text, name);
+  return name;
+}
+
+/** Client that closes its socket at any error. pg leaves the socket open if the server requires a password that is missing. */
+export class PostgresClient extends Client {
+  constructor(config?: ClientConfig) {
+    super({ ...CONNECTION, ...config });
+    // As node:sqlite does. pg would return strings.
+    this.setTypeParser(types.builtins.INT8, Number);
+    // Without a listener, an `error` event would end the process. The next statement reports the error.
+    this.on('error', () => {});
+    this.#connection.on('error', () => this.destroy());
+  }
+
+  async rows<Row>(text: string, values: readonly unknown[], timeLimitMs: number): Promise<Row[]> {
+    const name = values.length > 0 ? nameOf(text) : undefined;
+    // For pg, 0 means no timeout.
+    const query_timeout = timeLimitMs === Infinity ? 0 : timeLimitMs;
+    const config = { name, text, values: [...values], query_timeout };
+    return (await this.query(config)).rows;
+  }
+
+  /** Closes the connection without waiting for the server. */
+  destroy(): void {
+    this.#connection.stream.destroy();
+  }
+
+  get #connection(): EventEmitter & { stream: Duplex } {
+    return (this as unknown as { connection: EventEmitter & { stream: Duplex } }).connection;
+  }
+}
 
 /** Connection pool for one PostgreSQL database. A lost connection is replaced at the next query. */
 export class PostgresDatabase {
   /** The database as `<host>:<port>/<database>`, without the user name and password. */
   readonly address: string;
   readonly #pool: Pool;
-  readonly #timeLimitMs: number;
-  readonly #busy = new Set<PoolClient>();
+  /** Statement timeout. */
+  readonly timeLimitMs: number;
+  readonly #busy = new Set<PostgresClient>();
   #closed: Promise<void> | undefined;
 
   /** @throws {Error} with a one-line message if `url` is invalid */
-  constructor(url: string, { connections, timeLimitMs, lockLimitMs = timeLimitMs, onLost }: PostgresOptions) {
+  constructor(url: string, { connections, timeLimitMs, onLost }: PostgresOptions) {
     this.address = addressOf(url);
-    this.#timeLimitMs = timeLimitMs;
+    this.timeLimitMs = timeLimitMs;
     this.#pool = new Pool({
-      Client: PooledClient,
+      ...CONNECTION,
+      Client: PostgresClient,
       connectionString: url,
-      application_name: 'ticker-and-tasks',
       max: connections,
-      connectionTimeoutMillis: CONNECT_LIMIT_MS,
       idleTimeoutMillis: IDLE_MS,
       statement_timeout: timeLimitMs,
-      lock_timeout: lockLimitMs,
-      keepAlive: true,
-      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
-      types: { getTypeParser },
+      lock_timeout: timeLimitMs,
+      // A process that stops in a transaction does not hold its locks for long.
+      idle_in_transaction_session_timeout: timeLimitMs,
+      pipeline: true,
+      onConnect: (client) => void client.query(`${SETTINGS.join(' ')} SET jit = off`).catch(() => {}),
     });
     this.#pool.on('error', (error) => onLost?.(reasonOf(error)));
-    // Without a listener, an `error` event would end the process. The next statement reports the error.
-    this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
-  readonly query: Query = (statement, values, timeLimitMs) =>
-    this.session((query) => query(statement, values, timeLimitMs));
+  readonly query: Query = (text, values, timeLimitMs) => this.session((query) => query(text, values, timeLimitMs));
 
   /**
    * Runs `work` on a dedicated connection. If `work` throws, the connection is closed, which rolls back its transaction
@@ -71,12 +126,13 @@ export class PostgresDatabase {
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
     if (this.#pool.waitingCount >= MAX_WAITING_QUERIES)
       throw this.#unavailable('too many queries waiting for a connection');
-    const client = await this.#pool.connect().catch((error) => {
-      if (lacksPassword(error)) throw this.#refused('a password is required');
+    const pooled = await this.#pool.connect().catch((error) => {
+      if (LACKS_PASSWORD.test(error.message)) throw this.#refused('a password is required');
       throw error instanceof DatabaseError && REFUSED.test(error.code ?? '')
         ? this.#refused(reasonOf(error))
         : this.#unavailable(reasonOf(error));
     });
+    const client = pooled as typeof pooled & PostgresClient;
     this.#busy.add(client);
     try {
       const result = await work(this.#queryOn(client));
@@ -100,6 +156,23 @@ export class PostgresDatabase {
     });
   }
 
+  /**
+   * Runs statements in one transaction and one round trip. Returns the rows of each.
+   *
+   * @param length total length of the values, which take time to transfer
+   * @param isSynced false if the server may lose the transaction at its own crash, within a second of the commit
+   */
+  batch(statements: readonly BoundStatement[], { length = 0, isSynced = true } = {}): Promise<object[][]> {
+    return this.session(async (query) => {
+      const isTransaction = statements.length > 1 || !isSynced;
+      const timeLimitMs = this.timeLimitMs + (length / 1e6) * MS_PER_MILLION_CHARACTERS;
+      const begun = isTransaction ? query(isSynced ? 'BEGIN' : BEGIN_UNSYNCED) : undefined;
+      const results = statements.map(({ text, values }) => query<object>(text, values, timeLimitMs));
+      await Promise.all([begun, ...results, isTransaction ? query('COMMIT') : undefined]);
+      return Promise.all(results);
+    });
+  }
+
   /** Runs a query. @throws {DatabaseUnavailable} with the reason if the server does not answer */
   async probe(): Promise<undefined> {
     await this.query('SELECT 1');
@@ -108,23 +181,18 @@ export class PostgresDatabase {
   /** Closes all connections. Statements in progress fail. */
   close(): Promise<void> {
     this.#closed ??= this.#pool.end();
-    // Not awaited, because `end` never settles if the server is unreachable.
-    for (const client of this.#busy) void (client as PoolClient & Client).end();
+    // Not `end`, which waits for statements in progress.
+    for (const client of this.#busy) client.destroy();
     return this.#closed;
   }
 
-  #queryOn(client: PoolClient): Query {
-    return async (statement, values = [], timeLimitMs = this.#timeLimitMs) => {
-      const text = typeof statement === 'string' ? { text: statement } : statement;
-      // For pg, 0 means no timeout.
-      const query_timeout = timeLimitMs === Infinity ? 0 : timeLimitMs + GRACE_MS;
-      const config = { ...text, values: [...values], query_timeout };
-      const { rows } = await client.query(config).catch((error) => {
-        const isOfStatement = error instanceof DatabaseError && !UNAVAILABLE.test(error.code ?? '');
-        throw isOfStatement ? error : this.#unavailable(reasonOf(error));
+  #queryOn(client: PostgresClient): Query {
+    return (text, values = [], timeLimitMs = this.timeLimitMs) =>
+      client.rows<never>(text, values, timeLimitMs + GRACE_MS).catch((error) => {
+        if (!(error instanceof DatabaseError) || UNAVAILABLE.test(error.code ?? ''))
+          throw this.#unavailable(reasonOf(error));
+        throw VALUE_ERRORS.test(error.code ?? '') ? new ValueRefused(error.message, { cause: error }) : error;
       });
-      return rows;
-    };
   }
 
   #refused(reason: string): DatabaseUnavailable {
@@ -140,6 +208,11 @@ export class PostgresDatabase {
       `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or fix DATABASE_URL`,
     );
   }
+}
+
+/** Returns the column of each record, for `unnest`. */
+export function columns<Record>(records: readonly Record[], ...read: ((record: Record) => unknown)[]): unknown[][] {
+  return read.map((column) => records.map(column));
 }
 
 /** Like libpq, uses the name of the operating system's user. pg uses the variable `USER`, which may be unset. */
@@ -163,17 +236,30 @@ function addressOf(url: string): string {
   }
 }
 
-const BIGINT_OID = 20;
-
-/** Parses `bigint` values as numbers, as node:sqlite does. pg would return strings. */
-const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
-  oid === BIGINT_OID ? Number : types.getTypeParser(oid, format as 'text');
-
 /** SQLSTATE prefixes of server and connection errors. `57P` does not match 57014, a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
 
+/** SQLSTATE prefixes of errors caused by a value. Any other error would affect every value. */
+const VALUE_ERRORS = /^(22|23|54|P0001)/;
+
 /** SQLSTATE prefixes of a refused connection: wrong user or password, or unknown database. */
 const REFUSED = /^(28|3D)/;
+
+const LACKS_PASSWORD = /client password must be a/;
+
+/** SQL expression for a lock key. Contains the schema, because all schemas of a database share their advisory locks. */
+const LOCK = "hashtextextended('ticker-and-tasks ' || current_schema() || ' ' || $1, 0)";
+
+/** Waits for the advisory lock for `purpose`, which is held until the transaction ends. */
+export async function acquireLock(query: Query, purpose: string): Promise<void> {
+  await query(`SELECT pg_advisory_xact_lock(${LOCK})`, [purpose], Infinity);
+}
+
+/** Acquires the advisory lock for `purpose` until the transaction ends, unless another connection holds the lock. */
+export async function tryLock(query: Query, purpose: string): Promise<boolean> {
+  const [lock] = await query<{ acquired: boolean }>(`SELECT pg_try_advisory_xact_lock(${LOCK}) AS acquired`, [purpose]);
+  return lock?.acquired === true;
+}
 
 /** Returns an error's message as one line. */
 export function reasonOf(error: unknown): string {

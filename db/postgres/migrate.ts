@@ -1,10 +1,19 @@
+import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { migrationSteps } from '../migration-steps.ts';
-import { DatabaseUnavailable } from '../sqlite/database.ts';
-import { acquireLock } from './advisory-locks.ts';
-import { PostgresDatabase, type Query, reasonOf } from './database.ts';
+import { acquireLock, PostgresDatabase, type Query, reasonOf } from './database.ts';
 
 const folder = new URL('../migrations/postgres/', import.meta.url);
-const TABLES = ['api_keys', 'tasks'];
+const TABLES = [
+  'api_keys',
+  'tasks',
+  'messages',
+  'idempotency_keys',
+  'queue_state',
+  'queue_counts',
+  'nodes',
+  'leases',
+  'tokens',
+];
 
 /** Timeout of any statement other than a migration step, and of any wait for a table lock. */
 const TIME_LIMIT_MS = 50_000;
@@ -44,10 +53,9 @@ async function migrateSchema(query: Query, onStart: () => void): Promise<void> {
   if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: create the database with ENCODING 'UTF8'`);
   onStart();
   await query('SET LOCAL statement_timeout = 0');
-  const [{ lock_timeout } = { lock_timeout: '' }] = await query<{ lock_timeout: string }>('SHOW lock_timeout');
   await query('SET LOCAL lock_timeout = 0');
-  await acquireLock((statement, values) => query(statement, values, Infinity), 'migration');
-  await query(`SET LOCAL lock_timeout = '${lock_timeout}'`);
+  await acquireLock(query, 'migration');
+  await query('SET LOCAL lock_timeout TO DEFAULT');
   await query('CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)');
   const [{ version } = { version: 0 }] = await query<{ version: number }>(
     'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',

@@ -1,54 +1,56 @@
-import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } from '../retention-limits.ts';
-import { tryWithLock } from './advisory-locks.ts';
-import type { PostgresDatabase, Query } from './database.ts';
+import { RETENTION_SLICE, type RetentionLimits } from '../task-store.ts';
+import { type PostgresDatabase, type Query, tryLock } from './database.ts';
 
-const LAST_KEPT = {
-  name: 'last-kept',
-  text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
-};
+/** Position of the oldest row to keep. */
+interface LastKept {
+  created_at: number;
+  arrival: number;
+}
 
-const deleteFirst = (name: string, condition: string) => ({
-  name,
-  text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
+const LAST_KEPT = 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1';
+
+const deleteFirst = (condition: string) => `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
     SELECT tid FROM (
       SELECT ctid AS tid, bytes, sum(bytes) OVER (ORDER BY created_at, arrival ROWS UNBOUNDED PRECEDING) AS total
       FROM (
         SELECT ctid, created_at, arrival, octet_length(payload)::bigint + coalesce(octet_length(result), 0) AS bytes
-        FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${MAX_STEP_ROWS}
+        FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${RETENTION_SLICE.maxLength}
       ) AS first
-    ) AS counted WHERE total - bytes = 0 OR total <= ${MAX_STEP_BYTES}
-  )) RETURNING 1 AS deleted`,
-});
+    ) AS counted WHERE total - bytes = 0 OR total <= ${RETENTION_SLICE.maxBytes}
+  )) RETURNING 1 AS deleted`;
 
-const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1::bigint, $2::bigint)');
-const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
+const DELETE_EXCESS = deleteFirst('(created_at, arrival) < ($1::bigint, $2::bigint)');
+const DELETE_AGED = deleteFirst('created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
-/**
- * Deletes all rows beyond the retention limits, in short transactions, unless another node is deleting rows.
- *
- * @param now current time in milliseconds since the epoch
- * @param afterStep awaited after each transaction with the number of deleted rows; returns false to stop
- */
-export async function retentionRound(
-  database: PostgresDatabase,
-  { rows, days }: RetentionLimits,
-  now: number,
-  afterStep: (deleted: number) => Promise<boolean>,
-): Promise<void> {
-  const deleteAll = async (query: Query, statement: typeof DELETE_AGED, values: readonly number[]) => {
-    for (;;) {
-      const { length: deleted } = await query(statement, values);
-      if (deleted === 0) return true;
-      if (!(await afterStep(deleted))) return false;
-    }
-  };
-  await database.session((query) =>
-    tryWithLock(query, 'retention', async () => {
-      if (rows > 0) {
-        const [last] = await query<{ created_at: number; arrival: number }>(LAST_KEPT, [rows - 1]);
-        if (last && !(await deleteAll(query, DELETE_EXCESS, [last.created_at, last.arrival]))) return;
-      }
-      if (days > 0) await deleteAll(query, DELETE_AGED, [Math.floor(now / 1000) - days * SECONDS_PER_DAY]);
-    }),
-  );
+/** Statement timeout, long enough for a query that scans the index of all kept rows. */
+const TIME_LIMIT_MS = 60_000;
+
+/** Deletes rows beyond the retention limits, in slices. */
+export class Retention {
+  readonly #database: PostgresDatabase;
+  /** Found by reading the index of all kept rows, so once for all slices until nothing is left to delete. */
+  #lastKept: LastKept | undefined;
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database;
+  }
+
+  /** Deletes a slice, unless another node is deleting one. Returns whether more may be left. */
+  async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
+    return this.#database.transaction(async (query) => {
+      await query(`SET LOCAL statement_timeout = ${TIME_LIMIT_MS}`);
+      if (!(await tryLock(query, 'retention'))) return false;
+      if (rows !== undefined && (await this.#deleteExcess(query, rows)) > 0) return true;
+      return before !== undefined && (await query(DELETE_AGED, [before], TIME_LIMIT_MS)).length > 0;
+    });
+  }
+
+  async #deleteExcess(query: Query, rows: number): Promise<number> {
+    this.#lastKept ??= (await query<LastKept>(LAST_KEPT, [rows - 1], TIME_LIMIT_MS))[0];
+    if (this.#lastKept === undefined) return 0;
+    const { created_at, arrival } = this.#lastKept;
+    const { length: deleted } = await query(DELETE_EXCESS, [created_at, arrival], TIME_LIMIT_MS);
+    if (deleted === 0) this.#lastKept = undefined;
+    return deleted;
+  }
 }

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
 import type { StatementSync } from 'node:sqlite';
-import type { Database } from './database.ts';
+import { Database } from './database.ts';
 
 export interface ApiKeyOwner {
   user_id: string;
@@ -20,12 +20,17 @@ export interface ApiKeyRecord extends ApiKeyOwner {
 interface Snapshot {
   /** Statement for {@link VERSION}. Reopening the database prepares a new one, so the snapshot becomes invalid. */
   statement: StatementSync;
-  version: string;
+  version: unknown;
   owners: Map<string, ApiKeyOwner>;
 }
 
 /** Query whose result changes when another connection commits (`data_version`) or this connection writes (`total_changes()`). */
 const VERSION = "SELECT data_version || ' ' || total_changes() AS version FROM pragma_data_version";
+
+/** Opens the file of the API keys. Each change is synced, so that no power loss undoes it. */
+export function openAuthDatabase(path: string, busyTimeoutMs: number): Database {
+  return new Database(path, { busyTimeoutMs, isSynced: true });
+}
 
 /** API keys, found in memory by a keyed hash, which prevents timing attacks. */
 export class ApiKeys {
@@ -43,57 +48,49 @@ export class ApiKeys {
 
   /** Returns the oldest API key of user `demo`, or creates a key. `now` is in Unix seconds. */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
-    const insert = this.#database.statement(
-      `INSERT INTO api_keys (api_key, user_id, role, created_at)
-       SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`,
-    );
-    const { changes } = insert.run(newKey(), now);
-    const oldest = this.#database.statement("SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1");
-    return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
+    const insert = `INSERT INTO api_keys (api_key, user_id, role, created_at)
+      SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`;
+    const created = this.#database.run(insert, newKey(), now) === 1;
+    const oldest = "SELECT api_key AS apiKey FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1";
+    return { ...(this.#database.get(oldest) as { apiKey: string }), created };
   }
 
   /** Returns the records of all API keys, oldest first. */
   list(): ApiKeyRecord[] {
-    const rows = this.#database.statement(
+    return this.#database.all(
       `SELECT id, user_id, role, created_at, iif(length(api_key) >= ${SHORTEST_SHOWN}, substr(api_key, -4), '') AS ending
        FROM api_keys ORDER BY id`,
     );
-    return rows.all() as unknown as ApiKeyRecord[];
   }
 
-  /** Creates an API key and syncs it to disk. A user may have several keys. `now` is in Unix seconds. */
+  /** Creates an API key. A user may have several keys. `now` is in Unix seconds. */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();
     const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
-    const { lastInsertRowid } = this.#database.transaction(true, () =>
-      this.#database.statement(insert).run(apiKey, user_id, role, now),
-    );
+    const { lastInsertRowid } = this.#database.statement(insert).run(apiKey, user_id, role, now);
     return { id: Number(lastInsertRowid), apiKey };
   }
 
   /** Returns the owner of the deleted key and the number of the owner's other keys, or undefined if `id` is unknown. */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
-    return this.#database.transaction(true, () => {
-      const remove = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role');
-      const owner = remove.get(id) as ApiKeyOwner | undefined;
+    return this.#database.transaction(() => {
+      const remove = 'DELETE FROM api_keys WHERE id = ? RETURNING user_id, role';
+      const owner = this.#database.get<ApiKeyOwner>(remove, id);
       if (owner === undefined) return undefined;
-      const count = this.#database.statement('SELECT count(*) AS others FROM api_keys WHERE user_id = ?');
-      return { ...owner, ...(count.get(owner.user_id) as { others: number }) };
+      const count = 'SELECT count(*) AS others FROM api_keys WHERE user_id = ?';
+      return { ...owner, ...(this.#database.get(count, owner.user_id) as { others: number }) };
     });
   }
 
   #owners(): Map<string, ApiKeyOwner> {
     const statement = this.#database.statement(VERSION);
     // Reads the version before the rows, so that a change in between makes the next call read the rows again.
-    const { version } = statement.get() as { version: string };
+    const version = statement.get()?.version;
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
-      const rows = this.#database.statement('SELECT api_key, user_id, role FROM api_keys').all();
-      const owners = new Map<string, ApiKeyOwner>();
-      for (const { api_key, user_id, role } of rows as unknown as (ApiKeyOwner & { api_key: string })[]) {
-        owners.set(this.#digest(api_key), { user_id, role });
-      }
-      this.#snapshot = { statement, version, owners };
+      const rows = this.#database.all<ApiKeyOwner & { api_key: string }>('SELECT api_key, user_id, role FROM api_keys');
+      const owners = rows.map(({ api_key, user_id, role }) => [this.#digest(api_key), { user_id, role }] as const);
+      this.#snapshot = { statement, version, owners: new Map(owners) };
     }
     return this.#snapshot.owners;
   }

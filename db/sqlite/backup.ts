@@ -1,13 +1,14 @@
-import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync, renameSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { open, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
+import { makeFolder } from './data-folder.ts';
 import { fileUrl } from './database.ts';
 
-/** In snapshot order. With `tasks.db` first, a task completed between the two snapshots would be in neither copy. */
-const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
-/** Database that older versions do not create. */
-const OPTIONAL = 'queue.db';
+/** Queue of an older version, which the next start moves into `tasks.db`. Until then, it belongs to the data. */
+const OLD_QUEUE = 'queue.db';
+/** In snapshot order. An older version completes a task in `tasks.db` first, so that file's snapshot must be later. */
+const FILES = [OLD_QUEUE, 'tasks.db', 'auth.db'] as const;
 const PAGES_PER_STEP = 1000;
 const BUSY_TIMEOUT_MS = 5000;
 
@@ -23,13 +24,13 @@ export async function backUpDatabases(
 ): Promise<{ file: string; bytes: number }[]> {
   const files = FILES.filter((file) => {
     if (existsSync(join(dataDir, file))) return true;
-    if (file === OPTIONAL) return false;
+    if (file === OLD_QUEUE) return false;
     throw new Error(`${join(dataDir, file)} does not exist: set DATA_DIR to the folder of the databases`);
   });
   checkFolder(dataDir, folder);
   using snapshots = new DisposableStack();
   const made: string[] = [];
-  const isNew = makeFolder(folder);
+  const isNew = makeFolder(resolve(folder));
   try {
     const sources = files.map((file) => ({ file, snapshot: snapshots.use(openSnapshot(join(dataDir, file))) }));
     for (const { file, snapshot } of sources) {
@@ -58,14 +59,6 @@ function checkFolder(dataDir: string, folder: string): void {
     throw new Error(`${folder} is the data folder itself: name another one`);
   // SQLite would apply a log left over from an earlier backup to the new backup.
   if (readdirSync(folder).length > 0) throw new Error(`${folder} is not empty: name a new folder`);
-}
-
-function makeFolder(folder: string): boolean {
-  if (existsSync(folder)) return false;
-  // Not `recursive`, because Node's recursive `mkdir` never returns for a path below `/proc`.
-  makeFolder(dirname(folder));
-  mkdirSync(folder, { mode: 0o700 });
-  return true;
 }
 
 /** Opens a database in a read transaction, because otherwise each commit of another process would restart the copy. */

@@ -1,29 +1,33 @@
 import { statSync } from 'node:fs';
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-
-/** Thrown if a database file cannot be opened, or if a database server does not answer. */
-export class DatabaseUnavailable extends Error {
-  override name = 'DatabaseUnavailable';
-}
+import { DatabaseUnavailable } from '../database-unavailable.ts';
 
 export interface DatabaseOptions {
   /** Maximum wait for another connection's lock. Waiting blocks the calling thread. */
   busyTimeoutMs: number;
   /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 for never. Default: 1000. */
   checkpointPages?: number;
+  /** Whether to sync each commit to disk, so that it survives a power loss. Default: false. */
+  isSynced?: boolean;
+  /** Called when another file has taken the place of the open one. */
+  onReplaced?: () => void;
 }
 
-interface OpenFile {
-  connection: DatabaseSync;
+interface Connection {
+  handle: DatabaseSync;
   /** Device and inode of the database file. */
   file: string;
   /** Device and inode of the database's log (`-wal`). */
   log: string | undefined;
-  statements: Map<string, StatementSync>;
-  /** Whether each commit is synced to disk. */
-  durable: boolean;
 }
+
+/** Path of a database in memory. */
+export const IN_MEMORY = ':memory:';
+
+const SQLITE_BUSY = 5;
+/** Enough for the upper pages of the indexes of millions of rows, which each row changes at random places. */
+const CACHE_KIB = 32 * 1024;
 
 /**
  * Connection to an existing SQLite file. Each use checks that the path still refers to the open file. A replacement is
@@ -32,17 +36,21 @@ interface OpenFile {
 export class Database {
   readonly #path: string;
   readonly #options: DatabaseOptions;
-  #open: OpenFile | undefined;
+  readonly #statements = new Map<string, StatementSync>();
+  #connection: Connection | undefined;
+  /** The file that was opened last, which may no longer be open. */
+  #lastFile: string | undefined;
   /** Connection of the current transaction, which keeps it even if the database file is replaced. */
-  #transaction: OpenFile | undefined;
-  #closed = false;
+  #transaction: DatabaseSync | undefined;
+  #isLocked = false;
+  #isClosed = false;
 
   constructor(path: string, options: DatabaseOptions) {
     this.#path = path;
     this.#options = options;
     try {
       // Opens the file now, so that a later replacement is detected.
-      this.#openFile();
+      this.#open();
     } catch {
       // Ignores the error, because the first use of the database throws the same error.
     }
@@ -54,68 +62,102 @@ export class Database {
    * @throws {DatabaseUnavailable} if the file cannot be opened, or SQLite's error if `sql` is invalid
    */
   statement(sql: string): StatementSync {
-    const { connection, statements } = this.#transaction ?? this.#openFile();
-    let statement = statements.get(sql);
+    const handle = this.#transaction ?? this.#open();
+    let statement = this.#statements.get(sql);
     if (statement === undefined) {
-      statement = connection.prepare(sql);
-      statements.set(sql, statement);
+      statement = handle.prepare(sql);
+      this.#statements.set(sql, statement);
     }
     return statement;
   }
 
-  /**
-   * Runs `work` in a transaction, which is rolled back if `work` throws.
-   *
-   * @param durable whether to sync the commit to disk, so that it survives a power loss
-   */
-  transaction<T>(durable: boolean, work: () => T): T {
-    const open = this.#openFile();
-    this.#transaction = open;
+  get<Row>(sql: string, ...values: SQLInputValue[]): Row | undefined {
+    return this.statement(sql).get(...values) as Row | undefined;
+  }
+
+  all<Row>(sql: string, ...values: SQLInputValue[]): Row[] {
+    return this.statement(sql).all(...values) as Row[];
+  }
+
+  /** Runs a statement. Returns the number of changed rows. */
+  run(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.statement(sql).run(...values).changes);
+  }
+
+  /** Runs statements without parameters, separated by semicolons. */
+  exec(sql: string): void {
+    this.#open().exec(sql);
+  }
+
+  /** Runs `work` in a transaction, which is rolled back if `work` throws. */
+  transaction<T>(work: () => T): T {
+    const handle = this.#open();
+    this.#transaction = handle;
     try {
-      if (open.durable !== durable) {
-        this.statement(`PRAGMA synchronous = ${durable ? 'FULL' : 'NORMAL'}`).run();
-        open.durable = durable;
-      }
-      this.statement('BEGIN IMMEDIATE').run();
+      this.run('BEGIN IMMEDIATE');
       const result = work();
-      this.statement('COMMIT').run();
+      this.run('COMMIT');
+      if (this.#isLocked) this.#setLocked(handle, false);
       return result;
     } catch (error) {
       // After some errors, SQLite has already rolled back the transaction.
-      if (open.connection.isTransaction) open.connection.exec('ROLLBACK');
+      if (handle.isTransaction) handle.exec('ROLLBACK');
+      if ((error as { errcode?: number }).errcode === SQLITE_BUSY) this.#setLocked(handle, true);
       throw error;
     } finally {
       this.#transaction = undefined;
     }
   }
 
-  /** Reads from the database. @throws {Error} with the reason if the read fails */
+  /** Reads from the file. @throws {Error} with the reason if the read fails */
   probe(): undefined {
-    this.statement('SELECT 1 FROM sqlite_schema LIMIT 1').get();
+    this.get('SELECT 1 FROM sqlite_schema LIMIT 1');
+  }
+
+  /** Writes an unchanged page of the file, in the present transaction, to test whether the file can be written. */
+  rewritePage(): void {
+    this.run('PRAGMA main.application_id = 0');
   }
 
   /** Closes the connection. Any later call except `close` throws. */
   close(): void {
-    this.#closed = true;
+    this.#isClosed = true;
     this.#disconnect();
   }
 
-  #openFile() {
-    if (this.#closed) throw new DatabaseUnavailable(`${this.#path} is closed`);
+  /** While another program holds a lock, transactions do not wait for it, because each wait blocks the thread. */
+  #setLocked(handle: DatabaseSync, isLocked: boolean): void {
+    this.#isLocked = isLocked;
+    handle.exec(`PRAGMA busy_timeout = ${isLocked ? 0 : this.#options.busyTimeoutMs}`);
+  }
+
+  #open(): DatabaseSync {
+    if (this.#isClosed) throw new DatabaseUnavailable(`${this.#path} is closed`);
     const file = this.#file();
-    if (this.#open !== undefined && this.#open.file !== file) {
-      if (this.#open.log !== undefined && this.#open.log === this.#log()) {
-        throw new DatabaseUnavailable(
-          `${this.#path} was replaced, but ${this.#path}-wal still belongs to the old file`,
-        );
-      }
-      this.#disconnect();
+    if (this.#connection?.file === file) return this.#connection.handle;
+    const log = this.#connection?.log;
+    if (log !== undefined && log === this.#log()) {
+      throw new DatabaseUnavailable(`${this.#path} was replaced, but ${this.#path}-wal still belongs to the old file`);
     }
-    this.#open ??= { connection: this.#connect(), file, log: this.#log(), statements: new Map(), durable: false };
-    return this.#open;
+    this.#disconnect();
+    const handle = this.#connect();
+    this.#connection = { handle, file, log: this.#log() };
+    const lastFile = this.#lastFile;
+    this.#lastFile = file;
+    if (lastFile === undefined || lastFile === file) return handle;
+    try {
+      this.#options.onReplaced?.();
+    } catch (error) {
+      // The next use opens the replacement again, and calls `onReplaced` again.
+      this.#disconnect();
+      this.#lastFile = lastFile;
+      throw error;
+    }
+    return handle;
   }
 
   #file(): string {
+    if (this.#path === IN_MEMORY) return IN_MEMORY;
     try {
       return identity(statSync(this.#path));
     } catch (error) {
@@ -131,25 +173,28 @@ export class Database {
   }
 
   #connect(): DatabaseSync {
-    let connection: DatabaseSync | undefined;
+    if (this.#path === IN_MEMORY) return new DatabaseSync(IN_MEMORY);
+    const { busyTimeoutMs, checkpointPages, isSynced } = this.#options;
+    let handle: DatabaseSync | undefined;
     try {
       checkIsDatabase(this.#path);
-      const { busyTimeoutMs, checkpointPages } = this.#options;
       // Mode `rw` does not create a missing file. A new, empty database would hide the loss of the old database.
-      connection = new DatabaseSync(fileUrl(this.#path, 'mode=rw'), { timeout: busyTimeoutMs });
+      handle = new DatabaseSync(fileUrl(this.#path, 'mode=rw'), { timeout: this.#isLocked ? 0 : busyTimeoutMs });
       // In WAL mode with `NORMAL`, a crash of the process loses no commits. A power loss can lose the latest commits.
-      connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
-      if (checkpointPages !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
-      return connection;
+      handle.exec(`PRAGMA synchronous = ${isSynced ? 'FULL' : 'NORMAL'}; PRAGMA journal_size_limit = 67108864;
+        PRAGMA schema_version; PRAGMA cache_size = -${CACHE_KIB}`);
+      if (checkpointPages !== undefined) handle.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
+      return handle;
     } catch (error) {
-      connection?.close();
+      handle?.close();
       throw new DatabaseUnavailable(`${this.#path}: ${(error as Error).message}`, { cause: error });
     }
   }
 
   #disconnect(): void {
-    this.#open?.connection.close();
-    this.#open = undefined;
+    this.#statements.clear();
+    this.#connection?.handle.close();
+    this.#connection = undefined;
   }
 }
 

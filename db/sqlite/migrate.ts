@@ -1,9 +1,7 @@
-import { closeSync, openSync, statSync } from 'node:fs';
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrationSteps } from '../migration-steps.ts';
-import { checkDamage, isDamage } from './corruption-check.ts';
-import { makeDataFolder } from './data-folder-lock.ts';
 
 export interface CreatedDatabase {
   file: string;
@@ -14,44 +12,60 @@ export interface CreatedDatabase {
 /** Tables of each database. The key names both the database file and the folder of its migrations. */
 export const schemas = {
   auth: ['api_keys'],
-  tasks: ['tasks'],
-  queue: ['messages', 'dead_letters', 'idempotency_keys', 'pauses'],
+  tasks: ['tasks', 'messages', 'idempotency_keys', 'queue_state'],
 };
 
+const BUSY_TIMEOUT_MS = 5000;
+
+/** Creates the empty tables of the queue in a database in memory. */
+export function createQueueTables(memory: Pick<DatabaseSync, 'exec'>): void {
+  memory.exec(readFileSync(new URL('004-queue.sql', migrationsOf('tasks')), 'utf8'));
+}
+
 /**
- * Migrates every database in `dataDir`, creating missing databases. Several processes may call the function at once.
+ * Migrates every database in `dataDir`, which the caller must have locked, and creates missing databases. Moves the queue
+ * of version 0.1.0 into `tasks.db`.
  *
  * @param onStart called when the migration of a database begins, which may take long
  * @returns the databases that were created
  * @throws {Error} with a one-line message that names the file
  */
 export function migrate(dataDir: string, onStart: () => void = () => {}): CreatedDatabase[] {
-  makeDataFolder(dataDir);
-  return Object.entries(schemas).flatMap(([name, tables]) => {
-    const file = join(dataDir, `${name}.db`);
+  const created: CreatedDatabase[] = [];
+  const run = (file: string, work: (bytes: number | undefined) => void) => {
     try {
-      const present = bytesOf(file);
-      migrateFile(file, tables, new URL(`../migrations/${name}/`, import.meta.url), onStart);
-      return present === undefined || present === 0 ? [{ file, wasEmpty: present === 0 }] : [];
+      work(bytesOf(file));
     } catch (error) {
       const { message } = error as Error;
-      const isFolder = (error as NodeJS.ErrnoException).code === 'EISDIR';
-      const remedy = isDamage(error) || isFolder ? `: ${RESTORE}` : isDiskFull(error) ? `: ${FREE_SPACE}` : '';
-      throw new Error(`cannot migrate ${file}: ${message}${remedy}`, { cause: error });
+      throw new Error(`cannot migrate ${file}: ${message}${remedyFor(error)}`, { cause: error });
     }
+  };
+  for (const [name, tables] of Object.entries(schemas)) {
+    const file = join(dataDir, `${name}.db`);
+    run(file, (bytes) => {
+      migrateFile(file, tables, migrationsOf(name), onStart);
+      if (bytes === undefined || bytes === 0) created.push({ file, wasEmpty: bytes === 0 });
+    });
+  }
+  const oldQueue = join(dataDir, 'queue.db');
+  run(oldQueue, (bytes) => {
+    if (bytes === undefined) return;
+    if (bytes === 0) created.push({ file: oldQueue, wasEmpty: true });
+    onStart();
+    if (bytes > 0) copyOldQueue(oldQueue, join(dataDir, 'tasks.db'));
+    renameSync(oldQueue, `${oldQueue}.migrated`);
+    const folder = openSync(dataDir, 'r');
+    fsyncSync(folder);
+    closeSync(folder);
   });
+  return created;
+}
+
+function migrationsOf(name: string): URL {
+  return new URL(`../migrations/${name}/`, import.meta.url);
 }
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
-const FREE_SPACE = 'free some space on the disk of DATA_DIR';
-const SQLITE_FULL = 13;
-/** SQLite cannot extend the file of its shared memory (`-shm`). */
-const SQLITE_IOERR_SHMSIZE = 4874;
-
-function isDiskFull(error: unknown): boolean {
-  const { errcode, code } = error as { errcode?: number; code?: string };
-  return errcode === SQLITE_FULL || errcode === SQLITE_IOERR_SHMSIZE || code === 'ENOSPC';
-}
 
 function bytesOf(file: string): number | undefined {
   // Reads the log's size before the file's, so that a database being created never looks like a log without a database.
@@ -62,44 +76,115 @@ function bytesOf(file: string): number | undefined {
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
-const BUSY_TIMEOUT_MS = 5000;
-const SQLITE_BUSY = 5;
-
 function migrateFile(path: string, tables: readonly string[], migrations: URL, onStart: () => void): void {
   // Only the owner may read the databases, because they contain API keys. SQLite gives their logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
   // Closing the database rolls back an unfinished transaction.
   using database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
-  enterWalMode(database);
-  checkDamage(database, tables);
+  database.exec('PRAGMA journal_mode = WAL');
+  const present = checkDamage(database);
   database.exec('BEGIN IMMEDIATE');
-  const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-  const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
-  const isComplete = tables.every((table) => present.get(table) !== undefined);
-  const { steps, newest } = migrationSteps(migrations, { version, isComplete });
+  const isComplete = tables.every((table) => present.includes(table));
+  const { steps, newest } = migrationSteps(migrations, { version: versionOf(database), isComplete });
   if (steps.length > 0) onStart();
-  for (const sql of steps) apply(database, sql);
+  for (const sql of steps) database.exec(sql);
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/** Retries, because SQLite may ignore the busy timeout if two connections enter WAL mode simultaneously. */
-function enterWalMode(database: DatabaseSync): void {
-  const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-  for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {
-    try {
-      database.exec('PRAGMA journal_mode = WAL');
-      return;
-    } catch (error) {
-      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY || performance.now() > deadline) throw error;
-    }
-  }
+function versionOf(database: DatabaseSync): number {
+  return (database.prepare('PRAGMA user_version').get() as { user_version: number }).user_version;
 }
 
-/** Applies a migration. Ignores the error for an existing column, because SQLite has no `ADD COLUMN IF NOT EXISTS`. */
-function apply(database: DatabaseSync, sql: string): void {
-  try {
-    database.exec(sql);
-  } catch (error) {
-    if (!(error as Error).message.startsWith('duplicate column name')) throw error;
+/** Version of the schema of `queue.db` in version 0.1.0. */
+const OLD_QUEUE_VERSION = 8;
+
+/**
+ * Copies the old queue into `tasks.db` in one transaction. If the process ends before the file is renamed, the next
+ * migration finds the copied messages and only renames the file.
+ */
+function copyOldQueue(path: string, tasksPath: string): void {
+  using old = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
+  // Leaves no log (`-wal`), which would have to be renamed in the same moment as the file.
+  old.exec('PRAGMA journal_mode = DELETE');
+  checkDamage(old);
+  const version = versionOf(old);
+  if (version !== OLD_QUEUE_VERSION) {
+    const remedy = 'move it away to start without its tasks';
+    throw new Error(`its schema has version ${version}, only version ${OLD_QUEUE_VERSION} can be moved: ${remedy}`);
   }
+  using database = new DatabaseSync(tasksPath, { timeout: BUSY_TIMEOUT_MS });
+  database.prepare('ATTACH ? AS old').run(path);
+  database.exec(`BEGIN IMMEDIATE; ${COPY_OLD_QUEUE} COMMIT`);
+}
+
+/**
+ * Leaves out tasks that were copied before, and tasks that are completed. A message keeps its arrival number unless
+ * another message has it; SQLite replaces NULL by a new number. The old order of delivery becomes ascending times, which
+ * are in the past, so that newer submissions come later. The start of the queue counts a death for each running message.
+ */
+const COPY_OLD_QUEUE = `
+  INSERT INTO main.messages (arrival, id, action, state, run_at, accepted_at, attempts, crashes, deaths, permanent,
+    failed_at, reason, history, body)
+  SELECT iif(seq IN (SELECT arrival FROM main.messages), NULL, seq), id,
+    iif(json_valid(body), substr(json_extract(body, '$.action'), 1, 256), NULL), state, run_at, first_at, attempts, crashes,
+    deaths, permanent, failed_at, reason, history, body
+  FROM (
+    SELECT seq, id, body, iif(running, 'running', 'waiting') AS state, iif(running OR due_at = 0,
+      min(first_at) OVER () - row_number() OVER (ORDER BY turn DESC, seq DESC), due_at) AS run_at, first_at, attempts,
+      crashes, suspect AS deaths, 0 AS permanent, NULL AS failed_at, reason, history
+    FROM old.messages
+    UNION ALL
+    SELECT seq, id, body, 'failed', last_at, first_at, attempts, 0, 0, permanent, last_at, reason, history
+    FROM old.dead_letters
+  )
+  WHERE id NOT IN (SELECT id FROM main.tasks)
+  ORDER BY seq IN (SELECT arrival FROM main.messages), seq
+  ON CONFLICT (id) DO NOTHING;
+  INSERT OR IGNORE INTO main.idempotency_keys (key, fingerprint, task_id, accepted_at)
+    SELECT key, fingerprint, task_id, accepted_at FROM old.idempotency_keys;
+  DELETE FROM main.queue_state WHERE EXISTS (SELECT 1 FROM old.pauses);
+  INSERT INTO main.queue_state (paused) SELECT 1 FROM old.pauses LIMIT 1;`;
+
+/** Maximum size in bytes of a database that is checked in full. Checking a larger one would delay startup. */
+const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
+
+const [SQLITE_CORRUPT, SQLITE_FULL, SQLITE_NOTADB] = [11, 13, 26];
+/** SQLite cannot extend the file of its shared memory (`-shm`). */
+const SQLITE_IOERR_SHMSIZE = 4874;
+
+/**
+ * Checks every page, or the first and last row of each table if the database is larger than `maxWholeCheck` bytes.
+ *
+ * @returns the names of the tables
+ * @throws {Error} if the check finds damage, or SQLite's error if the check itself fails
+ */
+export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CHECK): string[] {
+  const withRowid = "schema = 'main' AND type = 'table' AND NOT wr AND name NOT LIKE 'sqlite_%'";
+  const names = database.prepare(`SELECT name FROM pragma_table_list WHERE ${withRowid}`);
+  const tables = names.all().map(({ name }) => name as string);
+  const size = database.prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size');
+  if ((size.get() as { bytes: number }).bytes > maxWholeCheck) {
+    for (const table of tables) {
+      for (const order of ['', 'DESC'])
+        database.prepare(`SELECT * FROM "${table}" ORDER BY rowid ${order} LIMIT 1`).get();
+    }
+    return tables;
+  }
+  const { quick_check: result } = database.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
+  if (result === 'ok') return tables;
+  throw Object.assign(new Error(`it is damaged: ${result.replaceAll('\n', ' ')}`), { errcode: SQLITE_CORRUPT });
+}
+
+/** Whether an error from SQLite or {@link checkDamage} means that the file is damaged. */
+export function isDamage(error: unknown): boolean {
+  // The low byte of an extended result code is the primary result code.
+  const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
+  return primary === SQLITE_CORRUPT || primary === SQLITE_NOTADB;
+}
+
+function remedyFor(error: unknown): string {
+  const { errcode, code } = error as { errcode?: number; code?: string };
+  if (isDamage(error) || code === 'EISDIR') return `: ${RESTORE}`;
+  const isFull = errcode === SQLITE_FULL || errcode === SQLITE_IOERR_SHMSIZE || code === 'ENOSPC';
+  return isFull ? ': free some space on the disk of DATA_DIR' : '';
 }

@@ -1,4 +1,4 @@
-import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } from '../retention-limits.ts';
+import { RETENTION_SLICE } from '../task-store.ts';
 import type { Database } from './database.ts';
 
 interface AgedRow {
@@ -14,65 +14,57 @@ const COLUMNS = `rowid, created_at, ifnull(processed_at, created_at) AS ended_at
 const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
-  ORDER BY created_at, rowid LIMIT ${MAX_STEP_ROWS}`;
-// The second condition keeps a row whose task has completed again since the row was read.
-const DELETE = 'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?';
+  ORDER BY created_at, rowid LIMIT ${RETENTION_SLICE.maxLength}`;
+const DELETE = 'DELETE FROM tasks WHERE rowid = ?';
 
-/** Runs `work`, which deletes rows in one transaction. The function may hold a lock during `work`. */
-type Write = (work: () => void) => void;
+/** Returns the number of rows beyond the newest `rows`. Reads a whole index, so it takes long for a large table. */
+export function excessRows(database: Database, rows: number): number {
+  const { count } = database.statement(COUNT).get() as { count: number };
+  return Math.max(0, count - rows);
+}
 
 /**
- * Deletes all rows beyond the limits in short transactions, and yields the number of rows deleted by each.
+ * Deletes rows beyond the retention limits. Each step runs in the caller's transaction, and takes a few milliseconds.
  *
- * @param now current time in milliseconds since the epoch
+ * @param excess number of rows to delete, the oldest first
+ * @param before rows of tasks completed before this time (Unix seconds) are deleted, too
  */
 export function* retentionRound(
   database: Database,
-  { rows, days }: RetentionLimits,
-  now: number,
-  write: Write,
-): Generator<number, void, void> {
-  if (rows > 0) yield* deleteExcess(database, rows, write);
-  if (days > 0) yield* deleteAged(database, Math.floor(now / 1000) - days * SECONDS_PER_DAY, write);
-}
-
-function* deleteExcess(database: Database, rows: number, write: Write) {
-  const { count } = database.statement(COUNT).get() as { count: number };
-  // The rows are counted only once, because no other thread deletes rows.
-  for (let excess = count - rows; excess > 0; ) {
-    const step = withinBytes(database.statement(FIRST_ARRIVED).all(Math.min(excess, MAX_STEP_ROWS)));
-    if (step.length === 0) return;
-    write(() => deleteRows(database, step));
-    excess -= step.length;
-    yield step.length;
+  excess: number,
+  before: number | undefined,
+): Generator<void, void, void> {
+  for (let left = excess; left > 0; ) {
+    const step = withinBytes(database.statement(FIRST_ARRIVED).all(Math.min(left, RETENTION_SLICE.maxLength)));
+    if (step.length === 0) break;
+    deleteRows(database, step);
+    left -= step.length;
+    yield;
   }
-}
-
-/** Deletes the rows of tasks completed before `time` (Unix seconds). */
-function* deleteAged(database: Database, time: number, write: Write) {
+  if (before === undefined) return;
   let previous = { created_at: Number.MIN_SAFE_INTEGER, rowid: Number.MIN_SAFE_INTEGER };
   for (;;) {
-    const step = withinBytes(database.statement(FIRST_SUBMITTED).all(time, previous.created_at, previous.rowid));
+    const step = withinBytes(database.statement(FIRST_SUBMITTED).all(before, previous.created_at, previous.rowid));
     const last = step.at(-1);
     if (last === undefined) return;
     previous = last;
-    const aged = step.filter(({ ended_at }) => ended_at < time);
-    if (aged.length > 0) write(() => deleteRows(database, aged));
-    yield aged.length;
+    deleteRows(
+      database,
+      step.filter(({ ended_at }) => ended_at < before),
+    );
+    yield;
   }
 }
 
 function deleteRows(database: Database, rows: readonly AgedRow[]): void {
-  database.transaction(false, () => {
-    for (const { rowid, ended_at } of rows) database.statement(DELETE).run(rowid, ended_at);
-  });
+  for (const { rowid } of rows) database.statement(DELETE).run(rowid);
 }
 
-/** Returns the first rows, up to a total of {@link MAX_STEP_BYTES} bytes, but at least one row. */
+/** Returns the first rows, up to a total of {@link RETENTION_SLICE.maxBytes} bytes, but at least one row. */
 function withinBytes(rows: unknown[]): AgedRow[] {
   let bytes = 0;
   return (rows as AgedRow[]).filter((row, index) => {
     bytes += row.bytes;
-    return index === 0 || bytes <= MAX_STEP_BYTES;
+    return index === 0 || bytes <= RETENTION_SLICE.maxBytes;
   });
 }

@@ -1,30 +1,29 @@
 import type Router from '@koa/router';
 import Koa from 'koa';
-import type { SubmissionRules } from '../../workers/handlers-manifest.ts';
-import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
-import { contractDocuments } from '../contracts/documents.ts';
-import { Admission, TURN_BYTES } from '../http/admission.ts';
-import { crossSite } from '../http/cross-site.ts';
+import type { TickerSymbol } from '../../workers/shared/symbols.ts';
+import type { SubmissionRules } from '../../workers/tasks/messages.ts';
 import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
-import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
-import { replyJson, replyText } from '../http/json-reply.ts';
-import type { Log } from '../log.ts';
-import type { Checks } from '../readiness-check.ts';
-import { adminPages, indexRouter } from './index-page.ts';
-import { readiness } from './readiness.ts';
+import { jsonErrors, logLateError, notFound, replyJson, replyText } from '../http/json-reply.ts';
+import { crossSite } from '../http/origins.ts';
+import { type Checks, readiness } from '../http/readiness.ts';
+import { pageHeaders } from '../http/static-files.ts';
+import { TURN_BYTES, TurnLimit } from '../http/turn-limit.ts';
+import type { Log } from '../log/log.ts';
+import { apiDocuments } from './api-documents.ts';
 
-export interface AdminAppOptions {
+interface AdminAppOptions {
   /** Readiness checks by name. The process is ready if all checks pass. Checks must not block the main thread. */
   checks: Checks;
   /** Checks whose problems `/readyz` reports as warnings, which do not make the process unready. */
-  warnings?: Checks;
+  warnings: Checks;
   metrics: { metrics(): Promise<string>; contentType: string };
-  rules?: SubmissionRules;
-  symbols?: readonly TickerSymbol[];
+  rules: SubmissionRules;
+  symbols: readonly TickerSymbol[];
   corsOrigins: readonly string[];
   log: Log;
 }
 
+/** Creates the Koa app of the admin listener. */
 export function createAdminApp(options: AdminAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
@@ -37,11 +36,9 @@ export function createAdminApp(options: AdminAppOptions): Koa {
   return app;
 }
 
-const NO_RULES: SubmissionRules = { actions: new Map(), rejectUnknown: false };
-
 /** Creates the router for health checks, metrics, and the OpenAPI and AsyncAPI documents. */
 export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
-  const { checks, warnings = {}, metrics, rules = NO_RULES, symbols = defaultSymbols } = options;
+  const { checks, warnings, metrics, rules, symbols } = options;
   const router = exactRouter();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
@@ -52,18 +49,52 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
   });
 
   // Rendering the metrics takes milliseconds and delays ticks, so each event loop turn admits only one scrape.
-  const admission = new Admission();
+  const turns = new TurnLimit();
   router.get('/metrics', async (ctx) => {
-    await admission.enter(TURN_BYTES);
+    await turns.enter(TURN_BYTES);
     ctx.type = metrics.contentType;
     ctx.body = await metrics.metrics();
   });
 
-  const documents = contractDocuments({ rules, symbols });
-  router.get('/openapi.json', async (ctx) => replyText(ctx, 200, (await documents()).openApi));
-  router.get('/asyncapi.json', async (ctx) => replyText(ctx, 200, (await documents()).asyncApi));
+  const documents = apiDocuments(rules, symbols);
+  router.get('/openapi.json', async (ctx) => replyText(ctx, 200, await documents.openApi()));
+  router.get('/asyncapi.json', async (ctx) => replyText(ctx, 200, await documents.asyncApi()));
 
   for (const path of Object.keys(adminPages)) router.all(path, answerOtherMethods('GET', 'HEAD'));
 
+  return router;
+}
+
+export const adminPages: Readonly<Record<string, string>> = {
+  '/healthz': '200 while the process is alive',
+  '/readyz': 'whether clients should be sent to this process, and the state of each check',
+  '/metrics': 'metrics in the Prometheus text format',
+  '/openapi.json': 'the HTTP API, as OpenAPI 3.1',
+  '/asyncapi.json': 'the messages of the price stream, as AsyncAPI 3.0',
+};
+
+const page = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>Ticker and task queue: admin</title>
+<h1>Ticker and task queue: admin</h1>
+<ul>
+${Object.entries(adminPages)
+  .map(([path, description]) => `<li><a href="${path}">${path}</a>: ${description}</li>\n`)
+  .join('')}</ul>
+</html>
+`;
+
+/** Creates the router for `/`, a page with links to all paths of the admin listener. */
+export function indexRouter(): Router {
+  const router = exactRouter();
+  router.get('/', (ctx) => {
+    ctx.set(pageHeaders);
+    ctx.type = 'html';
+    ctx.body = page;
+  });
+  router.all('/', answerOtherMethods('GET', 'HEAD'));
   return router;
 }

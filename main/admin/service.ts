@@ -3,17 +3,13 @@ import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
-import type { LogOutput } from '../log.ts';
-import { recordLoopDelay } from '../metrics/event-loop-delay.ts';
+import type { Check } from '../http/readiness.ts';
+import type { LogOutput } from '../log/log.ts';
 import { registerMetrics } from '../metrics/metrics-table.ts';
 import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
-import { registerDefaultMetrics } from './default-metrics.ts';
-import { lostLinesCheck } from './lost-lines-check.ts';
-import { processMetrics } from './process-metrics.ts';
-import { tasksMetrics } from './tasks-metrics.ts';
-import { tickerMetrics } from './ticker-metrics.ts';
+import { processMetrics, recordLoopDelay, registerDefaultMetrics, tasksMetrics, tickerMetrics } from './metrics.ts';
 
 export interface AdminService {
   listener: Listener;
@@ -44,7 +40,14 @@ export async function startAdmin(
   const app = createAdminApp({
     checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
     warnings: { ...ticker.warnings, ...tasks.warnings, log: lostLinesCheck(logMetrics.lost) },
-    metrics: registry,
+    metrics: {
+      contentType: registry.contentType,
+      async metrics() {
+        // If the queue cannot be counted, the metrics show the last counts.
+        await tasks.metrics.queue.counts().catch(() => {});
+        return registry.metrics();
+      },
+    },
     rules: tasks.rules,
     symbols,
     corsOrigins,
@@ -65,5 +68,24 @@ export async function startAdmin(
       loop.stop();
       await listener.close(deadline);
     },
+  };
+}
+
+/** Duration of the warning after more lines were lost, the same as that of the alert `LogLinesLost`. */
+const WARNING_MS = 15 * 60_000;
+
+/**
+ * Returns a check that warns from the call that finds more lost lines.
+ *
+ * @param lost returns the number of log lines lost since the start
+ */
+export function lostLinesCheck(lost: () => number, now = () => performance.now()): Check {
+  let count = 0;
+  let warnsUntil = Number.NEGATIVE_INFINITY;
+  return () => {
+    if (lost() > count) warnsUntil = now() + WARNING_MS;
+    count = lost();
+    if (now() >= warnsUntil) return undefined;
+    return `${count} log lines were lost, because standard output did not take them`;
   };
 }

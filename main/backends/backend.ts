@@ -1,10 +1,89 @@
-import type { Awaitable } from '../awaitable.ts';
-import type { Checks } from '../readiness-check.ts';
-import type { TasksBackend } from '../tasks/processing.ts';
+import { join } from 'node:path';
+import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
+import { lockDataFolder } from '../../db/sqlite/data-folder.ts';
+import { SqliteStore } from '../../db/sqlite/store.ts';
+import type { Clock, Random } from '../../workers/shared/clock.ts';
+import type { Config } from '../config.ts';
+import type { Checks } from '../http/readiness.ts';
+import type { Log } from '../log/log.ts';
+import { Maintenance } from '../tasks/maintenance.ts';
+import { startRetention } from '../tasks/retention.ts';
+import type { TasksBackend } from '../tasks/service.ts';
+import { runMigration } from '../threads/migration.ts';
 import type { TickerBackend } from '../ticker/service.ts';
+import { MemoryTokenStore } from '../ticker/token-store.ts';
 
-/** Storage for state that outlives a request: local files and memory, or NATS and PostgreSQL servers. */
+/** Storage for state that outlives a request: local files and memory, or a PostgreSQL database that nodes share. */
 export interface Backend extends TickerBackend, TasksBackend {
   checks: Checks;
-  close(): Awaitable<void>;
+  close(): Promise<void>;
+}
+
+type BackendConfig = Pick<Config, 'storage' | 'queue' | 'tokens' | 'ticker' | 'retention'>;
+
+/** Maximum wait for a SQLite lock. Short, because the wait blocks the event loop. */
+const BUSY_TIMEOUT_MS = 50;
+
+/** Opens the configured storage: PostgreSQL, or local files. @throws {Error} that says what to fix */
+export async function openBackend(config: BackendConfig, clock: Clock, random: Random, log: Log): Promise<Backend> {
+  const { databaseUrl, dataDir } = config.storage;
+  if (databaseUrl !== undefined) {
+    // Imported lazily, because a single node does not need the PostgreSQL client.
+    const { openSharedBackend } = await import('../nodes/open.ts');
+    return openSharedBackend({ ...config, databaseUrl }, { clock, random, log });
+  }
+  const unlock = lockDataFolder(dataDir);
+  try {
+    return await openFiles(config, unlock, clock, log);
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+async function openFiles(config: BackendConfig, unlock: () => void, clock: Clock, log: Log): Promise<Backend> {
+  const { dataDir } = config.storage;
+  const { queue, retention, tokens } = config;
+  const { driver, ...bounds } = queue;
+  for (const { file, wasEmpty } of await runMigration({ dataDir })) {
+    if (wasEmpty)
+      log.warn({ file }, 'database created in an empty file: if the file held data, stop and restore a backup');
+    else log.info({ file }, 'database created');
+  }
+  const maintenance = new Maintenance({
+    dataDir,
+    hold: () => store.holdWrites(),
+    resume: () => store.resumeWrites(),
+    log,
+  });
+  const store = new SqliteStore({
+    dataDir,
+    driver: driver === 'sqlite' ? 'sqlite' : 'memory',
+    bounds,
+    now: () => clock.now(),
+    excessRows: (rows) => maintenance.excessRows(rows),
+    onSaveFailed: (error) => log.error({ err: error }, 'the queue cannot be saved: accepted tasks are lost'),
+  });
+  const auth = openAuthDatabase(join(dataDir, 'auth.db'), BUSY_TIMEOUT_MS);
+  return {
+    apiKeys: new ApiKeys(auth),
+    store,
+    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: tokens.perKey, clock }),
+    openTickFeed: () => undefined,
+    startMaintenance() {
+      maintenance.start();
+      const deletion = startRetention({ ...retention, store, clock, log });
+      return {
+        async stop() {
+          await Promise.all([deletion.stop(), maintenance.stop()]);
+        },
+      };
+    },
+    checks: { auth_database: () => auth.probe(), tasks_database: () => store.problem() },
+    async close() {
+      await store.close();
+      auth.close();
+      unlock();
+    },
+  };
 }

@@ -1,4 +1,4 @@
-import { isDependency } from '../dependency.ts';
+import { isDependency } from '../process/runtime.ts';
 
 /** Invalid command line arguments. The usage text is printed after the message. */
 export class UsageError extends Error {

@@ -1,21 +1,17 @@
 /** `npm run handlers`: checks a handlers module, or runs one of its handlers. */
-import { randomUUID } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { pino } from 'pino';
-import { Database } from '../../db/sqlite/database.ts';
-import { migrate } from '../../db/sqlite/migrate.ts';
-import { Tasks } from '../../db/sqlite/tasks.ts';
-import type { ActionSettings, HandlersManifest } from '../../workers/handlers-manifest.ts';
-import { isObject } from '../../workers/json-object.ts';
-import { submissionCheck } from '../../workers/submission-check.ts';
+import type { Delivery } from '../../db/task-store.ts';
+import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
+import { isObject } from '../../workers/shared/json-object.ts';
+import { submissionCheck } from '../../workers/submissions/data-schemas.ts';
+import { actionStart } from '../../workers/submissions/parse-submission.ts';
+import type { ActionSettings, HandlersManifest } from '../../workers/tasks/messages.ts';
 import { type Config, loadConfig } from '../config.ts';
-import { checkHandlers } from '../handlers-check.ts';
+import { NACKED } from '../tasks/dispatch/dispatcher.ts';
 import { decide, retryPolicies } from '../tasks/dispatch/retry-policy.ts';
-import { startPool } from '../tasks/pool/start-pool.ts';
-import type { Outcome } from '../tasks/pool/worker-pool.ts';
-import type { Delivery } from '../tasks/queue/queue.ts';
+import type { Outcome } from '../tasks/pool/task-pool.ts';
+import { ThreadPool } from '../tasks/pool/thread-pool.ts';
+import { checkHandlers } from '../threads/module-checks.ts';
 import { runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run handlers -- <command>
@@ -67,53 +63,49 @@ function readData(text: string): object {
   throw new UsageError(`the data must be a JSON object, got ${text}`);
 }
 
-/** Runs a handler for one task in a worker thread, with a temporary database, and prints the outcome. */
+/** Runs a handler for one task in a worker thread, and prints the outcome. */
 async function runHandler(
   settings: Config['tasks'],
   actions: HandlersManifest,
   action: string,
   data: string,
 ): Promise<void> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'handlers-'));
-  try {
-    migrate(dataDir);
-    const log = pino({ base: null, level: 'debug' }, pino.destination({ dest: 2, sync: true }));
-    const onProgress = (_: Delivery, progress: object) => log.info(progress, 'progress');
-    const pool = await startPool(settings, { dataDir }, log, { actions, onProgress });
-    const stop = () => void pool.stop(new Promise((resolve) => setTimeout(resolve, settings.cancelGraceMs)));
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
-    const delivery = newDelivery(action, data);
-    const outcome = await pool.run(delivery, async () => {});
-    const tasks = new Tasks(new Database(join(dataDir, 'tasks.db'), { busyTimeoutMs: 1000 }));
-    console.log(describeOutcome(delivery, outcome, actions, tasks.find(delivery.message.id)?.result));
-    if (outcome.ended !== 'returned') process.exitCode = 1;
-    await pool.stop(Promise.resolve());
-  } finally {
-    await rm(dataDir, { recursive: true });
-  }
+  const log = pino({ base: null, level: 'debug' }, pino.destination({ dest: 2, sync: true }));
+  const pool = await ThreadPool.start(settings, { actions, clock, log });
+  const stop = () => void pool.stop(clock.sleep(settings.cancelGraceMs));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
+  const delivery = newDelivery(action, data);
+  let settled: 'ack' | 'nack' | undefined;
+  const outcome = await pool.run(delivery, {
+    onStart: () => {},
+    onProgress: (progress) => log.info(progress, 'progress'),
+    onAcknowledged: (how) => {
+      settled = how;
+    },
+  });
+  const final = settled === 'nack' ? NACKED : outcome;
+  const isAcked = settled === 'ack' || final.ended === 'returned';
+  console.log(isAcked && final.ended !== 'returned' ? 'acknowledged' : describeOutcome(delivery, final, actions));
+  if (!isAcked) process.exitCode = 1;
+  await pool.stop(Promise.resolve());
 }
 
 function newDelivery(action: string, data: string): Delivery {
-  const id = randomUUID();
-  const now = Date.now();
-  const createdAt = Math.floor(now / 1000);
+  const id = random.uuid();
+  const acceptedAt = clock.now();
+  const createdAt = Math.floor(acceptedAt / 1000);
   const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${data},"created_at":${createdAt}}`;
-  return { message: { id, body }, sequence: 1, acceptedAt: now, attempt: 1, crashes: 0, suspect: false };
+  const first = { delivery: 1, attempt: 1, crashes: 0, isSuspect: false, history: [] };
+  return { id, action: actionStart(body), body, arrival: 1, acceptedAt, ...first };
 }
 
-function describeOutcome(
-  delivery: Delivery,
-  outcome: Outcome,
-  actions: HandlersManifest,
-  result: string | null | undefined,
-): string {
-  if (outcome.ended === 'returned') return result ?? 'acknowledged';
-  if (outcome.ended === 'cancelled') return 'not completed: cancelled';
-  const policy = retryPolicies(actions)(delivery.message.body);
-  const settlement = decide(delivery, outcome, policy);
-  if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return `not completed: ${outcome.reason}`;
-  const given = outcome.ended === 'raised' ? outcome.retryAfterMs : undefined;
-  const delay = given === undefined ? '' : ` after ${given} ms`;
+function describeOutcome(delivery: Delivery, outcome: Outcome, actions: HandlersManifest): string {
+  const policy = retryPolicies(actions)(delivery);
+  const settlement = decide(delivery, outcome, { clock, random }, policy);
+  if (settlement.kind === 'complete') return settlement.result;
+  if (settlement.kind !== 'retry' && settlement.kind !== 'discard')
+    return `not completed: ${outcome.ended === 'released' ? outcome.reason : outcome.ended}`;
+  const delay = 'retryAfterMs' in outcome ? ` after ${outcome.retryAfterMs} ms` : '';
   const next = settlement.kind === 'retry' ? `retried${delay}, attempt 2 of ${policy.maxAttempts}` : 'discarded';
-  return `${FAILURES[settlement.failure]}: ${outcome.reason}\nthe task would be ${next}`;
+  return `${FAILURES[settlement.failure]}: ${settlement.reason}\nthe task would be ${next}`;
 }

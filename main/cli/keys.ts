@@ -1,7 +1,12 @@
 /** `npm run keys`: lists, creates and revokes API keys, whether or not the services are running. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { runCommand, UsageError } from './command.ts';
-import { withKeys } from './key-records.ts';
+import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
+import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
+import type { Awaitable } from '../../db/task-rows.ts';
+import { databaseUrl, dataFolder, runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run keys -- <command>
 
@@ -12,6 +17,14 @@ const USAGE = `npm run keys -- <command>
 
 The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
 `;
+
+type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke' | 'ensureDemoUser'>;
+
+/** Lock timeout of the SQLite file, much longer than any write by the services. */
+const BUSY_TIMEOUT_MS = 2000;
+const SQLITE_BUSY = 5;
+const STATEMENT_TIMEOUT_MS = 5000;
+const UNDEFINED_TABLE = '42P01';
 
 /** Limited, because tokens contain the user and role names and are sent in a header of limited size. */
 const MAX_NAME_LENGTH = 128;
@@ -82,5 +95,47 @@ function printTable(rows: readonly string[][]): void {
   for (const row of rows) {
     const cells = row.map((cell, column) => cell.padEnd(widthOf(column)));
     console.log(cells.join('  ').trimEnd());
+  }
+}
+
+/** Opens the API key database for `work`. @throws {Error} with a one-line message that says what to fix */
+export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+  const url = databaseUrl();
+  return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);
+}
+
+async function withKeysOfFile<T>(path: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+  if (!existsSync(path)) {
+    throw new Error(`${path} does not exist: run "npm start" or "npm run migrate", or set DATA_DIR to its folder`);
+  }
+  const database = openAuthDatabase(path, BUSY_TIMEOUT_MS);
+  try {
+    return await work(new ApiKeys(database));
+  } catch (error) {
+    const { errcode, message } = ((error as Error).cause ?? error) as { errcode?: number; message: string };
+    const locked = ((errcode ?? 0) & 0xff) === SQLITE_BUSY;
+    const reason = locked ? 'another program has locked it: try again when that program has ended' : message;
+    throw new Error(`${path}: ${reason}`, { cause: error });
+  } finally {
+    database.close();
+  }
+}
+
+async function withKeysOfServer<T>(url: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+  // Imported lazily, because a command that uses SQLite files does not need the PostgreSQL client.
+  const [{ PostgresDatabase, reasonOf }, { PostgresApiKeys }] = await Promise.all([
+    import('../../db/postgres/database.ts'),
+    import('../../db/postgres/api-keys.ts'),
+  ]);
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: STATEMENT_TIMEOUT_MS });
+  try {
+    return await work(new PostgresApiKeys(database));
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) throw error;
+    const missing = (error as { code?: string }).code === UNDEFINED_TABLE;
+    const reason = missing ? 'table api_keys does not exist: run "npm run migrate"' : reasonOf(error);
+    throw new Error(`PostgreSQL at ${database.address}: ${reason}`, { cause: error });
+  } finally {
+    await database.close();
   }
 }

@@ -1,6 +1,6 @@
 /** `npm run migrate`: creates or updates the databases without starting the services. */
 import { parseArgs } from 'node:util';
-import { lockDataFolder } from '../../db/sqlite/data-folder-lock.ts';
+import { lockDataFolder } from '../../db/sqlite/data-folder.ts';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { databaseUrl, dataFolder, runCommand } from './command.ts';
 

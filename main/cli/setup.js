@@ -3,46 +3,16 @@
  * and the file must import no package, because nothing is installed yet.
  */
 import { spawnSync } from 'node:child_process';
-import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const folder = fileURLToPath(new URL('../..', import.meta.url));
-const pathOf = (name) => join(folder, name);
 
-const INSTALL = ['install', '--include=dev', '--no-save', '--prefer-offline', '--no-audit', '--no-fund'];
-/** With its default limits, npm would wait for minutes if a connection fails during the installation. */
-const DOWNLOAD_LIMITS = ['--fetch-retries=2', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000'];
-/** Timeout of the registry's first response, because npm itself would wait for minutes for a silent server. */
-const PING_TIMEOUT_MS = 15000;
-/** Error codes of failed connections and of npm's `offline` setting. */
-const UNREACHABLE = /\b(ENOTCACHED|ECONN[A-Z]+|ENOTFOUND|EAI_[A-Z]+|E[A-Z]*TIMED?OUT|ENET[A-Z]+|EHOST[A-Z]+|EPROTO)\b/;
-const NOT_WRITABLE = /\b(EACCES|EPERM|EROFS)\b/;
-
-const problem = unusableRuntime() || notWritable('dist') || (isInstalled() ? '' : install()) || unusableNode();
-if (problem !== '') {
-  console.error(problem);
+if (Number.parseInt(process.versions.node, 10) < 18) {
+  console.error(`Node 18 or newer is needed, this is ${process.versions.node}: install it from https://nodejs.org`);
   process.exitCode = 1;
-}
-
-function unusableRuntime() {
-  const { node } = process.versions;
-  return Number.parseInt(node, 10) >= 18
-    ? ''
-    : `Node 18 or newer is needed, this is ${node}: install it from https://nodejs.org`;
-}
-
-function notWritable(name) {
-  const path = existsSync(pathOf(name)) ? pathOf(name) : folder;
-  try {
-    accessSync(path, constants.W_OK);
-    return '';
-  } catch (error) {
-    const isBuilt = existsSync(pathOf('dist/main/index.js'));
-    const remedy = isBuilt ? 'run the existing build with "node dist/main", or copy' : 'copy';
-    return `${path} cannot be written (${error.code}): ${remedy} the project to a folder of your own`;
-  }
-}
+} else if (!isInstalled()) process.exitCode = install();
 
 /** Whether `node_modules` matches package-lock.json, and package-lock.json matches package.json. */
 function isInstalled() {
@@ -54,7 +24,8 @@ function isInstalled() {
   return Object.entries(wanted.packages).every(([path, { version, optional }]) => {
     if (path === '') return true;
     const found = present.packages[path];
-    return found === undefined ? optional : found.version === version && existsSync(pathOf(`${path}/package.json`));
+    const manifest = join(folder, path, 'package.json');
+    return found === undefined ? optional : found.version === version && existsSync(manifest);
   });
 }
 
@@ -65,68 +36,22 @@ function isSame(one = {}, other = {}) {
 
 function read(name) {
   try {
-    return JSON.parse(readFileSync(pathOf(name), 'utf8'));
+    return JSON.parse(readFileSync(join(folder, name), 'utf8'));
   } catch (_) {
     return undefined;
   }
 }
 
+/** Returns npm's exit code. npm reports its errors itself. */
 function install() {
-  const problem = notWritable('node_modules');
-  if (problem !== '') return problem;
   console.error('Installing the dependencies …');
-  const ping = npm(['ping', '--fetch-retries=0'], PING_TIMEOUT_MS);
-  const isOnline = ping.status === 0 || (!ping.timedOut && !UNREACHABLE.test(ping.output));
-  // Without a reachable registry, npm's cache may still contain all packages.
-  const limits = isOnline ? DOWNLOAD_LIMITS : ['--offline'];
-  const { status, output } = npm([...INSTALL, ...limits, ...process.argv.slice(2)]);
-  return status === 0 ? '' : failure(output, isOnline);
-}
-
-function npm(options, timeout) {
+  const options = ['install', '--include=dev', '--no-save', '--prefer-offline', '--no-audit', '--no-fund'];
+  const args = [...options, '--loglevel=error', ...process.argv.slice(2)];
   const cli = process.env.npm_execpath || '';
   const isNpm = cli.endsWith('npm-cli.js');
-  const args = [...(isNpm ? [cli] : []), ...options, '--json', '--loglevel=error'];
-  const { status, stdout, stderr, error } = spawnSync(isNpm ? process.execPath : 'npm', args, {
-    cwd: folder,
-    encoding: 'utf8',
-    maxBuffer: 64 * 1024 * 1024,
-    timeout,
-  });
-  const timedOut = error !== undefined && error.code === 'ETIMEDOUT';
-  return { status, timedOut, output: `${stdout}${stderr}${error === undefined ? '' : `spawn ${error.code}`}` };
-}
-
-/** Describes a failed installation in one line, because npm prints a stack trace and the registry's address. */
-function failure(output, isOnline) {
-  if (output.includes('spawn ENOENT')) return 'npm is needed: install it with Node from https://nodejs.org';
-  const [notWritable] = NOT_WRITABLE.exec(output) || [];
-  if (notWritable !== undefined)
-    return `npm cannot write to its cache or to node_modules (${notWritable}): check the owner and the permissions of ~/.npm and ${pathOf('node_modules')}`;
-  if (/\bENOSPC\b/.test(output)) return 'the disk is full: free up about 500 MB, then run this command again';
-  if (!isOnline || UNREACHABLE.test(output))
-    return 'npm cannot reach its registry: connect to the internet, or set npm\'s "proxy" or "registry" (npm help config), then run this command again';
-  const [, code = 'unknown error'] = /"code": "?(\w+)/.exec(output) || [];
-  return `npm could not install the dependencies (${code}): "npm install" shows the reason`;
-}
-
-/** Returns the problem if neither this Node.js nor an installed one can run the services, or an empty string. */
-function unusableNode() {
-  const { dependencies, engines } = read('package.json');
-  const installed = pathOf('node_modules/node/bin/node');
-  if (!existsSync(installed)) {
-    const [major, minor] = engines.node.match(/\d+/g).map(Number);
-    const [ownMajor, ownMinor] = process.versions.node.split('.').map(Number);
-    if (ownMajor > major || (ownMajor === major && ownMinor >= minor)) return '';
-    return 'npm did not run the install script of the package "node" (ignore-scripts is set?): run "npm rebuild node --ignore-scripts=false", then this command again';
-  }
-  const { status, stderr, error } = spawnSync(installed, ['--version'], { encoding: 'utf8' });
-  if (status === 0) return '';
-  const [, library] = /loading shared libraries: ([^:\s]+)/.exec(stderr) || [];
-  if (library === undefined) {
-    const reason = error === undefined ? stderr.trim().split('\n')[0] : error.code;
-    return `${installed} does not run (${reason}): delete node_modules, then run this command again`;
-  }
-  const name = library.startsWith('libatomic.') ? ' (Debian and Ubuntu: apt-get install libatomic1)' : '';
-  return `Node ${dependencies.node} needs the library ${library}: install it${name}, then run this command again`;
+  const [command, ...first] = isNpm ? [process.execPath, cli] : ['npm'];
+  // npm's standard output is redirected, so that scripts such as `npm run keys` print only their own.
+  const { status, error } = spawnSync(command, [...first, ...args], { cwd: folder, stdio: ['ignore', 2, 'inherit'] });
+  if (error !== undefined) console.error(`npm is needed (${error.code}): install it with Node from https://nodejs.org`);
+  return status === null ? 1 : status;
 }

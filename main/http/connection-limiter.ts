@@ -1,5 +1,9 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
+import { rateLimitKey } from './rate-limit.ts';
+import type { ReadingLimit } from './turn-limit.ts';
 
 export interface ConnectionBounds {
   /** Includes unfinished WebSocket handshakes. */
@@ -8,21 +12,16 @@ export interface ConnectionBounds {
 }
 
 const RETRY_AFTER_SECONDS = '5';
+const MIN_TIMEOUT_FACTOR = 0.1;
 
 /** Limits connections in total and per address. A socket holds at most one slot. */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
   readonly #byAddress = new Map<string, number>();
   readonly #addressBySocket = new Map<Duplex, string>();
-  /** Listener that all sockets share. */
-  readonly #onClose: (this: Duplex) => void;
 
   constructor(bounds: ConnectionBounds) {
     this.#bounds = bounds;
-    const release = (socket: Duplex) => this.release(socket);
-    this.#onClose = function () {
-      release(this);
-    };
   }
 
   get taken(): number {
@@ -53,7 +52,7 @@ export class ConnectionLimiter {
     if (socket.closed) return;
     this.check(address);
     this.hold(socket, address);
-    socket.on('close', this.#onClose);
+    socket.once('close', () => this.release(socket));
   }
 
   /** Acquires a slot until {@link release}, without checking the limits. The caller must call {@link refusal} first. */
@@ -71,4 +70,62 @@ export class ConnectionLimiter {
     if (left > 0) this.#byAddress.set(address, left);
     else this.#byAddress.delete(address);
   }
+}
+
+/**
+ * Limits the plain (non-WebSocket) connections per address and the time to read from them, and shortens the client
+ * timeouts while more than half of these connections are in use.
+ *
+ * @returns `release`, which stops counting a socket as a plain connection, and `timeoutFactor`, which returns the
+ *   factor (at most 1) by which timeouts are currently multiplied
+ */
+export function limitPlainConnections(
+  server: Server,
+  reading: ReadingLimit,
+  times: { headers: number; request: number },
+  { maxConnections = Number.POSITIVE_INFINITY, addressShare = 1 }: { maxConnections?: number; addressShare?: number },
+) {
+  /** Number of open connections, including WebSockets. */
+  let open = 0;
+  const limiter = new ConnectionLimiter({
+    maxConnections,
+    get maxConnectionsPerAddress() {
+      return Math.ceil(addressShare * available());
+    },
+  });
+  const available = () => maxConnections - (open - limiter.taken);
+  const timeoutFactor = () => {
+    const free = available() > 0 ? 1 - limiter.taken / available() : 0;
+    return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
+  };
+  /** Also changes the timeouts of open connections, which Node checks against the server's current timeouts. */
+  const adjust = () => {
+    server.headersTimeout = Math.max(1, Math.round(times.headers * timeoutFactor()));
+    server.requestTimeout = Math.max(1, Math.round(times.request * timeoutFactor()));
+  };
+  function onClose(this: Socket): void {
+    limiter.release(this);
+    reading.delete(this);
+    open--;
+    adjust();
+  }
+  server.on('connection', (socket: Socket) => {
+    const address = rateLimitKey(socket.remoteAddress ?? '');
+    if (limiter.refusal(address) !== undefined) {
+      socket.destroy();
+      return;
+    }
+    open++;
+    limiter.hold(socket, address);
+    reading.add(socket, address);
+    socket.on('close', onClose);
+    adjust();
+  });
+  return {
+    timeoutFactor,
+    release(socket: Duplex): void {
+      limiter.release(socket);
+      adjust();
+    },
+  };
 }

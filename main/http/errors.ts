@@ -38,7 +38,6 @@ export const catalogue = {
   taskNotFound: [404, 'task not found'],
   deadLetterNotFound: [404, 'dead letter not found'],
   requestTimeout: [408, 'request timeout'],
-  idempotencyKeyInUse: [409, 'a submission with this Idempotency-Key is under way'],
   taskFinished: [409, 'task finished'],
   bodyTooLarge: [413, 'request body too large'],
   expectationFailed: [417, 'expectation failed'],
@@ -51,6 +50,7 @@ export const catalogue = {
   queueUnavailable: [500, 'queue unavailable'],
   internalError: [500, 'internal error'],
   tooManyConnections: [503, 'too many connections'],
+  tokensUnavailable: [503, 'token store unavailable'],
   serverBusy: [503, 'server busy'],
 } as const satisfies Record<string, readonly [status: number, text: string]>;
 
@@ -65,7 +65,8 @@ export class HttpError extends Error {
   /** Whether only overload caused the error. If so, its log level is `debug`, to avoid flooding the log. */
   readonly overload: boolean;
 
-  constructor(error: ErrorName, { cause, headers = {}, fields, overload = false }: HttpErrorDetails = {}) {
+  constructor(error: ErrorName, details: Partial<Pick<HttpError, 'cause' | 'headers' | 'fields' | 'overload'>> = {}) {
+    const { cause, headers = {}, fields, overload = false } = details;
     const [status, text] = catalogue[error];
     super(text, { cause });
     this.status = status;
@@ -73,13 +74,6 @@ export class HttpError extends Error {
     this.fields = fields;
     this.overload = overload;
   }
-}
-
-interface HttpErrorDetails {
-  cause?: unknown;
-  headers?: Record<string, string>;
-  fields?: object | undefined;
-  overload?: boolean;
 }
 
 export function authenticationRequired(): HttpError {

@@ -1,14 +1,19 @@
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { answerClientErrors } from './client-errors.ts';
-import type { ErrorName } from './errors.ts';
-import { hostCheck, hostOf } from './host-header.ts';
-import { limitPlainConnections } from './plain-connections.ts';
-import { refuse } from './raw-response.ts';
-import { RequestOrder } from './request-order.ts';
-import { BODY_BYTES_PER_TURN, RequestReader } from './request-reader.ts';
-import { TurnLimit } from './turn-limit.ts';
+import { limitPlainConnections } from './connection-limiter.ts';
+import { type ErrorName, HttpError } from './errors.ts';
+import { jsonHeaders, jsonText } from './json-reply.ts';
+import { hostCheck, hostOf } from './origins.ts';
+import { ReadingLimit } from './turn-limit.ts';
 
 export interface ListenOptions {
   /** Host name or address to bind to. If undefined, all interfaces. */
@@ -51,6 +56,9 @@ export type Timeouts = typeof timeouts;
  */
 const BACKLOG = 4096;
 
+/** Maximum number of bytes that Node reads from a connection at once. */
+const PACKET_BYTES = 64 * 1024;
+
 export interface Listener {
   server: Server;
   host: string;
@@ -61,17 +69,16 @@ export interface Listener {
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE` */
+/**
+ * Starts an HTTP server. A client that sends a request before the previous response has ended loses its connection.
+ *
+ * @throws {Error} with a `code` such as `EADDRINUSE`
+ */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
-  const readers = new WeakMap<Duplex, RequestReader>();
-  const bodies = new TurnLimit(BODY_BYTES_PER_TURN);
-  const order = new RequestOrder((socket) => {
-    readers.get(socket)?.onAnswered();
-    if (closing) server.closeIdleConnections();
-  });
-  const upgrades = (request: IncomingMessage) => server.listenerCount('upgrade') > 0 && isHandshake(request);
+  const unfinished = new Map<Duplex, ServerResponse>();
+  const reading = new ReadingLimit();
   let isAllowed: (host: string) => boolean = () => false;
   const refusal = (request: IncomingMessage): ErrorName | undefined => {
     const host = hostOf(request);
@@ -79,32 +86,41 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     return isAllowed(host) ? undefined : 'hostNotAllowed';
   };
   const server = createBareServer(options, times, (request) => {
-    const reader = readers.get(request.socket);
-    // Pipelined handshakes are queued, because Node would emit `upgrade` before the earlier responses end.
-    const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
-    if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
-    reader?.onUpgrade();
-    // The reader would keep the HTTP parser in memory while the upgraded connection is open.
-    readers.delete(request.socket);
+    const { socket } = request;
+    // Node would emit `upgrade` even if the previous response has not ended. Without an upgrade, `accept` closes the
+    // connection.
+    if (!isHandshake(request) || unfinished.has(socket) || refusal(request) !== undefined) return false;
+    if (server.listenerCount('upgrade') === 0) return false;
+    reading.delete(socket);
+    reading.check();
     return true;
   });
-  server.on('connection', (socket) => {
-    readers.set(socket, new RequestReader(socket, () => order.outstanding(socket).length > 0, bodies));
-  });
-  const begin: RequestListener = (request, response) => {
+  const accept = (request: IncomingMessage, response: ServerResponse, answer: RequestListener) => {
+    const { socket } = request;
+    reading.check();
+    // Node would queue the response and would not emit its `close` event if the connection closes, so its resources would
+    // leak. After an error response, a client may keep sending on the ended connection.
+    if (unfinished.has(socket) || socket.writableEnded) {
+      socket.destroy();
+      return;
+    }
+    unfinished.set(socket, response);
+    response.once('close', () => {
+      unfinished.delete(socket);
+      if (closing) server.closeIdleConnections();
+    });
+    if (isLarge(request)) checkBody(request, response, reading);
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
-    if (error !== undefined) refuse(response, error);
-    // A pipelined handshake is refused and its connection closed, because WebSocket frames may follow.
-    else if (upgrades(request)) refuse(response, 'badRequest');
-    else handle(request, response);
+    if (error === undefined) answer(request, response);
+    else refuse(response, error);
   };
-  handleInOrder(server, begin, (request, response, answer) => {
-    readers.get(request.socket)?.onHeaders(request);
-    order.enqueue(request, response, answer);
+  server.on('request', (request, response) => accept(request, response, handle));
+  server.on('checkExpectation', (request, response) => {
+    accept(request, response, () => refuse(response, 'expectationFailed'));
   });
-  const { timeoutFactor, release } = limitPlainConnections(server, times, options);
-  answerClientErrors(server, order, () => times.closing * timeoutFactor());
+  const { timeoutFactor, release } = limitPlainConnections(server, reading, times, options);
+  answerClientErrors(server, unfinished, () => times.closing * timeoutFactor());
 
   const { address: host, port } = await open(server, options);
   isAllowed = hostCheck(options.allowedHosts ?? ['*'], host, options.host);
@@ -116,10 +132,9 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     async close(deadline) {
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const last of order.last()) {
-        if (!last.headersSent) last.setHeader('Connection', 'close');
+      for (const response of unfinished.values()) {
+        if (!response.headersSent) response.setHeader('Connection', 'close');
       }
-      server.closeIdleConnections();
       await Promise.race([closed, deadline]);
       server.closeAllConnections();
       await closed;
@@ -127,17 +142,16 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
 }
 
-function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // Called after the earlier responses of the connection, because a `100 Continue` must not be sent in the middle of one.
-  const beginContinued: RequestListener = (request, response) => {
-    response.writeContinue();
-    begin(request, response);
-  };
-  server.on('request', (request, response) => enqueue(request, response, begin));
-  server.on('checkContinue', (request, response) => enqueue(request, response, beginContinued));
-  server.on('checkExpectation', (request, response) => {
-    enqueue(request, response, () => refuse(response, 'expectationFailed'));
-  });
+/** Whether a request has a body that may need more than one packet, or many chunks. */
+function isLarge({ headers }: IncomingMessage): boolean {
+  return headers['transfer-encoding'] !== undefined || Number(headers['content-length']) > PACKET_BYTES;
+}
+
+/** Counts the data of a body as work of its event loop turn. */
+function checkBody(request: IncomingMessage, response: ServerResponse, reading: ReadingLimit): void {
+  request.once('resume', () => request.on('data', reading.check));
+  // Discards the rest of the body before Node's own listener does, because Node would not emit `data` events for it.
+  response.prependOnceListener('finish', () => request.resume());
 }
 
 function createBareServer(
@@ -173,10 +187,67 @@ function isHandshake({ method, headers }: IncomingMessage): boolean {
 }
 
 async function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<AddressInfo> {
-  const opened = Promise.withResolvers<void>();
-  server.once('error', opened.reject);
-  server.listen({ port, reusePort, backlog: BACKLOG, ...(host !== undefined && { host }) }, opened.resolve);
-  await opened.promise;
-  server.off('error', opened.reject);
+  server.listen({ port, reusePort, backlog: BACKLOG, ...(host !== undefined && { host }) });
+  await once(server, 'listening');
   return server.address() as AddressInfo;
+}
+
+/** Returns a complete HTTP response as text, with a JSON body and `Connection: close`. */
+export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
+  const text = jsonText(body);
+  const all = Object.entries({ ...headersOf(text), ...headers });
+  const head = all.map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
+}
+
+/** Sends an error response to a request that is not passed to the app, and closes the connection. */
+function refuse(response: ServerResponse, error: ErrorName): void {
+  const { status, message } = new HttpError(error);
+  const text = jsonText({ error: message });
+  response.writeHead(status, headersOf(text)).end(text);
+}
+
+function headersOf(text: string) {
+  return { ...jsonHeaders, 'Content-Length': Buffer.byteLength(text), Connection: 'close' };
+}
+
+const errorNames: Record<string, ErrorName> = {
+  HPE_HEADER_OVERFLOW: 'headersTooLarge',
+  ERR_HTTP_REQUEST_TIMEOUT: 'requestTimeout',
+};
+
+/**
+ * Sends an error response to malformed and timed-out requests.
+ *
+ * @param unfinished unfinished response of each connection
+ * @param closingMs returns the milliseconds to wait for the client to close the connection
+ */
+function answerClientErrors(
+  server: Server,
+  unfinished: ReadonlyMap<Duplex, ServerResponse>,
+  closingMs: () => number,
+): void {
+  const broken = new WeakSet<Duplex>();
+  server.on('clientError', (error, socket) => {
+    if (broken.has(socket)) return;
+    broken.add(socket);
+    const response = unfinished.get(socket);
+    const end = () => endWithError(error, socket, closingMs());
+    // The error response must follow the response to a complete request, and must not become part of a response's body.
+    if (response?.req.complete) response.once('close', end);
+    else if (response?.headersSent) socket.destroy();
+    else end();
+  });
+}
+
+function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: number): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
+  socket.end(rawResponse(status, { error: message }));
+  // Destroying the socket while the client is sending would cause a TCP reset, which discards the error response.
+  const timer = setTimeout(() => socket.destroy(), closingMs).unref();
+  socket.once('close', () => clearTimeout(timer));
 }

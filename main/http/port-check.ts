@@ -1,5 +1,6 @@
 import dns from 'node:dns';
-import { createServer, type Server } from 'node:net';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 
 export interface PlannedListener {
   host: string | undefined;
@@ -18,17 +19,20 @@ export interface PlannedListener {
 export async function checkPorts(listeners: readonly PlannedListener[]): Promise<void> {
   const planned = listeners.filter(({ reusePort }) => !reusePort);
   // All host names are resolved before the first bind, so that no port stays bound during a lookup.
-  const addresses = await Promise.all(planned.map(resolve));
-  // All ports stay bound until each has been tried, so that two listeners with the same port are noticed.
+  const addresses = await Promise.allSettled(planned.map(resolve));
   const servers = planned.map(() => createServer((socket) => socket.destroy()));
-  const failures = await Promise.all(
-    addresses.map((address, index) =>
-      address instanceof Error
-        ? address
-        : bind(servers[index] as Server, { port: (planned[index] as PlannedListener).port, ...address }),
-    ),
+  const binds = await Promise.allSettled(
+    servers.map(async (server, index) => {
+      const { value, reason } = addresses[index] as { value?: object; reason?: Error };
+      if (reason !== undefined) throw reason;
+      await once(server.listen({ port: planned[index]?.port, ...value }), 'listening');
+    }),
   );
+  // All ports stay bound until each has been tried, so that two listeners with the same port are noticed.
   await Promise.all(servers.map((server) => new Promise((resolved) => server.close(resolved))));
+  const failures = binds.map((bind) =>
+    bind.status === 'rejected' ? (bind.reason as NodeJS.ErrnoException) : undefined,
+  );
   const taken = planned.filter((_, index) => failures[index]?.code === 'EADDRINUSE');
   const bound = planned.filter((_, index) => failures[index] === undefined);
   for (const { host, port, variables } of taken) {
@@ -44,7 +48,7 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
   }
   for (const [index, listener] of planned.entries()) {
     const failure = failures[index];
-    if (failure !== undefined) explained(listener)(failure);
+    if (failure !== undefined) explainListenError(listener)(failure);
   }
 }
 
@@ -54,21 +58,13 @@ function overlap(one: string | undefined, other: string | undefined): boolean {
   return one === other || isAny(one) || isAny(other);
 }
 
-async function resolve({ host }: PlannedListener): Promise<{ host?: string } | NodeJS.ErrnoException> {
-  if (host === undefined) return {};
-  // Uses `dns.lookup`, as `Server.listen` does, so that the check binds the address that the listener will bind.
-  return new Promise((resolved) => dns.lookup(host, (error, address) => resolved(error ?? { host: address })));
-}
-
-function bind(server: Server, address: { port: number; host?: string }) {
-  return new Promise<NodeJS.ErrnoException | undefined>((resolved) => {
-    server.once('error', resolved);
-    server.listen(address, () => resolved(undefined));
-  });
+/** Uses `dns.lookup`, as `Server.listen` does, so that the check binds the address that the listener will bind. */
+async function resolve({ host }: PlannedListener): Promise<{ host?: string }> {
+  return host === undefined ? {} : { host: (await dns.promises.lookup(host)).address };
 }
 
 /** Returns a `catch` handler that rethrows an error of `listen` with the name of the setting to change. */
-export function explained({ port, variables }: PlannedListener) {
+export function explainListenError({ port, variables }: PlannedListener) {
   return (error: NodeJS.ErrnoException): never => {
     const { code = '', syscall, message } = error;
     if (syscall !== 'listen' && syscall !== 'getaddrinfo') throw error;

@@ -1,13 +1,119 @@
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { Socket } from 'node:net';
-
-export type OnWritten = (error: NodeJS.ErrnoException | null, written: number) => void;
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 export interface StandardOutput {
-  /** Calls `onWritten` once, when the write ends. The error code is `EAGAIN` if standard output is full. */
-  write(bytes: Buffer, onWritten: OnWritten): void;
+  /** Returns the number of bytes written. @throws {Error} with the code `EAGAIN` if standard output is full */
+  write(bytes: Buffer): Promise<number>;
   /** Closes the output, but never descriptor 1. Must not be called during a write. */
   close(): void;
+}
+
+/** Maximum size of the buffer. Log lines that do not fit are lost. */
+const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+/** Size of the lines that are written together, equal to the capacity of a pipe. */
+const CHUNK_BYTES = 64 * 1024;
+const RETRY_DELAY_MS = 20;
+/** Maximum time that `end` waits for a stalled reader of standard output. */
+const END_TIMEOUT_MS = 1000;
+const NEWLINE = 0x0a;
+
+/** Buffers log lines and writes them to standard output. Counts lines lost because of a full buffer or an error. */
+export class LineBuffer {
+  readonly #output: StandardOutput;
+  readonly #onRecovered: (lost: number) => void;
+  readonly #waiting: string[] = [];
+  /** Size of the lines that are not written yet. */
+  #waitingBytes = 0;
+  #writing: Promise<void> | undefined;
+  #end: Promise<void> | undefined;
+  #isClosing = false;
+  #lost = 0;
+  #reportedLost = 0;
+  /** Whether the last line on standard output is incomplete because its write failed. */
+  #isCut = false;
+
+  constructor(output: StandardOutput, onRecovered: (lost: number) => void) {
+    this.#output = output;
+    this.#onRecovered = onRecovered;
+  }
+
+  get lost(): number {
+    return this.#lost;
+  }
+
+  write(line: string): void {
+    const bytes = Buffer.byteLength(line);
+    if (this.#end !== undefined || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+      this.#lost += 1;
+      return;
+    }
+    this.#waitingBytes += bytes;
+    this.#waiting.push(line);
+    this.#writing ??= this.#writeWaiting();
+  }
+
+  /** Writes the buffered lines for at most one second, then closes the output. Later lines are lost. */
+  end(): Promise<void> {
+    this.#end ??= this.#finish();
+    return this.#end;
+  }
+
+  async #finish(): Promise<void> {
+    const timeout = Promise.withResolvers<void>();
+    const timer = setTimeout(timeout.resolve, END_TIMEOUT_MS);
+    await Promise.race([this.#writing, timeout.promise]);
+    clearTimeout(timer);
+    this.#isClosing = true;
+    void Promise.resolve(this.#writing).then(() => this.#output.close());
+  }
+
+  async #writeWaiting(): Promise<void> {
+    while (this.#waiting.length > 0 && !this.#isClosing) {
+      let count = 0;
+      for (let bytes = 0; bytes < CHUNK_BYTES && count < this.#waiting.length; count++)
+        bytes += Buffer.byteLength(this.#waiting[count] as string);
+      await this.#writeLines(this.#waiting.splice(0, count));
+    }
+    this.#writing = undefined;
+  }
+
+  async #writeLines(lines: readonly string[]): Promise<void> {
+    // A line that was cut off by an error is ended, so that the next line starts on its own line.
+    const prefix = this.#isCut ? '\n' : '';
+    const bytes = Buffer.from(prefix + lines.join(''));
+    let written = 0;
+    try {
+      while (written < bytes.length && !this.#isClosing) {
+        const count = await this.#output.write(bytes.subarray(written)).catch(zeroIfFull);
+        // A pending retry must not keep the process alive.
+        if (count === 0) await sleep(RETRY_DELAY_MS, undefined, { ref: false });
+        else this.#isCut = bytes[written + count - 1] !== NEWLINE;
+        written += count;
+      }
+    } catch {}
+    let end = prefix.length;
+    for (const line of lines) {
+      end += Buffer.byteLength(line);
+      if (end > written) this.#lost += 1;
+    }
+    this.#waitingBytes -= end - prefix.length;
+    if (written === bytes.length) this.#reportLost();
+  }
+
+  #reportLost(): void {
+    // Reports lost lines only while the buffer is at most half full, to avoid a report per write to a slow reader.
+    if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
+      return;
+    this.#reportedLost = this.#lost;
+    this.#onRecovered(this.#lost);
+  }
+}
+
+function zeroIfFull(error: NodeJS.ErrnoException): number {
+  if (error.code === 'EAGAIN') return 0;
+  throw error;
 }
 
 const STDOUT = 1;
@@ -32,27 +138,22 @@ function openAgain(): number | undefined {
   }
 }
 
+const writeTo = promisify(write);
+
 function file(descriptor: number, close: () => void): StandardOutput {
-  return { write: (bytes, onWritten) => write(descriptor, bytes, 0, bytes.length, null, onWritten), close };
+  return { write: async (bytes) => (await writeTo(descriptor, bytes)).bytesWritten, close };
 }
 
-/** Socket of standard output. Shared by all logs, because libuv polls a descriptor for only one handle. */
+/** Socket for stdout. Shared by all logs, because libuv polls a descriptor for only one handle. */
 let shared: Socket | undefined;
 
 function socket(): StandardOutput {
-  shared ??= openSocket();
-  const output = shared;
-  return {
-    write: (bytes, onWritten) =>
-      void output.write(bytes, (error) => onWritten(error ?? null, error ? 0 : bytes.length)),
-    close: () => {},
-  };
-}
-
-function openSocket(): Socket {
-  const output = new Socket({ fd: STDOUT, readable: false, writable: true });
-  output.unref();
   // An `error` event without a listener would end the process. The callback of `write` handles errors.
-  output.on('error', () => {});
-  return output;
+  shared ??= new Socket({ fd: STDOUT, readable: false, writable: true }).unref().on('error', () => {});
+  const output = shared;
+  const write = (bytes: Buffer) =>
+    new Promise<number>((resolve, reject) => {
+      output.write(bytes, (error) => (error ? reject(error) : resolve(bytes.length)));
+    });
+  return { write, close: () => {} };
 }

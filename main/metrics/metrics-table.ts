@@ -1,5 +1,5 @@
 import type { Metric, Registry } from 'prom-client';
-import type { Histogram } from '../../workers/histogram.ts';
+import type { Histogram } from '../../workers/shared/histogram.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
 
@@ -61,4 +61,26 @@ function buckets(name: string, labels: Labels, distributions: readonly Histogram
     { metricName: `${name}_sum`, labels, value: total((each) => each.sum) },
     { metricName: `${name}_count`, labels, value: count },
   ];
+}
+
+/** Maximum number of names per counter. Events with further names are counted as {@link OTHERS}. */
+const MAX_NAMES = 100;
+const OTHERS = 'other';
+
+/** Counts events by name, which becomes the metric's label value. */
+export class CounterByLabel {
+  readonly #counts = new Map<string, number>();
+
+  constructor(names: readonly string[] = []) {
+    for (const name of names) this.#counts.set(name, 0);
+  }
+
+  count(name: string): void {
+    const key = this.#counts.has(name) || this.#counts.size < MAX_NAMES ? name : OTHERS;
+    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+  }
+
+  [Symbol.iterator](): IterableIterator<[name: string, count: number]> {
+    return this.#counts.entries();
+  }
 }

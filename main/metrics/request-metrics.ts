@@ -1,5 +1,5 @@
 import type { Context, Middleware } from 'koa';
-import { DURATION_BOUNDS, Histogram } from '../../workers/histogram.ts';
+import { DURATION_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
 
 export interface RequestSeries {
   method: string;
@@ -18,7 +18,7 @@ const MAX_SERIES = 500;
 export class RequestMetrics {
   readonly #series = new Map<string, RequestSeries>();
 
-  note({ method, route, status, error }: Omit<RequestSeries, 'durations'>, seconds: number): void {
+  record({ method, route, status, error }: Omit<RequestSeries, 'durations'>, seconds: number): void {
     const key = `${route} ${method} ${status} ${error}`;
     let series = this.#series.get(key);
     if (series === undefined) {
@@ -53,6 +53,6 @@ export function recordRequests(metrics: RequestMetrics): Middleware {
     const isUnanswered = ctx.respond === false && !ctx.headerSent && ctx.res.closed;
     const status = isUnanswered ? CLIENT_CLOSED_REQUEST : ctx.status;
     const method = methods.has(ctx.method) ? ctx.method : '_OTHER';
-    metrics.note({ method, route, status, error: ctx.state.error ?? '' }, (performance.now() - startedAt) / 1000);
+    metrics.record({ method, route, status, error: ctx.state.error ?? '' }, (performance.now() - startedAt) / 1000);
   };
 }

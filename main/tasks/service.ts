@@ -1,20 +1,39 @@
-import type { HandlersManifest, SubmissionRules } from '../../workers/handlers-manifest.ts';
-import type { MainThreadCheck } from '../../workers/parse-submission.ts';
+import type { QueueBounds, QueueCounts, TaskStore } from '../../db/task-store.ts';
+import type { Clock, Random } from '../../workers/shared/clock.ts';
+import type { MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
+import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
-import { type Listener, listen } from '../http/listener.ts';
-import type { Log } from '../log.ts';
+import { listen } from '../http/listener.ts';
+import type { Checks } from '../http/readiness.ts';
+import type { Log } from '../log/log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
-import type { Checks } from '../readiness-check.ts';
-import type { Dispatcher } from './dispatch/dispatcher.ts';
+import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
 import { createTasksApp } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
-import type { WorkerPool } from './pool/worker-pool.ts';
-import { openProcessing, type Processing, type TasksBackend, type Unfinished } from './processing.ts';
-import type { Queue, QueueBounds } from './queue/queue.ts';
-import type { TaskEvents } from './task-events.ts';
+import type { TaskPool } from './pool/task-pool.ts';
+import { ThreadPool } from './pool/thread-pool.ts';
+import { Queue, type QueueBus } from './queue.ts';
+import { QueueMonitor } from './queue-monitor.ts';
+import { TaskEvents } from './task-events.ts';
+import { taskIds } from './task-ids.ts';
+
+/** Storage of the task service: a local file, or a database that several nodes share. */
+export interface TasksBackend {
+  store: TaskStore;
+  /** Connects the nodes that share the store. */
+  bus?: QueueBus | undefined;
+  /** Starts to checkpoint the log and to delete old rows, as far as they need it. */
+  startMaintenance(): { stop(): Promise<void> };
+}
+
+/** Number of tasks left unfinished at shutdown, and whether the queue keeps them for the next start. */
+export interface Unfinished {
+  unfinished: number;
+  kept: boolean;
+}
 
 /** Deadlines for stopping the task service. Each promise resolves when its deadline is reached. */
 export interface StopDeadlines {
@@ -22,32 +41,22 @@ export interface StopDeadlines {
   connections: Promise<void>;
   /** Deadline after which running handlers are aborted. With a durable queue, handlers are aborted at once. */
   abort: Promise<void>;
-  /** Deadline of the whole stop, after which running tasks are terminated. */
+  /** Deadline of the whole stop, after which running tasks are ended. */
   all: Promise<void>;
 }
 
-export interface TasksService {
-  listener: Listener;
-  rules: SubmissionRules;
-  metrics: TasksMetrics;
-  /** Readiness checks by name. While a check returns a problem, the service is not ready. */
-  checks: Checks;
-  /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
-  warnings: Checks;
-  stop(deadlines: StopDeadlines): Promise<Unfinished>;
-  /** Number of accepted tasks that would be lost if the process ended now. */
-  unsaved(): number;
-}
+export type TasksService = Awaited<ReturnType<typeof startTasks>>;
 
 export interface TasksMetrics {
   requests: RequestMetrics;
   bodies: ByteBudget;
   responses: ByteBudget;
-  queue: Pick<Queue, 'counts' | 'oldest' | 'paused'>;
-  storage: Processing['storage'];
+  queue: Queue;
+  /** Returns the reason why the store cannot be written, or undefined when healthy. */
+  problem: () => string | undefined;
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
-  pool: Pick<WorkerPool, 'threads' | 'busy' | 'durations'>;
+  pool: Pick<TaskPool, 'threads' | 'busy' | 'durations'>;
   events: Pick<TaskEvents, 'subscribers'>;
 }
 
@@ -55,29 +64,49 @@ export interface TasksParts {
   /** If undefined, requests need no token. */
   access?: TaskAccess | undefined;
   actions?: HandlersManifest;
+  clock: Clock;
+  random: Random;
 }
 
 /** Starts the task service. @throws {Error} if the queue, a worker thread or the HTTP server cannot start */
 export async function startTasks(
   { http, tasks: settings, queue: bounds }: Pick<Config, 'http' | 'tasks' | 'queue'>,
-  backend: TasksBackend,
+  { store, bus, startMaintenance }: TasksBackend,
   shares: ConnectionShares,
   log: Log,
-  { access, actions = new Map() }: TasksParts = {},
-): Promise<TasksService> {
+  { access, actions = new Map(), clock, random }: TasksParts,
+) {
   await using startedParts = new AsyncDisposableStack();
-  const processing = await openProcessing(startedParts, { tasks: settings, queue: bounds }, backend, actions, log);
-  const { queue, storage, dispatcher, pool, monitor, events, checks, warnings } = processing;
+  const events = new TaskEvents({ clock, random, follow: (isFollowing) => bus?.follow(isFollowing) });
+  const queue = await Queue.open({ store, bus, onEvent: events.record, clock });
+  startedParts.defer(() => queue.close());
+  reportPauses(queue, events, clock, log);
+  const pool = await ThreadPool.start(settings, { actions, clock, log });
+  const { prefetch } = settings;
+  const dispatcher = new Dispatcher({ queue, pool, prefetch, actions, clock, random, log });
+  startedParts.defer(() => dispatcher.stop(Promise.resolve()).then(() => {}));
+  store.onRecovered?.(({ failed, evicted }) => {
+    for (const _ of failed) dispatcher.metrics.dead.count('crashes');
+    queue.emitPurged(evicted);
+  });
+  const checks = {
+    task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
+    task_queue: () => dispatcher.writeFailure ?? store.problem(),
+  };
+  const problems = Object.values(checks);
+  const monitor = new QueueMonitor({ queue, pool, dispatcher, bounds, prefetch, problems, clock });
+  startedParts.defer(() => monitor.stop());
   const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
   const check = await compileRules(rules);
   const memoryMb = parserMemoryMb(settings.bodyLimit);
-  const submissions = new SubmissionThread({ memoryMb, rules: check && rules, log });
+  const submissions = new SubmissionThread({ memoryMb, rules: check && rules, clock, log });
   startedParts.defer(() => submissions.stop());
   const requests = new RequestMetrics();
   const bodies = new ByteBudget(settings.bodyBudgetBytes);
   const responses = new ByteBudget(settings.responseBudgetBytes);
   const app = await createTasksApp({
-    ...{ requests, queue, tasks: backend.tasks, events, monitor, submissions, check, rules, responses, access, log },
+    ...{ requests, queue, events, monitor, submissions, check, rules, responses, access, clock, log },
+    newTaskId: taskIds(random),
     bodies: { limit: settings.bodyLimit, budget: bodies },
     corsOrigins: http.corsOrigins,
     trustProxy: http.trustProxy,
@@ -90,16 +119,67 @@ export async function startTasks(
     maxConnections: shares.tasks,
     addressShare: addressShare(http.trustProxy),
   });
-  processing.start();
+  startedParts.defer(() => listener.close(Promise.resolve()));
+  for (const { id } of await store.start()) {
+    log.warn({ task: id, decision: 'discard' }, 'task failed: its processes died');
+    dispatcher.metrics.dead.count('crashes');
+  }
+  monitor.start();
+  const maintenance = startMaintenance();
+  dispatcher.start();
   startedParts.move();
+  // A store that is not durable is in this process, and counts at once.
+  let unsaved = () => (store.isDurable ? 0 : unsettled(store.counts() as QueueCounts));
   return {
-    ...{ listener, rules, checks, warnings, unsaved: processing.unsaved },
-    metrics: { requests, bodies, responses, queue, storage, bounds, dispatcher, pool, events },
-    async stop({ connections, abort, all }) {
+    listener,
+    rules,
+    /** Readiness checks by name. While a check returns a problem, the service is not ready. */
+    checks,
+    /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
+    warnings: warningsOf(queue),
+    metrics: {
+      ...{ requests, bodies, responses, queue, bounds, dispatcher, pool, events },
+      problem: () => store.problem(),
+    } satisfies TasksMetrics,
+    async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
       await listener.close(connections);
       await submissions.stop();
-      return processing.stop(abort, all);
+      monitor.stop();
+      // Drains an in-memory queue first, because its tasks would be lost if it could not be saved. Built-in handlers have
+      // no abort signal, so they run until the deadline.
+      if (!store.isDurable) await dispatcher.drain(all, settings.handlers === undefined ? all : abort);
+      await dispatcher.stop(all);
+      await maintenance.stop();
+      const unfinished = await queue.counts().then(unsettled, () => 0);
+      queue.close();
+      const kept = await store.close();
+      unsaved = () => (kept ? 0 : unfinished);
+      return { unfinished, kept };
+    },
+    /** Number of accepted tasks that would be lost if the process ended now. */
+    unsaved: () => unsaved(),
+  };
+}
+
+function reportPauses(queue: Queue, events: TaskEvents, clock: Clock, log: Log): void {
+  const report = (isPaused: boolean) =>
+    isPaused
+      ? log.warn('the queue is paused: no task is processed until it is resumed')
+      : log.info('the queue is resumed');
+  if (queue.isPaused) report(true);
+  queue.onPauseChange((isPaused) => {
+    report(isPaused);
+    events.record({ event: isPaused ? 'paused' : 'resumed', at: clock.now() });
+  });
+}
+
+function warningsOf(queue: Queue): Checks {
+  return {
+    queue_paused: () => (queue.isPaused ? 'no task is processed until POST /queue/resume' : undefined),
+    dead_letters: async () => {
+      const { evicted } = await queue.counts();
+      return evicted === 0 ? undefined : `${evicted} dead letters were evicted because of their bound`;
     },
   };
 }
@@ -108,7 +188,7 @@ async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | u
   const hasSchema = [...rules.actions.values()].some(({ schema }) => schema !== undefined);
   if (!hasSchema && !rules.rejectUnknown) return undefined;
   // Imported lazily, because most installations do not check submissions.
-  const { mainThreadCheck } = await import('../../workers/submission-check.ts');
+  const { mainThreadCheck } = await import('../../workers/submissions/data-schemas.ts');
   return mainThreadCheck(rules);
 }
 

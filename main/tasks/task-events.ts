@@ -1,14 +1,37 @@
-import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import type { PauseEvent, TaskEvent } from './queue/queue.ts';
+import type { Clock, Random } from '../../workers/shared/clock.ts';
+
+/** State change or progress of a task. `dueAt` is in milliseconds since the epoch. */
+export type TaskChange =
+  | { event: 'accepted' | 'completed' | 'cancelled' }
+  /** A dead letter was purged, or evicted because of a bound. */
+  | { event: 'purged' }
+  | { event: 'started'; attempt: number }
+  | { event: 'progress'; attempt: number; fraction: number; note?: string }
+  | { event: 'retrying'; attempts: number; reason: string; dueAt: number }
+  | { event: 'failed'; attempts: number; reason: string };
+
+/** `action` is absent if it cannot be read from the message. `at` is in milliseconds since the epoch. */
+export type TaskEvent = { id: string; action?: string | undefined; at: number } & TaskChange;
+
+/** Event of a task, or the pause or resumption of the queue. */
+export type QueueEvent = TaskEvent | { event: 'paused' | 'resumed'; at: number };
+
+export interface TaskEventsOptions {
+  clock: Clock;
+  random: Random;
+  /** Called with true when the first subscriber needs other nodes' events, and with false after the last one has left. */
+  follow?: ((isFollowing: boolean) => void) | undefined;
+}
 
 const MAX_KEPT_EVENTS = 10_000;
 /** Time for which events are kept after the last subscriber disconnects, so that a subscriber can resume. */
 const RETENTION_MS = 60_000;
 
-export type QueueEvent = TaskEvent | PauseEvent;
-
 const END_EVENTS: ReadonlySet<QueueEvent['event']> = new Set(['completed', 'failed', 'cancelled']);
+
+/** Returns the emitter's name for the end of a task. An emitter throws at `error`, which an id of another node may be. */
+const endOf = (id: string) => `end ${id}`;
 
 /** A subscriber's position in the event stream: the number of the last event that the subscriber has read. */
 export interface Cursor {
@@ -17,16 +40,27 @@ export interface Cursor {
 
 /** Numbers the events of all tasks, and keeps the newest events so that each subscriber can read at its own pace. */
 export class TaskEvents {
+  readonly #clock: Clock;
+  readonly #follow: (isFollowing: boolean) => void;
   /** Random prefix of event ids, so that event ids from earlier processes are recognized. */
-  readonly #epoch = randomBytes(4).toString('hex');
+  readonly #epoch: string;
   readonly #window: (QueueEvent | undefined)[] = [];
   readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
   readonly #ends = new EventEmitter().setMaxListeners(0);
   #newestNumber = 0;
   #newestEvicted = 0;
-  #recording = false;
-  #retentionTimer: NodeJS.Timeout | undefined;
+  /** Number of subscribers, and of listeners for the end of a task. */
+  #users = 0;
+  /** Whether events are kept, and those of other nodes are received. */
+  #isFollowing = false;
+  #cancelRetention: (() => void) | undefined;
   #closed = false;
+
+  constructor({ clock, random, follow = () => {} }: TaskEventsOptions) {
+    this.#clock = clock;
+    this.#follow = follow;
+    this.#epoch = random.uuid().slice(0, 8);
+  }
 
   get subscribers(): number {
     return this.#subscribers.size;
@@ -34,12 +68,12 @@ export class TaskEvents {
 
   readonly record = (event: QueueEvent): void => {
     this.#newestNumber += 1;
-    if (this.#recording) {
+    if (this.#isFollowing) {
       this.#window[this.#newestNumber % MAX_KEPT_EVENTS] = event;
       this.#newestEvicted = Math.max(this.#newestEvicted, this.#newestNumber - MAX_KEPT_EVENTS);
       for (const { wake } of this.#subscribers) wake();
     }
-    if ('id' in event && END_EVENTS.has(event.event)) this.#ends.emit(event.id);
+    if ('id' in event && END_EVENTS.has(event.event)) this.#ends.emit(endOf(event.id));
   };
 
   /** Calls `wake` after each new event, and `end` when `close` is called. @returns a function that unsubscribes */
@@ -49,19 +83,27 @@ export class TaskEvents {
       return () => {};
     }
     const subscriber = { wake, end };
-    clearTimeout(this.#retentionTimer);
-    if (!this.#recording) {
-      this.#recording = true;
-      this.#newestEvicted = this.#newestNumber;
-    }
+    this.#enter();
     this.#subscribers.add(subscriber);
     return () => {
-      if (!this.#subscribers.delete(subscriber) || this.#subscribers.size > 0 || this.#closed) return;
-      this.#retentionTimer = setTimeout(() => {
-        this.#recording = false;
-        this.#window.length = 0;
-        this.#newestEvicted = this.#newestNumber;
-      }, RETENTION_MS).unref();
+      if (this.#subscribers.delete(subscriber)) this.#leave();
+    };
+  }
+
+  /**
+   * Calls `listener` when the task completes, fails or is cancelled, and when `close` is called. The returned function
+   * removes the listener, and must be called once. An event of another node may be missed.
+   */
+  onEnd(id: string, listener: () => void): () => void {
+    if (this.#closed) {
+      listener();
+      return () => {};
+    }
+    this.#enter();
+    this.#ends.on(endOf(id), listener);
+    return () => {
+      this.#ends.off(endOf(id), listener);
+      this.#leave();
     };
   }
 
@@ -94,23 +136,30 @@ export class TaskEvents {
     return this.#window[cursor.seen % MAX_KEPT_EVENTS];
   }
 
-  /** `ended` resolves when the task completes, fails or is cancelled, after `ms` milliseconds, or on `cancel`. */
-  waitForEnd(id: string, ms: number): { ended: Promise<void>; cancel: () => void } {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
-    this.#ends.once(id, resolve);
-    if (this.#closed) resolve();
-    const ended = promise.finally(() => {
-      clearTimeout(timer);
-      this.#ends.off(id, resolve);
-    });
-    return { ended, cancel: resolve };
-  }
-
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#retentionTimer);
-    for (const id of this.#ends.eventNames()) this.#ends.emit(id);
+    this.#cancelRetention?.();
+    for (const name of this.#ends.eventNames()) this.#ends.emit(name);
     for (const { end } of [...this.#subscribers]) end();
+  }
+
+  #enter(): void {
+    this.#users += 1;
+    this.#cancelRetention?.();
+    if (this.#isFollowing) return;
+    this.#isFollowing = true;
+    this.#newestEvicted = this.#newestNumber;
+    this.#follow(true);
+  }
+
+  #leave(): void {
+    this.#users -= 1;
+    if (this.#users > 0 || this.#closed) return;
+    this.#cancelRetention = this.#clock.timer(RETENTION_MS, () => {
+      this.#isFollowing = false;
+      this.#window.length = 0;
+      this.#newestEvicted = this.#newestNumber;
+      this.#follow(false);
+    });
   }
 }

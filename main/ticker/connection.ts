@@ -1,21 +1,22 @@
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { type RawData, WebSocket } from 'ws';
-import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
-import { TokenBucket } from '../http/token-bucket.ts';
-import { CounterByLabel } from '../metrics/counter-by-label.ts';
+import { type RawData, Sender, WebSocket } from 'ws';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { TokenBucket } from '../http/rate-limit.ts';
+import { CounterByLabel } from '../metrics/metrics-table.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
-import { textFrame } from './frame.ts';
-import type { ExitReason, Monitor, PidRegistry, Process } from './pid-registry.ts';
+import type { Actor, ExitReason, LifecycleMessage, Monitor, Pid, PidRegistry } from './pid-registry.ts';
 
-export interface ClientTimeouts {
+export const clientTimeouts = {
+  /** Time from an upgrade request to the end of its handshake. */
+  handshakeMs: 10_000,
   /** Time that a slow client's socket may take to drain before the client is disconnected. */
-  slowMs: number;
+  slowMs: 30_000,
   /** Time from a pong to the next ping, and from an unanswered ping to the disconnection. */
-  pingMs: number;
-}
+  pingMs: 30_000,
+};
 
-export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
+export type ClientTimeouts = typeof clientTimeouts;
 
 /** Burst size: a client may send the messages of this many seconds at once. */
 const BURST_SECONDS = 2;
@@ -33,9 +34,10 @@ const PING_BYTES = 8;
 
 /** Part of the relay that its connections share. */
 export interface ConnectionOwner {
-  readonly processes: Pick<PidRegistry, 'send'>;
+  readonly actors: Pick<PidRegistry, 'send'>;
   readonly metrics: StreamMetrics;
   readonly maxMessagesPerSecond: number;
+  readonly clock: Clock;
   onClose(connection: Connection, code: number): void;
 }
 
@@ -49,7 +51,7 @@ export class ClientSocket extends WebSocket {
  * high-water mark. The server does not read from a slow client and keeps only the newest tick, which it sends when the
  * socket drains.
  */
-export class Connection implements Process, Monitor {
+export class Connection implements Actor, Monitor {
   readonly pid: Pid;
   readonly handler: Pid;
   readonly #ws: WebSocket;
@@ -60,8 +62,8 @@ export class Connection implements Process, Monitor {
   #slowSince: number | undefined;
   #unansweredPing: Buffer | undefined;
   #isFlooding = false;
-  /** Start of the ping timeout (`performance.now()`): the last ping, pong, or end of a client's slowness. */
-  #pingSince = performance.now();
+  /** Start of the ping timeout: the last ping, pong, or end of a client's slowness. */
+  #pingSince: number;
 
   constructor(pid: Pid, handler: Pid, ws: ClientSocket, socket: Duplex, owner: ConnectionOwner) {
     this.pid = pid;
@@ -69,13 +71,10 @@ export class Connection implements Process, Monitor {
     this.#ws = ws;
     this.#socket = socket;
     this.#owner = owner;
+    this.#pingSince = owner.clock.now();
     this.#tokens = new TokenBucket(owner.maxMessagesPerSecond, BURST_SECONDS);
     ws.connection = this;
-    ws.on('message', onMessage);
-    ws.on('ping', onPing);
-    ws.on('pong', onPong);
-    ws.on('error', onError);
-    ws.on('close', onClose);
+    for (const [event, listener] of Object.entries(listeners)) ws.on(event, listener as () => void);
   }
 
   receive(message: LifecycleMessage): void {
@@ -116,7 +115,7 @@ export class Connection implements Process, Monitor {
 
   onMessage(data: RawData, isBinary: boolean): void {
     if (!this.#admit() || isBinary) return;
-    this.#owner.processes.send(this.handler, { topic: 'ws.message', data: data.toString() });
+    this.#owner.actors.send(this.handler, { topic: 'ws.message', data: data.toString() });
   }
 
   onPing(data: Buffer): void {
@@ -128,7 +127,7 @@ export class Connection implements Process, Monitor {
   onPong(data: Buffer): void {
     if (!this.#admit() || !this.#unansweredPing?.equals(data)) return;
     this.#unansweredPing = undefined;
-    this.#pingSince = performance.now();
+    this.#pingSince = this.#owner.clock.now();
   }
 
   onClose(code: number): void {
@@ -151,7 +150,7 @@ export class Connection implements Process, Monitor {
   #admit(): boolean {
     // One packet can contain thousands of frames, so all frames after the limit was exceeded are ignored.
     if (this.#isFlooding) return false;
-    if (this.#tokens.take(performance.now()) === 0) return true;
+    if (this.#tokens.take(this.#owner.clock.now()) === 0) return true;
     this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
     // Reading stops without waiting for the client's close frame, so that the rest of the flood is not processed.
@@ -168,7 +167,7 @@ export class Connection implements Process, Monitor {
 
   #becomeSlow(): void {
     if (this.#slowSince !== undefined) return;
-    this.#slowSince = performance.now();
+    this.#slowSince = this.#owner.clock.now();
     this.#socket.once('drain', () => this.#onDrain());
     this.#ws.pause();
   }
@@ -180,33 +179,52 @@ export class Connection implements Process, Monitor {
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
       // Pongs were not read while the client was slow, so the ping timeout starts again.
-      this.#pingSince = performance.now();
+      this.#pingSince = this.#owner.clock.now();
       this.#ws.resume();
     }
   }
 }
 
 // The listeners are shared by all connections, because closures for each of them would take 1 kB per client.
+const listeners = {
+  message(this: ClientSocket, data: RawData, isBinary: boolean) {
+    this.connection?.onMessage(data, isBinary);
+  },
+  ping(this: ClientSocket, data: Buffer) {
+    this.connection?.onPing(data);
+  },
+  pong(this: ClientSocket, data: Buffer) {
+    this.connection?.onPong(data);
+  },
+  close(this: ClientSocket, code: number) {
+    this.connection?.onClose(code);
+  },
+  /** Ignores an error: the `ws` library then closes the connection with the appropriate code and emits `close`. */
+  error() {},
+};
 
-function onMessage(this: WebSocket, data: RawData, isBinary: boolean): void {
-  connectionOf(this).onMessage(data, isBinary);
+declare module 'ws' {
+  /** Exported by `ws`, but missing from its type definitions. */
+  const Sender: {
+    frame(
+      data: Buffer,
+      options: { fin: boolean; opcode: number; mask: boolean; readOnly: boolean; rsv1: boolean },
+    ): Buffer[];
+  };
 }
 
-function onPing(this: WebSocket, data: Buffer): void {
-  connectionOf(this).onPing(data);
+const TEXT = 1;
+
+// Cached, because clients that connect at the same time receive the same text.
+let latest = { text: '', frame: frame('') };
+
+/** Encodes a text frame. Callers must not modify the returned buffer, because it is cached. */
+export function textFrame(text: string): Buffer {
+  if (text !== latest.text) latest = { text, frame: frame(text) };
+  return latest.frame;
 }
 
-function onPong(this: WebSocket, data: Buffer): void {
-  connectionOf(this).onPong(data);
-}
-
-function onClose(this: WebSocket, code: number): void {
-  connectionOf(this).onClose(code);
-}
-
-/** Ignores an error: the `ws` library then closes the connection with the appropriate code and emits `close`. */
-function onError(): void {}
-
-function connectionOf(ws: WebSocket): Connection {
-  return (ws as ClientSocket).connection as Connection;
+function frame(text: string): Buffer {
+  const options = { fin: true, opcode: TEXT, mask: false, readOnly: true, rsv1: false };
+  return Buffer.concat(Sender.frame(Buffer.from(text), options));
 }

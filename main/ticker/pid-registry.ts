@@ -1,8 +1,27 @@
-import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import type { CloseCode } from './close-codes.ts';
 
-/** Actor (not an OS process) that receives the messages sent to its pid. The actor ends if `receive` throws. */
-export interface Process {
+/** Address of an actor: a handler, a client's connection or the ticker. Not the id of an OS process. */
+export type Pid = string;
+
+/** Message between actors. */
+export type LifecycleMessage =
+  /** Sent to the handler of a new connection. The handler sends its replies to `client_pid`. */
+  | { topic: 'ws.join'; client_pid: Pid }
+  | { topic: 'ws.message'; data: string }
+  | { topic: 'ws.leave'; reason: string }
+  | { topic: 'subscribe'; client_pid: Pid; handler_pid: Pid }
+  | { topic: 'unsubscribe'; handler_pid: Pid }
+  | WsSend;
+
+/** Message to the actor of a client's connection, which sends `data` (JSON text) to the client as one frame. */
+export interface WsSend {
+  topic: 'ws.send';
+  type: 'text';
+  data: string;
+}
+
+/** Receives the messages sent to its pid. The actor ends if `receive` throws. */
+export interface Actor {
   receive(message: LifecycleMessage): void;
 }
 
@@ -16,7 +35,7 @@ export interface Monitor {
 
 /** Registry of actors by pid. Delivers messages synchronously, and discards messages to an unknown pid. */
 export class PidRegistry {
-  readonly #entries = new Map<Pid, { process: Process; monitors: readonly Monitor[] }>();
+  readonly #entries = new Map<Pid, { actor: Actor; monitors: readonly Monitor[] }>();
   #spawned = 0;
 
   get size(): number {
@@ -24,22 +43,22 @@ export class PidRegistry {
   }
 
   /** Adds an actor and returns its new pid. @param create creates the actor; must not send messages to the new pid */
-  spawn(kind: 'handler' | 'client', create: (pid: Pid) => Process): Pid {
+  spawn(kind: 'handler' | 'client', create: (pid: Pid) => Actor): Pid {
     const pid = `${kind}:${++this.#spawned}`;
-    this.#entries.set(pid, { process: create(pid), monitors: [] });
+    this.#entries.set(pid, { actor: create(pid), monitors: [] });
     return pid;
   }
 
   /** Adds an actor with a fixed name as its pid. @throws {Error} if the name is in use */
-  register(name: Pid, process: Process): void {
-    if (this.#entries.has(name)) throw new Error(`a process named ${name} is already registered`);
-    this.#entries.set(name, { process, monitors: [] });
+  register(name: Pid, actor: Actor): void {
+    if (this.#entries.has(name)) throw new Error(`an actor named ${name} is already registered`);
+    this.#entries.set(name, { actor, monitors: [] });
   }
 
   /** Delivers a message. An error thrown by the receiver ends the receiver, not the sender. */
   send(to: Pid, message: LifecycleMessage): void {
     try {
-      this.#entries.get(to)?.process.receive(message);
+      this.#entries.get(to)?.actor.receive(message);
     } catch (error) {
       this.exit(to, error instanceof Error ? error : new Error(String(error)));
     }

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { Log } from '../log.ts';
+import type { Log } from '../log/log.ts';
 
 /** Access rule that allows or denies actions on resources. `*` stands for all. */
 export interface Policy {

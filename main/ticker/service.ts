@@ -1,23 +1,25 @@
-import type { Middleware } from 'koa';
-import type { Awaitable } from '../awaitable.ts';
+import Koa, { type Middleware } from 'koa';
+import type { Awaitable } from '../../db/task-rows.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
+import { jsonErrors, logLateError } from '../http/json-reply.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
-import type { Log } from '../log.ts';
-import { RequestMetrics } from '../metrics/request-metrics.ts';
-import type { Checks } from '../readiness-check.ts';
-import { createTickerApp, type TickerAppOptions } from './app.ts';
-import { type ApiKeyStore, authRouter } from './auth-router.ts';
-import { createHandler, TICKER } from './handler.ts';
-import { HandlersByToken } from './handlers-by-token.ts';
+import type { Checks } from '../http/readiness.ts';
+import { staticClient } from '../http/static-files.ts';
+import type { Log } from '../log/log.ts';
+import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
+import { type ApiKeyStore, type AuthRouterOptions, authRouter } from './auth.ts';
+import { createHandler, HandlersByToken, TICKER } from './connection-handler.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
-import type { TickFeed } from './tick-feed.ts';
-import { Ticker, type TickerOptions } from './ticker.ts';
+import { type PricesRouterOptions, pricesRouter } from './prices.ts';
+import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
+import { type WsRouterOptions, wsRouter } from './ws-router.ts';
 
 export interface TickerService {
   listener: Listener;
@@ -54,31 +56,42 @@ export async function startTicker(
   { http, tokens: tokenSettings, ticker: settings }: Pick<Config, 'http' | 'tokens' | 'ticker'>,
   backend: TickerBackend,
   shares: ConnectionShares,
+  clock: Clock,
   log: Log,
 ): Promise<TickerService> {
   await using startedParts = new AsyncDisposableStack();
   const { apiKeys } = backend;
-  const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
+  const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(clock.now() / 1000));
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
-  const processes = new PidRegistry();
-  const holders = new HandlersByToken(processes);
+  const actors = new PidRegistry();
+  const handlersByToken = new HandlersByToken(actors);
   const tokens = new Tokens({
     key: tokenSettings.key,
     lifetimeSeconds: tokenSettings.lifetimeSeconds,
     store: await backend.openTokenStore(),
+    clock,
     onEnd(id, end) {
-      if (end === 'token revoked' || tokenSettings.expiryCloses) holders.end(id, end);
+      if (end === 'token revoked' || tokenSettings.expiryCloses) handlersByToken.end(id, end);
     },
   });
   startedParts.defer(() => tokens.close());
   const { maxConnectionsPerAddress, maxMessagesPerSecond } = settings;
   const maxConnections = connectionLimit(settings, shares, log);
-  const relay = new Relay(processes, { maxConnections, maxConnectionsPerAddress, maxMessagesPerSecond });
+  const relay = new Relay(actors, { maxConnections, maxConnectionsPerAddress, maxMessagesPerSecond }, clock);
   startedParts.defer(() => relay.close(Promise.resolve()));
   const feed = await backend.openTickFeed();
   startedParts.defer(() => feed?.close());
-  const ticker = createTicker(settings, processes, relay, feed, log);
+  const ticker = new Ticker({
+    ...settings,
+    source: settings.priceSource,
+    actors,
+    broadcast: (clients, message) => relay.broadcast(clients, message),
+    feed,
+    clock,
+    log,
+  });
+  actors.register(TICKER, ticker);
   startedParts.defer(() => ticker.stop());
   await ticker.start();
   const requests = new RequestMetrics();
@@ -89,11 +102,12 @@ export async function startTicker(
     userScope: await loadScope(userPolicyFile, log),
     rateLimit: new RateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
-    holders,
+    handlersByToken,
     log,
     relay,
     history: ticker.history,
-    createHandler: (actorId) => createHandler(processes, actorId),
+    clock,
+    createHandler: (actorId) => createHandler(actors, actorId),
   };
   const handle = (await createTickerApp(options)).callback();
   const listener = await listen(handle, {
@@ -111,7 +125,7 @@ export async function startTicker(
     listener,
     demoApiKey: apiKey,
     metrics: { requests, relay, ticker, tokens },
-    checks: { ticker: () => checkTicks(ticker, settings.intervalMs, feed) },
+    checks: { ticker: () => checkTicks(ticker, settings.intervalMs, clock.now(), feed) },
     warnings: {
       token_store: () => checkTokenStore(tokens.store),
       ...(settings.priceSource !== undefined && { price_source: () => ticker.source.problem }),
@@ -139,31 +153,18 @@ function connectionLimit({ maxConnections }: TickerSettings, shares: ConnectionS
   return limit;
 }
 
-function createTicker(
-  settings: TickerSettings,
-  processes: PidRegistry,
-  relay: Relay,
-  feed: TickFeed | undefined,
-  log: Log,
-): Ticker {
-  const { intervalMs, symbols, seed, priceSource: source } = settings;
-  const broadcast: TickerOptions['broadcast'] = (clients, message) => relay.broadcast(clients, message);
-  const ticker = new Ticker({ intervalMs, symbols, seed, source, processes, broadcast, feed, log });
-  processes.register(TICKER, ticker);
-  return ticker;
-}
-
 function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** Returns a problem after three tick intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
+/** Returns a problem before the first tick, and after three tick intervals or {@link TICK_TIMEOUT_MS} without another. */
 function checkTicks(
   { lastDue, refusesTicks }: Pick<Ticker, 'lastDue' | 'refusesTicks'>,
   intervalMs: number,
+  now: number,
   feed?: Pick<TickFeed, 'isLeader'>,
 ): string | undefined {
-  const elapsedMs = Date.now() - lastDue;
+  const elapsedMs = now - lastDue;
   if (elapsedMs < Math.max(TICK_TIMEOUT_MS, 3 * intervalMs)) return undefined;
   if (refusesTicks)
     return 'the ticks of the leader have other symbols: set TICKER_SYMBOLS to the same value on all nodes';
@@ -172,4 +173,28 @@ function checkTicks(
   return feed?.isLeader === false
     ? `no tick from the leader for ${seconds} s`
     : `the last tick was due ${seconds} s ago`;
+}
+
+export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions, PricesRouterOptions {
+  tokens: AuthRouterOptions['tokens'] & WsRouterOptions['tokens'] & PricesRouterOptions['tokens'];
+  relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
+  requests: RequestMetrics;
+  log: Log;
+  trustProxy: number;
+}
+
+/** Creates the Koa app of the ticker service. @throws {Error} if a file of the browser client cannot be read */
+export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
+  const app = new Koa();
+  app.on('error', logLateError(options.log));
+  app.proxy = options.trustProxy > 0;
+  app.maxIpsCount = options.trustProxy;
+  app.use(recordRequests(options.requests));
+  app.use(options.relay.completeHandshake);
+  app.use(jsonErrors(options.log));
+  app.use(wsRouter(options).routes());
+  app.use(authRouter(options).routes());
+  app.use(pricesRouter(options).routes());
+  app.use(await staticClient('ticker'));
+  return app;
 }

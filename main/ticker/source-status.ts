@@ -1,8 +1,8 @@
-import { SourceCount } from '../../workers/messages.ts';
-import { RepeatLimit } from '../log/repeat-limit.ts';
-import type { Log } from '../log.ts';
+import { SourceCount } from '../../workers/ticker/messages.ts';
+import { type Log, RepeatLimit } from '../log/log.ts';
 
 const MAX_OUTPUT_CHARACTERS = 8192;
+const RECOVERED = 'the price source has recovered';
 
 /** Status of the price source, as reported by the ticker thread. */
 export class SourceStatus {
@@ -31,25 +31,21 @@ export class SourceStatus {
   onProblem(problem: string | undefined): void {
     const source = this.#source;
     this.#problem = problem;
-    if (problem === undefined) this.#logRecovery();
-    else this.#log.warn({ source, problem }, 'the price source fails: the last prices are kept');
+    if (problem !== undefined) {
+      this.#log.warn({ source, problem }, 'the price source fails: the last prices are kept');
+      return;
+    }
+    const reportSuppressed = (suppressed: number) =>
+      this.#log.info({ source, suppressed, repeated: RECOVERED }, 'repeated log lines were left out');
+    if (this.#infoLimit.admit('recovery', reportSuppressed)) this.#log.info({ source }, RECOVERED);
   }
 
   onOutput(text: string): void {
     const source = this.#source;
-    const isAdmitted = this.#infoLimit.admit('output', (suppressed) =>
-      this.#log.warn({ source, suppressed }, 'output of the price source was suppressed'),
-    );
-    if (isAdmitted) this.#log.info({ source }, text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
-  }
-
-  #logRecovery(): void {
-    const source = this.#source;
-    const recovered = 'the price source has recovered';
-    const isAdmitted = this.#infoLimit.admit('recovery', (suppressed) =>
-      this.#log.info({ source, suppressed, repeated: recovered }, 'repeated log lines were left out'),
-    );
-    if (isAdmitted) this.#log.info({ source }, recovered);
+    const reportSuppressed = (suppressed: number) =>
+      this.#log.warn({ source, suppressed }, 'output of the price source was suppressed');
+    if (this.#infoLimit.admit('output', reportSuppressed))
+      this.#log.info({ source }, text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
   }
 
   onExit(): void {

@@ -1,24 +1,45 @@
-import { DELAY_BOUNDS, Histogram } from '../../workers/histogram.ts';
-import {
-  type HandlerToTicker,
-  type LifecycleMessage,
-  type MainToTicker,
-  type Pid,
-  type RelayedTick,
-  SUBSCRIBERS,
-  type TickerStart,
-  type TickerToMain,
-  type WsSend,
-} from '../../workers/messages.ts';
-import { symbolNames, type TickerSymbol } from '../../workers/symbols.ts';
-import type { Log } from '../log.ts';
-import { SupervisedWorker } from '../supervised-worker.ts';
-import { workerFile } from '../worker-file.ts';
-import type { Monitor, PidRegistry, Process } from './pid-registry.ts';
-import { PriceHistory } from './price-history.ts';
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
+import { symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
+import type { MadeTick, TickerStart, TickerToMain } from '../../workers/ticker/messages.ts';
+import type { Log } from '../log/log.ts';
+import { SupervisedThread } from '../threads/supervised-thread.ts';
+import { threadFile } from '../threads/thread-file.ts';
+import type { Actor, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
+import { PriceHistory } from './prices.ts';
 import { SourceStatus } from './source-status.ts';
-import { isThreadMessage } from './thread-message.ts';
-import type { Tick, TickFeed } from './tick-feed.ts';
+
+/** One update of all prices, as published to other nodes. */
+export interface Tick {
+  /** Comma-separated names of the symbols. Nodes with other symbols refuse the tick. */
+  symbols: string;
+  /** One price per symbol, in the order of `symbols`. */
+  prices: readonly number[];
+  /** Unix time in seconds. */
+  timestamp: number;
+}
+
+export interface TickFollower {
+  /** Called with each tick from another node, which must be sent to this node's clients. */
+  onTick(tick: Tick): void;
+  /** Called with the last stored tick, from whose prices the ticker continues. The ticker must not broadcast it. */
+  onPrices(tick: Tick): void;
+}
+
+/** Connects the tickers of several nodes. Only the leader makes ticks. Other nodes receive each tick at most once. */
+export interface TickFeed {
+  /** Float64Array with this node's lease expiry (monotonic clock, ms); in the past if the node has no lease. */
+  readonly lease: SharedArrayBuffer;
+  readonly isLeader: boolean;
+  follow(follower: TickFollower): void;
+  /** Acquires and renews the lease if `wanted` is true, otherwise releases the lease. */
+  setLeaseWanted(wanted: boolean): void;
+  /** Publishes a tick. @returns false if this node's lease has expired and the tick must be discarded */
+  publish(tick: Tick): boolean;
+  /** Releases the lease and stops receiving ticks. */
+  close(): Promise<void>;
+}
 
 export interface TickerOptions {
   intervalMs: number;
@@ -26,67 +47,65 @@ export interface TickerOptions {
   seed?: string | undefined;
   /** CSV file or module that supplies the prices. If undefined, prices follow a random walk. */
   source?: string | undefined;
-  processes: PidRegistry;
+  actors: PidRegistry;
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
   /** Exchanges ticks with other nodes. Undefined if each node makes its own ticks. */
   feed?: TickFeed | undefined;
+  clock: Clock;
   log: Log;
   file?: URL;
 }
 
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
-/** Minimum interval between messages to the ticker thread. Waking the thread for each of many new clients would be expensive. */
-const POST_INTERVAL_MS = 5;
 
-/** Passes subscriptions to the ticker thread and ticks to the clients. Subscriptions survive a thread restart. */
-export class Ticker implements Process, Monitor {
+/** Keeps the subscriptions, and sends the ticks of the ticker thread, or of the leading node, to the clients. */
+export class Ticker implements Actor, Monitor {
   readonly #options: TickerOptions;
   /** Seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
   readonly source: SourceStatus;
   readonly history: PriceHistory;
-  readonly #prices: Float64Array<SharedArrayBuffer>;
   readonly #symbolNames: string;
-  #refusesTicks = false;
+  /** Prices from which the ticker thread continues. */
+  readonly #prices: Float64Array<SharedArrayBuffer>;
+  /** The last tick, for new subscribers: a second has only one price, whether in a snapshot or in a tick. */
+  #snapshot: WsSend;
   readonly #lastDue = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
-  readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
-  /** Pid of each subscribed client, by the pid of the client's WebSocket handler. */
-  readonly #subscriptions = new Map<Pid, Pid>();
-  /** Clients that wait for a snapshot from the ticker thread and do not receive ticks yet. */
-  readonly #waiting = new Set<Pid>();
-  /** Clients that have received a snapshot and now receive ticks. */
-  readonly #live = new Set<Pid>();
-  readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
-  #outbox: Array<HandlerToTicker | RelayedTick> = [];
-  #postedAt = 0;
+  readonly #delayMemory = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
+  /** Subscribed clients by the pids of their handlers. */
+  readonly #clients = new Map<Pid, Pid>();
+  readonly #threadId = randomBytes(16).toString('hex');
+  readonly #thread: SupervisedThread<never, TickerToMain>;
+  #refusesTicks = false;
   #isStopped = false;
 
   constructor(options: TickerOptions) {
     this.#options = options;
-    const { intervalMs, symbols, source, feed, log, file = workerFile('ticker') } = options;
+    const { intervalMs, symbols, source, feed, log, file = threadFile('ticker/ticker') } = options;
     this.history = new PriceHistory(symbols, intervalMs);
     this.source = new SourceStatus(source, log);
     this.#symbolNames = symbolNames(symbols);
     this.#prices = new Float64Array(new SharedArrayBuffer(symbols.length * Float64Array.BYTES_PER_ELEMENT));
     this.#prices.set(symbols.map(({ price }) => price));
-    this.loopDelays = new Histogram(DELAY_BOUNDS, this.#delayCells);
-    this.#thread = new SupervisedWorker({
+    this.#snapshot = this.#message(this.#prices, this.#now());
+    this.loopDelays = new Histogram(DELAY_BOUNDS, this.#delayMemory);
+    this.#thread = new SupervisedThread({
       name: 'ticker',
       file,
       workerData: (heartbeat) => this.#threadStart(heartbeat),
       restartDelaysMs: RESTART_DELAYS_MS,
       stableAfterMs: STABLE_AFTER_MS,
-      isMessage: isThreadMessage,
+      isMessage: (message): message is TickerToMain =>
+        (message as Partial<TickerToMain> | null | undefined)?.threadId === this.#threadId,
       onMessage: (message) => this.#onMessage(message),
       onOutput: source === undefined ? undefined : (text) => this.source.onOutput(text),
-      onSpawn: () => this.#resubscribe(),
       onExit: () => {
         this.source.onExit();
         feed?.setLeaseWanted(false);
       },
-      onHeartbeat: (isBeating) => feed?.setLeaseWanted(isBeating),
+      onHeartbeat: (isBeating) => feed?.setLeaseWanted(isBeating && !this.#isStopped),
       log,
     });
     feed?.follow({
@@ -96,7 +115,7 @@ export class Ticker implements Process, Monitor {
   }
 
   get subscriptions(): number {
-    return this.#subscriptions.size;
+    return this.#clients.size;
   }
 
   get restarts(): number {
@@ -122,11 +141,11 @@ export class Ticker implements Process, Monitor {
 
   receive(message: LifecycleMessage): void {
     if (message.topic === 'subscribe') this.#subscribe(message.handler_pid, message.client_pid);
-    else if (message.topic === 'unsubscribe') this.#unsubscribe(message.handler_pid);
+    else if (message.topic === 'unsubscribe') this.#clients.delete(message.handler_pid);
   }
 
   onExit(handler: Pid): void {
-    this.#unsubscribe(handler);
+    this.#clients.delete(handler);
   }
 
   async stop(): Promise<void> {
@@ -135,90 +154,83 @@ export class Ticker implements Process, Monitor {
     await this.#thread.stop();
   }
 
+  #subscribe(handler: Pid, client: Pid): void {
+    const { actors } = this.#options;
+    if (this.#clients.has(handler)) return;
+    this.#clients.set(handler, client);
+    actors.monitor(handler, this);
+    actors.send(client, this.#snapshot);
+  }
+
+  #onMessage(message: TickerToMain): void {
+    switch (message.topic) {
+      case 'ready':
+        // Seeded prices depend on the time. With a feed, the snapshot is a tick that other nodes have sent, too.
+        if (this.lastDue === 0 && this.#options.feed === undefined)
+          this.#snapshot = this.#message(this.#prices, this.#now());
+        this.#options.feed?.setLeaseWanted(!this.#isStopped);
+        break;
+      case 'source':
+        this.source.onProblem(message.problem);
+        break;
+      case 'tick':
+        this.#onMadeTick(message);
+    }
+  }
+
+  #onMadeTick(tick: MadeTick): void {
+    const { prices, timestamp } = tick;
+    if (this.#options.feed?.publish({ symbols: this.#symbolNames, prices, timestamp }) === false) return;
+    this.#refusesTicks = false;
+    this.#broadcast(tick);
+  }
+
   #onRelayedTick(tick: Tick): void {
-    const isRefused = tick.symbols !== this.#symbolNames;
+    const { symbols, prices, timestamp } = tick;
+    const isRefused = symbols !== this.#symbolNames;
     if (isRefused && !this.#refusesTicks) {
-      const { symbols } = tick;
       this.#options.log.warn({ symbols }, 'ticks of the leader are refused: their symbols differ (TICKER_SYMBOLS)');
     }
     this.#refusesTicks = isRefused;
     if (isRefused) return;
     this.#setPrices(tick);
-    this.history.add(tick.data, tick.prices);
-    const due = Date.now();
+    const due = this.#options.clock.now();
     this.#lastDue[0] = due;
-    this.#post({ topic: 'tick', data: tick.data, due });
+    this.#broadcast({ prices, timestamp, due });
   }
 
   /** Copies the prices of another node's tick. A symbol that is not in the tick keeps its price. */
-  #setPrices({ symbols, prices }: Tick): void {
+  #setPrices({ symbols, prices, timestamp }: Tick): void {
     const names = symbols.split(',');
     for (const [index, { symbol }] of this.#options.symbols.entries()) {
       this.#prices[index] = prices[names.indexOf(symbol)] ?? (this.#prices[index] as number);
     }
+    this.#snapshot = this.#message(this.#prices, timestamp);
   }
 
-  #subscribe(handler: Pid, client: Pid): void {
-    if (this.#subscriptions.has(handler)) return;
-    this.#subscriptions.set(handler, client);
-    this.#waiting.add(client);
-    this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
-    this.#options.processes.monitor(handler, this);
+  #broadcast({ prices, timestamp, due }: MadeTick): void {
+    const { broadcast, clock } = this.#options;
+    this.#snapshot = this.#message(prices, timestamp);
+    this.history.add(timestamp, prices);
+    if (this.#clients.size === 0) return;
+    broadcast(this.#clients.values(), this.#snapshot);
+    this.lateness.observe(Math.max(0, clock.now() - due) / 1000);
   }
 
-  #unsubscribe(handler: Pid): void {
-    const client = this.#subscriptions.get(handler);
-    if (client === undefined) return;
-    this.#subscriptions.delete(handler);
-    this.#waiting.delete(client);
-    this.#live.delete(client);
-    this.#post({ topic: 'unsubscribe', handler_pid: handler });
+  /** Unix time in seconds. */
+  #now(): number {
+    return Math.floor(this.#options.clock.now() / 1000);
   }
 
-  #post(message: HandlerToTicker | RelayedTick): void {
-    if (this.#outbox.push(message) > 1) return;
-    const waitMs = this.#postedAt + POST_INTERVAL_MS - performance.now();
-    if (waitMs > 0) setTimeout(() => this.#flush(), waitMs);
-    else setImmediate(() => this.#flush());
-  }
-
-  #flush(): void {
-    if (this.#outbox.length === 0) return;
-    this.#postedAt = performance.now();
-    this.#thread.post(this.#outbox);
-    this.#outbox = [];
-  }
-
-  #onMessage(message: TickerToMain): void {
-    if ('topic' in message) {
-      if (message.topic === 'source') this.source.onProblem(message.problem);
-      else this.#options.feed?.setLeaseWanted(!this.#isStopped);
-    } else if (message.to === SUBSCRIBERS) this.#broadcast(message);
-    else for (const client of message.to) this.#sendSnapshot(client, message.message);
-  }
-
-  #broadcast({ message, due, prices }: TickMessage): void {
-    const { feed, broadcast } = this.#options;
-    if (prices !== undefined) {
-      const tick = { symbols: this.#symbolNames, prices, data: message.data };
-      if (feed?.publish(tick) === false) return;
-      this.#refusesTicks = false;
-      this.history.add(message.data, prices);
-    }
-    if (this.#live.size === 0) return;
-    broadcast(this.#live, message);
-    this.lateness.observe(Math.max(0, Date.now() - due) / 1000);
-  }
-
-  #sendSnapshot(client: Pid, snapshot: WsSend): void {
-    if (!this.#waiting.delete(client)) return;
-    this.#live.add(client);
-    this.#options.processes.send(client, snapshot);
+  #message(prices: ArrayLike<number>, timestamp: number): WsSend {
+    const data = this.#options.symbols.map(({ symbol }, index) => ({ symbol, price: prices[index], timestamp }));
+    return { topic: 'ws.send', type: 'text', data: JSON.stringify({ type: 'ticker', data }) };
   }
 
   #threadStart(heartbeat: SharedArrayBuffer): TickerStart {
     const { intervalMs, symbols, seed, source, feed } = this.#options;
     return {
+      threadId: this.#threadId,
       intervalMs,
       symbols,
       seed,
@@ -227,19 +239,8 @@ export class Ticker implements Process, Monitor {
       prices: this.#prices.buffer,
       lastDue: this.#lastDue.buffer,
       lease: feed?.lease,
-      delays: { bounds: DELAY_BOUNDS, cells: this.#delayCells },
+      delays: this.#delayMemory,
       heartbeat,
-      subscriptions: [...this.#subscriptions].filter(([, client]) => this.#live.has(client)),
     };
   }
-
-  /** Requests missing snapshots from a new thread. Clients that have a snapshot are in the thread's `workerData`. */
-  #resubscribe(): void {
-    this.#outbox.length = 0;
-    for (const [handler, client] of this.#subscriptions) {
-      if (this.#waiting.has(client)) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
-    }
-  }
 }
-
-type TickMessage = Extract<TickerToMain, { to: typeof SUBSCRIBERS }>;

@@ -1,4 +1,5 @@
-import type { Awaitable } from '../awaitable.ts';
+import type { Awaitable } from '../../db/task-rows.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
 
 export interface TokenRecord {
   id: string;
@@ -20,7 +21,7 @@ export type RemovalReason = 'token revoked' | 'token expired';
 
 export type OnRemove = (id: string, end: RemovalReason) => void;
 
-/** Store of the valid tokens, which all have the same lifetime. */
+/** Store of the valid tokens. */
 export interface TokenStore {
   readonly size: number;
   readonly maxTokens: number;
@@ -34,4 +35,112 @@ export interface TokenStore {
   /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): Awaitable<void>;
   close(): Awaitable<void>;
+}
+
+/** Minimum interval between two removals of expired tokens, each of which reads all tokens. */
+const REMOVAL_INTERVAL_MS = 50;
+
+export interface MemoryTokenStoreOptions {
+  maxTokens?: number;
+  maxTokensPerKey?: number;
+  clock: Clock;
+}
+
+/**
+ * In-memory store of valid tokens. While the store is full, new tokens are refused, unless they replace the oldest
+ * token of the same API key.
+ */
+export class MemoryTokenStore implements TokenStore {
+  onRemove: OnRemove = () => {};
+  readonly maxTokens: number;
+  readonly #records = new Map<string, TokenRecord>();
+  readonly #maxTokensPerKey: number;
+  readonly #clock: Clock;
+  /** Tokens of each API key, oldest first. */
+  readonly #byKey = new Map<string, Set<string>>();
+  #cancelTimer = () => {};
+  /** When the timer removes expired tokens. */
+  #removesAt = Number.POSITIVE_INFINITY;
+  #closed = false;
+
+  constructor({ maxTokens = 100_000, maxTokensPerKey = 1000, clock }: MemoryTokenStoreOptions) {
+    this.maxTokens = maxTokens;
+    this.#maxTokensPerKey = maxTokensPerKey;
+    this.#clock = clock;
+  }
+
+  get size(): number {
+    return this.#records.size;
+  }
+
+  ids(): IterableIterator<string> {
+    return this.#records.keys();
+  }
+
+  put(record: TokenRecord): void {
+    this.#check();
+    const { id, keyId, expiresAt } = record;
+    if (this.#records.has(id)) return;
+    const tokens = this.#byKey.get(keyId) ?? new Set();
+    const isKeyFull = tokens.size >= this.#maxTokensPerKey;
+    if (this.#records.size >= this.maxTokens && !isKeyFull)
+      throw new TokenStoreFull(`the token store holds ${this.maxTokens} tokens`);
+    const [oldest] = isKeyFull ? tokens : [];
+    if (oldest !== undefined) this.revoke(oldest);
+    this.#records.set(id, record);
+    this.#byKey.set(keyId, tokens.add(id));
+    if (expiresAt < this.#removesAt) this.#removeAt(expiresAt);
+  }
+
+  has(id: string): boolean {
+    this.#check();
+    const record = this.#records.get(id);
+    return record !== undefined && record.expiresAt > this.#clock.now();
+  }
+
+  find(id: string): boolean {
+    return this.has(id);
+  }
+
+  revoke(id: string): void {
+    this.#check();
+    const record = this.#records.get(id);
+    if (record !== undefined) this.#remove(record, 'token revoked');
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelTimer();
+    this.#records.clear();
+    this.#byKey.clear();
+  }
+
+  #check(): void {
+    if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
+  }
+
+  #removeAt(time: number): void {
+    this.#cancelTimer();
+    this.#removesAt = time;
+    this.#cancelTimer = this.#clock.timer(time - this.#clock.now(), () => this.#removeExpired());
+  }
+
+  #removeExpired(): void {
+    const now = this.#clock.now();
+    let next = Number.POSITIVE_INFINITY;
+    for (const record of this.#records.values()) {
+      if (record.expiresAt <= now) this.#remove(record, 'token expired');
+      else next = Math.min(next, record.expiresAt);
+    }
+    this.#removesAt = next;
+    if (next < Number.POSITIVE_INFINITY) this.#removeAt(Math.max(next, now + REMOVAL_INTERVAL_MS));
+  }
+
+  #remove({ id, keyId }: TokenRecord, end: RemovalReason): void {
+    this.#records.delete(id);
+    const tokens = this.#byKey.get(keyId);
+    tokens?.delete(id);
+    if (tokens?.size === 0) this.#byKey.delete(keyId);
+    this.onRemove(id, end);
+  }
 }

@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import type { Claims } from 'paseto';
+import type { Clock } from '../../workers/shared/clock.ts';
 import { isScope, type Scope } from './policy.ts';
 import { LocalKey, protocol } from './sync-paseto.ts';
 import type { OnRemove, TokenStore } from './token-store.ts';
@@ -22,6 +22,7 @@ export interface TokensOptions {
   key: string | undefined;
   lifetimeSeconds: number;
   store: TokenStore;
+  clock: Clock;
   /** Called when a token is revoked, evicted or expired. */
   onEnd?: OnRemove;
 }
@@ -40,21 +41,21 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 export class Tokens {
   readonly lifetimeSeconds: number;
   readonly store: TokenStore;
+  readonly #clock: Clock;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
   /** Identities of issued and verified tokens, by token. An entry is deleted when the store removes the token. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
-  /** Pending decryptions and store lookups by token, shared by concurrent requests. */
-  readonly #decrypting = new Map<string, Promise<Identity | undefined>>();
 
-  constructor({ key, lifetimeSeconds, store, onEnd }: TokensOptions) {
+  constructor({ key, lifetimeSeconds, store, clock, onEnd }: TokensOptions) {
     const secret = key ?? randomBytes(64);
     const derive = (purpose: string) => new Uint8Array(hkdfSync('sha384', secret, '', purpose, DERIVED_KEY_BYTES));
     this.#key = new LocalKey(derive('ticker bearer token, paseto v3.local'));
     this.#digestKey = derive('ticker API key identifier');
     this.lifetimeSeconds = lifetimeSeconds;
     this.store = store;
+    this.#clock = clock;
     store.onRemove = (id, end) => {
       this.#verified.delete(this.#textOf.get(id) ?? '');
       this.#textOf.delete(id);
@@ -69,7 +70,7 @@ export class Tokens {
    */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
-    const issuedAt = Date.now();
+    const issuedAt = this.#clock.now();
     const expiresAt = issuedAt + this.lifetimeSeconds * 1000;
     const claims = {
       jti: id,
@@ -83,8 +84,8 @@ export class Tokens {
     };
     const token = await protocol.Encrypt(this.#key, claims);
     await this.store.put({ id, keyId: this.#keyId(user.apiKey), expiresAt });
-    const { role, user_id } = user;
-    const identity = { actor: { id: claims.sub, metadata: { role, user_id } }, scope, tokenId: id };
+    const { sub, role, user_id } = claims;
+    const identity = { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: id };
     if (token.length <= MAX_TOKEN_CHARACTERS && this.isLive(identity)) this.#remember(token, identity);
     return token;
   }
@@ -96,7 +97,7 @@ export class Tokens {
    * @throws {TokenStoreUnavailable} if the store is closed or does not respond
    */
   async verify(token: string): Promise<Identity | undefined> {
-    const identity = this.#verified.get(token) ?? (await this.#decryptOnce(token));
+    const identity = this.#verified.get(token) ?? (await this.#decrypt(token));
     return identity !== undefined && this.isLive(identity) ? identity : undefined;
   }
 
@@ -117,33 +118,16 @@ export class Tokens {
     this.#textOf.clear();
   }
 
-  async #decryptOnce(token: string): Promise<Identity | undefined> {
-    if (token.length > MAX_TOKEN_CHARACTERS) return undefined;
-    const decrypting = this.#decrypting.get(token) ?? this.#decrypt(token);
-    this.#decrypting.set(token, decrypting);
-    try {
-      return await decrypting;
-    } finally {
-      this.#decrypting.delete(token);
-    }
-  }
-
   async #decrypt(token: string): Promise<Identity | undefined> {
-    let claims: Claims;
-    try {
-      ({ claims } = await protocol.Decrypt(this.#key, token, { clockTolerance: CLOCK_TOLERANCE_SECONDS }));
-    } catch {
-      return undefined;
-    }
-    const { jti, sub, role, user_id, scope } = claims;
-    if (
-      jti === undefined ||
-      sub === undefined ||
-      typeof role !== 'string' ||
-      typeof user_id !== 'string' ||
-      !isScope(scope)
-    )
-      return undefined;
+    if (token.length > MAX_TOKEN_CHARACTERS) return undefined;
+    const now = new Date(this.#clock.now());
+    const options = { clockTolerance: CLOCK_TOLERANCE_SECONDS, now };
+    const decrypted = await protocol.Decrypt(this.#key, token, options).catch(() => undefined);
+    if (decrypted === undefined) return undefined;
+    const { jti, sub, role, user_id, scope } = decrypted.claims;
+    const isComplete =
+      jti !== undefined && sub !== undefined && typeof role === 'string' && typeof user_id === 'string';
+    if (!isComplete || !isScope(scope)) return undefined;
     const identity = { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: jti };
     if (await this.store.find(jti)) this.#remember(token, identity);
     return identity;

@@ -3,12 +3,13 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Middleware } from 'koa';
 import { type Server, type ServerOptions, WebSocketServer } from 'ws';
-import type { Pid, WsSend } from '../../workers/messages.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
 import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
-import { rawResponse } from '../http/raw-response.ts';
-import { TurnLimit } from '../http/turn-limit.ts';
+import { rawResponse } from '../http/listener.ts';
+import { MIN_COST_BYTES, TurnLimit } from '../http/turn-limit.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
+import { SUBPROTOCOL } from './auth.ts';
 import { closeCodes } from './close-codes.ts';
 import {
   ClientSocket,
@@ -17,10 +18,9 @@ import {
   type ConnectionOwner,
   clientTimeouts,
   StreamMetrics,
+  textFrame,
 } from './connection.ts';
-import { textFrame } from './frame.ts';
-import type { PidRegistry } from './pid-registry.ts';
-import { SUBPROTOCOL } from './token-auth.ts';
+import type { Pid, PidRegistry, WsSend } from './pid-registry.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
@@ -41,48 +41,43 @@ const MAX_BUFFERED_CHUNKS = 64;
 /** Maximum number of handshakes that begin in one event loop turn. One takes about 0.3 ms. */
 export const HANDSHAKES_PER_TURN = 32;
 const CLOSING_HANDSHAKE_TIMEOUT_MS = 5_000;
-const OPENING_HANDSHAKE_TIMEOUT_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
 export interface RelayLimits extends ConnectionBounds {
   /** Maximum average rate of a client's messages, pings and pongs together. */
   maxMessagesPerSecond: number;
-  clientTimeouts?: ClientTimeouts;
-  handshakeMs?: number;
+  timeouts?: Partial<ClientTimeouts>;
 }
 
 /**
  * Owns the sockets of the WebSocket clients. The Koa app handles a handshake like any other request. If the response
  * has the {@link RELAY_HEADER}, the relay completes the handshake; otherwise the client gets the response.
  */
-export class Relay {
+export class Relay implements ConnectionOwner {
   readonly metrics = new StreamMetrics();
-  readonly #processes: PidRegistry;
-  readonly #limits: Required<RelayLimits>;
+  readonly actors: PidRegistry;
+  readonly clock: Clock;
+  readonly maxMessagesPerSecond: number;
+  readonly #timeouts: ClientTimeouts;
   readonly #limiter: ConnectionLimiter;
-  readonly #turns = new TurnLimit(HANDSHAKES_PER_TURN);
+  readonly #turns = new TurnLimit(HANDSHAKES_PER_TURN * MIN_COST_BYTES);
   readonly #connections = new Map<Pid, Connection>();
-  readonly #owner: ConnectionOwner;
   readonly #handshakes = new WeakMap<
     IncomingMessage,
     { socket: Socket; head: Buffer; headers: string[]; onJoin: (socket: Duplex) => void; error?: HttpError }
   >();
-  /** Time of each upgrade request (`performance.now()`) whose socket has not joined. */
+  /** Time of each upgrade request whose socket has not joined. */
   readonly #unjoined = new Map<Duplex, number>();
   readonly #server: Server<typeof ClientSocket>;
-  readonly #timer: NodeJS.Timeout;
+  #cancelTimer: () => void;
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(processes: PidRegistry, limits: RelayLimits) {
-    this.#processes = processes;
-    this.#limits = { clientTimeouts, handshakeMs: OPENING_HANDSHAKE_TIMEOUT_MS, ...limits };
+  constructor(actors: PidRegistry, limits: RelayLimits, clock: Clock) {
+    this.actors = actors;
+    this.clock = clock;
+    this.maxMessagesPerSecond = limits.maxMessagesPerSecond;
+    this.#timeouts = { ...clientTimeouts, ...limits.timeouts };
     this.#limiter = new ConnectionLimiter(limits);
-    this.#owner = {
-      processes,
-      metrics: this.metrics,
-      maxMessagesPerSecond: limits.maxMessagesPerSecond,
-      onClose: (connection, code) => this.#leave(connection, code),
-    };
     const options: ServerOptions<typeof ClientSocket> & {
       closeTimeout: number;
       maxBufferedChunks: number;
@@ -112,7 +107,7 @@ export class Relay {
       if (handshake !== undefined) handshake.error = error;
       socket.end(rawResponse(error.status, { error: error.message }, { 'Sec-WebSocket-Version': '13' }));
     });
-    this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+    this.#cancelTimer = clock.timer(CHECK_INTERVAL_MS, () => this.#check());
   }
 
   get size(): number {
@@ -142,16 +137,14 @@ export class Relay {
         socket.destroy();
         return;
       }
-      this.#unjoined.set(socket, performance.now());
+      this.#unjoined.set(socket, this.clock.now());
       this.#handshakes.set(request, { socket, head, headers: [], onJoin });
       // Gets the socket only if the handshake is refused, because its listeners would stay on the socket of a WebSocket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
-      const begin = () => {
+      void this.#turns.enter().then(() => {
         if (!socket.destroyed) handle(request, response);
-      };
-      if (this.#turns.take(1)) begin();
-      else this.#turns.defer(1, begin);
+      });
     };
   }
 
@@ -185,7 +178,7 @@ export class Relay {
     });
     socket.uncork();
     // The handshake fails if the client has disconnected or the request is malformed.
-    if (!joined) this.#processes.exit(handler, 'normal');
+    if (!joined) this.actors.exit(handler, 'normal');
     // The response is already on the socket, so status and error are set only for the request metrics.
     const { error } = handshake;
     ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
@@ -200,7 +193,7 @@ export class Relay {
 
   /** Closes all connections, and terminates connections that are still open at `deadline`. */
   async close(deadline: Promise<void>): Promise<void> {
-    clearInterval(this.#timer);
+    this.#cancelTimer();
     this.#closing ??= Promise.withResolvers();
     for (const socket of this.#unjoined.keys()) socket.destroy();
     for (const connection of this.#connections.values()) connection.close(closeCodes.shuttingDown);
@@ -210,33 +203,34 @@ export class Relay {
   }
 
   #join(ws: ClientSocket, socket: Duplex, handler: Pid): void {
-    const processes = this.#processes;
+    const actors = this.actors;
     this.#unjoined.delete(socket);
     socket.off('error', destroy);
-    const client = processes.spawn('client', (pid) => {
-      const connection = new Connection(pid, handler, ws, socket, this.#owner);
+    const client = actors.spawn('client', (pid) => {
+      const connection = new Connection(pid, handler, ws, socket, this);
       this.#connections.set(pid, connection);
-      processes.monitor(handler, connection);
+      actors.monitor(handler, connection);
       return connection;
     });
-    processes.send(handler, { topic: 'ws.join', client_pid: client });
+    actors.send(handler, { topic: 'ws.join', client_pid: client });
   }
 
-  #leave({ pid, handler }: Connection, code: number): void {
+  onClose({ pid, handler }: Connection, code: number): void {
     this.#connections.delete(pid);
     this.metrics.closes.count(String(code));
     if (this.#connections.size === 0) this.#closing?.resolve();
-    this.#processes.exit(pid, 'normal');
-    this.#processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
+    this.actors.exit(pid, 'normal');
+    this.actors.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
   }
 
   #check(): void {
-    const now = performance.now();
-    for (const connection of this.#connections.values()) connection.check(now, this.#limits.clientTimeouts);
+    const now = this.clock.now();
+    for (const connection of this.#connections.values()) connection.check(now, this.#timeouts);
     for (const [socket, since] of this.#unjoined) {
-      if (now - since >= this.#limits.handshakeMs) socket.destroy();
+      if (now - since >= this.#timeouts.handshakeMs) socket.destroy();
       if (socket.destroyed) this.#unjoined.delete(socket);
     }
+    if (this.#closing === undefined) this.#cancelTimer = this.clock.timer(CHECK_INTERVAL_MS, () => this.#check());
   }
 }
 

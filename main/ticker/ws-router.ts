@@ -1,12 +1,13 @@
 import cors from '@koa/cors';
 import type Router from '@koa/router';
-import type { Pid } from '../../workers/messages.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
-import { rateLimitKey } from '../http/rate-limit-key.ts';
-import type { HandlersByToken } from './handlers-by-token.ts';
+import { rateLimitKey } from '../http/rate-limit.ts';
+import { type SecurityContext, tokenAuth } from './auth.ts';
+import type { HandlersByToken } from './connection-handler.ts';
+import type { Pid } from './pid-registry.ts';
 import { allows } from './policy.ts';
-import { type SecurityContext, tokenAuth } from './token-auth.ts';
 import type { Identity, Tokens } from './tokens.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './ws-relay.ts';
 
@@ -15,10 +16,17 @@ export interface WsRouterOptions {
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
   createHandler: (actorId: string) => Pid;
   /** Ends a WebSocket handler when the token that its client presented is revoked or expires. */
-  holders: Pick<HandlersByToken, 'add'>;
+  handlersByToken: Pick<HandlersByToken, 'add'>;
+  clock: Clock;
 }
 
-export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOptions): Router<SecurityContext> {
+export function wsRouter({
+  tokens,
+  relay,
+  createHandler,
+  handlersByToken,
+  clock,
+}: WsRouterOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/ws' });
 
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
@@ -32,7 +40,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
     relay.acquire(ctx.req, rateLimitKey(ctx.ip));
     const target: RelayTarget = {
       target_pid: startHandler(identity),
-      metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(Date.now() / 1000) },
+      metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(clock.now() / 1000) },
     };
     ctx.set(RELAY_HEADER, asciiJson(target));
   });
@@ -41,7 +49,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
     try {
       if (!allows(scope, 'create', 'handler')) throw new Error(`${actor.id} is not allowed to create a handler`);
       const handler = createHandler(actor.id);
-      holders.add(tokenId, handler);
+      handlersByToken.add(tokenId, handler);
       return handler;
     } catch (cause) {
       throw new HttpError('failedToCreateHandler', { cause });

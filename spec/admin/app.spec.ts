@@ -1,8 +1,9 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
 import { createAdminApp } from '../../main/admin/app.ts';
+import type { Check } from '../../main/http/readiness.ts';
 import { registerMetrics } from '../../main/metrics/metrics-table.ts';
-import type { Check } from '../../main/readiness-check.ts';
+import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -10,11 +11,16 @@ import { connectRaw, head } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
+const defaults = {
+  ...{ checks: {}, warnings: {}, corsOrigins: [], symbols: defaultSymbols },
+  rules: { actions: new Map(), rejectUnknown: false },
+};
+
 async function start(checks: Record<string, Check> = {}, warnings: Record<string, Check> = {}) {
   const metrics = new Registry();
   registerMetrics(metrics, { gauge: { size: ['How many.', () => 7] } });
   const captured = captureLog();
-  const app = createAdminApp({ checks, warnings, metrics, corsOrigins: [], log: captured.log });
+  const app = createAdminApp({ ...defaults, checks, warnings, metrics, log: captured.log });
   const { url } = await serve(app.callback());
   return { ...captured, url };
 }
@@ -28,7 +34,7 @@ describe('the admin app', () => {
       return 'size 7';
     };
     const metrics = { contentType: 'text/plain', metrics: render };
-    const app = createAdminApp({ checks: {}, metrics, corsOrigins: [], log: captureLog().log });
+    const app = createAdminApp({ ...defaults, metrics, log: captureLog().log });
     const { listener, sockets } = await serve(app.callback());
     const clients = await Promise.all(Array.from({ length: 20 }, () => connectRaw(listener.port)));
     await until(() => sockets.size === clients.length);
@@ -110,7 +116,7 @@ describe('the admin app', () => {
     };
     registerMetrics(metrics, { gauge: { broken: ['Throws.', fail] } });
     const { log, lines } = captureLog();
-    const { url } = await serve(createAdminApp({ checks: {}, metrics, corsOrigins: [], log }).callback());
+    const { url } = await serve(createAdminApp({ ...defaults, metrics, log }).callback());
     expect(await request(`${url}/metrics`)).to.deep.include({ status: 500, body: { error: 'internal error' } });
     expect(JSON.stringify(lines)).to.include('cannot be read');
   });

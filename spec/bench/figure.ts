@@ -12,10 +12,11 @@ export interface Reading {
   /** Its name in the measurement. */
   key: string;
   name: string;
-  unit: string;
-  /** Whose number it is; the product's where absent. */
+  /** Absent for counts and ratios. */
+  unit?: string;
+  /** Whose number it is; the product's if absent. */
   of?: string;
-  /** The contender that it is compared with; none where the number speaks for itself. */
+  /** The contender that it is compared with; none if the number speaks for itself. */
   beside?: string;
   /** Bound of the ratio to that contender, or of the number itself. */
   target?: Target;
@@ -24,8 +25,8 @@ export interface Reading {
 /** `within` bounds how far a ratio is from 1, in either direction. */
 export type Target = { atMost: number } | { atLeast: number } | { within: number };
 
-export function meets(value: number, target: Reading['target']): boolean | undefined {
-  if (target === undefined) return undefined;
-  if ('within' in target) return Math.abs(value - 1) <= target.within;
-  return 'atMost' in target ? value <= target.atMost : value >= target.atLeast;
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = (sorted.length - 1) / 2;
+  return ((sorted[Math.floor(middle)] as number) + (sorted[Math.ceil(middle)] as number)) / 2;
 }

@@ -34,7 +34,7 @@ async function queue(page: Page, action: string): Promise<void> {
 
 describeInBrowser('the task board', () => {
   const services = onceForSuite(async () =>
-    startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_CANCEL_GRACE_MS: '500' } }),
+    startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_CANCEL_GRACE_MS: '3000' } }),
   );
 
   it('shows the progress of a running task, and cancels it', async () => {

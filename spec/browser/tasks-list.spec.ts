@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { post, request, startServices, untilTask } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
@@ -29,10 +29,7 @@ const counts = (page: Page, count: number) =>
 async function complete(tasks: string, actions: string[]): Promise<string[]> {
   const ids: string[] = [];
   for (const action of actions) ids.push((await post(`${tasks}/tasks`, { action })).body.id);
-  await eventually(
-    () => request(`${tasks}/tasks/${ids.at(-1)}`),
-    ({ body }) => body.status === 'completed',
-  );
+  await untilTask(tasks, ids.at(-1) as string);
   return ids;
 }
 

@@ -42,8 +42,9 @@ describeInBrowser('the connection of the ticker client', () => {
       const low = async () => Number.parseFloat((await shown(page, 'BTC-USD', 'low'))?.replace(/[$,]/g, '') ?? '');
       const before = await low();
       network.cut();
-      await reaches(page, 'reconnecting');
-      expect(await part(page, 'connection-text').textContent()).to.match(/^Reconnecting in \d+ s$/);
+      await part(page, 'connection-text')
+        .filter({ hasText: /^Reconnecting in \d+ s$/ })
+        .waitFor();
       expect(await low()).to.be.at.most(before);
       network.mend();
       await reaches(page, 'live');

@@ -38,9 +38,9 @@ describe('the program of the backup', () => {
     const { dataDir, folder } = await fresh();
     const { code, stdout, stderr } = await runCommand('backup', ['new'], { dataDir, cwd: folder });
     expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
-    expect(stdout).to.match(/^copied queue\.db \(\d+ KiB\), tasks\.db \(\d+ KiB\), auth\.db \(\d+ KiB\) to .*\n$/);
+    expect(stdout).to.match(/^copied tasks\.db \(\d+ KiB\), auth\.db \(\d+ KiB\) to .*\n$/);
     expect(stdout).to.include(` to ${join(folder, 'new')}\n`);
-    expect(readdirSync(join(folder, 'new'))).to.have.lengthOf(3);
+    expect(readdirSync(join(folder, 'new'))).to.have.lengthOf(2);
   });
 
   it('has a usage', async () => {

@@ -1,10 +1,9 @@
-import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { run } from '../support/command.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 
 const file = fileURLToPath(new URL('../../main/cli/migrate.ts', import.meta.url));
@@ -13,21 +12,14 @@ const file = fileURLToPath(new URL('../../main/cli/migrate.ts', import.meta.url)
 async function migrate(DATA_DIR: string | undefined, cwd: string, more: Record<string, string> = {}) {
   const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
   const env = { ...outer, ...more };
-  const run = promisify(execFile)(process.execPath, [file], {
-    cwd,
-    env: DATA_DIR === undefined ? env : { ...env, DATA_DIR },
-  });
-  return run.then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
-  );
+  return run(process.execPath, [file], { cwd, env: DATA_DIR === undefined ? env : { ...env, DATA_DIR } });
 }
 
 describe('the migration as a program', () => {
   it('makes the databases, says so, and ends with exit code 0', async () => {
     const folder = await temporaryFolder();
     const upToDate = 'the databases in there are up to date\n';
-    const created = ['auth.db', 'tasks.db', 'queue.db'].map((file) => `created there/${file}\n`).join('');
+    const created = ['auth.db', 'tasks.db'].map((file) => `created there/${file}\n`).join('');
     expect(await migrate('there', folder)).to.deep.equal({ code: 0, stdout: created + upToDate, stderr: '' });
     expect(await migrate('there', folder)).to.deep.equal({ code: 0, stdout: upToDate, stderr: '' });
     writeFileSync(join(folder, 'there', 'auth.db'), '');

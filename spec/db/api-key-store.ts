@@ -1,8 +1,8 @@
 import { expect } from 'chai';
+import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
 import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
 import type { ApiKeys } from '../../db/sqlite/api-keys.ts';
-import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
-import { outcome } from './task-store.ts';
+import { outcome } from './task-rows.ts';
 
 /** A row of the table, without its id. */
 export type KeyRow = [api_key: string, user_id: string, role: string, created_at: number];

@@ -1,76 +1,65 @@
-import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
+import { afterTest } from '../support/cleanup.ts';
+import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
-import { post, watch } from '../support/program.ts';
+import { post, projectFolder, request } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
-import { buildImage, lackingForContainers, runImage } from './container.ts';
-import { last, type Stage, stages } from './dockerfile.ts';
+import { eventually } from '../support/until.ts';
 
-/** The image is built once from the Dockerfile. Every test runs its own container. */
-const withImage = (define: () => void) => describeWith(lackingForContainers(), 'the image', define, false);
+const image = `ticker-and-tasks-spec-${randomUUID()}`;
+/** Restrictions of compose.yaml, and free ports of the host. */
+const RESTRICTED = ['--read-only', '--tmpfs=/tmp', '--cap-drop=ALL', '--security-opt=no-new-privileges'];
+const PUBLISHED = ['--publish=127.0.0.1::8080', '--publish=127.0.0.1::9464', '--env=ADMIN_HOST=0.0.0.0'];
 
-withImage(() => {
-  const image = stages().at(-1) as Stage;
-  const settings = { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0' };
-  let folder: string;
-  let root: string;
+/** Runs a command of the container engine. Returns its output. @throws {Error} if the command fails */
+async function docker(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run('docker', args, { cwd: projectFolder });
+  if (code !== 0) throw new Error(`docker ${args.join(' ')}: ${stderr}`);
+  return stdout.trim();
+}
 
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'ticker-spec-'));
-    root = buildImage(folder);
-  }).timeout(240_000);
+const isRunning = (await run('docker', ['info', '--format={{.ServerVersion}}'])).code === 0;
+const lacking = isRunning ? undefined : 'no container engine is running: apt-get install docker.io';
 
-  after(async () => {
-    if (folder !== undefined) await rm(folder, { recursive: true, force: true });
-  });
+describeWith(
+  lacking,
+  'the image',
+  () => {
+    before(() => docker('build', '--quiet', `--tag=${image}`, '.')).timeout(600_000);
+    after(() => run('docker', ['image', 'rm', '--force', image]));
 
-  /** Starts a container. Returns it with the URLs of its task queue and its health check. */
-  async function start() {
-    const program = watch(runImage(root, last(image, 'CMD').arguments, settings));
-    const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
-    return { ...program, port };
-  }
-
-  it('holds no package that only the development needs, no source, and no second Node', () => {
-    for (const absent of ['node_modules/mocha', 'node_modules/typescript', 'node_modules/node', 'spec', 'main', 'data'])
-      expect(existsSync(join(root, 'app', absent)), absent).to.equal(false);
-    for (const present of ['node_modules/koa', 'dist/main/index.js', 'dist/www/ticker/index.html', 'package.json'])
-      expect(existsSync(join(root, 'app', present)), present).to.equal(true);
-  });
-
-  it('serves without privileges on a file system that it cannot write to, and ends with exit code 0 on SIGTERM', async () => {
-    const container = await start();
-    const [, check = '[]'] = last(image, 'HEALTHCHECK').text.split('CMD ');
-    const health = watch(runImage(root, JSON.parse(check), { ADMIN_PORT: `${await container.port('admin')}` }));
-    expect(await health.exited, health.errors()).to.deep.equal({ code: 0, signal: null });
-    const { status } = await post(`http://127.0.0.1:${await container.port('tasks')}/tasks`, { action: 'sum' });
-    expect(status).to.equal(202);
-    container.child.kill('SIGTERM');
-    expect(await container.exited).to.deep.equal({ code: 0, signal: null });
-    expect(container.lines.at(-1)).to.include({ msg: 'stopped' });
-    expect(existsSync(join(`${root}.volume`, 'tasks.db'))).to.equal(true);
-  });
-
-  it('makes keys and backups beside the running services, as the guide says', async () => {
-    const container = await start();
-    await container.port('tasks');
-    for (const [, command = ''] of section('www/guide/running.md', 'Keys and backups').matchAll(
-      /docker compose exec node (node .*)$/gm,
-    )) {
-      const beside = watch(runImage(root, command.split(' '), settings));
-      expect(await beside.exited, beside.errors()).to.deep.equal({ code: 0, signal: null });
+    /** Starts a container, and waits until it is ready. */
+    async function start() {
+      const id = await docker('run', '--detach', ...RESTRICTED, ...PUBLISHED, image);
+      afterTest(() => docker('rm', '--force', '--volumes', id));
+      const address = async (port: number) => `http://${await docker('port', id, `${port}`)}`;
+      const admin = await address(9464);
+      await eventually(
+        () => request(`${admin}/readyz`).catch(() => undefined),
+        (answer) => answer?.status === 200,
+      );
+      return { id, address, exec: (...command: string[]) => docker('exec', id, ...command) };
     }
-    expect(existsSync(join(`${root}.volume`, 'backup', 'auth.db'))).to.equal(true);
-  });
 
-  it('may write to the volume and to /tmp, and nowhere else', async () => {
-    const attempt = `for (const file of ['/data/x', '/tmp/x', '/app/x', '/x', '/etc/x', '/usr/local/bin/node'])
-      try { fs.writeFileSync(file, ''); console.log(file) } catch {}; console.log(process.getuid())`;
-    const program = watch(runImage(root, ['node', '--eval', attempt], settings));
-    await program.exited;
-    expect(program.output().trim().split('\n')).to.deep.equal(['/data/x', '/tmp/x', '10001']);
-  });
-});
+    it('serves as an unprivileged user on a read-only file system, and ends with exit code 0 on SIGTERM', async () => {
+      const { id, address, exec } = await start();
+      expect(await exec('id', '-u')).to.equal('10001');
+      await exec('node', 'dist/main', 'healthcheck', '/healthz');
+      expect((await post(`${await address(8080)}/tasks`, { action: 'sum' })).status).to.equal(202);
+      await docker('stop', id);
+      expect(await docker('inspect', '--format={{.State.ExitCode}}', id)).to.equal('0');
+    });
+
+    it('creates keys and backups with the commands of the guide, and has no development package', async () => {
+      const { exec } = await start();
+      const commands = section('www/guide/running.md', 'Keys and backups').matchAll(/compose exec node (node .*)$/gm);
+      for (const [, command = ''] of commands) await exec(...command.split(' '));
+      expect(await exec('ls', '/data/backup')).to.include('auth.db');
+      expect((await exec('ls', 'node_modules')).split('\n'))
+        .to.include('koa')
+        .and.not.include('typescript');
+    });
+  },
+  false,
+);

@@ -7,7 +7,7 @@ import { post, type RunningServices, request, startProgram, startServices } from
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
-/** Names of the checks, with the in-memory queue. */
+/** Names of the checks. */
 const NAMES = [
   'shutdown',
   'auth_database',
@@ -96,7 +96,6 @@ describe('the admin listener', () => {
       auth_tokens_live: 2,
       auth_tokens_limit: 100_000,
       tasks_queue_file_failing: 0,
-      tasks_rows_unsynced: 0,
       tasks_dead_letters_evicted_total: 0,
       tasks_accepted_total: 2,
       'tasks_dead_total{reason="permanent"}': 1,
@@ -129,7 +128,10 @@ describe('the admin listener', () => {
     await post(`${services.tasks}/tasks`, { action: 'sum' });
     const { status, checks } = await ready(services, 503, 'task_queue');
     expect(status).to.equal('not ready');
-    expect(checks.task_queue).to.deep.equal({ state: 'failed', detail: 'database is locked' });
+    expect(checks.task_queue).to.deep.equal({
+      state: 'failed',
+      detail: 'database is locked',
+    });
     await samplesWhen(services, (all) => (all.get('tasks_queue_oldest_age_seconds') ?? 0) > 0.1);
     database.exec('ROLLBACK');
     const found = await samplesWhen(services, (all) => all.get('tasks_completed_total') === 1);
@@ -154,11 +156,10 @@ describe('the admin listener', () => {
     const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
     const { status, checks: first } = await ready(services, 200);
     expect(status).to.equal('ready');
-    expect(Object.keys(first)).to.have.members([...NAMES, 'queue_file', 'row_sync']);
+    expect(Object.keys(first)).to.have.members(NAMES);
     for (const [name, check] of [
       ['auth.db', 'auth_database'],
       ['tasks.db', 'tasks_database'],
-      ['queue.db', 'queue_file'],
     ] as const) {
       const path = join(DATA_DIR, name);
       await rename(path, `${path}.away`);

@@ -36,7 +36,7 @@ interface Reading {
 
 /** Defines a suite that runs each measurement once, with small numbers. */
 export function describeBenchmark(title: string, chosen: readonly Figure[]): void {
-  const lacking = lackingProgram('redis-server') ?? lackingProgram('nats-server') ?? lackingPostgres();
+  const lacking = lackingProgram('redis-server') ?? lackingPostgres();
   describeWith(lacking, title, () => {
     before(function () {
       try {

@@ -1,47 +1,15 @@
-import { access } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { queueCounts } from '../support/ledger.ts';
-import { post, type RunningServices, request, startProgram, startServices } from '../support/program.ts';
+import { post, type RunningServices, request, startServices, untilTask } from '../support/program.ts';
 import { watchSteadily } from '../support/steady-client.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 /** Waits until a task is completed or failed. */
-async function ended({ tasks }: RunningServices, id: string) {
-  const { body } = await eventually(
-    () => request(`${tasks}/tasks/${id}`),
-    ({ body: { status } }) => status === 'completed' || status === 'failed',
-  );
-  return body;
-}
-
-const isMissing = (path: string) =>
-  access(path).then(
-    () => false,
-    () => true,
-  );
+const ended = ({ tasks }: RunningServices, id: string) => untilTask(tasks, id, 'completed', 'failed');
 
 describe('a process with a handlers module', () => {
-  const unusable = {
-    'export default { a: 5 }': 'action "a": its handler must be a function',
-    'await new Promise(() => {})': 'it never finishes loading',
-  };
-  for (const [source, reason] of Object.entries(unusable)) {
-    it(`does not start, says why in one line, and touches nothing, if the module cannot be used: ${source}`, async () => {
-      const folder = await temporaryFolder();
-      const TASK_HANDLERS = await writeHandlers(source);
-      const program = await startProgram({ env: { TASK_HANDLERS, DATA_DIR: join(folder, 'data') } });
-      expect(await program.exited).to.deep.equal({ code: 1, signal: null });
-      expect(program.lines.map(({ msg }) => msg)).to.deep.equal([
-        `the handlers module ${TASK_HANDLERS} cannot be used: ${reason}`,
-      ]);
-      expect(program.errors()).to.equal('');
-      expect(await isMissing(join(folder, 'data'))).to.equal(true);
-    });
-  }
-
   it('runs its handlers, and tells of them', async () => {
     const schema = { type: 'object', required: ['n'], properties: { n: { type: 'number' } } };
     const TASK_HANDLERS = await writeHandlers(`export default {

@@ -1,24 +1,14 @@
-import { execFile } from 'node:child_process';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { type Ended, run } from '../support/command.ts';
 import { projectFolder, startServices } from '../support/program.ts';
 
-interface Run {
-  code: number;
-  stdout: string;
-  stderr: string;
-}
-
 /** Runs the load tool as `npm run load` does. */
-async function load(args: string[], env: Record<string, string> = {}): Promise<Run> {
+function load(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   const file = join(projectFolder, 'spec/load/load.ts');
   const options = { cwd: dirname(file), env: { ...process.env, ...env }, timeout: 25_000 };
-  return promisify(execFile)(process.execPath, [file, ...args], options).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
-  );
+  return run(process.execPath, [file, ...args], options);
 }
 
 describe('the load tool', () => {

@@ -1,9 +1,9 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { run } from '../support/command.ts';
 import { oldNode } from '../support/old-node.ts';
 import { post, projectFolder, startProgram, startServices, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
@@ -38,11 +38,7 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
   it('runs every program', async () => {
     const DATA_DIR = await temporaryFolder();
     const env = { ...process.env, DATA_DIR, ADMIN_PORT: '1' };
-    const program = (...args: string[]) =>
-      promisify(execFile)(node, ['dist/main', ...args], { cwd: projectFolder, env }).then(
-        ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-        ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
-      );
+    const program = (...args: string[]) => run(node, ['dist/main', ...args], { cwd: projectFolder, env });
     expect((await program('migrate')).stdout).to.match(/are up to date\n$/);
     expect((await program('keys', 'demo')).stdout).to.match(/^[0-9a-f]{32}\n$/);
     expect((await program('backup', join(DATA_DIR, 'copy'))).stdout).to.match(/^copied /);
@@ -90,10 +86,10 @@ describe('a Node that is too old for the launcher', () => {
     expect(program.errors()).to.match(/^Node 18 or newer is needed, this is 12\.22\.12: .*\n$/);
   });
 
-  it('can parse the entry point, which has no static import, no await and no newer operator', async () => {
+  it('can parse the entry point, which has no static import, no top-level await and no newer operator', async () => {
     const text = await readFile(join(projectFolder, 'dist/main/index.js'), 'utf8');
     expect(text)
       .to.include('process.exitCode = 1')
-      .and.not.match(/^import |\bawait\b|\?\?|\?\.|\bimport\.meta\b/m);
+      .and.not.match(/^(import|await) |\?\?|\?\.|\bimport\.meta\b/m);
   });
 });

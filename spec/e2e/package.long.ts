@@ -8,10 +8,9 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { examples } from '../support/examples.ts';
 import { oldNode, outerPath } from '../support/old-node.ts';
-import { freshSettings, type Program, post, projectFolder, request, watch } from '../support/program.ts';
+import { freshSettings, type Program, post, projectFolder, request, untilTask, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
-import { describeWithServers } from '../support/servers.ts';
-import { startSharedServers } from '../support/shared-servers.ts';
+import { describeWithPostgres, sharedSettings } from '../support/servers.ts';
 import { eventually } from '../support/until.ts';
 
 const run = promisify(execFile);
@@ -111,11 +110,8 @@ describe('the package', () => {
       action: 'size',
       data: { url: `http://127.0.0.1:${admin}/none` },
     });
-    const failed = await eventually(
-      () => request(`http://127.0.0.1:${tasks}/tasks/${body.id}`),
-      (answer) => answer.body.status === 'failed',
-    );
-    expect(failed.body.reason).to.match(/ answered 404$/);
+    const failed = await untilTask(`http://127.0.0.1:${tasks}`, body.id, 'failed');
+    expect(failed.reason).to.match(/ answered 404$/);
   }
 
   it('holds what runs and its declarations, without sources, source maps, specs and leftovers', () => {
@@ -131,7 +127,7 @@ describe('the package', () => {
       const vendor = `dist/www/${client}/vendor`;
       expect(paths).to.include.members([`${vendor}/uplot.js`, `${vendor}/uplot.LICENSE.txt`]);
     }
-    expect(paths).to.include('dist/db/migrations/tasks/001-tasks.sql');
+    expect(paths).to.include('dist/db/migrations/tasks/003-tasks.sql');
     const unwanted =
       /^(?!dist\/|www\/guide\/[\w-]+\.md$|[A-Z]+(\.md)?$|package\.json$)|(?<!\.d)\.ts$|\.map$|\.spec\.|removed/;
     expect(paths.filter((path) => unwanted.test(path))).to.deep.equal([]);
@@ -212,10 +208,10 @@ describe('the package', () => {
     expect(await program.exited).to.deep.equal({ code: 0, signal: null });
   });
 
-  describeWithServers('as two nodes', () => {
+  describeWithPostgres('as two nodes', () => {
     it('runs the handlers of one folder on both', async () => {
       await writeHandlers();
-      const { env } = await startSharedServers();
+      const env = await sharedSettings();
       const start = () => launch('npx', ['ticker-and-tasks'], { env: { ...env, TASK_HANDLERS: './handlers.ts' } });
       const nodes = await Promise.all([start(), start()]);
       for (const node of nodes) await useHandlers(await portOf(node, 'tasks'), await portOf(node, 'admin'));

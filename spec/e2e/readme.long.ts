@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { examples, section } from '../support/examples.ts';
-import { post, projectFolder, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, projectFolder, startServices, untilTask } from '../support/program.ts';
 import { connect } from '../support/websocket.ts';
 
 describe('the actions and symbols that the README proposes', () => {
@@ -22,10 +21,7 @@ describe('the actions and symbols that the README proposes', () => {
 
     const outputOf = async (action: string, data: object) => {
       const { id } = (await post(`${tasks}/tasks`, { action, data })).body;
-      const { body } = await eventually(
-        () => request(`${tasks}/tasks/${id}`),
-        (answer) => answer.body.status === 'completed',
-      );
+      const body = await untilTask(tasks, id);
       return JSON.parse(body.result).output;
     };
     expect(await outputOf('words', { text: 'three short words' })).to.equal(3);

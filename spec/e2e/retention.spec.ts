@@ -3,9 +3,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { inspect, inspectable } from '../support/inspector.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { post, type RunningServices, request, startServices, untilTask } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { eventually } from '../support/until.ts';
 
@@ -66,10 +65,7 @@ describe('retention', () => {
       body: { error: 'task not found' },
     });
     const last = await post(`${services.tasks}/tasks`, { action: 'sum' });
-    await eventually(
-      () => request(`${services.tasks}/tasks/${last.body.id}`),
-      ({ body }) => body.status === 'completed',
-    );
+    await untilTask(services.tasks, last.body.id);
     services.child.kill('SIGTERM');
     expect(await services.exited).to.deep.include({ code: 0 });
     expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
@@ -84,15 +80,12 @@ describe('retention', () => {
     expect((await request(`${services.tasks}/tasks`)).body.count).to.equal(5);
   });
 
-  it('is off unless it is asked for: no thread, and every row stays', async () => {
+  it('is off unless it is asked for: every row stays', async () => {
     const { DATA_DIR, count } = await aged(1000);
-    const services = await startServices({ nodeOptions: inspectable, env: { DATA_DIR } });
-    const inspector = await inspect(services);
+    const services = await startServices({ env: { DATA_DIR } });
     const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
     await settled(services);
     expect((await request(`${services.tasks}/tasks/${body.id}`)).body.status).to.equal('completed');
-    // Two threads of the task pool and the ticker's thread.
-    await inspector.alive(/./, 3);
     expect(count()).to.equal(1001);
   });
 });

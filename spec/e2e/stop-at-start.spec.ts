@@ -2,33 +2,25 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
-import { defaults } from '../../main/config.ts';
-import { openQueue } from '../../main/tasks/queue/open.ts';
-import { publishAll } from '../drivers/inbox.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
-import { captureLog } from '../support/log.ts';
-import { post, projectFolder, startProgram } from '../support/program.ts';
+import { queueCounts } from '../support/ledger.ts';
+import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
-/** Number of the address lookup that hangs. The first six check the ports. Service B's follows the opening of its queue. */
-const TASKS_LISTENER = '8';
-const ADMIN_LISTENER = '9';
+/** Number of the address lookup that hangs. The first three check the ports. Service B's follows the opening of its queue. */
+const TASKS_LISTENER = '5';
+const ADMIN_LISTENER = '6';
 
-/** Opens a process's in-memory queue with its snapshot. */
-function open(dataDir: string) {
-  return openQueue({ ...defaults.queue, driver: 'memory' }, dataDir, captureLog().log);
-}
-
-/** Creates a data folder in which a stopped process left two tasks. */
+/** Creates a data folder in which a stopped process left two tasks and a paused queue. */
 async function folderWithTasks(): Promise<string> {
-  const dataDir = await temporaryFolder();
-  migrate(dataDir);
-  const { queue, close } = open(dataDir);
-  await publishAll(queue, 'ab');
-  await close();
-  return dataDir;
+  const DATA_DIR = await temporaryFolder();
+  const { tasks, child, exited } = await startServices({ env: { DATA_DIR } });
+  await post(`${tasks}/queue/pause`, {});
+  for (let count = 0; count < 2; count++) await post(`${tasks}/tasks`, { action: 'sum' });
+  child.kill('SIGTERM');
+  expect((await exited).code).to.equal(0);
+  return DATA_DIR;
 }
 
 /** Starts a process and waits until its start hangs. */
@@ -39,10 +31,9 @@ async function startHanging(env: Record<string, string>) {
   return program;
 }
 
-async function expectBothTasks(dataDir: string): Promise<void> {
-  const { queue, close } = open(dataDir);
-  afterTest(close);
-  expect(queue.counts()).to.include({ accepted: 2, waiting: 2 });
+async function expectBothTasks(DATA_DIR: string): Promise<void> {
+  const { tasks } = await startServices({ env: { DATA_DIR } });
+  expect(await queueCounts(tasks)).to.include({ accepted: 2, waiting: 2 });
 }
 
 describe('a stop during the start, with the in-memory queue', () => {

@@ -4,11 +4,13 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startProgram, startServices } from '../support/program.ts';
+import { holdTasks } from '../support/held-tasks.ts';
+import { post, request, startProgram, startServices, untilTask } from '../support/program.ts';
 import { startRedirected } from '../support/redirected-services.ts';
 import { lackingProgram } from '../support/requirements.ts';
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 /** Number of rows in the table of tasks. Call it only after the process has exited. */
 function storedTasks(dataDir: string): number {
@@ -19,18 +21,15 @@ function storedTasks(dataDir: string): number {
 }
 
 /** Starts a shutdown that has to wait for a lock on the rows. */
-async function stopWithLockedRows(env: Record<string, string>, signal: NodeJS.Signals) {
+async function stopWithLockedRows(signal: NodeJS.Signals) {
   const DATA_DIR = await temporaryFolder();
-  const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '60000', ...env } });
+  const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '60000' } });
   const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
   afterTest(() => database.close());
   database.exec('BEGIN EXCLUSIVE');
   const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
   // Waits until the task is in flight, because a shutdown does not wait for queued tasks.
-  await eventually(
-    () => request(`${services.tasks}/tasks/${body.id}`),
-    (task) => task.body.status === 'running',
-  );
+  await untilTask(services.tasks, body.id, 'running');
   services.child.kill(signal);
   await services.logged(({ msg }) => msg === 'stopping');
   return { services, database };
@@ -76,12 +75,9 @@ describe('the stop', () => {
   });
 
   it('waits no longer than its time for tasks and for clients, and counts in its last line what is unfinished', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '500' } });
-    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    afterTest(() => database.close());
-    database.exec('BEGIN EXCLUSIVE');
-    for (let i = 0; i < 10; i++) await post(`${services.tasks}/tasks`, { action: 'sum' });
+    const { module: TASK_HANDLERS } = await holdTasks();
+    const services = await startServices({ env: { TASK_HANDLERS, SHUTDOWN_TIMEOUT_MS: '500' } });
+    for (let i = 0; i < 10; i++) await post(`${services.tasks}/tasks`, { action: 'hold' });
     const { port } = new URL(services.ticker);
     const socket = connectTcp(Number(port), '127.0.0.1');
     afterTest(() => socket.destroy());
@@ -107,25 +103,32 @@ describe('the stop', () => {
     await post(`${services.tasks}/tasks`, { action: 'sum' });
     for (let i = 0; i < 3; i++) services.child.kill('SIGINT');
     await services.logged(({ msg }) => msg === 'stopping');
-    // Logged when the task has waited for the lock for more than a second, so the next signal counts as a second one.
-    await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
-    services.child.kill('SIGINT');
+    // Repeated signals within the first second count as one.
+    await eventually(
+      () => services.child.kill('SIGINT'),
+      () => services.lines.at(-1)?.msg === 'stopped by force',
+    );
     expect((await services.exited).code).to.equal(20);
     expect(services.lines.at(-1)).to.include({ msg: 'stopped by force', unfinished: 1 });
   });
 
   it('by force exits with 1 where the queue is durable', async () => {
-    const { services, database } = await stopWithLockedRows({ QUEUE_DRIVER: 'sqlite' }, 'SIGTERM');
-    const force = () => services.child.kill('SIGTERM');
+    const TASK_HANDLERS = await writeHandlers('export default { ignore: () => new Promise(() => {}) };');
+    const times = { SHUTDOWN_TIMEOUT_MS: '60000', TASK_CANCEL_GRACE_MS: '60000' };
+    const services = await startServices({ env: { QUEUE_DRIVER: 'sqlite', TASK_HANDLERS, ...times } });
+    const { body } = await post(`${services.tasks}/tasks`, { action: 'ignore' });
+    await untilTask(services.tasks, body.id, 'running');
     // Repeated signals within the first second count as one.
-    await eventually(force, () => services.lines.at(-1)?.msg === 'stopped by force');
+    await eventually(
+      () => services.child.kill('SIGTERM'),
+      () => services.lines.at(-1)?.msg === 'stopped by force',
+    );
     expect((await services.exited).code).to.equal(1);
     expect(services.lines.at(-1)).to.include({ unfinished: 0 });
-    database.exec('COMMIT');
   });
 
   it('is not forced by a second SIGHUP', async () => {
-    const { services, database } = await stopWithLockedRows({}, 'SIGHUP');
+    const { services, database } = await stopWithLockedRows('SIGHUP');
     await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
     services.child.kill('SIGHUP');
     database.exec('COMMIT');

@@ -1,47 +1,47 @@
-import { spawn } from 'node:child_process';
 import { expect } from 'chai';
-import { onceForSuite } from '../support/cleanup.ts';
-import { projectFolder, startServices, watch } from '../support/program.ts';
-import type { StreamMessage } from '../support/websocket.ts';
+import { snippets } from '../../www/ticker/snippets.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { adapt, examples, paste } from '../support/examples.ts';
+import { type RunningServices, startServices, watch } from '../support/program.ts';
 
-/** Runs wscat, types `input`, and returns the first `count` messages that it prints. */
-async function wscat(args: string[], input: string, count: number): Promise<StreamMessage[]> {
-  const child = spawn('node_modules/.bin/wscat', args, { cwd: projectFolder });
-  const program = watch(child);
-  child.stdin.write(input);
-  await program.logged(() => program.lines.length >= count);
-  // wscat exits at the end of its input, as at Ctrl-D.
-  child.stdin.end();
-  await program.exited;
-  return program.lines.slice(0, count) as unknown as StreamMessage[];
-}
+/** Commands that run wscat, each with another way to pass the token. */
+const commands: Record<string, (services: RunningServices) => string | undefined | Promise<string>> = {
+  'a header, as in the README': (services) => adapt(examples('README.md', 'Try it')[1], services),
+  'a subprotocol, as in the guide': (services) => adapt(examples('www/guide/clients.md', 'The shell')[0], services),
+  'a subprotocol, as on the price page': async ({ ticker, token }) =>
+    snippets.wscat(ticker).replace('YOUR_TOKEN', await token()),
+  'the address': async ({ stream, token }) => `npx wscat --connect '${stream}?token=${await token()}'`,
+};
 
 describe('wscat', () => {
-  const services = onceForSuite(() => startServices());
-
-  it('shows welcome, snapshot and ticks, and the pong to a ping', async () => {
-    const { stream, token } = services();
-    const header = `Authorization: Bearer ${await token()}`;
-    const messages = await wscat(['--connect', stream, '--header', header, '--execute', '{"type":"ping"}'], '', 5);
-    const types = messages.map(({ type }) => type);
-    expect(types[0]).to.equal('welcome');
-    expect(types.slice(1)).to.have.members(['ticker', 'ticker', 'ticker', 'pong']);
+  const started = onceForSuite(async () => {
+    const DATA_DIR = await temporaryFolder();
+    return { DATA_DIR, services: await startServices({ env: { DATA_DIR } }) };
   });
 
-  it('connects with the token as a subprotocol, and in the address', async () => {
-    const { stream, token } = services();
-    const bearer = await token();
-    const bySubprotocol = ['--connect', stream, '--subprotocol', 'ticker.v1', '--subprotocol', `bearer.${bearer}`];
-    for (const args of [bySubprotocol, ['--connect', `${stream}?token=${bearer}`]]) {
-      const [welcome] = await wscat(args, '', 1);
-      expect(welcome).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
-    }
+  for (const [place, command] of Object.entries(commands)) {
+    it(`receives the welcome and prices if the token is in ${place}`, async () => {
+      const { DATA_DIR, services } = started();
+      const shell = paste((await command(services)) ?? '', { DATA_DIR, API_KEY: services.apiKey });
+      const client = watch(shell);
+      await client.logged(({ type }) => type === 'ticker');
+      // wscat exits at the end of its input, as at Ctrl-D.
+      shell.stdin.end();
+      await client.exited;
+      expect(client.lines[0]).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
+    });
+  }
+
+  it('receives a pong for a ping', async () => {
+    const { stream, token } = started().services;
+    const shell = paste(`npx wscat --connect '${stream}?token=${await token()}' --execute '{"type": "ping"}'`);
+    await watch(shell).logged(({ type }) => type === 'pong');
+    shell.stdin.end();
   });
 
-  it('receives the reason of a refusal without a token', async () => {
-    const { stream } = services();
-    const program = watch(spawn('node_modules/.bin/wscat', ['--connect', stream], { cwd: projectFolder }));
-    await program.exited;
-    expect(program.output() + program.errors()).to.include('401');
+  it('shows the status of a refusal', async () => {
+    const client = watch(paste(`npx wscat --connect ${started().services.stream}`));
+    await client.exited;
+    expect(client.output() + client.errors()).to.include('401');
   });
 });

@@ -1,11 +1,13 @@
 import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
+import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
-import { afterTest } from '../support/cleanup.ts';
-import { post, type RunningServices, request, startProgram, startServices } from '../support/program.ts';
-import { head } from '../support/raw-connection.ts';
-import { eventually } from '../support/until.ts';
+import { afterTest, onceForSuite } from '../support/cleanup.ts';
+import { post, type RunningServices, request, startProgram, startServices, untilTask } from '../support/program.ts';
+import { handshake, head } from '../support/raw-connection.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
 /** Options for a process with that limit of open files. */
@@ -13,115 +15,154 @@ function limitedTo(openFiles: number): { within: string[] } {
   return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
 }
 
-/** Opens connections from two addresses that the neighbours do not use. Waits until each is accepted or refused. */
-async function connectMany(url: string, count: number): Promise<Socket[]> {
+/** Opens connections, and waits until each is accepted or refused. */
+async function connectMany(url: string, count: number, localAddress = '127.0.0.1'): Promise<Socket[]> {
   const port = Number(new URL(url).port);
-  const sockets = Array.from({ length: count }, (_, index) => {
-    const localAddress = `127.0.0.${2 + (index % 2)}`;
-    return connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});
-  });
+  const open = () => connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});
+  const sockets = Array.from({ length: count }, open);
   afterTest(() => sockets.forEach((socket) => void socket.destroy()));
   await Promise.all(sockets.map((socket) => Promise.race([once(socket, 'connect'), once(socket, 'close')])));
   return sockets;
 }
 
-/** Opens more idle connections than the service accepts, and waits until it closes one. */
-async function connectUntilFull(url: string, count: number): Promise<Socket[]> {
-  const sockets = await connectMany(url, count);
+/** Opens connections that send nothing, from two addresses, until the service closes one of them. */
+async function fill(url: string): Promise<Socket[]> {
+  const sockets = [...(await connectMany(url, 300, '127.0.0.2')), ...(await connectMany(url, 300, '127.0.0.3'))];
   for (const socket of sockets) socket.resume();
-  await eventually(
-    () => sockets.some((socket) => socket.closed),
-    (full) => full,
-  );
+  await until(() => sockets.some(({ closed }) => closed));
   return sockets;
 }
 
-/** Opens connections that send `text` and read only the start of the response. */
-async function readSlowly(url: string, count: number, text: string): Promise<void> {
-  for (const socket of await connectMany(url, count)) {
-    socket.write(text);
-    if (!socket.closed) await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
-  }
+/** Waits until requests to a URL are answered with 200. */
+async function untilServed(url: string): Promise<void> {
+  await eventually(
+    () => request(url).catch(() => undefined),
+    (answer) => answer?.status === 200,
+  );
+}
+
+/** Asserts that a task is processed, which needs the database, and that the process is ready. */
+async function expectTasksServed({ tasks, admin }: RunningServices): Promise<void> {
+  const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
+  expect(status).to.equal(202);
+  await untilTask(tasks, body.id);
+  await untilServed(`${admin}/readyz`);
+}
+
+/** Asserts that a client can exchange its key and join the stream, which reads the policy file. */
+async function expectStreamServed(services: RunningServices): Promise<void> {
+  const client = await connectStream(services.stream, { token: await services.token() });
+  expect((await client.next()).type).to.equal('welcome');
 }
 
 /** Returns the browser clients' files that the process has open. */
 function openStaticFiles({ child }: RunningServices): string[] {
   const folder = `/proc/${child.pid}/fd`;
+  const target = (fd: string) => {
+    try {
+      return readlinkSync(`${folder}/${fd}`);
+    } catch {
+      // Closed since the folder was read.
+      return '';
+    }
+  };
   return readdirSync(folder)
-    .map((fd) => {
-      try {
-        return readlinkSync(`${folder}/${fd}`);
-      } catch {
-        // Closed since the folder was read.
-        return '';
-      }
-    })
-    .filter((target) => target.includes('/www/'));
+    .map(target)
+    .filter((file) => file.includes('/www/'));
 }
 
-/** Asserts that the task queue and the admin listener still work. */
-async function expectNeighboursServed({ tasks, admin }: RunningServices): Promise<void> {
-  const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
-  expect(status).to.equal(202);
-  await eventually(
-    () => request(`${tasks}/tasks/${body.id}`),
-    (answer) => answer.body.status === 'completed',
-  );
-  await eventually(
-    () => request(`${admin}/readyz`),
-    (answer) => answer.status === 200,
-  );
-}
+describe('a process with few descriptors', () => {
+  const started = onceForSuite(() => startServices({ ...limitedTo(256), env: { MAX_CONNECTIONS: '600' } }));
 
-/** Asserts that a client can exchange its key and join the stream, which reads the policy file. */
-async function expectStream(services: RunningServices): Promise<void> {
-  const client = await connectStream(services.stream, { token: await services.token() });
-  expect((await client.next()).type).to.equal('welcome');
-}
+  afterEach(() => {
+    const { lines, errors } = started();
+    expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+    expect(errors()).to.equal('');
+  });
 
-describe('few descriptors', () => {
-  it('are not used up by slow readers of static files: no file is open while one is sent', async () => {
-    const services = await startServices(limitedTo(256));
+  it('lowers the limit of connections, and logs it', () => {
+    const bounded = started().lines.find(({ openFiles }) => openFiles !== undefined);
+    expect(bounded).to.include({ openFiles: 256 });
+    expect(bounded?.maxConnections).to.be.within(1, 255);
+  });
+
+  it('opens no file for a slow reader of static files', async () => {
+    const services = started();
     const requests = head('GET /vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(99);
     // With a file for each connection, the descriptors would not suffice.
-    await readSlowly(services.ticker, 100, requests);
+    for (const localAddress of ['127.0.0.2', '127.0.0.3']) {
+      for (const socket of await connectMany(services.ticker, 50, localAddress)) {
+        socket.write(requests);
+        if (!socket.closed) await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
+      }
+    }
     expect(openStaticFiles(services)).to.deep.equal([]);
-    await expectNeighboursServed(services);
-    await expectStream(services);
-    expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+    await expectTasksServed(services);
+    await expectStreamServed(services);
   });
 
-  it('suffice for threads, databases and the admin listener while connections fill both services', async () => {
-    const services = await startServices(limitedTo(256));
-    const toTicker = await connectUntilFull(services.ticker, 300);
-    const toTasks = await connectUntilFull(services.tasks, 300);
-    // The admin listener responds at once; readiness may need a moment on a loaded machine.
-    await request(`${services.admin}/readyz`);
-    await eventually(
-      () => request(`${services.admin}/readyz`),
-      ({ status }) => status === 200,
-    );
+  it('leaves every port open to other addresses while one address sends half of many requests', async () => {
+    const services = started();
+    for (const [url, path] of [
+      [services.ticker, '/'],
+      [services.tasks, '/queue'],
+      [services.admin, '/healthz'],
+    ] as const) {
+      const sockets = await connectMany(url, 500);
+      for (const socket of sockets) socket.write('GET / HTTP/1.1\r\nHost');
+      const { port } = new URL(url);
+      const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress: '127.0.0.2' }), 'response');
+      response.resume();
+      expect(response.statusCode, url).to.equal(200);
+      for (const socket of sockets) socket.destroy();
+    }
+  });
+
+  it('processes tasks while connections fill the ticker, and serves the stream while they fill the task queue', async () => {
+    const services = started();
+    const toTicker = await fill(services.ticker);
+    await expectTasksServed(services);
+    const toTasks = await fill(services.tasks);
+    await untilServed(`${services.admin}/readyz`);
     for (const socket of toTicker) socket.destroy();
-    await eventually(
-      () => request(services.ticker).catch(() => undefined),
-      (answer) => answer?.status === 200,
-    );
-    await expectStream(services);
+    await untilServed(services.ticker);
+    await expectStreamServed(services);
     for (const socket of toTasks) socket.destroy();
-    await eventually(
-      () => request(services.tasks).catch(() => undefined),
-      (answer) => answer?.status === 200,
-    );
-    await expectNeighboursServed(services);
-    expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
-    expect(services.errors()).to.equal('');
+    await untilServed(services.tasks);
+    await expectTasksServed(services);
   });
 
-  it('end the start with one line when the process itself needs more', async () => {
+  it('logs one line and exits if the process itself needs more', async () => {
     const program = await startProgram(limitedTo(100));
     expect((await program.exited).code).to.equal(1);
-    expect(program.lines.at(-1)?.msg).to.match(
-      /^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)$/,
-    );
+    const msg = program.lines.at(-1)?.msg;
+    expect(msg).to.match(/^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)$/);
+  });
+});
+
+describe('a thousand half-open handshakes', () => {
+  const SHORT = { headers: 3000, request: 3500, check: 50, closing: 200 };
+
+  it('hold no handler, no connection slot, and after their timeout no socket, while others join', async () => {
+    const bundle = await startTickerBundle({ timeouts: SHORT, limits: { timeouts: { handshakeMs: 3000 } } });
+    const opening = head(...handshake('/ws/ticker', await bundle.token()));
+    const sockets: Socket[] = [];
+    // Batches smaller than the listen backlog.
+    while (sockets.length < 1000) sockets.push(...(await connectMany(bundle.url, 250)));
+    for (const [index, socket] of sockets.entries()) {
+      socket.allowHalfOpen = true;
+      socket.resume();
+      // Three kinds in turn: part of a handshake; a whole handshake and a reset; a handshake without a token and
+      // without a FIN.
+      if (index % 3 === 0) socket.write(opening.slice(0, index % opening.length));
+      else if (index % 3 === 1) socket.write(opening, () => socket.resetAndDestroy());
+      else socket.write(head(...handshake()));
+    }
+    const client = await connectStream(bundle.stream, { token: await bundle.token() });
+    expect((await client.next()).type).to.equal('welcome');
+    await until(() => bundle.sockets.size === 1);
+    const { relay, actors } = bundle;
+    expect([relay.size, relay.slotsTaken, actors.size]).to.deep.equal([1, 1, 3]);
+    expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 });

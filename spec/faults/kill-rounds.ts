@@ -1,74 +1,94 @@
+import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { Ledger } from '../support/ledger.ts';
-import { startProgram, startServices } from '../support/program.ts';
-import { type Random, randomFrom, seedNote } from '../support/seed.ts';
+import { queueCounts } from '../support/ledger.ts';
+import { post, startProgram, startServices } from '../support/program.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
+import { eventually } from '../support/until.ts';
+import { cancels, operates, pauses, remembers, submits } from './kill-clients.ts';
+import { KillLedger } from './kill-ledger.ts';
+
+const HANDLERS = fileURLToPath(new URL('kill-handlers.ts', import.meta.url));
+const CLIENTS = [submits, submits, submits, cancels, operates, pauses];
+
+/** Longest time until the kill, from the start of the process and from the first request. */
+const STARTING_MS = 700;
+const SERVING_MS = 500;
+
+/** Settings that differ from round to round. */
+const SETTINGS: Readonly<Record<string, readonly string[]>> = {
+  TASK_PREFETCH: ['1', '5', '20'],
+  TASK_OVERLAP: ['1', '1', '4'],
+  TASK_ISOLATION: ['thread', 'thread', 'thread', 'process'],
+};
 
 interface Target {
   env: Record<string, string>;
-  ledger: Ledger;
-  random: Random;
+  ledger: KillLedger;
 }
 
-/** Kills under load, after some tasks were accepted. */
-async function whileAccepting({ env, ledger, random }: Target): Promise<void> {
-  const services = await startServices({ env });
-  const load = ledger.flood(services.tasks, random);
-  const goal = ledger.size + 1 + random.below(100);
-  while (ledger.size < goal) await setTimeout(1);
-  services.child.kill('SIGKILL');
-  await Promise.all([services.exited, load]);
-}
-
-/** Kills while a backlog is processed and no client submits. */
-async function whileWorking({ env, ledger, random }: Target): Promise<void> {
-  const services = await startServices({ env });
-  const lock = new DatabaseSync(join(env.DATA_DIR as string, 'tasks.db'), { timeout: 5000 });
-  lock.exec('BEGIN IMMEDIATE');
-  for (let i = 0; i < 5; i++) await Promise.all(Array.from({ length: 8 }, () => ledger.submit(services.tasks, random)));
-  // Closing rolls back the transaction and releases the lock.
-  lock.close();
-  await setTimeout(random.below(150));
-  services.child.kill('SIGKILL');
-  await services.exited;
-}
-
-/** Kills at a random moment of the start: before, during or after the recovery of the queue. */
-async function whileStarting({ env, random }: Target): Promise<void> {
-  const program = await startProgram({ env });
-  await setTimeout(random.below(700));
-  program.child.kill('SIGKILL');
-  await program.exited;
-}
-
-/** Kills under load, and again within 100 ms of the next start, while the suspects of that kill run. */
-async function duringRecovery(target: Target): Promise<void> {
-  await whileAccepting(target);
-  const services = await startServices({ env: target.env });
-  await setTimeout(target.random.below(100));
-  services.child.kill('SIGKILL');
-  await services.exited;
-}
-
-const moments = [whileWorking, whileStarting, duringRecovery];
-
-/** Defines the spec that kills a process with the durable queue `rounds` times, at each kind of moment in turn. */
+/** Defines the spec that kills a process with the durable queue `rounds` times, at random moments. */
 export function itSurvivesKills(rounds: number): void {
-  it(`${rounds} times at any moment leaves every accepted task as one row or one dead letter ${seedNote}`, async () => {
-    const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
-    const target: Target = { env, ledger: new Ledger(), random: randomFrom(0) };
-    // Start at a random kind of moment, then take the kinds in turn.
-    const first = target.random.below(moments.length);
-    for (let round = 0; round < rounds; round++) await moments[(first + round) % moments.length]?.(target);
-
-    const last = await startServices({ env });
-    expect(await target.ledger.submit(last.tasks, target.random)).to.equal(202);
-    await target.ledger.settled(last, env.DATA_DIR);
-    last.child.kill('SIGTERM');
-    expect((await last.exited).code).to.equal(0);
-    expect(last.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
+  it(`${rounds} times at any moment leaves every accepted task with one end, and every answer true ${seedNote}`, async () => {
+    const [DATA_DIR, folder] = [await temporaryFolder(), await temporaryFolder()];
+    const [KILL_RUNS, KILL_MARKS] = [join(folder, 'runs'), join(folder, 'marks')];
+    await mkdir(KILL_MARKS);
+    const ledger = new KillLedger({ dataDir: DATA_DIR, runs: KILL_RUNS, copy: join(folder, 'copy.db') });
+    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', TASK_HANDLERS: HANDLERS, KILL_RUNS, KILL_MARKS };
+    for (let round = 1; round <= rounds; round++) await runRound({ env, ledger });
+    await runLastRound({ env, ledger });
+    console.log(`    ${ledger.size} tasks: ${JSON.stringify(ledger.summary())}`);
+    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    expect(database.prepare('PRAGMA integrity_check').all()).to.deep.equal([{ integrity_check: 'ok' }]);
+    database.close();
   }).timeout(60_000 + rounds * 15_000);
+}
+
+/** Kills one process, every fifth while it starts, and checks its files. */
+async function runRound({ env, ledger }: Target): Promise<void> {
+  const round = ledger.begin();
+  // Each client has its own sequence, so that its choices do not depend on the timing of the others.
+  const streamOf = (index: number) => randomFrom(round * (CLIENTS.length + 2) + index);
+  const random = streamOf(0);
+  const settings = Object.entries(SETTINGS).map(([name, values]) => [name, random.pick(values)]);
+  const options = { env: { ...env, ...Object.fromEntries(settings), KILL_ROUND: `${round}` } };
+  if (round > 1 && random.below(5) === 0) {
+    const program = await startProgram(options);
+    await setTimeout(random.below(STARTING_MS));
+    program.child.kill('SIGKILL');
+    await program.exited;
+    ledger.check(false);
+    return;
+  }
+  const services = await startServices(options);
+  const kill = setTimeout(random.below(SERVING_MS)).then(() => services.child.kill('SIGKILL'));
+  const target = { tasks: services.tasks, ledger, isOver: () => services.child.signalCode !== null };
+  const serve = async () => {
+    await remembers({ ...target, random: streamOf(1) });
+    await Promise.all(CLIENTS.map((client, index) => client({ ...target, random: streamOf(index + 2) })));
+  };
+  const [served] = await Promise.allSettled([serve(), kill]);
+  await services.exited;
+  ledger.check(true);
+  if (served.status === 'rejected') throw served.reason;
+}
+
+/** Processes everything that is left, and checks that nothing is. */
+async function runLastRound({ env, ledger }: Target): Promise<void> {
+  const services = await startServices({ env: { ...env, KILL_ROUND: `${ledger.begin()}` } });
+  expect((await post(`${services.tasks}/queue/resume`, {})).status).to.equal(200);
+  const counts = await eventually(
+    () => queueCounts(services.tasks),
+    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
+  );
+  services.child.kill('SIGTERM');
+  expect((await services.exited).code).to.equal(0);
+  expect(services.lines.find(({ msg }) => msg.startsWith('stopped'))).to.include({ msg: 'stopped', unfinished: 0 });
+  ledger.check(true);
+  expect(ledger.in('accepted', 'waiting', 'running')).to.deep.equal([]);
+  expect(counts.dead, 'dead letters').to.be.at.least(ledger.in('failed').length);
 }

@@ -1,5 +1,5 @@
 import { itSurvivesKills } from './kill-rounds.ts';
 
 describe('kill -9 with the durable queue', () => {
-  itSurvivesKills(3);
+  itSurvivesKills(6);
 });

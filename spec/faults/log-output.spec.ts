@@ -1,23 +1,108 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { startRedirected } from '../support/redirected-services.ts';
+import { fullPipe, namedPipe } from '../support/named-pipe.ts';
+import { post, request, untilTask } from '../support/program.ts';
+import { type RedirectedServices, startRedirected } from '../support/redirected-services.ts';
+import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../support/small-disk.ts';
+import { watchSteadily } from '../support/steady-client.ts';
 import { eventually } from '../support/until.ts';
-import { describeDevices, describeTerminals, failTask, serveDuring, stop } from './output-faults.ts';
 
-describeDevices('json');
-describeTerminals('pretty');
+/** Number of tasks that fail during a fault. Each logs one line. */
+const FAILURES = 5;
 
-describeWithSmallDisk('a log file on a full disk', () => {
+/** Submits a task that fails, which logs a warning. */
+async function failTask({ tasks }: RedirectedServices): Promise<void> {
+  const { status, body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
+  expect(status).to.equal(202);
+  await untilTask(tasks, body.id, 'failed');
+}
+
+/** Asserts that requests and ticks continue during a fault. */
+async function serveDuring(services: RedirectedServices, fault: () => unknown = () => {}): Promise<void> {
+  const client = await watchSteadily(services);
+  await fault();
+  for (let i = 0; i < FAILURES; i++) await failTask(services);
+  expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
+  expect(await services.token()).to.be.a('string');
+  await client.checkAfterNextTick();
+  await client.checkAfterNextTick();
+}
+
+const lostLines = (services: RedirectedServices) => services.metric('log_lines_lost_total');
+
+/** Waits until the lines of all failed tasks are counted as lost. */
+async function linesAreLost(services: RedirectedServices): Promise<void> {
+  const lost = await eventually(
+    () => lostLines(services),
+    (count) => count >= FAILURES,
+  );
+  const { status, body } = await request(`${services.admin}/readyz`);
+  expect(status).to.equal(200);
+  expect(body.checks.log.state).to.equal('warning');
+  expect(Number.parseInt(body.checks.log.detail, 10)).to.be.at.least(lost);
+}
+
+async function stop(services: RedirectedServices): Promise<void> {
+  process.kill(services.pid, 'SIGTERM');
+  expect(await services.exitCode()).to.equal(0);
+}
+
+describe('a process whose standard output is', () => {
+  it('a full device loses lines, counts them, and continues', async () => {
+    const services = await startRedirected({ redirect: '>/dev/full' });
+    await serveDuring(services);
+    await linesAreLost(services);
+    await stop(services);
+  });
+
+  it('a pipe without a reader loses lines, counts them, and continues', async () => {
+    const { path, close } = await namedPipe();
+    const services = await startRedirected({ redirect: `>${path}` });
+    await serveDuring(services, close);
+    await linesAreLost(services);
+    await stop(services);
+  });
+
+  it('a full pipe buffers lines and continues', async () => {
+    const services = await startRedirected({ redirect: `>${await fullPipe()}` });
+    await serveDuring(services);
+    expect(await lostLines(services)).to.equal(0);
+    await stop(services);
+  });
+});
+
+describeWith(lackingProgram('script', 'setsid'), 'a process whose standard output is a terminal', () => {
+  it('continues while the terminal is paused with Ctrl-S', async () => {
+    const services = await startRedirected({ terminal: true });
+    await serveDuring(services, () => services.parent.stdin?.write('\x13'));
+    await stop(services);
+  });
+
+  it('loses lines, counts them, and continues after the terminal was closed', async () => {
+    const services = await startRedirected({ terminal: true, ownSession: true });
+    await serveDuring(services, async () => {
+      // The terminal takes lines until the end of `script`, which is later than the signal.
+      const ended = once(services.parent, 'exit');
+      services.parent.kill('SIGKILL');
+      await ended;
+    });
+    await linesAreLost(services);
+    await stop(services);
+  });
+});
+
+describeWithSmallDisk('a process whose standard output is a file on a full disk', () => {
   it('loses lines, and reports their number once there is room again', async () => {
     const disk = await mountSmallDisk(1);
     const path = join(disk.path, 'log');
-    const services = await startRedirected({ redirect: `>${path}`, env: { LOG_FORMAT: 'json' } });
+    const services = await startRedirected({ redirect: `>${path}` });
     await serveDuring(services, () => disk.fill());
     // The last page of the file may still have had room for some lines.
     await eventually(
-      () => failTask(services).then(() => services.metric('log_lines_lost_total')),
+      () => failTask(services).then(() => lostLines(services)),
       (lost) => lost > 0,
     );
     await disk.free();

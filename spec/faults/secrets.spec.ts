@@ -7,7 +7,7 @@ import { connectRaw } from '../support/raw-connection.ts';
 import { connect } from '../support/websocket.ts';
 
 describe('secrets', () => {
-  it(`reach no log line and no error body, whatever goes wrong`, async () => {
+  it('reach no log line and no error body, whatever goes wrong', async () => {
     const DATA_DIR = await temporaryFolder();
     const env = { DATA_DIR, LOG_LEVEL: 'trace', BODY_LIMIT: '2000' };
     const services = await startServices({ env });

@@ -2,7 +2,7 @@
 import { constants, setPriority } from 'node:os';
 import { mochaHooks } from '../support/cleanup.ts';
 import { Attacker } from './attacker.ts';
-import type { AttackEnd, AttackStart } from './attackers.ts';
+import type { AttackEnd, AttackStart } from './proving-ground.ts';
 import { randomOf } from './random.ts';
 import { scenarioNamed } from './scenarios/all.ts';
 

@@ -37,6 +37,9 @@ export const usualBounds: Bounds = {
   disconnections: false,
 };
 
+/** Bounds for hundreds of connections that send data whose parsing takes tens of milliseconds a packet. */
+export const floodBounds: Partial<Bounds> = { tickMs: 250, healthMs: 500 };
+
 /** Bounds for a process that is stopped or killed during the scenario. */
 export const stopBounds: Partial<Bounds> = {
   tickMs: Number.POSITIVE_INFINITY,

@@ -1,7 +1,10 @@
-import { type Child, startChild } from './child.ts';
+import { startChild } from '../support/child.ts';
 
 /** Tick interval of the process under attack: short, so that even a short stall delays a tick. */
 export const TICK_INTERVAL_MS = 100;
+
+/** Number of stream clients. */
+export const STREAMS = 20;
 
 /** Commands to the process of the neighbours. */
 export type NeighbourTask =
@@ -40,22 +43,20 @@ export interface NeighbourAnswer {
   error?: string;
 }
 
-/** Twenty stream clients, ten submissions and a health probe a second, in a process of their own. */
-export class Neighbours {
-  readonly #child: Child<NeighbourTask, NeighbourAnswer>;
+export type Neighbours = Awaited<ReturnType<typeof startNeighbours>>;
 
-  private constructor(child: Child<NeighbourTask, NeighbourAnswer>) {
-    this.#child = child;
-  }
-
-  static async start(): Promise<Neighbours> {
-    return new Neighbours(await startChild('neighbours-process.ts'));
-  }
-
-  /** @throws {Error} if the step fails */
-  async do(task: NeighbourTask): Promise<Sight | undefined> {
-    const { sight, error } = await this.#child.ask(task);
+/** Starts twenty stream clients, ten submissions and a health probe a second, in a process of their own. */
+export async function startNeighbours() {
+  const child = await startChild<NeighbourTask, NeighbourAnswer>(new URL('neighbours-process.ts', import.meta.url));
+  const ask = async (task: NeighbourTask): Promise<Sight | undefined> => {
+    const { sight, error } = await child.ask(task);
     if (error !== undefined) throw new Error(`neighbours: ${task.step}: ${error}`);
     return sight;
-  }
+  };
+  return {
+    /** Runs a step. @throws {Error} if the step fails */
+    do: (task: Exclude<NeighbourTask, { step: 'end' }>) => ask(task).then(() => {}),
+    /** Ends a window, and returns what the neighbours observed in it. */
+    end: async () => (await ask({ step: 'end' })) as Sight,
+  };
 }

@@ -1,14 +1,30 @@
+import { type Child, startChild } from '../support/child.ts';
 import { queueCounts } from '../support/ledger.ts';
-import type { AttackEnd, AttackStart } from './attackers.ts';
-import { startAttackers } from './attackers.ts';
+import type { Mark } from './attacker.ts';
 import { type Bounds, usualBounds } from './bounds.ts';
-import type { Child } from './child.ts';
 import { type Footprint, measure, peakMib, settle } from './footprint.ts';
-import { Neighbours, type Sight } from './neighbours.ts';
+import { type Neighbours, STREAMS, startNeighbours } from './neighbours.ts';
 import { randomOf } from './random.ts';
-import type { Scenario, Setup } from './scenario.ts';
+import type { ListedScenario, Scenario, Setup } from './scenario.ts';
 import { Target } from './target.ts';
 import { type Baseline, broken, effectiveBounds, type Observation } from './verdict.ts';
+
+/** Order to the process that attacks. */
+export interface AttackStart {
+  /** Name of the scenario. */
+  name: string;
+  mark: Mark;
+  seed: number;
+  seconds: number;
+}
+
+export interface AttackEnd {
+  /** Number of requests, frames and connections that were sent. */
+  actions: number;
+  outcomes: Record<string, number>;
+  /** Stack of an error thrown by the attack itself. */
+  error?: string | undefined;
+}
 
 /** Outcome of one scenario. */
 export interface Result {
@@ -25,7 +41,7 @@ export interface Result {
   broken: string[];
 }
 
-const QUIET: Scenario = { name: 'no attack', group: 'baseline' };
+const QUIET: ListedScenario = { name: 'no attack', group: 'baseline' };
 /** Shortest measurement window, in seconds: one health probe and ten ticks. */
 const WARM_UP_SECONDS = 1;
 
@@ -48,8 +64,9 @@ export class ProvingGround {
   }
 
   static async open({ seed, seconds }: { seed: number; seconds: number }): Promise<ProvingGround> {
-    const [neighbours, attackers] = await Promise.all([Neighbours.start(), startAttackers()]);
-    return new ProvingGround(seed, seconds, neighbours, attackers);
+    const attackers = startChild<AttackStart, AttackEnd>(new URL('attacker-process.ts', import.meta.url));
+    const [neighbours, attacker] = await Promise.all([startNeighbours(), attackers]);
+    return new ProvingGround(seed, seconds, neighbours, attacker);
   }
 
   /** Measures the machine's latencies without an attack, for the duration of a scenario. */
@@ -61,7 +78,7 @@ export class ProvingGround {
   }
 
   /** Runs a scenario and compares the observations with the bounds. */
-  async run(scenario: Scenario): Promise<Result> {
+  async run(scenario: ListedScenario): Promise<Result> {
     const { name, group, setup = {} } = scenario;
     const began = performance.now();
     const bounds = { ...usualBounds, ...scenario.bounds };
@@ -70,7 +87,7 @@ export class ProvingGround {
     this.#start ??= before;
     await this.#begin(target);
     const attacked = await this.#attack(scenario, target);
-    const sight = (await this.#neighbours.do({ step: 'end' })) as Sight;
+    const sight = await this.#neighbours.end();
     const peak = peakMib(target, before);
     const errors = attacked.errors;
     await this.#neighbours.do({ step: 'account', tasks: target.tasks }).catch(({ message }) => errors.push(message));
@@ -78,7 +95,7 @@ export class ProvingGround {
     const { accepted } = (await queueCounts(target.tasks)) as unknown as { accepted: number };
     const observed: Observation = { sight, peakMib: peak, start: this.#start, before, after, ...attacked, errors };
     const effective = effectiveBounds(bounds, this.#baseline, sight);
-    if (setup.alone || sight.open < 20) await this.#end();
+    if (setup.alone || sight.open < STREAMS) await this.#end();
     return {
       name,
       group,
@@ -130,7 +147,7 @@ export class ProvingGround {
     // Warm-up: a new process grows with its first requests.
     await this.#begin(target);
     await new Promise((resolve) => setTimeout(resolve, WARM_UP_SECONDS * 1000));
-    await this.#neighbours.do({ step: 'end' });
+    await this.#neighbours.end();
     await this.#neighbours.do({ step: 'account', tasks: target.tasks });
     return target;
   }

@@ -1,6 +1,7 @@
+import type { Random } from '../support/seed.ts';
 import type { Attacker } from './attacker.ts';
 import type { Bounds } from './bounds.ts';
-import type { Stage } from './stage.ts';
+import type { Target } from './target.ts';
 
 /** Setup of the process under attack. Scenarios with the same setup share a process. */
 export interface Setup {
@@ -18,10 +19,18 @@ export interface Setup {
   alone?: boolean;
 }
 
+/** Context of a fault, which runs in the parent program. */
+export interface Stage {
+  target: Target;
+  random: Random;
+  seconds: number;
+  /** Counts an injected fault and its outcome. */
+  did(outcome: string): void;
+}
+
 /** One kind of attack on a real process. Neighbours must not notice it. */
 export interface Scenario {
   name: string;
-  group: string;
   setup?: Setup;
   /** Runs in a child process of low priority until the time is over. */
   attack?(attacker: Attacker): Promise<void>;
@@ -31,4 +40,8 @@ export interface Scenario {
   bounds?: Partial<Bounds>;
   /** Correct outcomes of the attack; any outcome if absent. */
   outcomes?: RegExp;
+}
+
+export interface ListedScenario extends Scenario {
+  group: string;
 }

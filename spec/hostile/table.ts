@@ -1,15 +1,14 @@
-import { memoryLeft, residentLeft } from './footprint.ts';
+import { leftOf } from './footprint.ts';
 import type { Result } from './proving-ground.ts';
 
-const HEADER =
-  'scenario                      sent     accepted/s  tick ms      health ms    submit ms  peak MiB  kept MiB  resident MiB  fds  machine ms  s';
-
 /** Heading of the lines of {@link line}. */
-export const heading = HEADER;
+export const heading =
+  'scenario                      sent     accepted/s  tick ms      health ms    submit ms  peak MiB  kept MiB  resident MiB  fds  machine ms  s';
 
 /** Formats the observations of a scenario as one line, with bounds beside the latencies. */
 export function line({ name, bounds, observed, seconds }: Result): string {
-  const { sight, actions, start, before, after, peakMib } = observed;
+  const { sight, actions, before, after, peakMib } = observed;
+  const left = leftOf(observed, bounds);
   const { tickMs, healthMs, submitMs, machineMs, accepted } = sight;
   const ofBound = (value: number, bound: number) =>
     `${value.toFixed(0)}/${Number.isFinite(bound) ? bound.toFixed(0) : '-'}`;
@@ -21,8 +20,8 @@ export function line({ name, bounds, observed, seconds }: Result): string {
     [ofBound(healthMs, bounds.healthMs), 13],
     [submitMs.toFixed(0), 11],
     [peakMib.toFixed(0), 10],
-    [memoryLeft(before, after).toFixed(1), 10],
-    [residentLeft(start, after).toFixed(0), 14],
+    [left.memory.toFixed(1), 10],
+    [left.resident.toFixed(0), 14],
     [`${after.descriptors - before.descriptors}`, 5],
     [machineMs.toFixed(0), 12],
     [seconds.toFixed(1), 0],

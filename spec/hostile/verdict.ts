@@ -1,20 +1,14 @@
-import { type Bounds, RESIDENT_MIB } from './bounds.ts';
-import { allowedLeft, descriptorsLeft, type Footprint, memoryLeft, residentLeft } from './footprint.ts';
-import type { Sight } from './neighbours.ts';
+import type { Bounds } from './bounds.ts';
+import { type Footprints, leftOf } from './footprint.ts';
+import { type Sight, STREAMS } from './neighbours.ts';
 
-/** Number of neighbours' stream clients. */
-const STREAMS = 20;
 /** Noise of the machine is allowed twice: delays of the process and of the neighbour add up. */
 const NOISE_FACTOR = 2;
 
 /** Everything observed during a scenario. */
-export interface Observation {
+export interface Observation extends Footprints {
   sight: Sight;
   peakMib: number;
-  /** Footprints of the new process, before the attack, and after it. */
-  start: Footprint;
-  before: Footprint;
-  after: Footprint;
   actions: number;
   outcomes: Record<string, number>;
   errors: string[];
@@ -38,7 +32,8 @@ export function effectiveBounds(bounds: Bounds, baseline: Baseline, { machineMs 
 
 /** Describes each exceeded bound in one line. */
 export function broken(observed: Observation, bounds: Bounds, correct: RegExp | undefined): string[] {
-  const { sight, peakMib, start, before, after, actions, outcomes } = observed;
+  const { sight, peakMib, actions, outcomes } = observed;
+  const left = leftOf(observed, bounds);
   const lines = [...observed.errors];
   const over = (what: string, value: number, bound: number) => {
     if (value > bound) lines.push(`${what} ${value.toFixed(0)} over ${bound.toFixed(0)}`);
@@ -46,9 +41,9 @@ export function broken(observed: Observation, bounds: Bounds, correct: RegExp | 
   over('tick late by ms:', sight.tickMs, bounds.tickMs);
   over('health answer after ms:', sight.healthMs, bounds.healthMs);
   over('peak of memory in MiB:', peakMib, bounds.peakMib);
-  over('memory left in MiB:', memoryLeft(before, after), allowedLeft(before, bounds.keptMib));
-  over('resident memory left in MiB:', residentLeft(start, after), RESIDENT_MIB + bounds.keptMib);
-  over('descriptors left:', descriptorsLeft(before, after), 0);
+  over('memory left in MiB:', left.memory, left.allowedMemory);
+  over('resident memory left in MiB:', left.resident, left.allowedResident);
+  over('descriptors left:', left.descriptors, 0);
   if (!bounds.refusals) for (const [error, count] of Object.entries(sight.errors)) lines.push(`${count} × ${error}`);
   if (!bounds.disconnections) {
     over('ticks missed:', sight.missed, 0);

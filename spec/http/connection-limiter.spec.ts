@@ -1,8 +1,13 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage, type RequestListener } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
 import { HttpError } from '../../main/http/errors.ts';
+import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 /** Returns 101, or the status of the refusal. */
 function acquire(limiter: ConnectionLimiter, socket: PassThrough, address: string): number {
@@ -79,5 +84,114 @@ describe('the connection limiter', () => {
     await closed(first);
     expect(limiter.taken).to.equal(1);
     expect(acquire(limiter, new PassThrough(), 'a')).to.equal(429);
+  });
+});
+
+const fine: RequestListener = (_request, response) => response.end('fine');
+
+/** Returns the status of a request from another loopback address. */
+async function statusFrom(localAddress: string, port: number): Promise<number | undefined> {
+  const [response] = (await once(get({ host: '127.0.0.1', port, localAddress, agent: false }), 'response')) as [
+    IncomingMessage,
+  ];
+  response.resume();
+  return response.statusCode;
+}
+
+describe('plain connections', () => {
+  it('are bounded by address: one more is closed at once, others are served', async () => {
+    const { listener, sockets } = await serve(fine, { maxConnections: 4, addressShare: 0.5 });
+    const half = [await connectRaw(listener.port), await connectRaw(listener.port)];
+    for (const { socket } of half) socket.write('POST / HTTP/1.1\r\nHost');
+    await until(() => sockets.size === 2);
+    const third = await connectRaw(listener.port);
+    expect(await third.ended).to.equal('');
+    expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);
+    half[0]?.socket.destroy();
+    await until(() => sockets.size === 1);
+    const next = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await next.until(/fine$/);
+  });
+
+  it('of an address are bounded by what WebSockets leave free', async () => {
+    const { listener } = await serve(fine, { maxConnections: 8, addressShare: 0.5 });
+    let upgrades = 0;
+    listener.server.on('upgrade', (_request, socket) => {
+      upgrades++;
+      listener.release(socket);
+    });
+    for (let count = 0; count < 4; count++) await connectRaw(listener.port, ...handshake('/'));
+    await until(() => upgrades === 4);
+    for (let count = 0; count < 2; count++) {
+      await (await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x')).until(/fine$/);
+    }
+    expect(await (await connectRaw(listener.port)).ended).to.equal('');
+    expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);
+  });
+
+  it('include a WebSocket until it is released', async () => {
+    const { listener } = await serve(fine, { maxConnections: 3, addressShare: 0.3 });
+    const upgraded = once(listener.server, 'upgrade');
+    await connectRaw(listener.port, ...handshake('/'));
+    const [, socket] = await upgraded;
+    expect(await (await connectRaw(listener.port)).ended).to.equal('');
+    listener.release(socket);
+    listener.release(socket);
+    const next = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await next.until(/fine$/);
+    expect(await (await connectRaw(listener.port)).ended).to.equal('');
+  });
+
+  it('leave clients less time as they run short, and all of it when they are free again', async () => {
+    const { listener, sockets } = await serve(fine, { maxConnections: 10 });
+    const { server } = listener;
+    const times = () => [server.headersTimeout, server.requestTimeout];
+    const raws = [];
+    const expected = [1, 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2, 0.1];
+    for (const [index, share] of expected.entries()) {
+      raws.push(await connectRaw(listener.port));
+      await until(() => sockets.size === index + 1);
+      expect(times(), String(index)).to.deep.equal([Math.round(10_000 * share), Math.round(30_000 * share)]);
+    }
+    for (const { socket } of raws) socket.destroy();
+    await until(() => sockets.size === 0);
+    expect(times()).to.deep.equal([10_000, 30_000]);
+  });
+
+  it('that are half-sent are answered 408 early when there is no free connection', async () => {
+    const timeouts = { headers: 20_000, request: 60_000, check: 50, closing: 5_000 };
+    const { listener } = await serve(fine, { maxConnections: 10, timeouts });
+    const raws = [];
+    for (let count = 0; count < 10; count++) {
+      const raw = await connectRaw(listener.port);
+      raw.socket.write('GET / HTTP/1.1\r\nHost');
+      raws.push(raw);
+    }
+    const full = performance.now();
+    // Only the first one is early: once it is closed, the others have their usual timeout.
+    expect(parseResponse(await Promise.race(raws.map(({ ended }) => ended))).status).to.equal(408);
+    expect(performance.now() - full).to.be.below(19_000);
+    for (const { socket } of raws) socket.destroy();
+  });
+
+  it('are not short because of WebSockets', async () => {
+    const { listener } = await serve(fine, { maxConnections: 10 });
+    listener.server.on('upgrade', (_request, socket) => listener.release(socket));
+    for (let count = 0; count < 8; count++) await connectRaw(listener.port, ...handshake('/'));
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await raw.until(/fine$/);
+    expect(listener.server.headersTimeout).to.equal(10_000);
+  });
+
+  it('leave the least time when WebSockets hold every connection', async () => {
+    const { listener } = await serve(fine, { maxConnections: 2 });
+    let upgrades = 0;
+    listener.server.on('upgrade', (_request, socket) => {
+      upgrades++;
+      listener.release(socket);
+    });
+    for (let count = 0; count < 2; count++) await connectRaw(listener.port, ...handshake('/'));
+    await until(() => upgrades === 2);
+    expect([listener.server.headersTimeout, listener.server.requestTimeout]).to.deep.equal([1_000, 3_000]);
   });
 });

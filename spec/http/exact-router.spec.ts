@@ -2,7 +2,7 @@ import Router from '@koa/router';
 import { expect } from 'chai';
 import Koa from 'koa';
 import { answerOtherMethods } from '../../main/http/exact-router.ts';
-import { jsonErrors } from '../../main/http/json-errors.ts';
+import { jsonErrors } from '../../main/http/json-reply.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
 import { serve } from '../support/server.ts';

@@ -1,12 +1,21 @@
 import { expect } from 'chai';
+import createError from 'http-errors';
 import Koa, { type Middleware } from 'koa';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { HttpError, serverBusy } from '../../main/http/errors.ts';
-import { jsonErrors } from '../../main/http/json-errors.ts';
-import { replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
+import {
+  apiHeaders,
+  jsonErrors,
+  logLateError,
+  notFound,
+  replyJson,
+  replyListing,
+  replyWithin,
+} from '../../main/http/json-reply.ts';
+import { rawResponse } from '../../main/http/listener.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
-import { connectRaw } from '../support/raw-connection.ts';
+import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
@@ -58,7 +67,7 @@ describe('a reply in JSON', () => {
   });
 });
 
-const small = { bytes: () => 10, admit: async () => {} };
+const small = { bytes: () => 10 };
 const budget = new ByteBudget(1_000_000);
 
 const MIB = 1024 * 1024;
@@ -148,25 +157,144 @@ describe('a reply with a listing', () => {
     const { url } = await start((ctx) => replyListing(ctx, 'items', [1], { ...small, budget, read: () => undefined }));
     expect((await request(url)).body).to.deep.equal({ items: [], count: 0 });
   });
+});
 
-  it('reads each item when it is admitted, and no earlier', async () => {
-    const admission = Promise.withResolvers<void>();
-    const read: number[] = [];
-    const { url } = await start((ctx) =>
-      replyListing(ctx, 'items', [1, 2], {
-        budget,
-        bytes: (key) => key,
-        admit: (bytes) => (bytes === 1 ? Promise.resolve() : admission.promise),
-        read(key) {
-          read.push(key);
-          return { key };
-        },
-      }),
-    );
-    const reply = request(url);
-    await until(() => read.length > 0);
-    expect(read).to.deep.equal([1]);
-    admission.resolve();
-    expect((await reply).body.count).to.equal(2);
+const DEBUG = 20;
+const ERROR = 50;
+
+/** Starts an app that runs `middleware` below the error middleware. */
+async function startLogged(...middleware: Middleware[]) {
+  const captured = captureLog();
+  const app = new Koa();
+  app.on('error', logLateError(captured.log));
+  app.use(jsonErrors(captured.log));
+  for (const each of middleware) app.use(each);
+  return { ...(await serve(app.callback())), ...captured };
+}
+
+const throwing = (thrown: unknown) =>
+  startLogged(() => {
+    throw thrown;
+  });
+
+describe('an error thrown below a router', () => {
+  it('is answered as {error} with its status and headers', async () => {
+    const { url, lines } = await throwing(new HttpError('methodNotAllowed', { headers: { Allow: 'POST' } }));
+    const { status, headers, body } = await request(url);
+    expect({ status, body }).to.deep.equal({ status: 405, body: { error: 'method not allowed' } });
+    expect(headers.get('allow')).to.equal('POST');
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+    expect(lines).to.deep.equal([]);
+  });
+
+  it("is logged with its cause when it is the server's, and the client learns only the text", async () => {
+    const cause = new Error('secret detail');
+    const { url, lines } = await throwing(new HttpError('lookupFailed', { cause }));
+    const { status, body } = await request(`${url}/path?token=secret`);
+    expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'lookup failed' } });
+    expect(lines).to.have.lengthOf(1);
+    expect(lines[0]).to.include({ level: ERROR, msg: 'lookup failed', method: 'GET', path: '/path' });
+    expect(JSON.stringify(lines[0]?.err)).to.include('secret detail');
+    expect(JSON.stringify(lines)).to.not.include('token=secret');
+  });
+
+  it('is kept out of the error log when only load brings it about', async () => {
+    const { url, lines } = await throwing(new HttpError('failedToQueueTask', { overload: true }));
+    expect((await request(url)).status).to.equal(500);
+    expect(lines.map(({ level }) => level)).to.deep.equal([DEBUG]);
+  });
+
+  for (const thrown of [
+    new Error('secret'),
+    new TypeError('secret'),
+    'secret',
+    null,
+    undefined,
+    7,
+    { status: 'x' },
+    {},
+  ]) {
+    it(`that nobody foresaw is an internal error: ${thrown instanceof Error ? thrown.name : JSON.stringify(thrown)}`, async () => {
+      const { url, lines } = await throwing(thrown);
+      const { status, body } = await request(url);
+      expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'internal error' } });
+      expect(lines[0]).to.include({ level: ERROR, msg: 'internal error' });
+    });
+  }
+
+  it('of a library keeps its status when it is for clients', async () => {
+    const { url, lines } = await throwing(createError(403, 'Forbidden'));
+    expect(await request(url)).to.deep.include({ status: 403, body: { error: 'forbidden' } });
+    expect(lines).to.deep.equal([]);
+  });
+
+  for (const error of [
+    createError(500, 'secret'),
+    createError(503, 'secret', { expose: true }),
+    createError(400, 'secret', { expose: false }),
+    Object.assign(new Error('secret'), { status: 200, expose: true }),
+  ]) {
+    it(`of a library is an internal error when it is not: ${error.status}`, async () => {
+      const { url } = await throwing(error);
+      expect(await request(url)).to.deep.include({ status: 500, body: { error: 'internal error' } });
+    });
+  }
+
+  it('replaces what was answered before', async () => {
+    const { url } = await startLogged((ctx) => {
+      ctx.status = 201;
+      ctx.type = 'text/plain';
+      ctx.body = 'a text of some length';
+      throw new HttpError('badRequest');
+    });
+    const { status, headers, body } = await request(url);
+    expect({ status, body }).to.deep.equal({ status: 400, body: { error: 'bad request' } });
+    expect(headers.get('content-type')).to.match(/^application\/json/);
+  });
+
+  it('is not made of an answer', async () => {
+    const { url, lines } = await startLogged((ctx) => {
+      ctx.body = 'fine';
+    });
+    expect(await request(url)).to.deep.include({ status: 200, body: 'fine' });
+    expect(lines).to.deep.equal([]);
+  });
+});
+
+describe('the end of an app', () => {
+  it('answers 404 as JSON', async () => {
+    const { url } = await startLogged(notFound);
+    expect(await request(`${url}/x`)).to.deep.include({ status: 404, body: { error: 'not found' } });
+    expect((await request(url, { method: 'HEAD' })).status).to.equal(404);
+  });
+});
+
+describe('an error while a response is sent', () => {
+  it('is logged, quietly when the client is gone', () => {
+    const { log, lines } = captureLog();
+    const late = logLateError(log);
+    for (const code of ['EPIPE', 'ECONNRESET', 'ERR_STREAM_UNABLE_TO_PIPE'])
+      late(Object.assign(new Error('x'), { code }));
+    late(Object.assign(new Error('x'), { code: 'EIO' }));
+    late(new Error('x'));
+    expect(lines.map(({ level }) => level)).to.deep.equal([DEBUG, DEBUG, DEBUG, ERROR, ERROR]);
+  });
+});
+
+describe('a raw response', () => {
+  it('is a whole HTTP response that ends the connection', () => {
+    const text = rawResponse(400, { error: 'größer' }, { 'X-More': '1' });
+    const { status, headers, body } = parseResponse(text);
+    expect(status).to.equal(400);
+    expect(
+      headers.split('\r\n').filter((line) => !Object.keys(apiHeaders).some((name) => line.startsWith(name))),
+    ).to.deep.equal([
+      'HTTP/1.1 400 Bad Request',
+      'Content-Type: application/json; charset=utf-8',
+      'Content-Length: 21',
+      'Connection: close',
+      'X-More: 1',
+    ]);
+    expect(body).to.equal('{"error":"größer"}\n');
   });
 });

@@ -68,14 +68,15 @@ describe('checkPorts', () => {
     await new Promise((resolve) => server.close(resolve));
     const answer = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<void>();
-    const { lookup } = dns;
+    const { lookup } = dns.promises;
     afterTest(() => {
-      dns.lookup = lookup;
+      dns.promises.lookup = lookup;
     });
-    dns.lookup = ((host: string, ...rest: unknown[]) => {
-      if (host !== 'slow') return (lookup as (...args: unknown[]) => void)(host, ...rest);
+    dns.promises.lookup = (async (host: string) => {
+      if (host !== 'slow') return lookup(host);
       asked.resolve();
-      void answer.promise.then(() => (rest.at(-1) as (error: null, address: string) => void)(null, '127.0.0.1'));
+      await answer.promise;
+      return { address: '127.0.0.1' };
     }) as typeof lookup;
     const ended = failure(planned(port), planned(0, 'B', 'slow'));
     await asked.promise;

@@ -3,7 +3,7 @@ import { extname, join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import Koa from 'koa';
-import { jsonErrors, logLateError, notFound } from '../../main/http/json-errors.ts';
+import { jsonErrors, logLateError, notFound } from '../../main/http/json-reply.ts';
 import { staticClient } from '../../main/http/static-files.ts';
 import { captureLog } from '../support/log.ts';
 import { projectFolder, request } from '../support/program.ts';

@@ -20,21 +20,33 @@ export interface CrowdOptions {
   /** Tokens used in turn; if absent, the token of `target`. */
   tokens?: readonly string[];
   dialect?: Dialect;
+  /** Tick interval, for the lateness of ticks that are less than a second apart. */
+  intervalMs?: number;
+  /** Number of clients, the last ones, that never read. */
+  silent?: number;
+  /** Number of these that send pings. */
+  pinging?: number;
+  /** Called with each text of the clients that read. */
+  onText?(text: string): void;
 }
+
+const PING_MS = 500;
 
 /** Many clients of one stream in this process. */
 export class Crowd {
-  record = new TickRecord();
+  readonly record: TickRecord;
   /** Number of refused, closed or lost connections by reason. */
   readonly losses = new Map<string, number>();
   readonly #options: CrowdOptions;
   readonly #clients = new Map<StreamClient, Follower>();
+  readonly #silent = new Set<StreamClient>();
   #begun = 0;
   #underWay = 0;
   #gathered = Promise.withResolvers<void>();
 
   constructor(options: CrowdOptions) {
     this.#options = options;
+    this.record = new TickRecord(options.intervalMs);
   }
 
   /** Number of open connections. */
@@ -53,16 +65,17 @@ export class Crowd {
   }
 
   /**
-   * Waits until each open client has received the newest tick that any client has now, at most `patience`
-   * milliseconds.
+   * Waits until each open client that reads has received the newest tick that any client has, at most `timeoutMs`.
    *
    * @returns the total number of ticks still missing
    */
-  async catchUp(patience: number): Promise<number> {
-    const until = performance.now() + patience;
+  async catchUp(timeoutMs: number): Promise<number> {
+    const until = performance.now() + timeoutMs;
     for (;;) {
       let lacking = 0;
-      for (const follower of this.#clients.values()) lacking += this.record.behind(follower);
+      for (const [client, follower] of this.#clients) {
+        if (!this.#silent.has(client)) lacking += this.record.behind(follower);
+      }
       if (lacking === 0 || performance.now() > until) return lacking;
       await setTimeout(5);
     }
@@ -70,8 +83,14 @@ export class Crowd {
 
   /** Discards the records of all ticks so far. */
   startOver(): void {
-    this.record = new TickRecord();
+    this.record.startOver();
     for (const follower of this.#clients.values()) follower.last = 'awaits tick';
+  }
+
+  /** Makes the silent clients read. */
+  letAllRead(): void {
+    for (const client of this.#silent) client.read();
+    this.#silent.clear();
   }
 
   disperse(): void {
@@ -89,7 +108,7 @@ export class Crowd {
   }
 
   #connect(number: number): void {
-    const { target, tokens = [], dialect } = this.#options;
+    const { target, tokens = [], dialect, connections, silent = 0, pinging = 0, onText } = this.#options;
     const token = tokens[number % tokens.length];
     const follower: Follower = { last: 'awaits snapshot' };
     let settled = false;
@@ -99,8 +118,13 @@ export class Crowd {
       this.#underWay -= 1;
       this.#connectMore();
     };
+    const isSilent = number >= connections - silent;
+    const pings = number >= connections - pinging && { pingMs: PING_MS };
     const client = new StreamClient(
-      { ...target, ...(token !== undefined && { token }), ...localAddress(target.host, number) },
+      {
+        ...{ ...target, ...(token !== undefined && { token }), ...localAddress(target.host, number) },
+        ...{ silent: isSilent, ...pings },
+      },
       {
         onOpen() {
           if (dialect !== undefined) client.send(dialect.hello);
@@ -110,6 +134,7 @@ export class Crowd {
           const answer = dialect?.answers[payload.toString('latin1', 0, 1)];
           if (answer !== undefined && payload.length === 1) client.send(answer);
           const text = dialect === undefined ? payload : payload.subarray(dialect.offset);
+          onText?.(text.toString('latin1'));
           this.record.note(follower, text, performance.timeOrigin + performance.now());
         },
         onEnd: (reason) => {
@@ -120,6 +145,7 @@ export class Crowd {
       },
     );
     this.#clients.set(client, follower);
+    if (isSilent) this.#silent.add(client);
   }
 }
 

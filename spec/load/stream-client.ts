@@ -11,6 +11,8 @@ export interface StreamTarget {
   localAddress?: string;
   /** Whether the client stops reading after the handshake, until `read` is called. */
   silent?: boolean;
+  /** Interval of pings; none if absent. */
+  pingMs?: number;
 }
 
 /** Event handlers of a client. */
@@ -19,8 +21,6 @@ export interface StreamEvents {
   onOpen(): void;
   /** Called with each text frame. `payload` is valid during the call only. */
   onText(payload: Buffer): void;
-  /** Called with each frame other than text, ping and close. */
-  onOther?(opcode: number): void;
   /** Called at the end of the connection with a close code, a refusal (`HTTP 401`) or a system error (`ECONNRESET`). */
   onEnd(reason: string): void;
 }
@@ -30,6 +30,9 @@ const HANDSHAKE_TIMEOUT_MS = 20_000;
 const TEXT = 1;
 const CLOSE = 8;
 const PING = 9;
+const PONG = 10;
+/** Payload of the maximum size. */
+const PING_PAYLOAD = Buffer.alloc(125);
 /** Frame size at which a client disconnects. Frames of the stream are far smaller. */
 const MAX_FRAME = 64 * 1024;
 
@@ -49,7 +52,8 @@ export class StreamClient {
   /** Bytes of an incomplete handshake or frame. */
   #rest: Buffer | undefined;
 
-  constructor({ host, port, path, token, localAddress, silent = false }: StreamTarget, events: StreamEvents) {
+  constructor(target: StreamTarget, events: StreamEvents) {
+    const { host, port, path, token, localAddress, silent = false, pingMs } = target;
     this.#events = events;
     this.#reads = !silent;
     this.#socket = connect({
@@ -67,6 +71,10 @@ export class StreamClient {
     this.#socket.on('error', ({ code, message }: NodeJS.ErrnoException) => this.#end(code ?? message));
     this.#socket.on('close', () => this.#end('cut off'));
     this.#socket.setTimeout(HANDSHAKE_TIMEOUT_MS, () => this.#end('no answer'));
+    if (pingMs !== undefined) {
+      const pings = setInterval(() => this.#ping(), pingMs);
+      this.#socket.once('close', () => clearInterval(pings));
+    }
     const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`;
     this.#socket.write(
       `GET ${path} HTTP/1.1\r\nHost: ${host}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
@@ -79,11 +87,6 @@ export class StreamClient {
     this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
   }
 
-  /** Sends a ping of at most 125 bytes, unless data is still buffered. */
-  ping(payload: Buffer): void {
-    if (this.#open && !this.#ended && this.#socket.writableLength === 0) this.#socket.write(clientFrame(PING, payload));
-  }
-
   /** Starts reading, if the client is silent. */
   read(): void {
     this.#reads = true;
@@ -94,6 +97,12 @@ export class StreamClient {
   destroy(): void {
     this.#ended = true;
     this.#socket.destroy();
+  }
+
+  /** Sends a ping, unless data is still buffered. */
+  #ping(): void {
+    const isReady = this.#open && !this.#ended && this.#socket.writableLength === 0;
+    if (isReady) this.#socket.write(clientFrame(PING, PING_PAYLOAD));
   }
 
   #onData(data: Buffer): void {
@@ -133,9 +142,9 @@ export class StreamClient {
 
   #onFrame(opcode: number, payload: Buffer): void {
     if (opcode === TEXT) this.#events.onText(payload);
-    else if (opcode === PING) this.#socket.write(clientFrame(PING + 1, payload));
+    else if (opcode === PING) this.#socket.write(clientFrame(PONG, payload));
     else if (opcode === CLOSE) this.#end(`close code ${payload.length >= 2 ? payload.readUInt16BE(0) : 1005}`);
-    else this.#events.onOther?.(opcode);
+    else if (opcode !== PONG) this.#end(`a frame with opcode ${opcode}`);
   }
 
   #end(reason: string): void {

@@ -5,7 +5,7 @@ const tick = (timestamp: number) =>
   Buffer.from(JSON.stringify({ type: 'ticker', data: [{ symbol: 'BTC-USD', price: 42_000, timestamp }] }));
 
 describe('the record of ticks', () => {
-  it('counts what a client missed, between two ticks that it got and at the end', () => {
+  it('counts the ticks that a client missed, between two received ones and at the end', () => {
     const record = new TickRecord();
     const [steady, slow, silent] = Array.from({ length: 3 }, (): Follower => ({ last: 'awaits tick' }));
     for (const second of [1, 2, 3, 4, 5]) {
@@ -19,7 +19,7 @@ describe('the record of ticks', () => {
     expect(lateness.max).to.be.closeTo(30, 0.1);
   });
 
-  it('takes neither the snapshot nor other messages for ticks, however short they are', () => {
+  it('counts neither snapshots nor other messages as ticks, however short they are', () => {
     const record = new TickRecord();
     const follower: Follower = { last: 'awaits snapshot' };
     for (const text of ['', '2', '{"type":"pong"}', '{"type":"welcome","user_id":"user:demo"}']) {
@@ -30,5 +30,65 @@ describe('the record of ticks', () => {
     expect(record.report()).to.include({ received: 0, missed: 0, ticks: 0 });
     record.note(follower, tick(1), 1010);
     expect(record.report()).to.include({ received: 1, missed: 0, ticks: 1 });
+  });
+
+  it('counts one tick, and none missed, if clients receive two ticks in turn', () => {
+    const record = new TickRecord();
+    const [one, other] = Array.from({ length: 2 }, (): Follower => ({ last: 'awaits tick' })) as [Follower, Follower];
+    for (const [follower, second] of [
+      [one, 1],
+      [one, 2],
+      [other, 1],
+      [other, 2],
+    ] as const) {
+      record.note(follower, tick(second), second * 1000);
+    }
+    expect(record.report()).to.include({ received: 4, missed: 0, ticks: 2 });
+  });
+
+  it('starts over with the tick that comes next', () => {
+    const record = new TickRecord();
+    const follower: Follower = { last: 'awaits tick' };
+    record.note(follower, tick(1), 1010);
+    record.startOver();
+    follower.last = 'awaits tick';
+    record.note(follower, tick(1), 1020);
+    expect(record.report()).to.include({ received: 0, ticks: 0 });
+    record.note(follower, tick(2), 2010);
+    expect(record.report()).to.deep.include({ received: 1, missed: 0, timestamps: [2] });
+  });
+});
+
+describe('the lateness of ticks with an interval below a second', () => {
+  /** Records ticks by timestamp and time of arrival. Returns the largest lateness. */
+  function latenessOf(record: TickRecord, ...ticks: [second: number, arrivedMs: number][]): number {
+    const follower: Follower = { last: 'awaits tick' };
+    for (const [index, [second, now]] of ticks.entries()) {
+      // Ticks of the same second have different prices.
+      const payload = JSON.stringify({ type: 'ticker', data: [{ price: now + index, timestamp: second }] });
+      record.note(follower, Buffer.from(payload), now);
+    }
+    return Math.round(record.report().lateness.max);
+  }
+
+  it('counts from the multiple of the interval at which each tick was due', () => {
+    const lateness = latenessOf(new TickRecord(100), [1000, 1_000_003], [1000, 1_000_107], [1000, 1_000_205]);
+    expect(lateness).to.equal(7);
+  });
+
+  it('counts ticks of a stall, which arrive together, each from its own due time', () => {
+    const stall = Array.from({ length: 4 }, (): [number, number] => [1000, 1_000_450]);
+    expect(latenessOf(new TickRecord(100), [1000, 1_000_001], ...stall)).to.equal(350);
+  });
+
+  it('counts from the timestamp after skipped ticks', () => {
+    expect(latenessOf(new TickRecord(100), [1000, 1_000_001], [1005, 1_005_010])).to.equal(10);
+  });
+
+  it('counts from the next due time after a new start', () => {
+    const record = new TickRecord(100);
+    latenessOf(record, [1000, 1_000_090]);
+    record.startOver();
+    expect(latenessOf(record, [1000, 1_000_320])).to.equal(220);
   });
 });

@@ -11,9 +11,11 @@ export interface TickReport {
   missed: number;
   /** Number of distinct ticks. */
   ticks: number;
+  /** Timestamps of these ticks, in seconds. */
+  timestamps: number[];
   /** Time from the first client to the last within a tick; percentiles over the ticks. */
   skew: Percentiles;
-  /** Time from a tick's timestamp to its arrival; percentiles over all frames. */
+  /** Time from a tick's due time to its arrival; percentiles over all frames. */
   lateness: Percentiles;
   /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
   histogram: Array<{ atMost: number; frames: number }>;
@@ -31,6 +33,18 @@ export interface Follower {
   last: number | 'awaits snapshot' | 'awaits tick';
 }
 
+interface Tick {
+  payload: Buffer;
+  /** Number of the tick, from 1. A tick of the time before the record was started over has the number 0. */
+  number: number;
+  /** The tick's timestamp. */
+  second: number;
+  dueMs: number;
+  /** Times of the first and the last arrival. */
+  firstMs: number;
+  lastMs: number;
+}
+
 const BUCKETS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, Number.POSITIVE_INFINITY];
 const TICKER = Buffer.from('{"type":"ticker"');
 
@@ -39,16 +53,21 @@ const TICKER = Buffer.from('{"type":"ticker"');
  * once. Server and clients must share a clock.
  */
 export class TickRecord {
-  #payload = Buffer.alloc(0);
-  #number = 0;
-  #stamp = 0;
-  #first = 0;
-  #latest = 0;
+  readonly #intervalMs: number | undefined;
+  #ticks = new Map<string, Tick>();
+  #newest: Tick | undefined;
   #received = 0;
   #missed = 0;
-  readonly #skew: RecordableHistogram = createHistogram();
   readonly #lateness: RecordableHistogram = createHistogram();
   readonly #frames = BUCKETS_MS.map(() => 0);
+
+  /**
+   * @param intervalMs interval of ticks that are due at its whole multiples. Without it, a tick is due at the second
+   *   of its timestamp.
+   */
+  constructor(intervalMs?: number) {
+    this.#intervalMs = intervalMs;
+  }
 
   get received(): number {
     return this.#received;
@@ -58,8 +77,9 @@ export class TickRecord {
     return this.#missed;
   }
 
+  /** Number of distinct ticks. */
   get ticks(): number {
-    return this.#number;
+    return this.#newest?.number ?? 0;
   }
 
   /** @param now milliseconds since the epoch, with fractions */
@@ -71,12 +91,13 @@ export class TickRecord {
       follower.last = 'awaits tick';
       return;
     }
-    if (!this.#payload.equals(payload)) this.#begin(payload, now);
+    const tick = this.#newest?.payload.equals(payload) ? this.#newest : this.#tickOf(payload, now);
+    if (typeof follower.last === 'number') this.#missed += Math.max(0, tick.number - follower.last - 1);
+    follower.last = tick.number;
+    if (tick.number === 0) return;
     this.#received += 1;
-    this.#latest = now;
-    if (typeof follower.last === 'number') this.#missed += Math.max(0, this.#number - follower.last - 1);
-    follower.last = this.#number;
-    const lateness = Math.max(0, now - this.#stamp);
+    tick.lastMs = now;
+    const lateness = Math.max(0, now - tick.dueMs);
     this.#lateness.record(Math.max(1, Math.round(lateness * 1000)));
     const bucket = BUCKETS_MS.findIndex((atMost) => lateness <= atMost);
     this.#frames[bucket] = (this.#frames[bucket] ?? 0) + 1;
@@ -86,31 +107,53 @@ export class TickRecord {
    * Returns how many of the newest ticks a client has not received yet. The report's `missed` does not include them.
    */
   behind({ last }: Follower): number {
-    return typeof last === 'number' ? this.#number - last : this.#number;
+    return this.ticks - (typeof last === 'number' ? last : 0);
+  }
+
+  /** Discards the records of all ticks so far. */
+  startOver(): void {
+    if (this.#newest !== undefined) this.#newest.number = 0;
+    this.#ticks = new Map(this.#newest && [[this.#newest.payload.toString('latin1'), this.#newest]]);
+    this.#received = 0;
+    this.#missed = 0;
+    this.#lateness.reset();
+    this.#frames.fill(0);
   }
 
   report(): TickReport {
-    this.#endTick();
+    const ticks = [...this.#ticks.values()].filter(({ number }) => number > 0);
+    const skew = createHistogram();
+    for (const { firstMs, lastMs } of ticks) skew.record(Math.max(1, Math.round((lastMs - firstMs) * 1000)));
     return {
       received: this.#received,
       missed: this.#missed,
-      ticks: this.#number,
-      skew: percentiles(this.#skew),
+      ticks: ticks.length,
+      timestamps: ticks.map(({ second }) => second),
+      skew: percentiles(skew),
       lateness: percentiles(this.#lateness),
       histogram: BUCKETS_MS.map((atMost, index) => ({ atMost, frames: this.#frames[index] ?? 0 })),
     };
   }
 
-  #begin(payload: Buffer, now: number): void {
-    this.#endTick();
-    this.#payload = Buffer.from(payload);
-    this.#number += 1;
-    this.#stamp = Number(/"timestamp":(\d+)/.exec(payload.toString())?.[1] ?? 0) * 1000;
-    this.#first = now;
+  /** Returns a tick that is not the newest one: an older one, which some clients receive later, or a new one. */
+  #tickOf(payload: Buffer, now: number): Tick {
+    const text = payload.toString('latin1');
+    const known = this.#ticks.get(text);
+    if (known !== undefined) return known;
+    const second = Number(/"timestamp":(\d+)/.exec(text)?.[1] ?? 0);
+    const number = this.ticks + 1;
+    const dueMs = this.#dueMs(second * 1000, now);
+    this.#newest = { payload: Buffer.from(payload), number, second, dueMs, firstMs: now, lastMs: now };
+    this.#ticks.set(text, this.#newest);
+    return this.#newest;
   }
 
-  #endTick(): void {
-    if (this.#number > 0) this.#skew.record(Math.max(1, Math.round((this.#latest - this.#first) * 1000)));
+  /** Returns the due time of a new tick. After a skipped tick, the rest of that second's ticks count as late. */
+  #dueMs(secondMs: number, now: number): number {
+    if (this.#intervalMs === undefined) return secondMs;
+    const latest = Math.floor(now / this.#intervalMs) * this.#intervalMs;
+    if (this.#newest === undefined) return latest;
+    return Math.min(Math.max(this.#newest.dueMs + this.#intervalMs, secondMs), latest);
   }
 }
 

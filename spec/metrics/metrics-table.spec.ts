@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
-import { labelled, type MetricsTable, registerMetrics } from '../../main/metrics/metrics-table.ts';
-import { Histogram } from '../../workers/histogram.ts';
+import { CounterByLabel, labelled, type MetricsTable, registerMetrics } from '../../main/metrics/metrics-table.ts';
+import { Histogram } from '../../workers/shared/histogram.ts';
 
 describe('the metrics', () => {
   it('are read at the moment when they are asked for', async () => {
@@ -45,5 +45,27 @@ describe('the metrics', () => {
     const table: MetricsTable = { gauge: { size: ['How many.', () => 1] } };
     registerMetrics(registry, table);
     expect(() => registerMetrics(registry, table)).to.throw(/already been registered/);
+  });
+});
+
+describe('a tally', () => {
+  it('counts by name, and starts the given names at zero', () => {
+    const tally = new CounterByLabel(['a', 'b']);
+    for (const name of ['b', 'c', 'b']) tally.count(name);
+    expect([...tally]).to.deep.equal([
+      ['a', 0],
+      ['b', 2],
+      ['c', 1],
+    ]);
+  });
+
+  it('counts all that is past its bound together', () => {
+    const tally = new CounterByLabel();
+    for (let name = 0; name < 1000; name++) tally.count(String(name));
+    tally.count('7');
+    const counts = new Map(tally);
+    expect(counts.size).to.equal(101);
+    expect(counts.get('7')).to.equal(2);
+    expect(counts.get('other')).to.equal(900);
   });
 });

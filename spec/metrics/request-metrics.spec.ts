@@ -56,19 +56,19 @@ describe('the metrics of requests', () => {
   });
 
   it('have a client that leaves before its response begins as 499', async () => {
-    const { tasks, port, sockets, requests } = await startTasksServer({ realRows: false });
+    const { queue, storeRow, port, sockets, requests } = await startTasksServer({ realRows: false });
     const large = 'x'.repeat(600_000);
     for (const id of ['a', 'b']) {
-      tasks.store({ id, payload: large, status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
+      storeRow({ id, payload: large, status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
     }
     const whenGone = async <T>(result: T) => {
       for (const socket of sockets) socket.destroy();
       await until(() => sockets.size === 0);
       return result;
     };
-    const [located, row] = [tasks.locate(), tasks.find('a')];
-    mock.method(tasks, 'locate', () => whenGone(located));
-    mock.method(tasks, 'find', () => whenGone(row));
+    const [located, found] = [await queue.store.rows.locate({}), await queue.find('a')];
+    mock.method(queue.store.rows, 'locate', () => whenGone(located));
+    mock.method(queue, 'find', () => whenGone(found));
     afterTest(() => mock.restoreAll());
     for (const path of ['/tasks', '/tasks/a']) {
       await (await connectRaw(port, `GET ${path} HTTP/1.1`, 'Host: x')).ended;
@@ -78,10 +78,10 @@ describe('the metrics of requests', () => {
   });
 
   it('do not count the time that a slow reader takes', async () => {
-    const { tasks, port, requests } = await startTasksServer({ realRows: false });
+    const { storeRow, port, requests } = await startTasksServer({ realRows: false });
     const large = 'x'.repeat(2 ** 24);
     for (const id of ['a', 'b']) {
-      tasks.store({ id, payload: large, status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
+      storeRow({ id, payload: large, status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
     }
     const slow = await connectRaw(port, 'GET /tasks HTTP/1.1', 'Host: x');
     slow.socket.pause();
@@ -92,7 +92,7 @@ describe('the metrics of requests', () => {
   it('are bounded, whatever is asked', () => {
     const metrics = new RequestMetrics();
     for (let each = 0; each < 10_000; each++) {
-      metrics.note({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);
+      metrics.record({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);
     }
     expect([...metrics.series()]).to.have.length(500);
   });

@@ -49,7 +49,7 @@ describe('ten thousand clients, of which a thousand never read', () => {
       `    memory in MiB: ${mib[0]} before, ${mib[1]} joined, ${Math.max(...mib)} at most, ${mib.at(-1)} after`,
     );
     console.log(`    ${report.timestamps.length} ticks, ${report.types.ticker} messages`);
-    expect(report).to.deep.include({ behind: 0, gaps: 0, closed: {} });
+    expect(report).to.deep.include({ lacking: 0, missed: 0, closed: {} });
     expect(Object.keys(report.types)).to.have.members(['welcome', 'ticker']);
     const [first = 0] = report.timestamps;
     expect(report.timestamps).to.deep.equal(report.timestamps.map((_, index) => first + index));

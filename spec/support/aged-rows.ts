@@ -13,7 +13,7 @@ export interface Row {
   bytes?: number;
 }
 
-/** Creates a data folder, a function that deletes its old rows, and a second connection that inserts and lists rows. */
+/** Creates a data folder, a connection to its rows, and a second connection that inserts and lists rows. */
 export async function freshRows() {
   const dataDir = await temporaryFolder();
   migrate(dataDir);

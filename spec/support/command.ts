@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { type ExecFileOptions, execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
@@ -9,8 +9,16 @@ export interface Ended {
   stderr: string;
 }
 
+/** Runs a program to its end. */
+export function run(file: string, args: readonly string[], options: ExecFileOptions = {}): Promise<Ended> {
+  return promisify(execFile)(file, args, { ...options, encoding: 'utf8' }).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+  );
+}
+
 /** Runs `main/cli/<name>` as a program. `DATA_DIR` and `DATABASE_URL` are unset if undefined. */
-export async function runCommand(
+export function runCommand(
   name: 'keys' | 'backup' | 'handlers',
   args: readonly string[],
   { dataDir, databaseUrl, cwd }: { dataDir?: string; databaseUrl?: string; cwd?: string },
@@ -18,11 +26,5 @@ export async function runCommand(
   const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
   const env = { ...outer, ...(dataDir && { DATA_DIR: dataDir }), ...(databaseUrl && { DATABASE_URL: databaseUrl }) };
   const file = fileURLToPath(new URL(`../../main/cli/${name}.ts`, import.meta.url));
-  return promisify(execFile)(process.execPath, [file, ...args], {
-    ...(cwd !== undefined && { cwd }),
-    env,
-  }).then(
-    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
-  );
+  return run(process.execPath, [file, ...args], { env, ...(cwd !== undefined && { cwd }) });
 }

@@ -1,6 +1,5 @@
-import { type ServiceName, servers } from '../../main/contracts/servers.ts';
-import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
-import { type Answered, checkAnswer, checkFrame } from './contract.ts';
+import { defaultSymbols, type TickerSymbol } from '../../workers/shared/symbols.ts';
+import { type Answered, checkAnswer, checkFrame, type ServiceName, serviceNames } from './contract.ts';
 import { parseResponses } from './http-responses.ts';
 
 /** Service by listening port. Responses of other ports are not checked. */
@@ -14,7 +13,8 @@ const failures = new Set<string>();
  * empty.
  */
 export function holdToContract(port: number, service: string, symbols = defaultSymbols): { forget(): void } {
-  if (service in servers) services.set(port, service as ServiceName);
+  const name = serviceNames.find((each) => each === service);
+  if (name !== undefined) services.set(port, name);
   if (symbols.length > 0) symbolsAt.set(port, symbols);
   const forget = () => {
     services.delete(port);

@@ -1,12 +1,74 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
-import { asyncApi } from '../../main/contracts/asyncapi.ts';
-import { openApi } from '../../main/contracts/openapi.ts';
-import type { PathItem } from '../../main/contracts/path-item.ts';
-import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../../main/contracts/responses.ts';
-import { type ServiceName, servers } from '../../main/contracts/servers.ts';
-import { taskEvents } from '../../main/contracts/task-event-schemas.ts';
-import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/symbols.ts';
+import {
+  describePrices,
+  type OpenApi as OwnActions,
+  type AsyncApi as OwnPrices,
+} from '../../main/admin/api-documents.ts';
+import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
+import { readContract } from '../../www/read-contract.ts';
+
+export type ServiceName = 'ticker' | 'tasks' | 'admin';
+export const serviceNames: readonly ServiceName[] = ['ticker', 'tasks', 'admin'];
+
+type Described<Value> = Readonly<Record<string, Value>>;
+
+interface Reference {
+  $ref: string;
+}
+
+interface MediaType {
+  schema: object;
+  'x-events'?: Described<object>;
+}
+
+interface Header {
+  required?: boolean;
+  schema?: { type?: string };
+  content?: Described<MediaType>;
+}
+
+export interface Response {
+  description: string;
+  headers?: Described<Header | Reference>;
+  content?: Described<MediaType>;
+  'x-servers'?: readonly ServiceName[];
+}
+
+type Responses = Described<Response | Reference>;
+
+const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
+
+interface Operation {
+  parameters?: readonly { name: string; schema: object }[];
+  responses: Responses;
+}
+
+interface Server {
+  url: string;
+  'x-name': ServiceName;
+}
+
+interface PathItem extends Partial<Record<(typeof METHODS)[number], Operation>> {
+  servers: readonly Server[];
+  'x-other-methods': Responses;
+}
+
+interface OpenApi extends OwnActions {
+  servers: Server[];
+  paths: Described<PathItem>;
+  components: OwnActions['components'] & { schemas: { TokenRequest: object } };
+}
+
+interface AsyncApi extends OwnPrices {
+  info: { description: string };
+  servers: { ticker: { host: string } };
+  operations: Described<{ action: 'send' | 'receive'; messages: Reference[]; reply?: { messages: Reference[] } }>;
+  components: OwnPrices['components'] & { messages: Described<{ payload: object; examples: { payload: object }[] }> };
+}
+
+export const openApi = readContract('openapi') as unknown as OpenApi;
+export const asyncApi = readContract('asyncapi') as unknown as AsyncApi;
 
 /** A response as the client received it. */
 export interface Answered {
@@ -36,33 +98,47 @@ export function mismatch(schema: object, value: unknown): string | undefined {
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
-/** Schemas of the server's messages by type, for each set of symbols. */
-const frames = new Map<string, Readonly<Record<string, object>>>();
+/** Types of the messages that the server sends. */
+export const sentTypes: readonly string[] = Object.values(asyncApi.operations).flatMap(
+  ({ action, messages, reply }) => {
+    const sent = action === 'send' ? messages : (reply?.messages ?? []);
+    return sent.map(({ $ref }) => $ref.replace(/.*\//, ''));
+  },
+);
 
-function framesOf(symbols: readonly TickerSymbol[]): Readonly<Record<string, object>> {
-  const key = symbolNames(symbols);
-  let found = frames.get(key);
-  if (found === undefined) {
-    const { welcome, ticker, pong } = asyncApi(symbols).components.messages;
-    found = { welcome: welcome.payload, ticker: ticker.payload, pong: pong.payload };
-    frames.set(key, found);
-  }
-  return found;
+/** Documents by the names of their symbols. */
+const streams = new Map<string, AsyncApi>();
+
+function streamOf(symbols: readonly TickerSymbol[]): AsyncApi {
+  const names = symbolNames(symbols);
+  const stream = streams.get(names) ?? describePrices(asyncApi, symbols);
+  streams.set(names, stream);
+  return stream;
 }
 
 /** @throws {Error} if the contract does not describe a text frame of a server with the given symbols */
 export function checkFrame(text: string, symbols: readonly TickerSymbol[] = defaultSymbols): void {
   const message: unknown = parse(text, 'a frame');
   const { type } = (message ?? {}) as { type?: unknown };
-  const schema = framesOf(symbols)[String(type)];
+  const { messages } = streamOf(symbols).components;
+  const schema = sentTypes.includes(String(type)) ? messages[String(type)]?.payload : undefined;
   if (schema === undefined) throw new Error(`contract: no frame of type ${JSON.stringify(type)} is described`);
   const wrong = mismatch(schema, message);
   if (wrong !== undefined) throw new Error(`contract: frame ${text} is not as described: ${wrong}`);
 }
 
+/** Schemas of the data of server-sent events by event name. */
+export const events: Described<object> = Object.assign(
+  {},
+  ...Object.values(openApi.paths)
+    .flatMap((item) => Object.values(item.get?.responses ?? {}))
+    .flatMap((response) => Object.values(resolve<Response>(response)?.content ?? {}))
+    .map((media) => media['x-events']),
+);
+
 /** @throws {Error} if the contract does not describe an event of `GET /tasks/events` */
 export function checkEvent(name: string, data: string): void {
-  const schema = (taskEvents as Readonly<Record<string, object>>)[name];
+  const schema = events[name];
   if (schema === undefined) throw new Error(`contract: no event ${JSON.stringify(name)} is described`);
   const wrong = mismatch(schema, parse(data, `event ${name}`));
   if (wrong !== undefined) throw new Error(`contract: event ${name} ${data} is not as described: ${wrong}`);
@@ -98,11 +174,11 @@ export function checkAnswer(answered: Answered): void {
 }
 
 /** Returns the reason why a response matches none of the described ones, or undefined. */
-function problem(answers: OpenApiResponses, { service, request, status, headers, body }: Answered): string | undefined {
-  const answer = resolve(answers[status]);
+function problem(answers: Responses, { service, request, status, headers, body }: Answered): string | undefined {
+  const answer = resolve<Response>(answers[status]);
   if (answer === undefined || answer['x-servers']?.includes(service) === false) return 'the status is not described';
   for (const [name, each] of Object.entries(answer.headers ?? {})) {
-    const header = resolve(each) as Header;
+    const header = resolve<Header>(each) ?? {};
     const value = headers.get(name);
     if (value === null && header.required) return `the header ${name} is missing`;
     const wrong = value === null ? undefined : headerProblem(header, value);
@@ -115,10 +191,10 @@ function problem(answers: OpenApiResponses, { service, request, status, headers,
 
 function headerProblem({ schema, content }: Header, value: string): string | undefined {
   if (content !== undefined) return bodyProblem(content, 'application/json', value);
-  return mismatch(schema ?? {}, (schema as { type?: string }).type === 'integer' ? Number(value) : value);
+  return mismatch(schema ?? {}, schema?.type === 'integer' ? Number(value) : value);
 }
 
-function bodyProblem(content: Readonly<Record<string, MediaType>>, type: string, body: string): string | undefined {
+function bodyProblem(content: Described<MediaType>, type: string, body: string): string | undefined {
   const name = type.replace(/;.*/s, '').trim();
   const media = content[name];
   if (media === undefined) return `the content type ${JSON.stringify(type)} is not described`;
@@ -134,8 +210,11 @@ function pathItem(service: ServiceName, path: string): PathItem | undefined {
   return own.sort(([a], [b]) => parameters(a) - parameters(b))[0]?.[1];
 }
 
-function itemsOf(service: ServiceName): [string, PathItem][] {
-  return Object.entries(openApi.paths).filter(([, item]) => item.servers.includes(servers[service]));
+/** Returns the paths that a service has, with their path items. */
+export function itemsOf(service: ServiceName): [string, PathItem][] {
+  return Object.entries(openApi.paths).filter(([, item]) =>
+    item.servers.some((server) => server['x-name'] === service),
+  );
 }
 
 /**
@@ -151,31 +230,28 @@ function parameters(template: string): number {
   return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
 }
 
-function responsesOf(item: PathItem, method: string): OpenApiResponses {
+function responsesOf(item: PathItem, method: string): Responses {
   const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as {
-    responses: OpenApiResponses;
+    responses: Responses;
   };
   return own?.responses ?? item['x-other-methods'];
 }
 
-const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
-
-function operationsAt(service: ServiceName): OpenApiResponses[] {
-  return itemsOf(service).flatMap(([, item]) => {
-    const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
-    return [...own, item['x-other-methods']];
-  });
+function operationsAt(service: ServiceName): Responses[] {
+  return itemsOf(service).flatMap(([, item]) => responsesIn(item));
 }
 
-type Restricted = OpenApiResponse & { 'x-servers'?: readonly ServiceName[] };
+/** Returns the responses of each operation of a path item, and those to other methods. */
+export function responsesIn(item: PathItem): Responses[] {
+  const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
+  return [...own, item['x-other-methods']];
+}
 
 /** Resolves a reference to a component. */
-function resolve(value: OpenApiResponse | Header | { $ref: string } | undefined): Restricted | undefined {
-  if (value === undefined || !('$ref' in value)) return value as Restricted | undefined;
-  const [, , kind, name] = value.$ref.split('/');
-  return (openApi.components as unknown as Record<string, Record<string, Restricted>>)[kind as string]?.[
-    name as string
-  ];
+export function resolve<Value extends object>(value: Value | Reference | undefined): Value | undefined {
+  if (value === undefined || !('$ref' in value)) return value;
+  const [, , kind = '', name = ''] = value.$ref.split('/');
+  return (openApi.components as unknown as Described<Described<Value>>)[kind]?.[name];
 }
 
 function parse(text: string, what: string): unknown {

@@ -1,7 +1,4 @@
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
-import { afterTest } from './cleanup.ts';
+import { startChild } from './child.ts';
 
 /**
  * Numbers of clients: readers, and clients that never read, of which the silent ones send nothing and the chatty ones
@@ -25,43 +22,24 @@ export interface CrowdReport {
   open: number;
   /** Timestamps of all distinct ticks in order, without snapshots. */
   timestamps: number[];
-  /** Number of readers that have not received the newest tick. */
-  behind: number;
-  /** Number of times a reader missed ticks in between. */
-  gaps: number;
-  /** Number of messages by type, and of frames other than text by opcode. */
+  /** Number of the newest ticks that readers have not received. */
+  lacking: number;
+  /** Number of ticks that readers missed in between. */
+  missed: number;
+  /** Number of messages by type. */
   types: Record<string, number>;
   /** Number of close frames by code. */
-  closed: Record<number, number>;
+  closed: Record<string, number>;
 }
 
-/** Many clients in a child process, all of which have joined. */
-export interface Crowd {
-  /** Reports once all readers have received the newest tick, or one of them has disconnected. */
-  report(): Promise<CrowdReport>;
-  /** Makes the silent and chatty clients start reading. */
-  letAllRead(): Promise<void>;
-}
-
-/** Opens the clients and waits until all have joined. */
-export async function gather(start: CrowdStart): Promise<Crowd> {
-  const file = fileURLToPath(new URL('crowd-process.ts', import.meta.url));
-  const child = fork(file, [JSON.stringify(start)], { execArgv: [] });
-  const failed = once(child, 'exit').then(([code]) => {
-    throw new Error(`the crowd ended with exit code ${code}`);
-  });
-  afterTest(async () => {
-    child.kill('SIGKILL');
-    await failed.catch(() => {});
-  });
-  const nextMessage = async () => (await Promise.race([once(child, 'message'), failed]))[0];
-  await nextMessage();
-  const ask = (task: CrowdTask) => {
-    child.send(task);
-    return nextMessage();
-  };
+/** Opens clients in a child process and waits until all have joined. */
+export async function gather(start: CrowdStart) {
+  const file = new URL('crowd-process.ts', import.meta.url);
+  const child = await startChild<CrowdTask, CrowdReport>(file, [JSON.stringify(start)]);
   return {
-    report: () => ask('report'),
-    letAllRead: () => ask('let all read'),
+    /** Reports once all readers have received the newest tick, or one of them has disconnected. */
+    report: () => child.ask('report'),
+    /** Makes the silent and chatty clients start reading. */
+    letAllRead: () => child.ask('let all read'),
   };
 }

@@ -4,256 +4,122 @@ import { anyCharacter } from './any-character.ts';
 /** Bytes that a client sends on one connection, one write per piece. */
 export type Sending = Buffer[];
 
-const text = (value: string) => Buffer.from(value);
-const anyOf = (...values: string[]) => fc.constantFrom(...values);
+/** Any of the values of a list that ` | ` separates. */
+const listed = (values: string) => fc.constantFrom(...values.trim().split(/\s+\|\s+/));
 
-const method = fc.oneof(
-  { weight: 6, arbitrary: anyOf('GET', 'POST') },
-  {
-    weight: 2,
-    arbitrary: anyOf('PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'QUERY', 'CONNECT', 'get', 'G ET', ''),
-  },
-  { weight: 1, arbitrary: fc.string({ maxLength: 5 }) },
+const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>
+  fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })));
+
+/** A text of 1 to 20,000 times the same character. */
+const long = (start: string) => fc.integer({ min: 1, max: 20_000 }).map((length) => start + 'x'.repeat(length));
+
+const method = weighted(
+  [6, listed('GET | POST')],
+  [2, listed('PUT | DELETE | PATCH | OPTIONS | TRACE | PROPFIND | QUERY | CONNECT | get | G ET')],
+  [1, fc.string({ maxLength: 5 })],
 );
 
-const path = fc.oneof(
-  { weight: 4, arbitrary: anyOf('/tasks', '/auth/token', '/ws/ticker', '/', '/queue', '/dead-letters') },
-  {
-    weight: 3,
-    arbitrary: anyOf(
-      ...[
-        '/tasks/',
-        '//tasks',
-        '/tasks/%',
-        '/tasks/%00',
-        '/tasks/__proto__',
-        '/tasks?status=a&status=b',
-        '/tasks?status=%ff',
-      ],
-      ...[
-        '/tasks?status=completed',
-        '/tasks?__proto__[x]=1',
-        '/tasks/00000000-0000-4000-8000-000000000000',
-        '/dead-letters/x',
-      ],
-      ...[
-        '/dead-letters/x/retry',
-        '/ws/',
-        '/ws/ticker/',
-        '/auth/token?x=%',
-        '/../../package.json',
-        '/%2e%2e/%2e%2e/package.json',
-      ],
-      ...[
-        '/..%2f..%2fpackage.json',
-        '/%00',
-        '/%c0%af',
-        '*',
-        'http://other/tasks',
-        'tasks',
-        '/\\..\\',
-        '/index.html/',
-        '/.hidden',
-        '?',
-        '#',
-      ],
-    ),
-  },
-  { weight: 1, arbitrary: fc.webPath() },
-  { weight: 1, arbitrary: fc.string({ unit: anyCharacter, maxLength: 30 }).map((value) => `/${value}`) },
-  { weight: 1, arbitrary: fc.integer({ min: 1, max: 20_000 }).map((length) => `/tasks?status=${'x'.repeat(length)}`) },
+const path = weighted(
+  [4, listed('/tasks | /auth/token | /ws/ticker | / | /queue | /dead-letters')],
+  [
+    3,
+    listed(`/tasks/ | //tasks | /tasks/% | /tasks/%00 | /tasks/__proto__ | /tasks?status=a&status=b | /tasks?status=%ff
+      | /tasks?status=completed | /tasks?__proto__[x]=1 | /tasks/00000000-0000-4000-8000-000000000000 | /dead-letters/x
+      | /dead-letters/x/retry | /ws/ | /ws/ticker/ | /auth/token?x=% | /../../package.json | /%2e%2e/%2e%2e/package.json
+      | /..%2f..%2fpackage.json | /%00 | /%c0%af | * | http://other/tasks | tasks | /\\..\\ | /index.html/ | /.hidden
+      | ? | #`),
+  ],
+  [1, fc.webPath()],
+  [1, fc.string({ unit: anyCharacter, maxLength: 30 }).map((value) => `/${value}`)],
+  [1, long('/tasks?status=')],
 );
 
-const version = fc.oneof(
-  { weight: 9, arbitrary: fc.constant('HTTP/1.1') },
-  { weight: 1, arbitrary: anyOf('HTTP/1.0', 'HTTP/0.9', 'HTTP/2.0', 'HTTP/1.1 ', 'HTTP/9.9', 'http/1.1', 'HTTP', '') },
+const version = weighted(
+  [9, fc.constant('HTTP/1.1')],
+  [1, fc.constantFrom('HTTP/1.0', 'HTTP/0.9', 'HTTP/2.0', 'HTTP/1.1 ', 'HTTP/9.9', 'http/1.1', 'HTTP', '')],
 );
 
-const header = fc.oneof(
-  {
-    weight: 3,
-    arbitrary: anyOf(
-      ...[
-        'Host: localhost',
-        'Host: y',
-        'Connection: close',
-        'Connection: keep-alive',
-        'Connection: Upgrade',
-        'Upgrade: websocket',
-        'Upgrade: h2c',
-      ],
-      ...[
-        'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
-        'Sec-WebSocket-Version: 13',
-        'Sec-WebSocket-Version: 99',
-        'Expect: 100-continue',
-      ],
-      ...[
-        'Sec-WebSocket-Protocol: ticker.v1, bearer.x',
-        'Sec-WebSocket-Extensions: permessage-deflate; x="',
-        'Expect: a miracle',
-      ],
-      ...[
-        'Authorization: Bearer v3.local.x',
-        'Authorization: Bearer',
-        'Authorization: Basic eA==',
-        'Origin: null',
-        'Accept-Encoding: gzip',
-      ],
-      ...[
-        'Content-Encoding: gzip',
-        'Content-Type: text/plain',
-        'If-None-Match: *',
-        'If-Modified-Since: x',
-        'Range: bytes=0-0,-1',
-      ],
-      ...[
-        'Idempotency-Key: a',
-        'Idempotency-Key:',
-        'X-Forwarded-For: 1.2.3.4',
-        'Cookie: __proto__=1',
-        'Trailer: Content-Length',
-        'TE: trailers',
-      ],
-    ),
-  },
-  {
-    weight: 1,
-    arbitrary: anyOf(
-      ...[
-        'No colon',
-        ': no name',
-        'Space : x',
-        ' Folded: x',
-        'Nul: \0',
-        'Bare-CR: a\rb',
-        'Bare-LF: a\nb',
-        'Tab:\t',
-        'Host: a b',
-        'Host: é',
-      ],
-      ...[
-        'Content-Length: 0',
-        'Content-Length: -1',
-        'Content-Length: 0x10',
-        'Content-Length: 99999999999999999999',
-        'Content-Length: 1, 1',
-      ],
-      ...[
-        'Transfer-Encoding: chunked',
-        'Transfer-Encoding: identity',
-        'Transfer-Encoding: chunked, gzip',
-        'Transfer-Encoding: xchunked',
-      ],
-    ),
-  },
-  { weight: 1, arbitrary: fc.string({ unit: anyCharacter, maxLength: 40 }) },
-  { weight: 1, arbitrary: fc.integer({ min: 1, max: 20_000 }).map((length) => `X-Long: ${'y'.repeat(length)}`) },
+const header = weighted(
+  [
+    3,
+    listed(`Host: localhost | Host: y | Connection: close | Connection: keep-alive | Connection: Upgrade
+      | Upgrade: websocket | Upgrade: h2c | Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA== | Sec-WebSocket-Version: 13
+      | Sec-WebSocket-Version: 99 | Expect: 100-continue | Sec-WebSocket-Protocol: ticker.v1, bearer.x
+      | Sec-WebSocket-Extensions: permessage-deflate; x=" | Expect: a miracle | Authorization: Bearer v3.local.x
+      | Authorization: Bearer | Authorization: Basic eA== | Origin: null | Accept-Encoding: gzip
+      | Content-Encoding: gzip | Content-Type: text/plain | If-None-Match: * | If-Modified-Since: x
+      | Range: bytes=0-0,-1 | Idempotency-Key: a | Idempotency-Key: | X-Forwarded-For: 1.2.3.4
+      | Cookie: __proto__=1 | Trailer: Content-Length | TE: trailers`),
+  ],
+  [
+    1,
+    listed(`No colon | : no name | Space : x | Nul: \0 | Bare-CR: a\rb | Bare-LF: a\nb | Host: a b | Host: é
+      | Content-Length: 0 | Content-Length: -1 | Content-Length: 0x10 | Content-Length: 99999999999999999999
+      | Content-Length: 1, 1 | Transfer-Encoding: chunked | Transfer-Encoding: identity
+      | Transfer-Encoding: chunked, gzip | Transfer-Encoding: xchunked`),
+  ],
+  [1, fc.constantFrom(' Folded: x', 'Tab:\t')],
+  [1, fc.string({ unit: anyCharacter, maxLength: 40 })],
+  [1, long('X-Long: ')],
 );
 
 const depth = fc.integer({ min: 1, max: 50_000 });
 
-const hostile = fc
-  .oneof(
-    anyOf(
-      ...[
-        '',
-        ' ',
-        'null',
-        '[]',
-        '"x"',
-        '0',
-        'NaN',
-        '{',
-        '}',
-        '{"action":',
-        '\ufeff{"action":"x"}',
-        '{"action":"x"}{"action":"y"}',
-      ],
-      ...[
-        '{"__proto__":{"action":"x"}}',
-        '{"action":"x","data":{"__proto__":{"text":1},"constructor":{"prototype":{}}}}',
-        '{"action":{}}',
-      ],
-      ...[
-        '{"action":"sum","data":{"numbers":[1e400]}}',
-        '{"action":"sum","data":{"numbers":[1e308,1e308]}}',
-        '{"action":"sum","data":[]}',
-      ],
-      ...[
-        '{"action":"uppercase","data":{"text":"\\ud800"}}',
-        '{"action":"\\ud83d","data":{"\\udc00":1}}',
-        '{"action":"x","action":1}',
-      ],
-      ...[
-        '{"api_key":""}',
-        '{"api_key":[]}',
-        '{"api_key":"\\u0000"}',
-        '{"api_key":"\' OR 1=1 --"}',
-        '{"action":"\\u0000"}',
-      ],
-    ),
-    fc.jsonValue().map((value) => JSON.stringify(value)),
-    fc
-      .record({ action: anyOf('uppercase', 'sum', 'x', '__proto__', 'constructor', ''), data: fc.jsonValue() })
-      .map((value) => JSON.stringify(value)),
-    fc
-      .record({ numbers: fc.array(fc.oneof(fc.double(), fc.maxSafeInteger(), fc.string())) })
-      .map((data) => JSON.stringify({ action: 'sum', data })),
-    fc.bigInt().map((number) => `{"action":"sum","data":{"numbers":[${number}${number}${number}]}}`),
-    depth.map((levels) => '['.repeat(levels)),
-    depth.map((levels) => `{"action":"x","data":${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}}`),
-    fc.constantFrom(0, 1).map((over) => `{"action":"${'x'.repeat(1024 * 1024 - 13 + over)}"}`),
-  )
-  .map(text);
-
-const body = fc.oneof(
-  { weight: 8, arbitrary: hostile },
-  { weight: 2, arbitrary: fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes)) },
+const invalidBody = fc.oneof(
+  fc.constantFrom('', ' ', '\ufeff{"action":"x"}'),
+  listed(`null | [] | "x" | 0 | NaN | { | } | {"action": | {"action":"x"}{"action":"y"}
+    | {"__proto__":{"action":"x"}} | {"action":{}} | {"action":"x","action":1} | {"action":"\\u0000"}
+    | {"action":"x","data":{"__proto__":{"text":1},"constructor":{"prototype":{}}}}
+    | {"action":"sum","data":{"numbers":[1e400]}} | {"action":"sum","data":{"numbers":[1e308,1e308]}}
+    | {"action":"sum","data":[]} | {"action":"uppercase","data":{"text":"\\ud800"}}
+    | {"action":"\\ud83d","data":{"\\udc00":1}} | {"api_key":""} | {"api_key":[]} | {"api_key":"\\u0000"}
+    | {"api_key":"' OR 1=1 --"}`),
+  fc.jsonValue().map((value) => JSON.stringify(value)),
+  fc
+    .record({ action: fc.constantFrom('uppercase', 'sum', 'x', '__proto__', 'constructor', ''), data: fc.jsonValue() })
+    .map((value) => JSON.stringify(value)),
+  fc
+    .record({ numbers: fc.array(fc.oneof(fc.double(), fc.maxSafeInteger(), fc.string())) })
+    .map((data) => JSON.stringify({ action: 'sum', data })),
+  fc.bigInt().map((number) => `{"action":"sum","data":{"numbers":[${number}${number}${number}]}}`),
+  depth.map((levels) => '['.repeat(levels)),
+  depth.map((levels) => `{"action":"x","data":${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}}`),
+  fc.constantFrom(0, 1).map((over) => `{"action":"${'x'.repeat(1024 * 1024 - 13 + over)}"}`),
 );
 
-/** Framing headers of a body, valid or invalid. */
-const framing = fc.oneof(
-  { weight: 4, arbitrary: fc.constant((bytes: Buffer) => [[`Content-Length: ${bytes.length}`], bytes] as const) },
-  { weight: 2, arbitrary: fc.constant((bytes: Buffer) => [['Transfer-Encoding: chunked'], chunked(bytes)] as const) },
-  {
-    weight: 2,
-    arbitrary: fc
-      .integer({ min: -20, max: 20 })
-      .map((off) => (bytes: Buffer) => [[`Content-Length: ${bytes.length + off}`], bytes] as const),
-  },
-  {
-    weight: 2,
-    arbitrary: fc.nat(30).map((cut) => (bytes: Buffer) => {
-      const whole = chunked(bytes);
-      return [['Transfer-Encoding: chunked'], whole.subarray(0, Math.max(0, whole.length - cut))] as const;
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: anyOf(
-      'xyz\r\n',
-      '-1\r\n',
-      'ffffffffffffffffff\r\n',
-      '5;ext="\r\n',
-      '1\r\nab\r\n0\r\n\r\n',
-      '0\r\nHost: z\r\n\r\n',
-    ).map((bytes) => () => [['Transfer-Encoding: chunked'], text(bytes)] as const),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.constant(
-      (bytes: Buffer) => [['Transfer-Encoding: chunked', `Content-Length: ${bytes.length}`], bytes] as const,
-    ),
-  },
-  { weight: 1, arbitrary: fc.constant((bytes: Buffer) => [[], bytes] as const) },
+const body = weighted<Buffer>(
+  [8, invalidBody.map((text) => Buffer.from(text))],
+  [2, fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes))],
+);
+
+/** Returns the framing headers of a body, valid or invalid, and the framed body. */
+type Framing = (bytes: Buffer) => readonly [headers: string[], framed: Buffer];
+
+const CHUNKED = 'Transfer-Encoding: chunked';
+
+const framing = weighted<Framing>(
+  [4, fc.constant((bytes) => [[`Content-Length: ${bytes.length}`], bytes])],
+  [2, fc.constant((bytes) => [[CHUNKED], chunked(bytes)])],
+  [2, fc.integer({ min: -20, max: 20 }).map((off) => (bytes) => [[`Content-Length: ${bytes.length + off}`], bytes])],
+  [2, fc.nat(30).map((cut) => (bytes) => [[CHUNKED], chunked(bytes).subarray(0, -1 - cut)])],
+  [
+    1,
+    fc
+      .constantFrom(
+        ...['xyz\r\n', '-1\r\n', 'ffffffffffffffffff\r\n', '5;ext="\r\n', '1\r\nab\r\n0\r\n\r\n'],
+        '0\r\nHost: z\r\n\r\n',
+      )
+      .map((text) => () => [[CHUNKED], Buffer.from(text)]),
+  ],
+  [1, fc.constant((bytes) => [[CHUNKED, `Content-Length: ${bytes.length}`], bytes])],
+  [1, fc.constant((bytes) => [[], bytes])],
 );
 
 function chunked(bytes: Buffer): Buffer {
   const middle = Math.floor(bytes.length / 2);
   const parts = [bytes.subarray(0, middle), bytes.subarray(middle)].filter(({ length }) => length > 0);
-  const framed = parts.flatMap((part) => [text(`${part.length.toString(16)}\r\n`), part, text('\r\n')]);
-  return Buffer.concat([...framed, text('0\r\n\r\n')]);
+  const framed = parts.flatMap((part) => [`${part.length.toString(16)}\r\n`, part, '\r\n']);
+  return Buffer.concat([...framed, '0\r\n\r\n'].map((part) => Buffer.from(part as string)));
 }
 
 const request = fc
@@ -268,7 +134,7 @@ const request = fc
 const mutated = fc
   .tuple(
     request,
-    fc.array(fc.record({ at: fc.nat(400), does: anyOf('set', 'cut', 'double'), byte: fc.nat(255) }), {
+    fc.array(fc.record({ at: fc.nat(400), does: fc.constantFrom('set', 'cut', 'double'), byte: fc.nat(255) }), {
       minLength: 1,
       maxLength: 4,
     }),
@@ -300,14 +166,7 @@ const otherProtocol = fc.oneof(
 /** Mostly invalid HTTP: one request or several in a row, whole or split anywhere. */
 export const sendings: fc.Arbitrary<Sending> = fc
   .tuple(
-    fc.array(
-      fc.oneof(
-        { weight: 6, arbitrary: request },
-        { weight: 2, arbitrary: mutated },
-        { weight: 1, arbitrary: otherProtocol },
-      ),
-      { minLength: 1, maxLength: 4 },
-    ),
+    fc.array(weighted([6, request], [2, mutated], [1, otherProtocol]), { minLength: 1, maxLength: 4 }),
     fc.array(fc.nat(2000), { maxLength: 3 }),
   )
   .map(([requests, cuts]) => {

@@ -6,56 +6,16 @@ import type { Program } from './program.ts';
 /** Node options that let {@link inspect} attach to a program. */
 export const inspectable = ['--inspect=127.0.0.1:0'];
 
-/** Access to the threads of a real process through Node's inspector protocol. */
-export interface Inspector {
-  /**
-   * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
-   * as soon as it runs JavaScript again.
-   */
-  kill(thread: RegExp, most?: number): Killing;
-  /**
-   * Runs code in each matching thread. Resolves once the code is queued in each of them. A blocked thread runs it as
-   * soon as it runs JavaScript again.
-   */
-  evaluate(thread: RegExp, expression: string): Promise<void>;
-  /** Waits until exactly `count` matching threads are alive. */
-  alive(thread: RegExp, count: number): Promise<void>;
-  /**
-   * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
-   * that ends before it has answered is left out.
-   */
-  values(expression: string): Promise<unknown[]>;
-}
+export type Inspector = Awaited<ReturnType<typeof inspect>>;
 
 /** Result of a command; undefined if the command failed. */
 type Result = { result: { value: unknown } } | undefined;
 
-/** Result of {@link Inspector.kill}. */
-export interface Killing {
-  /** Number of threads to terminate. */
-  count: number;
-  /** Resolves once all of these threads have ended. */
-  dead: Promise<void>;
-}
-
 /**
- * Returns code that makes a pool thread misbehave at tasks with the text `bad`, until all `folders` exist. Each
- * misbehaviour creates one folder, so all threads share the count.
+ * Attaches to a program that was started with {@link inspectable}, for access to its threads through Node's inspector
+ * protocol.
  */
-export function sabotage(misbehave: string, folders: string[]): string {
-  return `{
-  const { toUpperCase } = String.prototype;
-  const { mkdirSync } = process.getBuiltinModule('fs');
-  const isFirst = (folder) => { try { mkdirSync(folder); return true; } catch { return false; } };
-  String.prototype.toUpperCase = function () {
-    if (this.valueOf() === 'bad' && ${JSON.stringify(folders)}.some(isFirst)) { ${misbehave} }
-    return toUpperCase.call(this);
-  };
-}`;
-}
-
-/** Attaches to a program that was started with {@link inspectable}. */
-export async function inspect(program: Program): Promise<Inspector> {
+export async function inspect(program: Program) {
   const address = /Debugger listening on (ws:\S+)/.exec(program.errors())?.[1];
   if (address === undefined) throw new Error('the program was not started to be inspected');
   const socket = new WebSocket(address);
@@ -118,14 +78,26 @@ export async function inspect(program: Program): Promise<Inspector> {
     return Promise.race([answered, ended()]);
   };
   return {
-    async evaluate(thread, expression) {
+    /**
+     * Runs code in each matching thread. Resolves once the code is queued in each of them. A blocked thread runs it as
+     * soon as it runs JavaScript again.
+     */
+    async evaluate(thread: RegExp, expression: string): Promise<void> {
       await Promise.all(fitting(thread).map((session) => run(session, expression)));
     },
-    async values(expression) {
+    /**
+     * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
+     * that ends before it has answered is left out.
+     */
+    async values(expression: string): Promise<unknown[]> {
       const sessions = [undefined, ...threads.keys()];
       return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();
     },
-    kill(thread, most) {
+    /**
+     * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
+     * as soon as it runs JavaScript again. Returns their number, and a promise that resolves once they have ended.
+     */
+    kill(thread: RegExp, most?: number): { count: number; dead: Promise<void> } {
       const sessions = fitting(thread).slice(0, most);
       for (const session of sessions) void run(session, 'process.exit(3)');
       const dead = (async () => {
@@ -133,7 +105,8 @@ export async function inspect(program: Program): Promise<Inspector> {
       })();
       return { count: sessions.length, dead };
     },
-    async alive(thread, count) {
+    /** Waits until exactly `count` matching threads are alive. */
+    async alive(thread: RegExp, count: number): Promise<void> {
       while (fitting(thread).length !== count) await changed.promise;
     },
   };

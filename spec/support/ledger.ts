@@ -110,7 +110,7 @@ export class Ledger {
       return;
     }
     // Dead letters of submissions that were accepted although their response was lost.
-    const others = read(join(dataDir, 'queue.db'), 'SELECT id FROM dead_letters').filter(
+    const others = read(join(dataDir, 'tasks.db'), "SELECT id FROM messages WHERE state = 'failed'").filter(
       ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
     );
     expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed.length + others.length);

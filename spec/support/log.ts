@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import type { Log } from '../../main/log.ts';
+import type { Log } from '../../main/log/log.ts';
 
 export interface LogLine {
   level: number;

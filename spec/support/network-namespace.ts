@@ -6,27 +6,14 @@ import { lackingProgram } from './requirements.ts';
 
 const ip = (...args: string[]) => promisify(execFile)('ip', args);
 
-/** A simulated host on two networks, one of which can silently drop all packets. */
-export interface NetworkNamespace {
-  /** Command prefix that runs a program in the namespace. */
-  within: string[];
-  /** Address of the namespace, on the network that is never cut. */
-  address: string;
-  /** This host's address on the network that can be cut. */
-  gateway: string;
-  /** Drops all packets in both directions without closing any connection. */
-  cut(): Promise<void>;
-  mend(): Promise<void>;
-}
-
 /** Returns what this machine lacks for a network namespace, or undefined. */
 export function lackingNamespaces(): string | undefined {
   if (process.getuid?.() !== 0) return 'only root makes network namespaces';
   return lackingProgram('ip');
 }
 
-/** Creates a namespace that is removed after the test. */
-export async function makeNetworkNamespace(): Promise<NetworkNamespace> {
+/** Creates a simulated host on two networks, one of which can silently drop all packets. It is removed after the test. */
+export async function makeNetworkNamespace() {
   const id = randomBytes(3).toString('hex');
   const name = `spec-${id}`;
   await ip('netns', 'add', name);
@@ -47,9 +34,13 @@ export async function makeNetworkNamespace(): Promise<NetworkNamespace> {
   const servers = await network('s');
   const set = (state: 'up' | 'down') => ip('-n', name, 'link', 'set', servers.far, state);
   return {
+    /** Command prefix that runs a program in the namespace. */
     within: ['ip', 'netns', 'exec', name],
+    /** Address of the namespace, on the network that is never cut. */
     address: clients.address,
+    /** This host's address on the network that can be cut. */
     gateway: servers.near,
+    /** Drops all packets in both directions without closing any connection. */
     cut: () => set('down').then(() => {}),
     mend: () => set('up').then(() => {}),
   };

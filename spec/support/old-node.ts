@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { delimiter, join } from 'node:path';
-import { runtimeIsNewEnough } from '../../main/reexec.ts';
+import { runtimeIsNewEnough } from '../../main/process/runtime.ts';
 
 /** The PATH without the project's own programs, as in a shell outside of npm scripts. */
 export const outerPath = (process.env.PATH ?? '')

@@ -9,16 +9,7 @@ import { Client } from 'pg';
 import { onFreePort } from './free-port.ts';
 import { lacking } from './requirements.ts';
 
-/** A PostgreSQL server in a temporary folder. */
-export interface PostgresServer {
-  /** `postgres://…/postgres` */
-  url: string;
-  start(): Promise<void>;
-  /** @param how `immediate` simulates a power loss */
-  stop(how?: 'fast' | 'immediate'): Promise<void>;
-  /** Stops the server and removes its folder. */
-  remove(): Promise<void>;
-}
+export type PostgresServer = Awaited<ReturnType<typeof startPostgres>>;
 
 const DEBIAN = '/usr/lib/postgresql';
 
@@ -76,7 +67,7 @@ exit $status`;
  * Creates a server with an empty database cluster and starts it. It ends with this process, even if this process is
  * killed.
  */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres() {
   const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-postgres-'));
   const as = owner();
   if (as) chownSync(folder, as.uid, as.gid);
@@ -109,6 +100,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     }
     return port;
   };
+  /** @param how `immediate` simulates a power loss */
   const stop = async (how: 'fast' | 'immediate' = 'fast') => {
     if (child === undefined || child.exitCode !== null) return;
     child.ref();
@@ -116,6 +108,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
     await ended;
   };
+  /** Stops the server and removes its folder. */
   const remove = async () => {
     await stop('immediate');
     await run('rm', ['-rf', folder]);
@@ -125,7 +118,7 @@ export async function startPostgres(): Promise<PostgresServer> {
     await remove();
     throw error;
   });
-  return { url: urlAt(port), start: () => startOn(port).then(() => {}), stop, remove };
+  return { url: urlAt(port), start: () => startOn(port), stop, remove };
 }
 
 /** Whether the server of that data folder accepts connections at that URL. Another server may have taken its port. */

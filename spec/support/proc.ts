@@ -1,8 +1,15 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 
 /** Returns the resident memory of a process in bytes. */
 export function residentBytes(pid: number): number {
   return memory(pid, 'VmRSS');
+}
+
+/** Resets the peak resident memory of a process. Returns its resident memory in bytes. */
+export function resetPeak(pid: number): number {
+  // 5 resets the peak (proc(5)).
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  return residentBytes(pid);
 }
 
 /** Returns the peak resident memory of a process in bytes. */
@@ -13,6 +20,13 @@ export function peakResidentBytes(pid: number): number {
 function memory(pid: number, field: string): number {
   const kib = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kib) * 1024;
+}
+
+/** Returns the seconds of CPU that all threads have used; to the nanosecond, where `stat` counts hundredths. */
+export function cpuSeconds(pid: number): number {
+  const threads = `/proc/${pid}/task`;
+  const used = (thread: string) => Number(readFileSync(`${threads}/${thread}/schedstat`, 'utf8').split(' ')[0]);
+  return readdirSync(threads).reduce((sum, thread) => sum + used(thread), 0) / 1e9;
 }
 
 /** Returns the number of files, sockets and pipes that a process has open. */

@@ -2,11 +2,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { loadConfig } from '../../main/config.ts';
-import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
+import { defaultSymbols, type TickerSymbol } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
-import { startSharedServers } from './shared-servers.ts';
+import { sharedSettings } from './servers.ts';
+import { eventually } from './until.ts';
 
 /** Path of the project's folder. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
@@ -58,11 +59,11 @@ function symbolsOf({ TICKER_SYMBOLS }: Record<string, string>): readonly TickerS
 }
 
 /**
- * Settings that avoid conflicts between processes. With `SPEC_ENGINE=cluster`, the settings of a node with its own
- * servers.
+ * Settings that avoid conflicts between processes. If `SPEC_ENGINE` is set, they are those of a node
+ * with a schema of its own.
  */
 export async function freshSettings(): Promise<Record<string, string>> {
-  const shared = process.env.SPEC_ENGINE === 'cluster' ? (await startSharedServers()).env : {};
+  const shared = process.env.SPEC_ENGINE === undefined ? {} : await sharedSettings();
   return {
     ...shared,
     HOST: '127.0.0.1',
@@ -193,4 +194,14 @@ export async function request(url: string, { headers, ...init }: RequestInit = {
 /** Posts a JSON value. */
 export function post(url: string, value: unknown): Promise<HttpResponse> {
   return request(url, { method: 'POST', body: JSON.stringify(value) });
+}
+
+/** Waits until a task has one of the given statuses, by default `completed`. Returns it as `GET /tasks/<id>` does. */
+export async function untilTask(tasks: string, id: string, ...statuses: string[]): Promise<HttpResponse['body']> {
+  const wanted = statuses.length > 0 ? statuses : ['completed'];
+  const { body } = await eventually(
+    () => request(`${tasks}/tasks/${id}`),
+    (answer) => wanted.includes(answer.body.status),
+  );
+  return body;
 }

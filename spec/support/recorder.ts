@@ -1,8 +1,7 @@
-import type { Process } from '../../main/ticker/pid-registry.ts';
-import type { LifecycleMessage } from '../../workers/messages.ts';
+import type { Actor, LifecycleMessage } from '../../main/ticker/pid-registry.ts';
 
 /** A process that records every message sent to it. */
-export class Recorder implements Process {
+export class Recorder implements Actor {
   readonly received: LifecycleMessage[] = [];
   #asked = 0;
   #arrived = Promise.withResolvers<void>();

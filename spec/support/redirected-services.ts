@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -17,25 +17,10 @@ export interface RedirectOptions {
   env?: Record<string, string>;
 }
 
-/** A real process with both services whose standard output the spec does not read. */
-export interface RedirectedServices {
-  /** The shell or `script`. */
-  parent: ChildProcess;
-  pid: number;
-  ticker: string;
-  tasks: string;
-  admin: string;
-  stream: string;
-  dataDir: string;
-  token(): Promise<string>;
-  /** Returns the exit code of the process once it has ended. */
-  exitCode(): Promise<number>;
-  /** Returns the value of a metric without labels. */
-  metric(name: string): Promise<number>;
-}
+export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
 
-/** Starts `node dist/main` from a shell and waits until it is ready. */
-export async function startRedirected(options: RedirectOptions): Promise<RedirectedServices> {
+/** Starts `node dist/main` from a shell, does not read its standard output, and waits until it is ready. */
+export async function startRedirected(options: RedirectOptions) {
   const folder = await temporaryFolder();
   const [pidFile, codeFile] = [join(folder, 'pid'), join(folder, 'code')];
   const ports = { ticker: await freePort(), tasks: await freePort(), admin: await freePort() };
@@ -79,16 +64,19 @@ export async function startRedirected(options: RedirectOptions): Promise<Redirec
     (status) => status === 200,
   );
   return {
+    /** The shell or `script`. */
     parent,
     pid,
-    ticker: address('ticker'),
-    tasks: address('tasks'),
-    admin: address('admin'),
+    ...{ ticker: address('ticker'), tasks: address('tasks'), admin: address('admin') },
     stream: `ws://127.0.0.1:${ports.ticker}/ws/ticker`,
     dataDir,
-    token: async () => (await post(`${address('ticker')}/auth/token`, { api_key: demoKey(dataDir) })).body.token,
+    async token(): Promise<string> {
+      return (await post(`${address('ticker')}/auth/token`, { api_key: demoKey(dataDir) })).body.token;
+    },
+    /** Returns the exit code of the process once it has ended. */
     exitCode: () => number(codeFile),
-    async metric(metric) {
+    /** Returns the value of a metric without labels. */
+    async metric(metric: string) {
       const { body } = await request(`${address('admin')}/metrics`);
       return Number(new RegExp(`^${metric} (\\d+)$`, 'm').exec(body)?.[1]);
     },

@@ -5,9 +5,9 @@ import { delimiter, join } from 'node:path';
 const PACKAGES: Readonly<Record<string, string>> = {
   caddy: 'caddy',
   chromium: 'chromium',
+  gcc: 'gcc',
   ip: 'iproute2',
   nginx: 'nginx',
-  'nats-server': 'nats-server',
   openssl: 'openssl',
   prometheus: 'prometheus',
   promtool: 'prometheus',

@@ -3,22 +3,9 @@ import { Client, types } from 'pg';
 import { migratePostgres } from '../../db/postgres/migrate.ts';
 import { afterTest } from './cleanup.ts';
 import { lackingPostgres, type PostgresServer, startPostgres } from './postgres-server.ts';
-import { describeWith, lackingProgram } from './requirements.ts';
+import { describeWith } from './requirements.ts';
 
 let shared: Promise<PostgresServer> | undefined;
-
-/**
- * Defines a suite that starts its own NATS servers. Without `nats-server` the suite is pending locally and fails in
- * CI.
- */
-export function describeWithNats(title: string, define: () => void): void {
-  describeWith(lackingProgram('nats-server'), title, define);
-}
-
-/** Defines a suite that needs both NATS and PostgreSQL. */
-export function describeWithServers(title: string, define: () => void): void {
-  describeWithPostgres(title, () => describeWithNats('with NATS', define));
-}
 
 /**
  * Defines a suite that needs PostgreSQL. Without PostgreSQL the suite is pending locally and fails in CI. All suites
@@ -32,11 +19,6 @@ export function describeWithPostgres(title: string, define: () => void): void {
     });
     define();
   });
-}
-
-/** Returns a unique name for streams, buckets and subjects. */
-export function ownName(): string {
-  return `spec_${randomBytes(12).toString('hex')}`;
 }
 
 /** A schema of one test, with a connection separate from the product's. */
@@ -70,4 +52,14 @@ export async function migratedSchema(server?: PostgresServer): Promise<Schema> {
   const schema = await emptySchema(server);
   await migratePostgres(schema.url);
   return schema;
+}
+
+/**
+ * Returns the settings common to the nodes of one test.
+ *
+ * @param databaseUrl URL of the database; by default an empty schema on the server that all specs share
+ */
+export async function sharedSettings(databaseUrl?: string): Promise<{ DATABASE_URL: string; TOKEN_KEY: string }> {
+  const DATABASE_URL = databaseUrl ?? (await emptySchema()).url;
+  return { DATABASE_URL, TOKEN_KEY: 'the key that all nodes of a spec share' };
 }

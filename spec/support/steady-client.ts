@@ -3,30 +3,21 @@ import type { RunningServices } from './program.ts';
 import { eventually } from './until.ts';
 import { connect } from './websocket.ts';
 
-/** A client of the stream that records ticks. */
-export interface SteadyClient {
-  /** Returns the number of ticks so far. */
-  ticks(): number;
-  /** Asserts that the connection is open, and that ticks arrived in order and without a long gap. */
-  check(): void;
-  /** Like {@link check}, after one more tick. */
-  checkAfterNextTick(): Promise<void>;
-}
-
 /**
  * Longest gap between two ticks, in seconds. Ticks are one second apart, and a loaded machine delays them by less
  * than this.
  */
 const MAX_GAP_SECONDS = 5;
 
-/** Connects to a stream with one tick a second. */
-export async function watchSteadily(services: Pick<RunningServices, 'stream' | 'token'>): Promise<SteadyClient> {
+/** Connects a client that records its ticks to a stream with one tick a second. */
+export async function watchSteadily(services: Pick<RunningServices, 'stream' | 'token'>) {
   const { socket } = await connect(services.stream, { token: await services.token() });
   const seconds: number[] = [];
   socket.on('message', (data) => {
     const message = JSON.parse(data.toString());
     if (message.type === 'ticker') seconds.push(message.data[0].timestamp);
   });
+  /** Asserts that the connection is open, and that ticks arrived in order and without a long gap. */
   const check = () => {
     expect(socket.readyState).to.equal(socket.OPEN);
     expect(seconds).to.not.have.length(0);
@@ -35,8 +26,10 @@ export async function watchSteadily(services: Pick<RunningServices, 'stream' | '
     }
   };
   return {
+    /** Returns the number of ticks so far. */
     ticks: () => seconds.length,
     check,
+    /** Checks the ticks after one more has arrived. */
     async checkAfterNextTick() {
       const { length } = seconds;
       await eventually(

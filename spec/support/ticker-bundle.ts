@@ -6,28 +6,29 @@ import { defaults } from '../../main/config.ts';
 import type { Timeouts } from '../../main/http/listener.ts';
 import { RateLimit } from '../../main/http/rate-limit.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
-import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
-import { createHandler, TICKER } from '../../main/ticker/handler.ts';
-import { HandlersByToken } from '../../main/ticker/handlers-by-token.ts';
-import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
+import { createHandler, HandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
-import { PriceHistory } from '../../main/ticker/price-history.ts';
+import { PriceHistory } from '../../main/ticker/prices.ts';
+import { createTickerApp, type TickerAppOptions } from '../../main/ticker/service.ts';
 import { Ticker } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
-import { defaultSymbols } from '../../workers/symbols.ts';
+import { type Clock, systemClock } from '../../workers/shared/clock.ts';
+import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract } from './contract-watch.ts';
-import { type CapturedLog, captureLog } from './log.ts';
+import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
-import { serve, type TestServer } from './server.ts';
+import { serve } from './server.ts';
 
 export interface TickerBundleOptions {
   lifetimeSeconds?: number;
   maxTokens?: number;
   maxTokensPerKey?: number;
+  clock?: Clock;
   /** Token store and key shared with other nodes; by default an in-memory store and a random key. */
   shared?: { store: TokenStore; key: string };
   userPolicy?: URL;
@@ -47,69 +48,54 @@ export interface TickerBundleOptions {
   replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
 }
 
-/**
- * Service A on its own listener. Everything is real except the ticker, which records its messages unless `intervalMs`
- * is set.
- */
-export interface TickerBundle extends TestServer, CapturedLog {
-  /** Address of the stream. */
-  stream: string;
-  /** API key of the demo user. */
-  apiKey: string;
-  /** Path of the folder that contains `auth.db`. */
-  dataDir: string;
-  database: Database;
-  tokens: Tokens;
-  processes: PidRegistry;
-  holders: HandlersByToken;
-  relay: Relay;
-  requests: RequestMetrics;
-  history: PriceHistory;
-  ticker: Recorder;
-  /** Issues a token to the demo user, or to another one, with the user policy. */
-  token(userId?: string): Promise<string>;
-}
+export type TickerBundle = Awaited<ReturnType<typeof startTickerBundle>>;
 
-export async function startTickerBundle(options: TickerBundleOptions = {}): Promise<TickerBundle> {
+/**
+ * Starts service A on its own listener. Everything is real except the ticker, which records its messages unless
+ * `intervalMs` is set.
+ */
+export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, userPolicy = userPolicyFile, limits } = options;
-  const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true } = options;
+  const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true, clock = systemClock } = options;
   const dataDir = await temporaryFolder();
   migrate(dataDir);
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);
   const { apiKey } = apiKeys.ensureDemoUser(0);
-  const processes = new PidRegistry();
-  const holders = new HandlersByToken(processes);
+  const actors = new PidRegistry();
+  const handlersByToken = new HandlersByToken(actors);
   const tokens = new Tokens({
     key: options.shared?.key,
     lifetimeSeconds,
     store:
       options.shared?.store ??
-      new MemoryTokenStore({ ...(maxTokens && { maxTokens }), ...(maxTokensPerKey && { maxTokensPerKey }) }),
+      new MemoryTokenStore({ clock, ...(maxTokens && { maxTokens }), ...(maxTokensPerKey && { maxTokensPerKey }) }),
+    clock,
     onEnd(id, end) {
-      if (end === 'token revoked' || expiryCloses) holders.end(id, end);
+      if (end === 'token revoked' || expiryCloses) handlersByToken.end(id, end);
     },
   });
   afterTest(() => tokens.close());
 
   const captured = captureLog();
   const ticker = new Recorder();
-  const relay = new Relay(processes, { ...defaults.ticker, ...limits });
+  const relay = new Relay(actors, { ...defaults.ticker, ...limits }, clock);
   afterTest(() => relay.close(Promise.resolve()));
   let history = new PriceHistory(defaultSymbols, 1000);
   if (options.intervalMs === undefined) {
-    processes.register(TICKER, ticker);
+    actors.register(TICKER, ticker);
   } else {
     const { intervalMs } = options;
     const thread = new Ticker({
       intervalMs,
       symbols: defaultSymbols,
-      processes,
+      actors,
       broadcast: (clients, message) => relay.broadcast(clients, message),
+      clock,
       log: captured.log,
     });
-    processes.register(TICKER, thread);
+    actors.register(TICKER, thread);
     history = thread.history;
     afterTest(() => thread.stop());
     await thread.start();
@@ -123,11 +109,12 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     userScope: await loadScope(userPolicy, captured.log),
     rateLimit: new RateLimit({ perMinute }),
     trustProxy,
-    holders,
+    handlersByToken,
     log: captured.log,
     relay,
     history,
-    createHandler: (actorId) => createHandler(processes, actorId),
+    clock,
+    createHandler: (actorId) => createHandler(actors, actorId),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
   const { timeouts = {}, maxConnections } = options;
@@ -141,18 +128,13 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   return {
     ...server,
     ...captured,
+    /** Address of the stream. */
     stream: `${server.url.replace('http', 'ws')}/ws/ticker`,
+    /** API key of the demo user. */
     apiKey,
-    dataDir,
-    database,
-    tokens,
-    processes,
-    holders,
-    relay,
-    requests,
-    history,
-    ticker,
-    async token(userId = 'demo') {
+    ...{ dataDir, database, tokens, actors, handlersByToken, relay, requests, history, ticker },
+    /** Issues a token to the demo user, or to another one, with the user policy. */
+    async token(userId = 'demo'): Promise<string> {
       return tokens.issue(
         { user_id: userId, role: 'user', apiKey: 'key of a spec' },
         [await loadPolicy(userPolicyFile)],

@@ -1,8 +1,8 @@
-import { TICKER } from '../../main/ticker/handler.ts';
-import { PidRegistry } from '../../main/ticker/pid-registry.ts';
+import { TICKER } from '../../main/ticker/connection-handler.ts';
+import { type LifecycleMessage, type Pid, PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
-import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
-import { defaultSymbols } from '../../workers/symbols.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
+import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
@@ -29,29 +29,30 @@ export function pricesOf(message: LifecycleMessage): Map<string, number> {
 
 /** Creates a ticker without starting it. */
 export function createTicker(options: Partial<TickerOptions> = {}) {
-  const processes = new PidRegistry();
+  const actors = new PidRegistry();
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
   let ticked = Promise.withResolvers<void>();
   const ticker = new Ticker({
     intervalMs: 10,
     symbols: defaultSymbols,
-    processes,
+    actors,
     broadcast(clients, message) {
       ticks.push({ clients: [...clients], message });
       ticked.resolve();
       ticked = Promise.withResolvers();
     },
+    clock: systemClock,
     log: captured.log,
     ...options,
   });
   afterTest(() => ticker.stop());
-  processes.register(TICKER, ticker);
+  actors.register(TICKER, ticker);
 
   return {
     ...captured,
     ticker,
-    processes,
+    actors,
     ticks,
     /** Returns the next tick from now on that is sent to exactly these clients. */
     async tickTo(...clients: Pid[]) {
@@ -65,19 +66,21 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
     /** Subscribes a new handler with its own client. */
     subscribe() {
       const recorder = new Recorder();
-      const handler = processes.spawn('handler', () => new Recorder());
-      const client = processes.spawn('client', () => recorder);
-      processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
-      const unsubscribe = () => processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
+      const handler = actors.spawn('handler', () => new Recorder());
+      const client = actors.spawn('client', () => recorder);
+      actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
+      const unsubscribe = () => actors.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
       return { recorder, handler, client, unsubscribe };
     },
-    /** Unsubscribes `poison`, which kills a mortal thread and makes the hanging one hang. */
-    die() {
-      const poison = processes.spawn('client', () => new Recorder());
-      processes.register('poison', new Recorder());
-      processes.send(TICKER, { topic: 'subscribe', client_pid: poison, handler_pid: 'poison' });
-      processes.send(TICKER, { topic: 'unsubscribe', handler_pid: 'poison' });
-      processes.exit('poison', 'normal');
+    /** Kills a mortal thread, or makes a hanging one hang. */
+    async die() {
+      const channel = new BroadcastChannel('poison');
+      const poisoned = new Promise((resolve) => {
+        channel.onmessage = resolve;
+      });
+      channel.postMessage('poison');
+      await poisoned;
+      channel.close();
     },
   };
 }

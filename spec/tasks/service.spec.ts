@@ -1,58 +1,49 @@
 import { expect } from 'chai';
-import { tasksMetrics } from '../../main/admin/tasks-metrics.ts';
-import { openLocalBackend } from '../../main/backends/local.ts';
+import type { QueueCounts, Recovery } from '../../db/task-store.ts';
+import { tasksMetrics } from '../../main/admin/metrics.ts';
+import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
+import type { NodeMessage } from '../../main/tasks/queue.ts';
 import { startTasks } from '../../main/tasks/service.ts';
+import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings, request } from '../support/program.ts';
-import { until } from '../support/until.ts';
+import { eventually } from '../support/until.ts';
 
-/**
- * Starts service B with a queue that reports `evicted` dead letters, a problem with its file, and failed syncs of
- * result rows.
- */
-async function start(evicted: number, problem: string | undefined, unsynced = 0) {
+/** Starts service B on a store that reports `evicted` dead letters and a problem. */
+async function start({ evicted = 0, problem }: { evicted?: number; problem?: string } = {}) {
   const config = loadConfig(await freshSettings());
   const { log, lines } = captureLog();
-  const engine = await openLocalBackend(config, log);
-  afterTest(() => engine.close());
-  const service = await startTasks(
-    config,
-    {
-      ...engine,
-      openQueue: async (onEvent) => ({
-        ...(await engine.openQueue(onEvent)),
-        evicted: () => evicted,
-        fileProblem: () => problem,
-        unsynced: () => ({ tasks: unsynced, reason: 'EIO: i/o error, fdatasync' }),
-      }),
-    },
-    shareDescriptors(openFilesLimit(), config.tasks.concurrency),
-    log,
-  );
+  const backend = await openBackend(config, clock, random, log);
+  afterTest(() => backend.close());
+  const { store } = backend;
+  const counts = store.counts.bind(store) as () => QueueCounts;
+  store.counts = () => ({ ...counts(), evicted });
+  store.problem = () => problem;
+  let recover = (_: Recovery) => {};
+  store.onRecovered = (listener) => {
+    recover = listener;
+  };
+  const sent: NodeMessage[] = [];
+  backend.bus = { send: (message) => void sent.push(message), listen() {}, follow() {} };
+  const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+  const service = await startTasks(config, backend, shares, log, { clock, random });
   const now = Promise.resolve();
   afterTest(() => service.stop({ connections: now, abort: now, all: now }));
-  return { ...service, lines };
+  return { ...service, lines, sent, recover: (recovery: Recovery) => recover(recovery) };
 }
 
 describe('service B', () => {
-  it('warns of evicted dead letters, and fails its check while the queue file has a problem', async () => {
-    const { checks, warnings } = await start(3, 'database or disk is full');
+  it('warns of evicted dead letters, and fails its check while the store has a problem', async () => {
+    const { checks, warnings } = await start({ evicted: 3, problem: 'database or disk is full' });
     expect(await warnings.dead_letters?.()).to.equal('3 dead letters were evicted because of their bound');
-    expect(await checks.queue_file?.()).to.equal('database or disk is full');
-  });
-
-  it('warns of completed tasks whose rows are not synced', async () => {
-    const { warnings, metrics } = await start(0, undefined, 40);
-    const detail = '40 completed tasks run again at the next start: EIO: i/o error, fdatasync';
-    expect(await warnings.row_sync?.()).to.equal(detail);
-    expect(metrics.storage.unsynced?.().tasks).to.equal(40);
+    expect(await checks.task_queue?.()).to.equal('database or disk is full');
   });
 
   it('warns, logs and counts while the queue is paused, and does not wait for its tasks when it stops', async () => {
-    const { listener, warnings, metrics, lines, stop } = await start(0, undefined);
+    const { listener, warnings, metrics, lines, stop } = await start();
     const tasks = `http://localhost:${listener.port}`;
     const gauge = () => tasksMetrics(metrics).gauge?.tasks_paused?.[1]();
     const post = async (path: string, body?: string) =>
@@ -65,7 +56,10 @@ describe('service B', () => {
     ]);
     await post('/tasks', '{"action":"sum"}');
     expect(await post('/queue/resume')).to.deep.equal({ paused: false });
-    await until(() => metrics.queue.counts().completed === 1);
+    await eventually(
+      () => metrics.queue.counts(),
+      ({ completed }) => completed === 1,
+    );
     await post('/queue/pause');
     await post('/tasks', '{"action":"sum"}');
     const never = new Promise<void>(() => {});
@@ -78,10 +72,18 @@ describe('service B', () => {
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);
   });
 
+  it('counts and reports the dead letters of a recovery', async () => {
+    const { metrics, recover, sent } = await start();
+    recover({ failed: [{ id: 'a', action: 'sum' }], evicted: [{ id: 'b', action: 'sum' }] });
+    expect(Object.fromEntries(metrics.dispatcher.metrics.dead)).to.include({ crashes: 1, attempts: 0 });
+    const events = sent.map((message) => ('event' in message ? message.event : undefined));
+    expect(events).to.have.length(1);
+    expect(events[0]).to.include({ event: 'purged', id: 'b' });
+  });
+
   it('is healthy with none of these', async () => {
-    const { checks, warnings } = await start(0, undefined);
+    const { checks, warnings } = await start();
     expect(await warnings.dead_letters?.()).to.equal(undefined);
-    expect(await checks.queue_file?.()).to.equal(undefined);
-    expect(await warnings.row_sync?.()).to.equal(undefined);
+    expect(await checks.task_queue?.()).to.equal(undefined);
   });
 });

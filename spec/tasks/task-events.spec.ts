@@ -1,15 +1,13 @@
-import { mock } from 'node:test';
 import { expect } from 'chai';
 import { type Cursor, TaskEvents } from '../../main/tasks/task-events.ts';
-import { afterTest } from '../support/cleanup.ts';
+import { systemRandom } from '../../workers/shared/clock.ts';
 import { liveHeapBytes } from '../support/heap.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 
 const MIB = 1024 * 1024;
 
-function create(): TaskEvents {
-  const events = new TaskEvents();
-  afterTest(() => events.close());
-  return events;
+function create(clock = new ManualClock(), onFollow?: (isFollowing: boolean) => void): TaskEvents {
+  return new TaskEvents({ clock, random: systemRandom, follow: onFollow });
 }
 
 function note(events: TaskEvents, ...ids: (string | number)[]): void {
@@ -35,8 +33,6 @@ function follow(events: TaskEvents): { woken: () => number; leave: () => void } 
 }
 
 describe('the events of tasks', () => {
-  afterEach(() => mock.timers.reset());
-
   it('reach every follower, each at its own pace', () => {
     const events = create();
     const { woken } = follow(events);
@@ -97,15 +93,32 @@ describe('the events of tasks', () => {
 
   it('release the memory of a wait that has ended', async () => {
     const events = create();
-    const wait = async (id: string) => {
-      const { ended } = events.waitForEnd(id, 60_000);
+    const wait = (id: string) => {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const remove = events.onEnd(id, resolve);
       note(events, id);
-      await ended;
+      remove();
+      return promise;
     };
-    await wait('first');
-    const before = await liveHeapBytes();
+    // Fills the window of kept events first.
     for (let i = 0; i < 10_000; i++) await wait(String(i));
+    const before = await liveHeapBytes();
+    for (let i = 0; i < 20_000; i++) await wait(String(i));
     expect((await liveHeapBytes()) - before).to.be.below(MIB);
+  });
+
+  it('end the wait for a task, whatever its id is', () => {
+    const events = create();
+    const ids = ['error', 'newListener', 'removeListener', ''];
+    note(events, ...ids);
+    const ended: string[] = [];
+    const removals = ids.map((id) => events.onEnd(id, () => ended.push(id)));
+    expect(ended).to.deep.equal([]);
+    for (const [index, id] of ids.entries()) {
+      note(events, id);
+      expect(ended).to.deep.equal(ids.slice(0, index + 1));
+    }
+    for (const remove of removals) remove();
   });
 
   it('are counted and not kept without a follower', () => {
@@ -119,64 +132,66 @@ describe('the events of tasks', () => {
   });
 
   it('are kept for a minute after the last one has gone, should it come back', () => {
-    mock.timers.enable({ apis: ['setTimeout'] });
-    const events = create();
+    const clock = new ManualClock();
+    const events = create(clock);
     const { leave } = follow(events);
     const cursor = events.now();
     leave();
     expect(events.subscribers).to.equal(0);
     note(events, 'a');
-    mock.timers.tick(59_000);
+    clock.advance(59_000);
     const again = follow(events);
     expect(events.skipMissed(cursor)).to.equal(0);
     expect(rest(events, cursor)).to.deep.equal(['a']);
     // Events are kept as long as there is a follower.
-    mock.timers.tick(60_000);
+    clock.advance(60_000);
     note(events, 'b');
     expect(rest(events, cursor)).to.deep.equal(['b']);
     again.leave();
     note(events, 'c');
-    mock.timers.tick(60_000);
+    clock.advance(60_000);
     note(events, 'd');
     expect(events.skipMissed(cursor)).to.equal(1);
     follow(events);
     expect(events.skipMissed(cursor)).to.equal(1);
   });
 
-  it('end the wait for a completed or discarded task, and no other wait', async () => {
+  it('tell the end of a completed, discarded or cancelled task, and of no other', () => {
     const events = create();
     const over: string[] = [];
-    const wait = (id: string) => events.waitForEnd(id, 60_000).ended.then(() => over.push(id));
-    const waits = [wait('a'), wait('b'), wait('b'), wait('c')];
+    const removers = ['a', 'b', 'b', 'c', 'd'].map((id) => events.onEnd(id, () => over.push(id)));
     events.record({ event: 'started', id: 'c', at: 1, attempt: 1 });
     events.record({ event: 'completed', id: 'b', at: 1 });
-    await Promise.all(waits.slice(1, 3));
     events.record({ event: 'failed', id: 'a', at: 1, attempts: 1, reason: 'no' });
-    await waits[0];
-    expect(over).to.deep.equal(['b', 'b', 'a']);
-    events.close();
-    await waits[3];
+    events.record({ event: 'cancelled', id: 'd', at: 1 });
+    expect(over).to.deep.equal(['b', 'b', 'a', 'd']);
+    for (const remove of removers) remove();
+    events.record({ event: 'completed', id: 'c', at: 1 });
+    expect(over).to.have.length(4);
   });
 
-  it('end a wait at its timeout, or when the client is gone', async () => {
-    mock.timers.enable({ apis: ['setTimeout'] });
-    const events = create();
-    let over = false;
-    const timed = events.waitForEnd('a', 1000).ended.then(() => {
-      over = true;
-    });
-    mock.timers.tick(999);
-    await new Promise(setImmediate);
-    expect(over).to.equal(false);
-    mock.timers.tick(1);
-    await timed;
-    const { ended, cancel } = events.waitForEnd('a', 1000);
-    cancel();
-    await ended;
+  it('are followed on other nodes from the first follower or wait until a minute after the last', () => {
+    const clock = new ManualClock();
+    const followed: boolean[] = [];
+    const events = create(clock, (isFollowing) => followed.push(isFollowing));
+    const { leave } = follow(events);
+    const remove = events.onEnd('a', () => {});
+    leave();
+    clock.advance(60_000);
+    expect(followed).to.deep.equal([true]);
+    remove();
+    clock.advance(59_999);
+    events.onEnd('b', () => {})();
+    clock.advance(59_999);
+    expect(followed).to.deep.equal([true]);
+    clock.advance(1);
+    expect(followed).to.deep.equal([true, false]);
+    follow(events);
+    expect(followed).to.deep.equal([true, false, true]);
   });
 
   it('end at once for a follower that comes too late', async () => {
-    const events = new TaskEvents();
+    const events = create();
     events.close();
     await new Promise<void>((end) => {
       events.subscribe(() => {}, end);
@@ -184,15 +199,17 @@ describe('the events of tasks', () => {
     expect(events.subscribers).to.equal(0);
   });
 
-  it('end for all when they are closed', async () => {
-    const events = new TaskEvents();
+  it('end for all when they are closed', () => {
+    const events = create();
     let ended = 0;
     events.subscribe(
       () => {},
       () => ended++,
     );
+    events.onEnd('a', () => ended++);
     events.close();
-    expect(ended).to.equal(1);
-    await events.waitForEnd('a', 60_000).ended;
+    expect(ended).to.equal(2);
+    events.onEnd('b', () => ended++);
+    expect(ended).to.equal(3);
   });
 });

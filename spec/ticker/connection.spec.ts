@@ -2,8 +2,10 @@ import type { Socket } from 'node:net';
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { ClientTimeouts } from '../../main/ticker/connection.ts';
+import fc from 'fast-check';
+import { type ClientTimeouts, textFrame } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
+import { anyCharacter } from '../support/any-character.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
@@ -11,7 +13,7 @@ import { connect, type StreamClient } from '../support/websocket.ts';
 
 const PING = '{"type":"ping"}';
 const PAD = 'x'.repeat(64 * 1024);
-const FOREVER: ClientTimeouts = { slowMs: 3_600_000, pingMs: 3_600_000 };
+const FOREVER = { slowMs: 3_600_000, pingMs: 3_600_000 };
 
 interface JoinOptions {
   autoPong?: boolean;
@@ -20,12 +22,12 @@ interface JoinOptions {
 
 /** Connects a client to the stream. Returns it with the server-side socket. */
 async function join(
-  clientTimeouts: ClientTimeouts = FOREVER,
+  timeouts: Partial<ClientTimeouts> = FOREVER,
   { maxMessagesPerSecond = 1e6, ...options }: JoinOptions = {},
 ) {
   // Timers are mocked, so the relay checks its clients only when the test advances them.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  const bundle = await startTickerBundle({ limits: { clientTimeouts, maxMessagesPerSecond } });
+  const bundle = await startTickerBundle({ limits: { timeouts, maxMessagesPerSecond } });
   const client = await connect(bundle.stream, { token: await bundle.token(), ...options });
   await client.nextOf('welcome');
   const subscribed = await bundle.ticker.next();
@@ -140,13 +142,13 @@ describe('a client that reads too slowly', () => {
   });
 
   it('is cut off when it does not even read that it is closed', async () => {
-    const { client, server, tick, relay, processes, sockets } = await join({ ...FOREVER, slowMs: 0 });
+    const { client, server, tick, relay, actors, sockets } = await join({ ...FOREVER, slowMs: 0 });
     await fill(client, server, tick);
     mock.timers.tick(1000);
     expect(sockets.size).to.equal(1);
     mock.timers.tick(5000);
     await until(() => sockets.size === 0 && relay.size === 0);
-    expect(processes.size).to.equal(1);
+    expect(actors.size).to.equal(1);
   });
 
   it('stays as long as it is not stuck for too long, whatever its silence', async () => {
@@ -228,5 +230,41 @@ describe('a client that is pinged', () => {
     client.socket.resume();
     await checked;
     expect(server.destroyed).to.equal(false);
+  });
+});
+
+/** Decodes one unmasked frame of RFC 6455. */
+function decode(frame: Buffer) {
+  const short = frame.readUInt8(1) & 0x7f;
+  const [length, start] =
+    short === 127 ? [Number(frame.readBigUInt64BE(2)), 10] : short === 126 ? [frame.readUInt16BE(2), 4] : [short, 2];
+  return {
+    final: (frame.readUInt8(0) & 0x80) !== 0,
+    reserved: frame.readUInt8(0) & 0x70,
+    opcode: frame.readUInt8(0) & 0x0f,
+    masked: (frame.readUInt8(1) & 0x80) !== 0,
+    length,
+    text: frame.subarray(start).toString(),
+  };
+}
+
+function expectFrameOf(text: string) {
+  expect(decode(textFrame(text))).to.deep.equal({
+    final: true,
+    reserved: 0,
+    opcode: 1,
+    masked: false,
+    length: Buffer.byteLength(text),
+    text,
+  });
+}
+
+describe('a text frame', () => {
+  it('is one final, unmasked text frame, whatever its text', () => {
+    fc.assert(fc.property(fc.string({ unit: anyCharacter }), expectFrameOf));
+  });
+
+  it('has the length that its size asks for', () => {
+    for (const length of [0, 125, 126, 65_535, 65_536, 100_000]) expectFrameOf('x'.repeat(length));
   });
 });

@@ -1,83 +1,82 @@
 import { expect } from 'chai';
-import { type ExitReason, PidRegistry, type Process } from '../../main/ticker/pid-registry.ts';
-import type { LifecycleMessage } from '../../workers/messages.ts';
+import { type Actor, type ExitReason, type LifecycleMessage, PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { Recorder } from '../support/recorder.ts';
 
 const leave: LifecycleMessage = { topic: 'ws.leave', reason: 'x' };
 
-const throws = (error: unknown): Process => ({
+const throws = (error: unknown): Actor => ({
   receive() {
     throw error;
   },
 });
 
-describe('processes', () => {
+describe('actors', () => {
   it('have addresses of their own, that are never used again', () => {
-    const processes = new PidRegistry();
+    const actors = new PidRegistry();
     const pids = Array.from({ length: 100 }, (_, index) => {
-      const pid = processes.spawn(index % 2 === 0 ? 'handler' : 'client', () => new Recorder());
-      processes.exit(pid, 'normal');
+      const pid = actors.spawn(index % 2 === 0 ? 'handler' : 'client', () => new Recorder());
+      actors.exit(pid, 'normal');
       return pid;
     });
     expect(new Set(pids).size).to.equal(100);
-    expect(processes.size).to.equal(0);
+    expect(actors.size).to.equal(0);
   });
 
   it('receive what is sent to their address, in order, and nothing else', () => {
-    const processes = new PidRegistry();
+    const actors = new PidRegistry();
     const [first, second] = [new Recorder(), new Recorder()];
-    const pid = processes.spawn('handler', () => first);
-    processes.spawn('handler', () => second);
+    const pid = actors.spawn('handler', () => first);
+    actors.spawn('handler', () => second);
     const messages: LifecycleMessage[] = [{ topic: 'ws.join', client_pid: 'c' }, leave];
-    for (const message of messages) processes.send(pid, message);
+    for (const message of messages) actors.send(pid, message);
     expect(first.received).to.deep.equal(messages);
     expect(second.received).to.deep.equal([]);
   });
 
   it('can have a name, which no second one takes', () => {
-    const processes = new PidRegistry();
+    const actors = new PidRegistry();
     const recorder = new Recorder();
-    processes.register('ticker', recorder);
-    expect(() => processes.register('ticker', new Recorder())).to.throw('ticker');
-    processes.send('ticker', leave);
+    actors.register('ticker', recorder);
+    expect(() => actors.register('ticker', new Recorder())).to.throw('ticker');
+    actors.send('ticker', leave);
     expect(recorder.received).to.deep.equal([leave]);
-    processes.exit('ticker', 'normal');
-    processes.register('ticker', new Recorder());
+    actors.exit('ticker', 'normal');
+    actors.register('ticker', new Recorder());
   });
 
   it('that are gone lose what is sent to them', () => {
-    const processes = new PidRegistry();
+    const actors = new PidRegistry();
     const recorder = new Recorder();
-    const pid = processes.spawn('client', () => recorder);
-    processes.exit(pid, 'normal');
-    processes.send(pid, leave);
-    processes.send('nobody', leave);
+    const pid = actors.spawn('client', () => recorder);
+    actors.exit(pid, 'normal');
+    actors.send(pid, leave);
+    actors.send('nobody', leave);
     expect(recorder.received).to.deep.equal([]);
   });
 
   it('tell those who watch of their end, once, with its reason', () => {
-    const processes = new PidRegistry();
-    const pid = processes.spawn('handler', () => new Recorder());
+    const actors = new PidRegistry();
+    const pid = actors.spawn('handler', () => new Recorder());
     const reasons: ExitReason[] = [];
-    processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
-    processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
+    actors.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
+    actors.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
     const error = new Error('x');
-    processes.exit(pid, error);
-    processes.exit(pid, 'normal');
+    actors.exit(pid, error);
+    actors.exit(pid, 'normal');
     expect(reasons).to.deep.equal([error, error]);
   });
 
   it('are removed before their watchers are notified', () => {
-    const processes = new PidRegistry();
+    const actors = new PidRegistry();
     const recorder = new Recorder();
-    const pid = processes.spawn('handler', () => recorder);
-    processes.monitor(pid, {
+    const pid = actors.spawn('handler', () => recorder);
+    actors.monitor(pid, {
       onExit() {
-        processes.send(pid, leave);
-        processes.exit(pid, 'normal');
+        actors.send(pid, leave);
+        actors.exit(pid, 'normal');
       },
     });
-    processes.exit(pid, 'normal');
+    actors.exit(pid, 'normal');
     expect(recorder.received).to.deep.equal([]);
   });
 
@@ -94,14 +93,14 @@ describe('processes', () => {
       ['text', new Error('text')],
       [null, new Error('null')],
     ]) {
-      const processes = new PidRegistry();
-      const pid = processes.spawn('handler', () => throws(thrown));
+      const actors = new PidRegistry();
+      const pid = actors.spawn('handler', () => throws(thrown));
       const reasons: ExitReason[] = [];
-      processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
-      processes.send(pid, leave);
+      actors.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
+      actors.send(pid, leave);
       expect(reasons.map(String)).to.deep.equal([String(expected)]);
       expect(reasons[0]).to.be.instanceOf(Error);
-      expect(processes.size).to.equal(0);
+      expect(actors.size).to.equal(0);
     }
   });
 });

@@ -18,7 +18,7 @@ describe('the relay, when it closes', () => {
     const expected = { code: 1001, reason: 'server is shutting down' };
     for (const client of clients) expect(await client.closed).to.deep.equal(expected);
     expect(bundle.relay.size).to.equal(0);
-    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.actors.size).to.equal(1);
     const unsubscribed = bundle.ticker.received.filter(({ topic }) => topic === 'unsubscribe');
     expect(unsubscribed).to.have.lengthOf(3);
   });
@@ -42,7 +42,7 @@ describe('the relay, when it closes', () => {
     await closed;
     await rude.ended;
     await until(() => bundle.relay.size === 0);
-    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.actors.size).to.equal(1);
   });
 
   it('is done at once without clients, and may be called again', async () => {

@@ -4,7 +4,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { WebSocket } from 'ws';
-import type { Process } from '../../main/ticker/pid-registry.ts';
+import type { Actor } from '../../main/ticker/pid-registry.ts';
 import type { RelayLimits } from '../../main/ticker/ws-relay.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { connectRaw, handshake, parseResponse, type RawConnection } from '../support/raw-connection.ts';
@@ -36,7 +36,7 @@ describe('a client that sends too much', () => {
       expect(await client.closed).to.deep.equal({ code: 4029, reason: 'too many messages' });
       // The client has sent its close frame, but the server no longer reads from it.
       mock.timers.tick(5000);
-      await until(() => bundle.relay.size === 1 && bundle.processes.size === 3);
+      await until(() => bundle.relay.size === 1 && bundle.actors.size === 3);
       neighbour.socket.send(PING);
       await neighbour.nextOf('pong');
       expect(neighbour.socket.readyState).to.equal(neighbour.socket.OPEN);
@@ -45,10 +45,10 @@ describe('a client that sends too much', () => {
 
   it('is answered as far as the bound goes, and then listened to no more', async () => {
     let handled = 0;
-    const handler: Process = { receive: ({ topic }) => void (topic === 'ws.message' && handled++) };
+    const handler: Actor = { receive: ({ topic }) => void (topic === 'ws.message' && handled++) };
     const bundle: TickerBundle = await startTickerBundle({
       limits: { maxMessagesPerSecond: 1 },
-      replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
+      replace: () => ({ createHandler: () => bundle.actors.spawn('handler', () => handler) }),
     });
     const client = await connect(bundle.stream, { token: await bundle.token() });
     // A whole number, because a rounded sum of fractions can exceed the burst on its own.
@@ -101,7 +101,7 @@ describe('a client that sends too much', () => {
     await raw.until(/too many messages/);
     expect(bundle.sockets.size).to.equal(1);
     mock.timers.tick(5000);
-    await until(() => bundle.sockets.size === 0 && bundle.processes.size === 1);
+    await until(() => bundle.sockets.size === 0 && bundle.actors.size === 1);
   });
 
   it('is another one than a client that sends a hundred at once', async () => {
@@ -167,7 +167,7 @@ describe('the connection slots of the relay', () => {
       if (!(refused instanceof Refused)) throw new Error(`not refused: ${refused}`);
       expect(refused).to.deep.include({ status, body: { error } });
       expect(refused.headers).to.include({ 'retry-after': '5', 'access-control-allow-origin': '*' });
-      expect(bundle.processes.size).to.equal(5);
+      expect(bundle.actors.size).to.equal(5);
       expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
 
       first.raw.socket.destroy();
@@ -178,7 +178,7 @@ describe('the connection slots of the relay', () => {
   }
 
   it('are acquired by a handshake in progress, before its client has joined', async () => {
-    const bundle = await startTickerBundle({ limits: { maxConnections: 1, handshakeMs: 3_600_000 } });
+    const bundle = await startTickerBundle({ limits: { maxConnections: 1, timeouts: { handshakeMs: 3_600_000 } } });
     const [, ...headers] = handshake('/ws/ticker', await bundle.token());
     const malformed = headers.filter((line) => !line.startsWith('Sec-WebSocket-Key'));
     // A handshake refused after it has acquired a connection slot. The client keeps its side open.
@@ -249,14 +249,14 @@ describe('the connection slots of the relay', () => {
             else if (step.how === 'half a frame') socket.end(Buffer.from([0x81, 0xfe, 0x00]));
             else {
               const [, pid = ''] = /"target_pid":"([^"]+)"/.exec(await raw.until(/target_pid/)) ?? [];
-              bundle.processes.exit(pid, new Error('fails'));
+              bundle.actors.exit(pid, new Error('fails'));
               socket.end();
             }
           }
           await until(() => bundle.relay.slotsTaken === joined.length && bundle.relay.size === joined.length);
         }
         for (const { socket } of joined.splice(0)) socket.destroy();
-        await until(() => bundle.relay.slotsTaken === 0 && bundle.processes.size === 1 && bundle.sockets.size === 0);
+        await until(() => bundle.relay.slotsTaken === 0 && bundle.actors.size === 1 && bundle.sockets.size === 0);
       }),
       { numRuns: 60 },
     );

@@ -1,16 +1,17 @@
-import { mock } from 'node:test';
 import { expect } from 'chai';
-import { openLocalBackend } from '../../main/backends/local.ts';
+import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
-import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { startTicker } from '../../main/ticker/service.ts';
-import type { TickFeed, TickFollower } from '../../main/ticker/tick-feed.ts';
-import { TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import type { TickFeed, TickFollower } from '../../main/ticker/ticker.ts';
+import { MemoryTokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
 import { until } from '../support/until.ts';
+
+const START = 1_790_000_000_000;
 
 /** Creates a feed whose ticks the spec sends. */
 function fakeFeed() {
@@ -29,37 +30,39 @@ function fakeFeed() {
   return {
     feed,
     calls,
-    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') => follower?.onTick({ symbols, prices: [1, 2, 3], data: '{}' }),
+    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') => follower?.onTick({ symbols, prices: [1, 2, 3], timestamp: 1 }),
   };
 }
 
 describe('service A with a feed', () => {
-  afterEach(() => mock.timers.reset());
-
   it('is ready while it hears ticks, and takes part from its start to its stop', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
-    const engine = await openLocalBackend(config, log);
+    const engine = await openBackend(config, systemClock, systemRandom, log);
     afterTest(() => engine.close());
     const { feed, calls, tick } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
+    let shiftMs = 0;
+    const shift = (ms: number) => {
+      shiftMs += ms;
+    };
+    const clock = { ...systemClock, now: () => START + shiftMs };
+    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, clock, log);
     const stop = () => service.stop(Promise.resolve());
     const check = () => service.checks.ticker?.();
     try {
       expect(calls[0]).to.equal(true);
       expect(check()).to.equal('no tick yet');
-      mock.timers.enable({ apis: ['Date'], now: Date.now() });
       tick();
-      mock.timers.tick(2_999);
+      shift(2_999);
       expect(check()).to.equal(undefined);
-      mock.timers.tick(1_501);
+      shift(1_501);
       expect(check()).to.equal('no tick from the leader for 4.5 s');
       tick();
       expect(check()).to.equal(undefined);
       tick('BTC-USD,ETH-USD,XRP-USD');
       expect(check()).to.equal(undefined);
-      mock.timers.tick(3_000);
+      shift(3_000);
       expect(check()).to.match(/^the ticks of the leader have other symbols: set TICKER_SYMBOLS /);
       tick();
       expect(check()).to.equal(undefined);
@@ -74,11 +77,11 @@ describe('service A at its stop', () => {
   it('keeps the token store open until its last user is done', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
-    const engine = await openLocalBackend(config, log);
+    const engine = await openBackend(config, systemClock, systemRandom, log);
     afterTest(() => engine.close());
     const { feed, calls } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
+    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, systemClock, log);
     const { store } = service.metrics.tokens;
     const unused = Promise.withResolvers<void>();
     const stopped = service.stop(Promise.resolve(), unused.promise);
@@ -95,11 +98,11 @@ describe('service A with a full token store', () => {
   it('warns of it, and of nothing before', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
-    const engine = await openLocalBackend(config, log);
+    const engine = await openBackend(config, systemClock, systemRandom, log);
     afterTest(() => engine.close());
-    const store = new MemoryTokenStore({ maxTokens: 1 });
+    const store = new MemoryTokenStore({ maxTokens: 1, clock: systemClock });
     const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(config, { ...engine, openTokenStore: () => store }, shares, log);
+    const service = await startTicker(config, { ...engine, openTokenStore: () => store }, shares, systemClock, log);
     afterTest(() => service.stop(Promise.resolve()));
     expect(await service.warnings.token_store?.()).to.equal(undefined);
     await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });

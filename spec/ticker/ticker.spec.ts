@@ -1,8 +1,9 @@
 import { expect } from 'chai';
-import { TICKER } from '../../main/ticker/handler.ts';
+import { TICKER } from '../../main/ticker/connection-handler.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
 import { Recorder } from '../support/recorder.ts';
 import { type Entry, NEVER, pricesOf, startTicker } from '../support/ticker.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 
 describe('the ticker', () => {
   it('sends a snapshot to a new subscriber, and to no other client', async () => {
@@ -39,14 +40,22 @@ describe('the ticker', () => {
     for (const { recorder } of [first, second, third]) expect(recorder.received).to.have.lengthOf(1);
   });
 
+  it('sends the last tick as the snapshot, because a second has one price', async () => {
+    const hourFast = { ...systemClock, now: () => systemClock.now() + 3_600_000 };
+    const { subscribe, tickTo } = await startTicker({ clock: hourFast });
+    const { message } = await tickTo(subscribe().client);
+    // Nothing arrives from the thread between the tick and the subscription.
+    expect(await subscribe().recorder.next()).to.deep.equal(message);
+  });
+
   it('sends each tick to a subscriber only after its snapshot', async () => {
     const order: string[] = [];
-    const { subscribe, processes, tickTo } = await startTicker({ intervalMs: 1 });
-    const handler = processes.spawn('handler', () => new Recorder());
-    const client = processes.spawn('client', () => ({ receive: () => order.push('snapshot') }));
+    const { subscribe, actors, tickTo } = await startTicker({ intervalMs: 1 });
+    const handler = actors.spawn('handler', () => new Recorder());
+    const client = actors.spawn('client', () => ({ receive: () => order.push('snapshot') }));
     const other = subscribe();
     await tickTo(other.client);
-    processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
+    actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
     await tickTo(other.client, client);
     expect(order).to.deep.equal(['snapshot']);
   });
@@ -74,36 +83,37 @@ describe('the ticker', () => {
       return snapshot;
     };
     const first = await prices();
-    let later = await prices();
-    while ([...first].some(([symbol, price]) => later.get(symbol) === price)) later = await prices();
+    const later = await eventually(prices, (found) =>
+      [...first].every(([symbol, price]) => found.get(symbol) !== price),
+    );
     expect([...later.keys()]).to.deep.equal([...first.keys()]);
   });
 
   it('leaves out those who unsubscribe, and those whose handler ends by any cause', async () => {
-    const { subscribe, processes, tickTo } = await startTicker();
+    const { subscribe, actors, tickTo } = await startTicker();
     const [stays, leaves, ends, fails] = [subscribe(), subscribe(), subscribe(), subscribe()];
     await tickTo(...[stays, leaves, ends, fails].map(({ client }) => client));
     leaves.unsubscribe();
     await tickTo(stays.client, ends.client, fails.client);
-    processes.exit(ends.handler, 'normal');
+    actors.exit(ends.handler, 'normal');
     await tickTo(stays.client, fails.client);
-    processes.exit(fails.handler, new Error('x'));
+    actors.exit(fails.handler, new Error('x'));
     await tickTo(stays.client);
   });
 
   it('ignores a subscription whose handler is gone', async () => {
-    const { subscribe, processes, tickTo, ticks } = await startTicker();
-    const gone = processes.spawn('client', () => new Recorder());
-    processes.send(TICKER, { topic: 'subscribe', client_pid: gone, handler_pid: 'handler:gone' });
+    const { subscribe, actors, tickTo, ticks } = await startTicker();
+    const gone = actors.spawn('client', () => new Recorder());
+    actors.send(TICKER, { topic: 'subscribe', client_pid: gone, handler_pid: 'handler:gone' });
     const { client } = subscribe();
     await tickTo(client);
     expect(ticks.some(({ clients }) => clients.includes(gone))).to.equal(false);
   });
 
   it('takes a second subscription of one handler for the first', async () => {
-    const { subscribe, processes, tickTo } = await startTicker();
+    const { subscribe, actors, tickTo } = await startTicker();
     const { handler, client, recorder, unsubscribe } = subscribe();
-    processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
+    actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
     const other = subscribe();
     await tickTo(client, other.client);
     expect(recorder.received).to.have.lengthOf(1);
@@ -126,10 +136,10 @@ describe('the ticker', () => {
   });
 
   it('takes no notice of other messages', async () => {
-    const { processes, subscribe } = await startTicker({ intervalMs: NEVER });
-    processes.send(TICKER, { topic: 'ws.leave', reason: '' });
-    processes.send(TICKER, { topic: 'ws.send', type: 'text', data: '{}' });
+    const { actors, subscribe } = await startTicker({ intervalMs: NEVER });
+    actors.send(TICKER, { topic: 'ws.leave', reason: '' });
+    actors.send(TICKER, { topic: 'ws.send', type: 'text', data: '{}' });
     await subscribe().recorder.next();
-    expect(processes.size).to.equal(3);
+    expect(actors.size).to.equal(3);
   });
 });

@@ -1,14 +1,15 @@
-import { mock } from 'node:test';
 import { expect } from 'chai';
 import { type TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
-import { afterTest } from '../support/cleanup.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 
 /** Defines the conformance specs of a token store. @param open opens an empty store, which is closed after the test */
 export function itIsATokenStore(
-  open: (options: { maxTokens: number; maxTokensPerKey: number }) => Promise<TokenStore>,
+  open: (options: { maxTokens: number; maxTokensPerKey: number; clock: Clock }) => Promise<TokenStore>,
 ): void {
   const HOUR_MS = 3_600_000;
-  const create = (maxTokens = 100, maxTokensPerKey = 100) => open({ maxTokens, maxTokensPerKey });
+  const clock = new ManualClock();
+  const create = (maxTokens = 100, maxTokensPerKey = 100) => open({ maxTokens, maxTokensPerKey, clock });
   const fails = async (action: () => unknown) => {
     try {
       return await action();
@@ -19,7 +20,7 @@ export function itIsATokenStore(
 
   it('has what was put into it, at once, and nothing else', async () => {
     const store = await create();
-    await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
+    await store.put({ id: 'a', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
     expect([store.has('a'), store.has('b'), store.size]).to.deep.equal([true, false, 1]);
     expect([await store.find('a'), await store.find('b')]).to.deep.equal([true, false]);
   });
@@ -36,14 +37,12 @@ export function itIsATokenStore(
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
-    afterTest(() => mock.timers.reset());
-    const expiresAt = Date.now() + 60_000;
+    const expiresAt = clock.now() + 60_000;
     for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
-    await store.put({ id: 'c', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
-    mock.timers.tick(59_999);
+    await store.put({ id: 'c', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
+    clock.advance(59_999);
     expect([store.has('a'), removed.length]).to.deep.equal([true, 0]);
-    mock.timers.tick(1);
+    clock.advance(1);
     expect(removed).to.deep.equal([
       ['a', 'token expired'],
       ['b', 'token expired'],
@@ -55,7 +54,7 @@ export function itIsATokenStore(
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt: Date.now() + HOUR_MS });
+    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt: clock.now() + HOUR_MS });
     await store.revoke('a');
     expect([store.has('a'), await store.find('a'), store.has('b'), store.size]).to.deep.equal([false, false, true, 1]);
     await store.revoke('a');
@@ -65,7 +64,7 @@ export function itIsATokenStore(
 
   it('takes no more than its bound, keeps what it has, and still revokes', async () => {
     const store = await create(2);
-    const expiresAt = Date.now() + HOUR_MS;
+    const expiresAt = clock.now() + HOUR_MS;
     for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
     expect(await fails(() => store.put({ id: 'c', keyId: 'k', expiresAt }))).to.be.instanceOf(TokenStoreFull);
     expect(store.size).to.equal(store.maxTokens);
@@ -79,7 +78,7 @@ export function itIsATokenStore(
     const store = await create(100, 2);
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    const put = (id: string, keyId: string) => store.put({ id, keyId, expiresAt: Date.now() + HOUR_MS });
+    const put = (id: string, keyId: string) => store.put({ id, keyId, expiresAt: clock.now() + HOUR_MS });
     await put('other', 'k2');
     // In reverse alphabetical order, so that only age can decide.
     for (const id of ['d', 'c', 'b', 'a']) await put(id, 'k1');
@@ -94,16 +93,14 @@ export function itIsATokenStore(
   });
 
   it('counts neither revoked nor expired tokens towards the bound of a key', async () => {
-    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
-    afterTest(() => mock.timers.reset());
     const store = await create(100, 2);
-    const put = (id: string, ms: number) => store.put({ id, keyId: 'k', expiresAt: Date.now() + ms });
+    const put = (id: string, ms: number) => store.put({ id, keyId: 'k', expiresAt: clock.now() + ms });
     await put('a', 60_000);
     await put('b', HOUR_MS);
     await store.revoke('b');
     await put('c', HOUR_MS);
     expect([store.has('a'), store.has('c')]).to.deep.equal([true, true]);
-    mock.timers.tick(60_000);
+    clock.advance(60_000);
     await put('d', HOUR_MS);
     expect([store.has('c'), store.has('d'), store.size]).to.deep.equal([true, true, 2]);
   });
@@ -112,10 +109,10 @@ export function itIsATokenStore(
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
+    await store.put({ id: 'a', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
     await store.close();
     expect(store.size).to.equal(0);
-    const put = () => store.put({ id: 'b', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
+    const put = () => store.put({ id: 'b', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
     for (const action of [put, () => store.has('a'), () => store.find('a'), () => store.revoke('a')])
       expect(await fails(action)).to.be.instanceOf(TokenStoreUnavailable);
     expect(removed).to.deep.equal([]);

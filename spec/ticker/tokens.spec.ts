@@ -4,20 +4,23 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
-import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
-import { TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { anyCharacter } from '../support/any-character.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
 const scope: Scope = [{ name: 'user', group: 'user', actions: '*', resources: ['handler'], effect: 'allow' }];
 const user = { user_id: 'demo', role: 'user', apiKey: 'key of demo' };
 const identity = { actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } }, scope };
 
+let clock: ManualClock;
+
 async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
-  const tokens = new Tokens({ key: KEY, lifetimeSeconds: 3600, store: new MemoryTokenStore(), ...options });
+  const store = new MemoryTokenStore({ clock });
+  const tokens = new Tokens({ key: KEY, lifetimeSeconds: 3600, store, clock, ...options });
   afterTest(() => tokens.close());
   return tokens;
 }
@@ -34,11 +37,13 @@ async function tokenKey(secret: string) {
 }
 
 describe('tokens', () => {
-  afterEach(() => mock.timers.reset());
+  beforeEach(() => {
+    clock = new ManualClock(Date.now());
+  });
 
   it('are PASETO v3.local and carry actor, policies and requester', async () => {
     const tokens = await create();
-    const before = Date.now();
+    const before = clock.now();
     const token = await tokens.issue(user, scope, '192.0.2.1');
     expect(token).to.match(/^v3\.local\.[\w-]+$/);
 
@@ -52,7 +57,7 @@ describe('tokens', () => {
     });
     expect(claims.jti).to.match(/^[\w-]{32}$/);
     const [iat, exp] = [Date.parse(String(claims.iat)), Date.parse(String(claims.exp))];
-    expect(iat).to.be.within(before, Date.now());
+    expect(iat).to.be.within(before, clock.now());
     expect(exp - iat).to.equal(3_600_000);
     expect(token).to.not.include(Buffer.from('demo').toString('base64url'));
   });
@@ -102,7 +107,7 @@ describe('tokens', () => {
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
-    await second.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: Date.now() + 60_000 });
+    await second.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: clock.now() + 60_000 });
     expect(await second.verify(token)).to.deep.include(identity);
   });
 
@@ -110,7 +115,7 @@ describe('tokens', () => {
     const [first, second] = [await create({ key: undefined }), await create({ key: undefined })];
     const token = await first.issue(user, scope, '');
     const id = 'x'.repeat(32);
-    for (const tokens of [first, second]) await tokens.store.put({ id, keyId: 'k', expiresAt: Date.now() + 60_000 });
+    for (const tokens of [first, second]) await tokens.store.put({ id, keyId: 'k', expiresAt: clock.now() + 60_000 });
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const read = await protocol.Decrypt(await tokenKey(''), token).catch((error: unknown) => error);
@@ -121,7 +126,7 @@ describe('tokens', () => {
     const tokens = await create();
     const key = await tokenKey(KEY);
     const good = { jti: 'x', sub: 'user:demo', role: 'user', user_id: 'demo', scope: [] };
-    await tokens.store.put({ id: 'x', keyId: 'k', expiresAt: Date.now() + 60_000 });
+    await tokens.store.put({ id: 'x', keyId: 'k', expiresAt: clock.now() + 60_000 });
     const forge = async (claims: object) => tokens.verify(await protocol.Encrypt(key, claims as typeof good));
     expect(await forge(good)).to.deep.equal({ ...identity, scope: [], tokenId: 'x' });
     for (const name of Object.keys(good)) expect(await forge({ ...good, [name]: undefined }), name).to.equal(undefined);
@@ -161,14 +166,13 @@ describe('tokens', () => {
   });
 
   it('end with their lifetime, whether they were used before or not', async () => {
-    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
     const tokens = await create({ lifetimeSeconds: 60 });
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
     const nodes = [tokens, await onOtherNode(tokens)];
     for (const node of nodes) expect(await node.verify(used)).to.deep.include(identity);
-    mock.timers.tick(59_999);
+    clock.advance(59_999);
     for (const node of nodes) expect(await node.verify(used)).to.deep.include(identity);
-    mock.timers.tick(1);
+    clock.advance(1);
     for (const node of nodes) {
       expect(await node.verify(used)).to.equal(undefined);
       expect(await node.verify(unused)).to.equal(undefined);
@@ -176,33 +180,34 @@ describe('tokens', () => {
   });
 
   it('end with their lifetime even while the store still holds them', async () => {
-    mock.timers.enable({ apis: ['Date'], now: 1_700_000_000_000 });
-    const tokens = await create({ lifetimeSeconds: 60 });
+    let now = clock.now();
+    const ahead = { timer: () => () => {}, sleep: () => Promise.resolve(), now: () => now };
+    const store = new MemoryTokenStore({ clock: ahead });
+    const tokens = await create({ lifetimeSeconds: 60, clock: ahead, store });
     const token = await tokens.issue(user, scope, '');
     await tokens.verify(token);
-    mock.timers.setTime(1_700_000_060_000);
+    now += 60_000;
     expect(tokens.store.size).to.equal(1);
     expect(await tokens.verify(token)).to.equal(undefined);
   });
 
   for (const node of ['the node that issued them', 'another node']) {
     it(`are remembered by ${node} once they are valid there, and no longer than the store holds them`, async () => {
-      mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
       const issuer = await create({ lifetimeSeconds: 60 });
       const tokens = node === 'another node' ? await onOtherNode(issuer) : issuer;
       const token = await issuer.issue(user, scope, '');
       const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
       const first = await tokens.verify(token);
       expect(await tokens.verify(token), 'the very same object').to.equal(first);
-      mock.timers.tick(60_000);
+      clock.advance(60_000);
       expect(tokens.store.size).to.equal(0);
-      await tokens.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: Date.now() + 60_000 });
+      await tokens.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: clock.now() + 60_000 });
       expect(await tokens.verify(token), 'another object').to.not.equal(first);
     });
   }
 
   it('are decrypted and looked up in the store on other nodes than the one that issued them only', async () => {
-    const store = new MemoryTokenStore();
+    const store = new MemoryTokenStore({ clock });
     const find = mock.method(store, 'find');
     const tokens = await create({ store });
     const token = await tokens.issue(user, scope, '');
@@ -213,13 +218,12 @@ describe('tokens', () => {
   });
 
   it('are refused past the bound of the store, until others have left it', async () => {
-    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
-    const tokens = await create({ lifetimeSeconds: 60, store: new MemoryTokenStore({ maxTokens: 2 }) });
+    const tokens = await create({ lifetimeSeconds: 60, store: new MemoryTokenStore({ clock, maxTokens: 2 }) });
     const first = await tokens.issue(user, scope, '');
     await tokens.issue(user, scope, '');
     expect(await tokens.issue(user, scope, '').catch((error: unknown) => error)).to.be.instanceOf(TokenStoreFull);
     expect(await tokens.verify(first)).to.deep.include(identity);
-    mock.timers.tick(60_000);
+    clock.advance(60_000);
     expect(await tokens.verify(await tokens.issue(user, scope, ''))).to.deep.include(identity);
   });
 

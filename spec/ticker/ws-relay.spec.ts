@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import type { WebSocket } from 'ws';
 import { closeCodes } from '../../main/ticker/close-codes.ts';
-import type { Process } from '../../main/ticker/pid-registry.ts';
-import type { LifecycleMessage } from '../../workers/messages.ts';
+import type { Actor, LifecycleMessage } from '../../main/ticker/pid-registry.ts';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { Recorder } from '../support/recorder.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -19,9 +18,9 @@ async function join(bundle: TickerBundle) {
 }
 
 /** Starts service A with `handler` in place of every connection's handler. */
-async function startWith(handler: Process): Promise<TickerBundle> {
+async function startWith(handler: Actor): Promise<TickerBundle> {
   const bundle = await startTickerBundle({
-    replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
+    replace: () => ({ createHandler: () => bundle.actors.spawn('handler', () => handler) }),
   });
   return bundle;
 }
@@ -39,7 +38,7 @@ describe('the relay', () => {
     const joined = (await handler.next()) as { topic: string; client_pid: string };
     expect(Object.keys(joined)).to.have.members(['topic', 'client_pid']);
     expect(joined.topic).to.equal('ws.join');
-    bundle.processes.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: '{"type":"x"}' });
+    bundle.actors.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: '{"type":"x"}' });
     for (const text of ['', 'x', '{"a":"ü🙂"}', '\u0000']) socket.send(text);
     sendFragments(socket, ['in ', 'three ', 'pieces']);
     for (const data of ['', 'x', '{"a":"ü🙂"}', '\u0000', 'in three pieces'])
@@ -55,7 +54,7 @@ describe('the relay', () => {
     const joined = await handler.next();
     if (joined.topic !== 'ws.join') throw new Error(joined.topic);
     for (const n of [1, 2, 3])
-      bundle.processes.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: `{"type":"x","n":${n}}` });
+      bundle.actors.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: `{"type":"x","n":${n}}` });
     for (const n of [1, 2, 3]) expect(await next()).to.deep.equal({ type: 'x', n });
   });
 
@@ -93,13 +92,13 @@ describe('the relay', () => {
     for (const leave of [(socket: WebSocket) => socket.close(), (socket: WebSocket) => socket.terminate()]) {
       const client = await join(bundle);
       expect(bundle.relay.size).to.equal(1);
-      expect(bundle.processes.size).to.equal(3);
+      expect(bundle.actors.size).to.equal(3);
       const subscribed = await bundle.ticker.next();
       if (subscribed.topic !== 'subscribe') throw new Error(subscribed.topic);
       leave(client.socket);
       const { handler_pid } = subscribed;
       expect(await bundle.ticker.next()).to.deep.equal({ topic: 'unsubscribe', handler_pid });
-      await until(() => bundle.processes.size === 1);
+      await until(() => bundle.actors.size === 1);
       expect(bundle.relay.size).to.equal(0);
     }
     await until(() => bundle.sockets.size === 0);
@@ -163,13 +162,13 @@ describe('the relay', () => {
       const last = Buffer.from((await raw.ended).slice(-4), 'latin1');
       expect([last[0], last.readUInt16BE(2)]).to.deep.equal([0x88, code]);
     }
-    await until(() => bundle.processes.size === 1);
+    await until(() => bundle.actors.size === 1);
   });
 
   for (const topic of ['ws.join', 'ws.message'] as const) {
     it(`closes with 1011 when the handler fails on ${topic}, and tells those who watch it`, async () => {
       const watched = Promise.withResolvers<unknown>();
-      const failing: Process = {
+      const failing: Actor = {
         receive(message: LifecycleMessage) {
           if (message.topic === topic) throw new Error('the handler fails');
         },
@@ -177,8 +176,8 @@ describe('the relay', () => {
       const bundle = await startTickerBundle({
         replace: () => ({
           createHandler() {
-            const pid = bundle.processes.spawn('handler', () => failing);
-            bundle.processes.monitor(pid, { onExit: (_pid, reason) => watched.resolve(reason) });
+            const pid = bundle.actors.spawn('handler', () => failing);
+            bundle.actors.monitor(pid, { onExit: (_pid, reason) => watched.resolve(reason) });
             return pid;
           },
         }),
@@ -187,7 +186,7 @@ describe('the relay', () => {
       client.socket.send('x');
       expect(await client.closed).to.deep.equal({ code: 1011, reason: 'handler failed' });
       expect(await watched.promise).to.include({ message: 'the handler fails' });
-      await until(() => bundle.processes.size === 1);
+      await until(() => bundle.actors.size === 1);
       expect(bundle.relay.size).to.equal(0);
     });
   }

@@ -1,5 +1,5 @@
-import { mock } from 'node:test';
 import { expect } from 'chai';
+import { systemClock } from '../../workers/shared/clock.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -23,8 +23,6 @@ const relayOf = ({ response }: Awaited<ReturnType<typeof connect>>) =>
   JSON.parse(response.headers['x-ws-relay'] as string);
 
 describe('GET /ws/ticker', () => {
-  afterEach(() => mock.timers.reset());
-
   it('tells in X-WS-Relay which handler serves the connection', async () => {
     const bundle = await startTickerBundle();
     const before = Math.floor(Date.now() / 1000);
@@ -122,7 +120,7 @@ describe('GET /ws/ticker', () => {
     const plain = await request(`${bundle.url}/ws/ticker`);
     expect(plain).to.deep.include({ status: 401, body: { error: 'authentication required' } });
     expect(plain.headers.get('access-control-allow-origin')).to.equal('*');
-    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.actors.size).to.equal(1);
   });
 
   it('answers 401 to a token that another service issued', async () => {
@@ -131,26 +129,26 @@ describe('GET /ws/ticker', () => {
   });
 
   it('answers 401 to a token from its last second on, while the connection that it opened goes on', async () => {
-    const start = Date.now();
-    mock.timers.enable({ apis: ['Date'], now: start });
-    const bundle = await startTickerBundle({ lifetimeSeconds: 60 });
+    let shiftMs = 0;
+    const clock = { ...systemClock, now: () => 1_790_000_000_000 + shiftMs };
+    const bundle = await startTickerBundle({ lifetimeSeconds: 60, clock });
     const token = await bundle.token();
-    mock.timers.setTime(start + 59_999);
+    shiftMs = 59_999;
     const client = await connect(bundle.stream, { token });
-    mock.timers.setTime(start + 60_000);
+    shiftMs = 60_000;
     expectRefusal(await refusal(bundle.stream, { token }), 401, 'authentication required');
     client.socket.send('{"type":"ping"}');
     await client.nextOf('pong');
   });
 
-  it('answers 500 when the token store is closed', async () => {
+  it('answers 503 when the token store is closed', async () => {
     const bundle = await startTickerBundle();
     const token = await bundle.token();
     await bundle.tokens.close();
     const { status, body } = await refusal(bundle.stream, { token });
-    expect(status).to.equal(500);
+    expect(status).to.equal(503);
     expect(body).to.have.all.keys('error');
-    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.actors.size).to.equal(1);
   });
 
   it('answers 426 to a valid token without a handshake', async () => {
@@ -161,7 +159,7 @@ describe('GET /ws/ticker', () => {
     expect(answer.headers.get('upgrade')).to.equal('websocket');
     expect(answer.headers.get('access-control-allow-origin')).to.equal('*');
     expect(answer.headers.has('x-ws-relay')).to.equal(false);
-    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.actors.size).to.equal(1);
   });
 
   it('answers 405 to other methods, before it looks at the token', async () => {
@@ -209,7 +207,7 @@ describe('GET /ws/ticker', () => {
       );
     for (const token of [await issue(), await issue('deny'), await issue('allow', 'deny')])
       expectRefusal(await refusal(bundle.stream, { token }), 500, 'failed to create handler');
-    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.actors.size).to.equal(1);
     expect((await connect(bundle.stream, { token: await issue('allow') })).response.statusCode).to.equal(101);
   });
 });

@@ -19,7 +19,8 @@ export interface QueueStatus {
   bytes: number;
   limits: { length: number; bytes: number; dead_letters: number; prefetch: number };
   oldest_age_seconds: number | null;
-  threads: { busy: number; total: number };
+  /** `overlap` is the number of handlers at a time in a thread. */
+  threads: { busy: number; total: number; overlap: number };
   paused: boolean;
   /** Reason why no task can be processed, and Unix time at which it arose. Null if tasks can be processed. */
   stalled: { reason: string; since: number } | null;

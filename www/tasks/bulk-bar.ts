@@ -82,5 +82,5 @@ function selectedText(selected: number, shown: number, matching: number): string
 function permanentText(permanent: number): string {
   const subject =
     permanent === 1 ? '1 of them has a permanent error' : `${formatCount(permanent)} have permanent errors`;
-  return `${subject}: a redrive fails again unless the task is changed.`;
+  return `${subject}: a redrive fails again unless the cause is fixed.`;
 }

@@ -10,11 +10,11 @@ export interface Notice {
 /** Advice for a stalled queue. The first pattern that matches the reason counts. */
 const ADVICE: readonly [RegExp, string][] = [
   [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
+  [/PostgreSQL/, 'Check the PostgreSQL server, and the network between it and this node.'],
   [
     /disk|space|full|stor|row|writ|database|locked|\.db/i,
     'Check the free space and the permissions of DATA_DIR, or the database server.',
   ],
-  [/NATS|server|connect/i, 'Check the NATS servers and the network between them and this node.'],
 ];
 
 const whole = new Intl.NumberFormat('en-US');

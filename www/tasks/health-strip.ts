@@ -77,7 +77,7 @@ function write(element: HTMLElement, text: string): void {
 }
 
 function figuresOf(health: Health): Record<string, string> {
-  const { waiting, running, retrying, dead, perSecond, oldestAgeSeconds, threads } = health;
+  const { waiting, running, retrying, dead, perSecond, oldestAgeSeconds } = health;
   return {
     waiting: whole.format(waiting),
     running: whole.format(running),
@@ -85,12 +85,17 @@ function figuresOf(health: Health): Record<string, string> {
     dead: whole.format(dead),
     rate: perSecond === undefined ? '–' : `${formatRate(perSecond)} / s`,
     oldest: oldestAgeSeconds === null ? 'none' : formatDuration(oldestAgeSeconds),
-    threads: `${threads.busy} of ${threads.total}`,
+    threads: formatThreads(health),
   };
 }
 
 function usedShare({ waiting, running, retrying, bytes, limits }: Health): number {
   return Math.min(1, Math.max((waiting + running + retrying) / limits.length, bytes / limits.bytes));
+}
+
+function formatThreads({ threads: { busy, total, overlap }, limits }: Health): string {
+  const atATime = Math.min(total * overlap, limits.prefetch);
+  return `${busy} of ${total}${overlap > 1 ? `, ${whole.format(atATime)} tasks at a time` : ''}`;
 }
 
 function formatRate(perSecond: number): string {

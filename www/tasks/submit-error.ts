@@ -45,8 +45,11 @@ export class SubmitError {
     this.#wasOffline ||= !isLive;
     const isBack = isLive && this.#wasOffline;
     const isOver =
-      error instanceof Unreachable ? isBack : error instanceof Refused && error.retryAfterMs !== undefined && !isFull;
+      error instanceof Unreachable
+        ? isBack
+        : error instanceof Refused && error.retryAfterMs !== undefined && isLive && !isFull;
     if (isOver && !this.isWaiting) this.clear();
+    else this.#write();
   }
 
   #write(): void {
@@ -56,14 +59,18 @@ export class SubmitError {
     // A button with the `disabled` attribute loses the focus.
     this.#button.ariaDisabled = String(isWaiting);
     const wait = isWaiting ? ` Try again in ${seconds} s.` : '';
-    const text = this.#error === undefined ? '' : describe(this.#error) + wait;
+    const text = this.#error === undefined ? '' : describe(this.#error, this.#isLive) + wait;
     if (text !== this.#text.textContent) this.#text.textContent = text;
     if (isWaiting) this.#timer = setTimeout(() => this.#write(), 250);
   }
 }
 
-/** A `failed to queue task` error with a `Retry-After` header means that the queue is full. */
-function describe(error: Error): string {
+/**
+ * A `failed to queue task` error with a `Retry-After` header means that the queue is full, or that the database server
+ * is unavailable, as requests for the state of the queue then tell.
+ */
+function describe(error: Error, isLive: boolean): string {
   if (!(error instanceof Refused) || error.retryAfterMs === undefined) return error.message;
-  return error.message === 'failed to queue task' ? 'The queue is full.' : `The service answers: ${error.message}.`;
+  const isFull = isLive && error.message === 'failed to queue task';
+  return isFull ? 'The queue is full.' : `The service answers: ${error.message}.`;
 }

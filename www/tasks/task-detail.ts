@@ -42,7 +42,7 @@ export async function readTask(id: string): Promise<TaskDetail | undefined> {
 const UNKNOWN =
   'No task has this id. It may have been cancelled or purged, or removed because of a limit on stored tasks.';
 const PERMANENT =
-  'This error is permanent: after a redrive the task fails again, unless it is changed. Edit it and resubmit it.';
+  'This error is permanent: after a redrive the task fails again, unless the cause is fixed. Or edit and resubmit it.';
 
 /** Returns an explanation of the task's state, or an empty string. */
 export function noteOf({ status, permanent }: TaskDetail): string {

@@ -1,39 +1,18 @@
-import Koa from 'koa';
-import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
-import type { MainThreadCheck } from '../../../workers/parse-submission.ts';
-import { Admission } from '../../http/admission.ts';
-import type { BodyBounds } from '../../http/body-buffer.ts';
-import type { ByteBudget } from '../../http/byte-budget.ts';
-import { crossSite } from '../../http/cross-site.ts';
-import { jsonErrors, logLateError, notFound } from '../../http/json-errors.ts';
+import Koa, { type Middleware } from 'koa';
+import { apiHeaders, jsonErrors, logLateError, notFound } from '../../http/json-reply.ts';
+import { crossSite } from '../../http/origins.ts';
 import { staticClient } from '../../http/static-files.ts';
-import type { Log } from '../../log.ts';
+import { TurnLimit } from '../../http/turn-limit.ts';
+import type { Log } from '../../log/log.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
-import type { QueueMonitor } from '../monitor/queue-monitor.ts';
-import type { Queue } from '../queue/queue.ts';
-import type { TaskEvents } from '../task-events.ts';
-import type { TaskStore } from '../task-store.ts';
 import { requireToken, type TaskAccess } from './access.ts';
-import { actionsRouter } from './actions-router.ts';
-import { redirectToBoard } from './board-redirect.ts';
 import { deadLettersRouter } from './dead-letters-router.ts';
 import { eventsRouter } from './events-router.ts';
 import { queueRouter } from './queue-router.ts';
-import { queueStatusRouter } from './queue-status-router.ts';
-import type { SubmissionThread } from './submission-thread.ts';
+import type { RouterOptions } from './routing.ts';
 import { tasksRouter } from './tasks-router.ts';
 
-export interface TasksAppOptions {
-  queue: Omit<Queue, 'take' | 'settle' | 'markRunning' | 'reportProgress' | 'onReady' | 'onCancel' | 'close'>;
-  tasks: TaskStore;
-  events: TaskEvents;
-  monitor: Pick<QueueMonitor, 'status' | 'history'>;
-  bodies: BodyBounds;
-  submissions: Pick<SubmissionThread, 'parse'>;
-  /** Checks submissions against the rules of the handlers module. If undefined, all submissions are accepted. */
-  check?: MainThreadCheck | undefined;
-  rules: SubmissionRules;
-  responses: ByteBudget;
+export interface TasksAppOptions extends Omit<RouterOptions, 'turns'> {
   /** If undefined, requests need no token. */
   access: TaskAccess | undefined;
   corsOrigins: readonly string[];
@@ -43,33 +22,44 @@ export interface TasksAppOptions {
   log: Log;
 }
 
-export interface TasksRouterOptions extends TasksAppOptions {
-  admission: Admission;
-}
-
 /** Creates the Koa app of the task service. @throws {Error} if a file of the browser client cannot be read */
-export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
+export async function createTasksApp({ access, corsOrigins, ...options }: TasksAppOptions): Promise<Koa> {
   const app = new Koa();
-  const admission = new Admission();
+  const routing: RouterOptions = { ...options, turns: new TurnLimit() };
   app.on('error', logLateError(options.log));
   app.proxy = options.trustProxy > 0;
   app.maxIpsCount = options.trustProxy;
   app.use(recordRequests(options.requests));
   app.use(jsonErrors(options.log));
-  for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'writes' })) app.use(middleware);
+  for (const middleware of crossSite({ corsOrigins, refused: 'writes' })) app.use(middleware);
   app.use(await staticClient('tasks'));
   app.use(redirectToBoard);
-  if (options.access !== undefined) {
-    app.use(options.access.tokenRoutes);
-    app.use(requireToken(options.access));
+  if (access !== undefined) {
+    app.use(access.tokenRoutes);
+    app.use(requireToken(access));
   }
-  // Registered before `tasksRouter`, whose route `/tasks/:id` would match `/tasks/events`.
-  app.use(eventsRouter(options).routes());
-  app.use(actionsRouter(options).routes());
-  app.use(tasksRouter({ ...options, admission }).routes());
-  app.use(queueStatusRouter({ ...options, admission }).routes());
-  app.use(queueRouter(options).routes());
-  app.use(deadLettersRouter({ ...options, admission }).routes());
+  // `/tasks/events` comes first, because `/tasks/:id` would match it.
+  for (const router of [eventsRouter, tasksRouter, queueRouter, deadLettersRouter]) app.use(router(routing).routes());
   app.use(notFound);
   return app;
 }
+
+const TASK_PATH = /^\/tasks\/(?!events$)([\w-]+)$/;
+
+/**
+ * Redirects a browser from a task's URL, for example the `Location` of a 202, to the task on the board.
+ *
+ * Recognizes a browser by `Sec-Fetch-Dest`, which neither scripts nor other clients send with this value. `Accept` is no
+ * safe criterion: Java's HttpURLConnection prefers `text/html` by default. Over plain HTTP, browsers send
+ * `Sec-Fetch-Dest` only to loopback addresses. To other addresses, they get JSON.
+ *
+ * Must be registered before the token is required, because a browser cannot send a token when it opens a URL.
+ */
+const redirectToBoard: Middleware = (ctx, next) => {
+  const [, id] = TASK_PATH.exec(ctx.path) ?? [];
+  const isRead = ctx.method === 'GET' || ctx.method === 'HEAD';
+  if (id === undefined || !isRead || ctx.get('Sec-Fetch-Dest') !== 'document') return next();
+  ctx.respond = false;
+  ctx.res.writeHead(303, { ...apiHeaders, 'Content-Length': 0, Location: `/?task=${id}` }).end();
+  return undefined;
+};

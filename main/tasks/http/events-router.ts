@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
 import { ConnectionLimiter } from '../../http/connection-limiter.ts';
-import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
-import { rateLimitKey } from '../../http/rate-limit-key.ts';
-import { apiHeaders } from '../../http/security-headers.ts';
-import type { TaskEvent } from '../queue/queue.ts';
-import type { Cursor, QueueEvent, TaskEvents } from '../task-events.ts';
+import { exactRouter, resource } from '../../http/exact-router.ts';
+import { apiHeaders } from '../../http/json-reply.ts';
+import { rateLimitKey } from '../../http/rate-limit.ts';
+import type { Cursor, QueueEvent, TaskEvent, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
+import type { RouterOptions } from './routing.ts';
 import { retryFields } from './task-status.ts';
 
 const STREAM_LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
@@ -26,34 +26,39 @@ const headers = {
 };
 
 /** Routes `GET /tasks/events`, which streams the state changes and progress of all tasks as server-sent events. */
-export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessState> {
+export function eventsRouter({ events, clock }: Pick<RouterOptions, 'events' | 'clock'>): Router<AccessState> {
   const router = exactRouter<AccessState>();
   const limiter = new ConnectionLimiter(STREAM_LIMITS);
 
-  router.get('/tasks/events', (ctx) => {
-    authorize(ctx.state, 'read', 'task');
-    const address = rateLimitKey(ctx.ip);
-    if (ctx.method === 'HEAD') limiter.check(address);
-    else limiter.acquire(ctx.req.socket, address);
-    ctx.respond = false;
-    ctx.res.writeHead(200, headers);
-    if (ctx.method === 'HEAD') ctx.res.end();
-    else stream(events, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
+  resource(router, '/tasks/events', {
+    GET(ctx) {
+      authorize(ctx.state, 'read', 'task');
+      const address = rateLimitKey(ctx.ip);
+      if (ctx.method === 'HEAD') limiter.check(address);
+      else limiter.acquire(ctx.req.socket, address);
+      ctx.respond = false;
+      ctx.res.writeHead(200, headers);
+      if (ctx.method === 'HEAD') ctx.res.end();
+      else stream({ events, clock }, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
+    },
   });
-
-  router.all('/tasks/events', answerOtherMethods('GET', 'HEAD'));
 
   return router;
 }
 
 /** Sends the events after the event with id `lastId` (if empty, new events only) until the user's token is invalid. */
-function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
+function stream(
+  { events, clock }: Pick<RouterOptions, 'events' | 'clock'>,
+  lastId: string,
+  response: ServerResponse,
+  actor: Actor | undefined,
+): void {
   const known = lastId === '' ? undefined : events.after(lastId);
   const cursor = known ?? events.now();
-  let timer: NodeJS.Timeout | undefined;
+  let cancelSend: (() => void) | undefined;
 
   const send = () => {
-    timer = undefined;
+    cancelSend = undefined;
     // Writes nothing while the response's buffer is full. The `drain` event calls `wake` later.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) return close();
@@ -63,25 +68,27 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     wake();
   };
   const wake = () => {
-    timer ??= setTimeout(send, WRITE_DELAY_MS);
+    cancelSend ??= clock.timer(WRITE_DELAY_MS, send);
   };
 
   const release = () => {
-    clearTimeout(timer);
-    clearInterval(heartbeat);
+    cancelSend?.();
+    cancelHeartbeat();
     response.off('drain', wake);
     unsubscribe();
   };
-  // Stops the heartbeat timer before `end`, because a write after `end` is an error.
+  // Stops the timers before `end`, because a write after `end` is an error.
   const close = () => {
     release();
     response.end();
   };
   const unsubscribe = events.subscribe(wake, close);
-  const heartbeat = setInterval(() => {
+  const beat = () => {
+    cancelHeartbeat = clock.timer(HEARTBEAT_MS, beat);
     if (actor?.isSignedIn() === false) close();
     else if (!response.writableNeedDrain) response.write(':\n\n');
-  }, HEARTBEAT_MS);
+  };
+  let cancelHeartbeat = clock.timer(HEARTBEAT_MS, beat);
   response.on('drain', wake);
   response.once('close', release);
 

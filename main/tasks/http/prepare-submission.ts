@@ -1,42 +1,34 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import {
-  DEFERRED,
-  type MainThreadCheck,
-  type ParsedSubmission,
-  parseSubmission,
-  type SubmittedBody,
-  withId,
-} from '../../../workers/parse-submission.ts';
-import type { BodyBuffer } from '../../http/body-buffer.ts';
+import type { IdempotencyKey, Message } from '../../../db/task-store.ts';
+import { DEFERRED, parseSubmission } from '../../../workers/submissions/parse-submission.ts';
 import { HttpError } from '../../http/errors.ts';
-import type { KeyedSubmission, Message } from '../queue/queue.ts';
+import type { BodyBuffer } from '../../http/request-body.ts';
+import type { RouterOptions } from './routing.ts';
 
 /** Maximum size of a body that the main thread parses, which takes up to 3 ms. A worker thread parses larger bodies. */
 export const SMALL_BODY_BYTES = 16 * 1024;
 
 const LONGEST_WAIT_SECONDS = 30;
 
-export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
+const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 /** Converts a request to a queue message and its idempotency key. @throws {HttpError} if the key or body is invalid */
 export async function prepare(
   body: BodyBuffer,
   headers: IncomingHttpHeaders,
   userId: string | undefined,
-  parseInThread: (body: SubmittedBody) => Promise<ParsedSubmission>,
-  check?: MainThreadCheck,
-): Promise<{ message: Message; key: KeyedSubmission | undefined }> {
+  { submissions, check, clock, newTaskId }: Pick<RouterOptions, 'submissions' | 'check' | 'clock' | 'newTaskId'>,
+): Promise<{ message: Message; key: IdempotencyKey | undefined }> {
   const key = idempotencyKey(headers, userId);
-  const id = randomUUID();
-  const submitted = { id, createdAt: Math.floor(Date.now() / 1000), hasKey: key !== undefined };
+  const id = newTaskId();
+  const submitted = { id, createdAt: Math.floor(clock.now() / 1000), hasKey: key !== undefined };
   const isSmall = body.length <= SMALL_BODY_BYTES;
   const local = isSmall ? parseSubmission({ ...submitted, bytes: body.bytes }, check) : DEFERRED;
-  const parsed = local === DEFERRED ? await parseInThread({ ...submitted, bytes: body.ownBytes() }) : local;
+  const parsed = local === DEFERRED ? await submissions.parse({ ...submitted, bytes: body.ownBytes() }) : local;
   if ('error' in parsed) throw new HttpError(parsed.error, { fields: parsed.field });
-  const { text, fingerprint } = parsed;
-  const createMessage = (otherId: string) => ({ id: otherId, body: withId(text, otherId) });
-  return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
+  const { message, fingerprint } = parsed;
+  return { message, key: key && fingerprint ? { key, fingerprint } : undefined };
 }
 
 /** Returns the request's idempotency key, with a hash of `userId` appended. @throws {HttpError} if it is malformed */

@@ -1,48 +1,99 @@
 import type Router from '@koa/router';
-import type { ParameterizedContext } from 'koa';
-import { HttpError } from '../../http/errors.ts';
-import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
-import { replyJson } from '../../http/json-reply.ts';
-import { KeyInUse, KeyReused, QueueFull } from '../queue/queue.ts';
+import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
+import type { ListedState, StoredMessage } from '../../../db/task-store.ts';
+import { HttpError, serverBusy } from '../../http/errors.ts';
+import { exactRouter, resource } from '../../http/exact-router.ts';
+import { replyJson, replyWithin } from '../../http/json-reply.ts';
+import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { type AccessState, authorize } from './access.ts';
-import type { TasksRouterOptions } from './app.ts';
+import { LISTING_COST, slicesOf } from './listing.ts';
+import { ask, type RouterOptions } from './routing.ts';
+import { listedTask } from './task-status.ts';
 
-const RETRY_AFTER = { 'Retry-After': '1' };
+const COUNTS_COST = TURN_BYTES / 16;
+const HISTORY_COST = TURN_BYTES / 8;
 
-/** Routes `POST /queue/pause` and `POST /queue/resume`. */
-export function queueRouter({ queue }: Pick<TasksRouterOptions, 'queue'>): Router<AccessState> {
+/** The count in `GET /queue` of each state that `GET /queue/tasks` lists. */
+const COUNTED = { queued: 'waiting', running: 'inFlight', retrying: 'delayed' } as const;
+
+/** Routes `GET` for `/queue`, `/queue/history` and `/queue/tasks`, and `POST` for `/queue/pause` and `/queue/resume`. */
+export function queueRouter(options: RouterOptions): Router<AccessState> {
+  const { queue, monitor, turns, responses, clock } = options;
   const router = exactRouter<AccessState>();
 
-  router.post('/queue/pause', async (ctx) => {
-    authorize(ctx.state, 'update', 'queue');
-    await queue.pause().catch(unavailable);
-    replyJson(ctx, 200, { paused: true });
+  resource(router, '/queue', {
+    async GET(ctx) {
+      authorize(ctx.state, 'read', 'queue');
+      await turns.enter(COUNTS_COST, ctx.res);
+      const { accepted, completed, dead, dropped, cancelled, ...unsettled } = await ask(() => queue.counts());
+      const { waiting, delayed, bytes, inFlight: in_flight, oldest } = unsettled;
+      const counts = { accepted, completed, dead, dropped, cancelled, waiting, delayed, bytes, in_flight };
+      const oldest_age_seconds = oldest === undefined ? null : Math.max(0, clock.now() - oldest) / 1000;
+      replyJson(ctx, 200, { ...counts, oldest_age_seconds, ...monitor.status() });
+    },
   });
 
-  router.post('/queue/resume', async (ctx) => {
-    authorize(ctx.state, 'update', 'queue');
-    await queue.resume().catch(unavailable);
-    replyJson(ctx, 200, { paused: false });
+  resource(router, '/queue/history', {
+    async GET(ctx) {
+      authorize(ctx.state, 'read', 'queue');
+      const since = unixSeconds(ctx.query.since);
+      await turns.enter(HISTORY_COST, ctx.res);
+      if (!replyWithin(responses, ctx, monitor.history(since))) throw serverBusy();
+    },
   });
 
-  router.all('/queue/pause', answerOtherMethods('POST'));
-  router.all('/queue/resume', answerOtherMethods('POST'));
+  resource(router, '/queue/tasks', {
+    async GET(ctx) {
+      authorize(ctx.state, 'read', 'task');
+      const { state } = ctx.query;
+      if (!isListedState(state)) throw new HttpError('stateUnknown');
+      await turns.enter(LISTING_COST, ctx.res);
+      const messages = await firstMessages(state, options);
+      const tasks = messages.map((message) => listedTask(message, clock.now()));
+      const counts = await ask(() => queue.counts());
+      // Tasks may have left the state since they were read.
+      const total = Math.max(counts[COUNTED[state]], tasks.length);
+      if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
+    },
+  });
+
+  resource(router, '/queue/pause', {
+    async POST(ctx) {
+      authorize(ctx.state, 'update', 'queue');
+      await ask(() => queue.pause());
+      replyJson(ctx, 200, { paused: true });
+    },
+  });
+
+  resource(router, '/queue/resume', {
+    async POST(ctx) {
+      authorize(ctx.state, 'update', 'queue');
+      await ask(() => queue.resume());
+      replyJson(ctx, 200, { paused: false });
+    },
+  });
 
   return router;
 }
 
-/** Converts an error from `Queue.publish` or `Queue.redrive` to an HttpError and throws it. */
-export function failedToQueue(cause: unknown): never {
-  if (cause instanceof KeyReused) throw new HttpError('idempotencyKeyReused', { cause });
-  if (cause instanceof KeyInUse) throw new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
-  const overload = cause instanceof QueueFull;
-  throw new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
+async function firstMessages(
+  state: ListedState,
+  { queue, turns }: Pick<RouterOptions, 'queue' | 'turns'>,
+): Promise<StoredMessage[]> {
+  const messages: StoredMessage[] = [];
+  for (const { ids, bytes } of slicesOf(await ask(() => queue.store.locate({ state }, LISTING_SIZE)))) {
+    await turns.enter(bytes);
+    messages.push(...(await ask(() => queue.read(ids, SUMMARY_LENGTH))));
+  }
+  return messages;
 }
 
-export function unavailable(cause: unknown): never {
-  throw new HttpError('queueUnavailable', { cause });
+function isListedState(state: unknown): state is ListedState {
+  return typeof state === 'string' && Object.hasOwn(COUNTED, state);
 }
 
-export function replyQueued(ctx: ParameterizedContext, id: string): void {
-  replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
+function unixSeconds(since: string | string[] | undefined): number | undefined {
+  if (since === undefined) return undefined;
+  if (typeof since !== 'string' || !/^\d{1,12}$/.test(since)) throw new HttpError('invalidSince');
+  return Number(since);
 }

@@ -1,14 +1,15 @@
 import { Worker } from 'node:worker_threads';
-import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
+import type { Clock } from '../../../workers/shared/clock.ts';
 import {
   type CheckStarted,
   type ParsedSubmission,
   READY,
   type SubmittedBody,
-} from '../../../workers/parse-submission.ts';
+} from '../../../workers/submissions/parse-submission.ts';
+import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
-import type { Log } from '../../log.ts';
-import { workerFile } from '../../worker-file.ts';
+import type { Log } from '../../log/log.ts';
+import { threadFile } from '../../threads/thread-file.ts';
 
 export interface SubmissionThreadOptions {
   memoryMb: number;
@@ -16,6 +17,7 @@ export interface SubmissionThreadOptions {
   idleMs?: number;
   rules?: SubmissionRules | undefined;
   checkTimeoutMs?: number;
+  clock: Clock;
   log: Log;
   file?: URL;
 }
@@ -30,8 +32,8 @@ export class SubmissionThread {
   #reply = Promise.withResolvers<ParsedSubmission>();
   #previousEnded: Promise<unknown> = Promise.resolve();
   #failedStarts = 0;
-  #idleTimer: NodeJS.Timeout | undefined;
-  #checkTimer: NodeJS.Timeout | undefined;
+  #cancelIdleTimer = () => {};
+  #cancelCheckTimer: (() => void) | undefined;
   #retiredExit: Promise<unknown> = Promise.resolve();
   #stopped = false;
 
@@ -40,7 +42,7 @@ export class SubmissionThread {
       rules: undefined,
       idleMs: IDLE_MS,
       checkTimeoutMs: CHECK_TIMEOUT_MS,
-      file: workerFile('submission-parser'),
+      file: threadFile('submissions/parser-thread'),
       ...options,
     };
   }
@@ -59,12 +61,12 @@ export class SubmissionThread {
 
   async stop(): Promise<void> {
     this.#stopped = true;
-    clearTimeout(this.#idleTimer);
+    this.#cancelIdleTimer();
     await Promise.all([this.#worker?.terminate(), this.#retiredExit]);
   }
 
   async #parseNext(body: SubmittedBody): Promise<ParsedSubmission> {
-    clearTimeout(this.#idleTimer);
+    this.#cancelIdleTimer();
     this.#reply = Promise.withResolvers();
     try {
       this.#worker ??= this.#start();
@@ -75,9 +77,9 @@ export class SubmissionThread {
     try {
       return await this.#reply.promise;
     } finally {
-      clearTimeout(this.#checkTimer);
-      this.#checkTimer = undefined;
-      this.#idleTimer = setTimeout(() => this.#retire(), this.#options.idleMs).unref();
+      this.#cancelCheckTimer?.();
+      this.#cancelCheckTimer = undefined;
+      if (!this.#stopped) this.#cancelIdleTimer = this.#options.clock.timer(this.#options.idleMs, () => this.#retire());
     }
   }
 
@@ -87,13 +89,13 @@ export class SubmissionThread {
   }
 
   #limitCheck(action: string): void {
-    const timer = setTimeout(() => {
+    const cancel = this.#options.clock.timer(this.#options.checkTimeoutMs, () => {
       // First handles the thread's reply, if the reply arrived in time while the main thread was blocked.
       setImmediate(() => {
-        if (this.#checkTimer === timer) this.#endCheck(action);
+        if (this.#cancelCheckTimer === cancel) this.#endCheck(action);
       });
-    }, this.#options.checkTimeoutMs);
-    this.#checkTimer = timer;
+    });
+    this.#cancelCheckTimer = cancel;
   }
 
   #endCheck(action: string): void {

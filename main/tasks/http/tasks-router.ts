@@ -1,68 +1,119 @@
+import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
-import { TURN_BYTES } from '../../http/admission.ts';
+import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
-import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
-import { withBody } from '../../http/json-body.ts';
+import { exactRouter, resource } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
+import { withBody } from '../../http/request-body.ts';
+import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { type AccessState, authorize } from './access.ts';
-import type { TasksRouterOptions } from './app.ts';
+import { replyTasks } from './listing.ts';
 import { preferredWait, prepare } from './prepare-submission.ts';
-import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
-import { replyTasks } from './task-listing.ts';
-import { TaskLookup } from './task-lookup.ts';
+import { ask, failedToQueue, query, type RouterOptions } from './routing.ts';
+import { replyQueued, unfinishedTask } from './task-status.ts';
 
-/** Admission cost that allows four submissions per event loop turn, so that the processing of tasks nearly keeps up. */
+/** Cost that allows four submissions per event loop turn, so that the processing of tasks nearly keeps up. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 4);
-/** Factor from the size of a submission to its admission cost, because parsing deep nesting or many keys is slow. */
+/** Factor from the size of a submission to its cost, because parsing deep nesting or many keys is slow. */
 const PARSING_COST = 4;
+/** Cost of reading a task. Fixed, because the size of the task is not known in advance. */
+const TASK_COST = TURN_BYTES / 8;
+/** Interval at which the wait for a task of a shared queue reads it, because an event of another node may be missed. */
+const LOOK_MS = 1000;
 
-/** Routes `GET` and `POST` for `/tasks`, and `GET` and `DELETE` for `/tasks/:id`. */
-export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
-  const { queue, bodies, submissions, admission, responses, check } = options;
-  const lookup = new TaskLookup(options);
+/** Routes `/tasks`, `/tasks/:id`, and `/actions`, the actions with a handler and the JSON Schema of their data. */
+export function tasksRouter(options: RouterOptions): Router<AccessState> {
+  const { queue, bodies, turns, responses, rules, clock } = options;
   const router = exactRouter<AccessState>();
   // No minimum for a durable queue, because it stores all submissions of one event loop turn in a single transaction.
-  const minAdmissionCost = queue.durable ? 0 : SUBMISSION_COST;
+  const minCost = queue.store.isDurable ? 0 : SUBMISSION_COST;
 
-  router.post('/tasks', async (ctx) => {
-    authorize(ctx.state, 'create', 'task');
-    const { message, key } = await withBody(ctx.req, bodies, async (body) => {
-      await admission.enter(Math.max(body.length * PARSING_COST, minAdmissionCost));
-      return prepare(body, ctx.req.headers, ctx.state.actor?.userId, (own) => submissions.parse(own), check);
-    });
-    const id = await queue.publish(message, key).catch(failedToQueue);
-    const waitSeconds = preferredWait(ctx.req.headers);
-    const task = waitSeconds > 0 ? await lookup.endWithin(id, waitSeconds, ctx.res) : undefined;
-    const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
-    if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
+  resource(router, '/tasks', {
+    async GET(ctx) {
+      authorize(ctx.state, 'read', 'task');
+      await replyTasks(ctx, options);
+    },
+    async POST(ctx) {
+      authorize(ctx.state, 'create', 'task');
+      const { message, key } = await withBody(ctx.req, bodies, async (body) => {
+        await turns.enter(Math.max(body.length * PARSING_COST, minCost));
+        return prepare(body, ctx.req.headers, ctx.state.actor?.userId, options);
+      });
+      const { id } = await queue.publish(message, key).catch((cause) => failedToQueue(cause, queue));
+      const waitSeconds = preferredWait(ctx.req.headers);
+      const task = waitSeconds > 0 ? await endWithin(options, id, waitSeconds, ctx.res) : undefined;
+      const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
+      if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
+    },
   });
 
-  router.get('/tasks', async (ctx) => {
-    authorize(ctx.state, 'read', 'task');
-    await replyTasks(ctx, options);
+  resource(router, '/tasks/:id', {
+    async GET(ctx) {
+      authorize(ctx.state, 'read', 'task');
+      const found = await find(options, ctx.params.id ?? '', ctx.res);
+      if (found === undefined) throw new HttpError('taskNotFound');
+      const task = 'row' in found ? found.row : unfinishedTask(found.message, clock.now());
+      if (!replyWithin(responses, ctx, task)) throw serverBusy();
+    },
+    async DELETE(ctx) {
+      authorize(ctx.state, 'delete', 'task');
+      const { id = '' } = ctx.params;
+      const cancelled = await ask(() => queue.cancel(id));
+      if (cancelled === 'requested') return replyJson(ctx, 202, { id, status: 'cancelling' });
+      if (cancelled === 'ended') throw new HttpError('taskFinished');
+      if (cancelled === undefined) throw new HttpError('taskNotFound');
+      ctx.status = 204;
+    },
   });
 
-  router.get('/tasks/:id', async (ctx) => {
-    authorize(ctx.state, 'read', 'task');
-    const { id = '' } = ctx.params;
-    const task = await lookup.find(id);
-    if (task === undefined) throw new HttpError('taskNotFound');
-    if (!replyWithin(responses, ctx, task)) throw serverBusy();
+  resource(router, '/actions', {
+    GET(ctx) {
+      authorize(ctx.state, 'read', 'task');
+      const { actions, rejectUnknown } = rules;
+      const names = new Set([...builtInActions, ...actions.keys()]);
+      const listed = [...names].map((name) => ({ name, schema: actions.get(name)?.schema }));
+      replyJson(ctx, 200, { actions: listed, unknown_actions: rejectUnknown ? 'reject' : 'process' });
+    },
   });
-
-  router.delete('/tasks/:id', async (ctx) => {
-    authorize(ctx.state, 'delete', 'task');
-    const { id = '' } = ctx.params;
-    // Looks up the row first, because a finished task can be in the queue again after a crash of the process.
-    if (await lookup.hasRow(id)) throw new HttpError('taskFinished');
-    const cancelled = await queue.cancel(id).catch(unavailable);
-    if (cancelled === 'running') return replyJson(ctx, 202, { id, status: 'cancelling' });
-    if (cancelled === undefined) throw new HttpError((await lookup.isFinished(id)) ? 'taskFinished' : 'taskNotFound');
-    ctx.status = 204;
-  });
-
-  router.all('/tasks', answerOtherMethods('GET', 'HEAD', 'POST'));
-  router.all('/tasks/:id', answerOtherMethods('GET', 'HEAD', 'DELETE'));
 
   return router;
+}
+
+/** Reads a task's row, or its message. @throws {HttpError} if the task cannot be read */
+async function find({ queue, turns }: RouterOptions, id: string, response: ServerResponse) {
+  await turns.enter(TASK_COST, response);
+  return query(() => queue.find(id));
+}
+
+/** Waits until a task ends, `seconds` pass or the client disconnects. Returns the task's row or dead letter. */
+async function endWithin(
+  options: RouterOptions,
+  id: string,
+  seconds: number,
+  response: ServerResponse,
+): Promise<object | undefined> {
+  const { queue, events, turns, clock } = options;
+  const waitMs = seconds * 1000;
+  const over = new AbortController();
+  const end = () => over.abort();
+  response.once('close', end);
+  const removeListener = events.onEnd(id, end);
+  const cancelTimer = clock.timer(waitMs, end);
+  const hasEnded = async () => {
+    await turns.enter(TASK_COST);
+    return queue.read([id], 1).then(
+      ([message]) => message === undefined || message.state === 'failed',
+      () => false,
+    );
+  };
+  // The first look is for a task that ended before its event was listened to.
+  while (!over.signal.aborted && !(await hasEnded())) {
+    await clock.sleep(queue.store.isShared ? LOOK_MS : waitMs, over.signal);
+  }
+  cancelTimer();
+  removeListener();
+  response.off('close', end);
+  const found = await find(options, id, response).catch(() => undefined);
+  if (found === undefined || 'row' in found) return found?.row;
+  return found.message.state === 'failed' ? unfinishedTask(found.message, clock.now()) : undefined;
 }

@@ -1,6 +1,6 @@
 /** BullMQ, one of several processes: adds its share of the tasks, and works off what it gets at a concurrency of 5. */
 import { Queue, Worker } from 'bullmq';
-import { countProcessed, runNode } from './run-node.ts';
+import { countProcessed, runNode } from './run-queue.ts';
 
 const [share, port] = process.argv.slice(2).map(Number) as [number, number];
 const connection = { host: '127.0.0.1', port };

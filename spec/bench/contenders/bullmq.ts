@@ -1,36 +1,22 @@
-/** BullMQ: adds tasks with 32 in flight, then works them off at a concurrency of 5. It stores no row. */
+/** BullMQ: adds tasks, then processes them at a concurrency of 5. It stores no row. */
 import { Queue, Worker } from 'bullmq';
+import { runQueue } from './run-queue.ts';
 
 const [count, port] = process.argv.slice(2).map(Number) as [number, number];
 const connection = { host: '127.0.0.1', port };
-const queue = new Queue(`bench-${process.pid}`, { connection });
+const queue = new Queue('bench', { connection });
 await queue.waitUntilReady();
-let begun = 0;
-const add = async () => {
-  while (begun++ < count) await queue.add('uppercase', { text: 'hello world' }, { removeOnComplete: true });
-};
-const submitting = performance.now();
-await Promise.all(Array.from({ length: 32 }, add));
-const working = performance.now();
-let done = 0;
-const finished = Promise.withResolvers<void>();
-const worker = new Worker(queue.name, async ({ data }) => ({ output: data.text.toUpperCase() }), {
-  connection,
-  concurrency: 5,
-});
-worker.on('completed', () => {
-  if (++done === count) finished.resolve();
-});
-await finished.promise;
-const end = performance.now();
-const perSecond = (from: number, to: number) => count / ((to - from) / 1000);
-console.log(
-  JSON.stringify({
-    submitted: perSecond(submitting, working),
-    worked: perSecond(working, end),
-    both: perSecond(submitting, end),
-  }),
-);
-await worker.close();
-await queue.obliterate({ force: true });
-await queue.close();
+const work = async ({ data }: { data: { text: string } }) => ({ output: data.text.toUpperCase() });
+
+async function processAll(): Promise<void> {
+  let done = 0;
+  const worker = new Worker(queue.name, work, { connection, concurrency: 5 });
+  await new Promise<void>((resolve) => {
+    worker.on('completed', () => {
+      if (++done === count) resolve();
+    });
+  });
+}
+
+const add = ({ data }) => queue.add('uppercase', data, { removeOnComplete: true });
+console.log(JSON.stringify(await runQueue(count, add, processAll)));

@@ -6,8 +6,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { Queue, Worker } from 'bullmq';
 import fastify from 'fastify';
 import { migrate } from '../../../db/sqlite/migrate.ts';
-import { apiHeaders } from '../../../main/http/security-headers.ts';
-import { isObject } from '../../../workers/json-object.ts';
+import { apiHeaders } from '../../../main/http/json-reply.ts';
+import { isObject } from '../../../workers/shared/json-object.ts';
 import { COLUMNS, processTask } from './task-row.ts';
 
 const connection = { host: '127.0.0.1', port: Number(process.argv[2]) };

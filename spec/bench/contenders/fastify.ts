@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
-import { apiHeaders } from '../../../main/http/security-headers.ts';
+import { apiHeaders } from '../../../main/http/json-reply.ts';
 
 const app = fastify();
 app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, JSON.parse(body as string)));

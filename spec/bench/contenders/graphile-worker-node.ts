@@ -1,7 +1,7 @@
 /** graphile-worker, one of several processes, at a concurrency of 5. Its task stores a row with a query of its own. */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
-import { countProcessed, runNode } from './run-node.ts';
+import { countProcessed, runNode } from './run-queue.ts';
 import { POSTGRES_INSERT, processTask } from './task-row.ts';
 
 /** As many connections as the tasks that are added at once need, and some for the worker. */

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { apiHeaders } from '../../../main/http/security-headers.ts';
+import { apiHeaders } from '../../../main/http/json-reply.ts';
 
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];

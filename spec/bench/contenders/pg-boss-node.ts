@@ -2,7 +2,7 @@
 import { Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
-import { countProcessed, runNode } from './run-node.ts';
+import { countProcessed, runNode } from './run-queue.ts';
 import { POSTGRES_INSERT, processTask } from './task-row.ts';
 
 const share = Number(process.argv[2]);

@@ -1,5 +1,5 @@
 /** The work that the peers do for a task: the product's built-in action, and a row of the product's table `tasks`. */
-import { perform } from '../../../workers/actions.ts';
+import { perform } from '../../../workers/tasks/actions.ts';
 
 export interface Task {
   id: string;

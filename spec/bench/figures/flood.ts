@@ -1,8 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
 import { Crowd } from '../../load/crowd.ts';
+import { residentBytes } from '../../support/proc.ts';
+import { type Program, request, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { withRedis } from '../redis.ts';
-import { type Server, startPeer, startProduct } from '../server.ts';
+import { startRedis } from '../redis.ts';
+import { startPeer, streamOf } from '../server.ts';
 import { flood as submit } from './submissions.ts';
 
 const CONNECTIONS = 32;
@@ -19,34 +21,31 @@ export function flood(clients: number, seconds: number): Figure {
     name: `POST /tasks flooded over ${CONNECTIONS} connections, ${seconds} s, with ${clients} clients of the stream`,
     contenders: {
       product: () => measure(clients, seconds),
-      [DEFAULTS]: async () => measureRates(await startProduct(), seconds),
-      [PEER]: () =>
-        withRedis(['--appendonly', 'no'], async (port) => {
-          const { server, address } = await startPeer('fastify-bullmq', [String(port)]);
-          return measureRates({ server, tasks: address }, seconds);
-        }),
+      [DEFAULTS]: async () => measureRates(await startServices(), seconds),
+      [PEER]: async () => {
+        const { server, port } = await startPeer('fastify-bullmq', await startRedis('--appendonly', 'no'));
+        return measureRates({ ...server, tasks: `http://127.0.0.1:${port}` }, seconds);
+      },
     },
     readings: [
       { key: 'lateness', name: 'from tick to client, p99', unit: 'ms', target: { atMost: 50 } },
-      { key: 'missed', name: 'frames missed', unit: '', target: { atMost: 0 } },
+      { key: 'missed', name: 'frames missed', target: { atMost: 0 } },
       { key: 'accepted', name: 'accepted', unit: '/s' },
       { key: 'flooded', name: 'worked off during the flood', unit: '/s' },
       { key: 'unflooded', name: 'worked off after it, from the backlog', unit: '/s' },
-      { key: 'share', name: 'the one by the other', unit: '', target: { atLeast: 0.5 } },
-      { key: 'longest', name: 'longest queue by its bound', unit: '', target: { atMost: 1 } },
-      { key: 'growth', name: 'memory at the end by that after a third', unit: '', target: { atMost: 1.1 } },
+      { key: 'share', name: 'the one by the other', target: { atLeast: 0.5 } },
+      { key: 'longest', name: 'longest queue by its bound', target: { atMost: 1 } },
+      { key: 'growth', name: 'memory at the end by that after a third', target: { atMost: 1.1 } },
       { key: 'accepted', name: 'accepted, no stream, default settings', unit: '/s', of: DEFAULTS, beside: PEER },
       { key: 'flooded', name: 'processed during that flood', unit: '/s', of: DEFAULTS, beside: PEER },
-      { key: 'keptUp', name: 'processed by accepted in that flood', unit: '', of: DEFAULTS, target: { atLeast: 0.8 } },
-      { key: 'keptUp', name: 'the same of Fastify with BullMQ and SQLite', unit: '', of: PEER },
+      { key: 'keptUp', name: 'processed by accepted in that flood', of: DEFAULTS, target: { atLeast: 0.8 } },
+      { key: 'keptUp', name: 'the same of Fastify with BullMQ and SQLite', of: PEER },
     ],
   };
 }
 
-interface Service {
-  server: Server;
-  tasks: { host: string; port: number };
-}
+/** A process, and the URL of its task queue. */
+type Service = Pick<Program, 'child'> & { tasks: string };
 
 interface QueueSample {
   at: number;
@@ -58,9 +57,8 @@ interface QueueSample {
 }
 
 async function measure(clients: number, seconds: number): Promise<Record<string, number>> {
-  const product = await startProduct({ QUEUE_MAX_LENGTH: String(QUEUE_MAX_LENGTH) });
-  const target = { ...product.ticker, path: '/ws/ticker', token: await product.token() };
-  const crowd = new Crowd({ target, connections: clients, concurrency: 100 });
+  const product = await startServices({ env: { QUEUE_MAX_LENGTH: `${QUEUE_MAX_LENGTH}` } });
+  const crowd = new Crowd({ target: await streamOf(product), connections: clients, concurrency: 100 });
   try {
     await crowd.gather();
     const during = await sampleFlood(product, seconds, () => crowd.startOver());
@@ -90,26 +88,21 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
     };
   } finally {
     crowd.disperse();
-    await product.server.stop();
   }
 }
 
 /** A service that has nothing to do but the flood. */
 async function measureRates(service: Service, seconds: number): Promise<Record<string, number>> {
-  try {
-    const samples = await sampleFlood(service, seconds);
-    const [first, last] = [samples[0], samples.at(-1)] as [QueueSample, QueueSample];
-    const [accepted, flooded] = [rate(first, last, 'accepted'), rate(first, last, 'completed')];
-    return { accepted, flooded, keptUp: flooded / accepted };
-  } finally {
-    await service.server.stop();
-  }
+  const samples = await sampleFlood(service, seconds);
+  const [first, last] = [samples[0], samples.at(-1)] as [QueueSample, QueueSample];
+  const [accepted, flooded] = [rate(first, last, 'accepted'), rate(first, last, 'completed')];
+  return { accepted, flooded, keptUp: flooded / accepted };
 }
 
 /** Submits as fast as it can, and samples the counts from a second into the flood until its end. */
 async function sampleFlood(service: Service, seconds: number, begun = () => {}): Promise<QueueSample[]> {
   let over = false;
-  const submitting = submit(`http://127.0.0.1:${service.tasks.port}/tasks`, CONNECTIONS, seconds).finally(() => {
+  const submitting = submit(service.tasks, CONNECTIONS, seconds).finally(() => {
     over = true;
   });
   await setTimeout(1000);
@@ -124,17 +117,10 @@ async function sampleFlood(service: Service, seconds: number, begun = () => {}):
   return samples.slice(0, -1);
 }
 
-async function look({ server, tasks }: Service): Promise<QueueSample> {
-  const response = await fetch(`http://${tasks.host}:${tasks.port}/queue`);
-  const { accepted, completed, waiting, delayed, in_flight } = (await response.json()) as Record<string, number>;
-  const held = Number(waiting) + Number(delayed) + Number(in_flight);
-  return {
-    at: performance.now(),
-    accepted: Number(accepted),
-    completed: Number(completed),
-    held,
-    memory: server.memory(),
-  };
+async function look({ child, tasks }: Service): Promise<QueueSample> {
+  const { accepted, completed, waiting = 0, delayed = 0, in_flight = 0 } = (await request(`${tasks}/queue`)).body;
+  const memory = residentBytes(child.pid as number);
+  return { at: performance.now(), accepted, completed, held: waiting + delayed + in_flight, memory };
 }
 
 /** How fast a count rises, a second. */

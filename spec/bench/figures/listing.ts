@@ -7,9 +7,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
-import type { Figure } from '../figure.ts';
-import { project, startProduct } from '../server.ts';
-import { sample } from '../statistics.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { projectFolder, startServices } from '../../support/program.ts';
+import { type Figure, median } from '../figure.ts';
+import { cpuOf } from '../server.ts';
 
 /** Requests by name, for a table with a number of rows. Each page has 100 rows. */
 const REQUESTS: Readonly<Record<string, (rows: number) => string>> = {
@@ -22,17 +23,24 @@ const REQUESTS: Readonly<Record<string, (rows: number) => string>> = {
   'an action without rows': () => '/tasks?action=none',
   'an action without rows of a status': () => '/tasks?action=sum&status=failed',
   'a row': (rows) => `/tasks/${idOf(rows / 3)}`,
+  'the counts of the queue': () => '/queue',
+  'the next queued tasks': () => '/queue/tasks?state=queued',
+  'the first retries, of none': () => '/queue/tasks?state=retrying',
+  'a queued task': (rows) => `/tasks/${idOf(rows + queuedBeside(rows) / 2)}`,
 };
 
 const PASSES = 5;
 
-/** Whether reads of stored tasks cost the same with many rows as with few. The first size is that of the comparison. */
+/** Length of the paused queue beside a table of this many rows. */
+const queuedBeside = (rows: number) => rows / 5;
+
+/** Whether reads of stored and queued tasks cost the same with many as with few. The first size is that of the comparison. */
 export function listing(sizes: readonly [number, ...number[]], requests: number): Figure {
   const nameOf = (rows: number) => (rows === sizes[0] ? 'product' : `product, ${rows} rows`);
   const folders = new Map<number, Promise<string>>();
   const filled = (rows: number) => folders.get(rows) ?? folders.set(rows, fill(rows)).get(rows);
   return {
-    name: `reads of stored tasks with ${sizes.slice(1).join(', ')} rows beside ${sizes[0]} rows`,
+    name: `reads with ${sizes.slice(1).join(', ')} rows, and a fifth as many queued tasks, beside ${sizes[0]} rows`,
     contenders: Object.fromEntries(
       sizes.map((rows) => [nameOf(rows), async () => measure((await filled(rows)) as string, rows, requests)]),
     ),
@@ -47,40 +55,39 @@ export function listing(sizes: readonly [number, ...number[]], requests: number)
 }
 
 async function measure(DATA_DIR: string, rows: number, requests: number): Promise<Record<string, number>> {
-  const { server, tasks } = await startProduct({ DATA_DIR });
+  const bounds = { QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '10000000000' };
+  const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: 'sqlite', ...bounds } });
   const agent = new Agent({ keepAlive: true });
-  try {
-    const origin = `http://${tasks.host}:${tasks.port}`;
-    const cpus = new Map<string, number[]>();
-    const times = new Map<string, number[]>();
-    // Passes take turns. Only the first one runs code that is not optimized yet.
-    for (let pass = 0; pass <= PASSES; pass++) {
-      for (const [name, path] of Object.entries(REQUESTS)) {
-        const cpu = server.cpu();
-        const took = await timed(origin + path(rows), agent, requests / PASSES);
-        if (pass === 0) continue;
-        cpus.set(name, [...(cpus.get(name) ?? []), ((server.cpu() - cpu) / took.length) * 1e6]);
-        times.set(name, [...(times.get(name) ?? []), ...took]);
-      }
+  afterTest(() => agent.destroy());
+  const measured = Object.entries(REQUESTS).map(([name, path]) => {
+    return { name, url: services.tasks + path(rows), cpus: [] as number[], times: [] as number[] };
+  });
+  // Passes take turns. Only the first one runs code that is not optimized yet.
+  for (let pass = 0; pass <= PASSES; pass++) {
+    for (const { url, cpus, times } of measured) {
+      const cpu = cpuOf(services);
+      const took = await timed(url, agent, requests / PASSES);
+      if (pass === 0) continue;
+      cpus.push(((cpuOf(services) - cpu) / took.length) * 1e6);
+      times.push(...took);
     }
-    const measured: Record<string, number> = {};
-    for (const name of Object.keys(REQUESTS)) {
-      const sorted = (times.get(name) as number[]).sort((one, other) => one - other);
-      measured[name] = sample(cpus.get(name) as number[]).median;
-      measured[`${name}, p99`] = sorted[Math.floor(sorted.length * 0.99)] as number;
-    }
-    return measured;
-  } finally {
-    agent.destroy();
-    await server.stop();
   }
+  return Object.fromEntries(
+    measured.flatMap(({ name, cpus, times }) => {
+      const sorted = times.sort((one, other) => one - other);
+      return [
+        [name, median(cpus)],
+        [`${name}, p99`, sorted[Math.floor(sorted.length * 0.99)] as number],
+      ];
+    }),
+  );
 }
 
-/** Returns a temporary `DATA_DIR` with rows as the product stores them, a hundred of each second. */
+/** Returns a temporary `DATA_DIR` with rows as the product stores them, a hundred of each second, and a paused queue. */
 async function fill(rows: number): Promise<string> {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'bench-rows-'));
   process.once('exit', () => rmSync(DATA_DIR, { recursive: true, force: true }));
-  await promisify(execFile)(process.execPath, [join(project, 'dist/main/index.js'), 'migrate'], {
+  await promisify(execFile)(process.execPath, [join(projectFolder, 'dist/main/index.js'), 'migrate'], {
     env: { ...process.env, DATA_DIR },
   });
   const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
@@ -95,6 +102,12 @@ async function fill(rows: number): Promise<string> {
     SELECT n, id, '{"id":"' || id || '","action":"' || action || '","data":{"text":"hello world"},"created_at":' || second || '}',
       'completed', '{"output":"HELLO WORLD"}', second, second + 1
     FROM tasks_of;
+    WITH RECURSIVE numbers(n) AS (SELECT ${rows + 1} UNION ALL SELECT n + 1 FROM numbers WHERE n < ${rows + queuedBeside(rows)}),
+      tasks_of(n, id) AS (SELECT n, ${SQL_ID} FROM numbers)
+    INSERT INTO messages (arrival, id, action, run_at, accepted_at, body)
+    SELECT n, id, 'sum', 1700000000000 + n, 1700000000000 + n, '{"id":"' || id || '","action":"sum","data":{"numbers":[1,2,3]},"created_at":1700000000}'
+    FROM tasks_of;
+    INSERT INTO queue_state (paused) VALUES (1);
     PRAGMA wal_checkpoint(TRUNCATE)`);
   database.close();
   return DATA_DIR;

@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { Crowd } from '../../load/crowd.ts';
+import { startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { Server, startProduct } from '../server.ts';
+import { startContender, streamOf } from '../server.ts';
 
 /** Storms of one measurement. Each begins at another time after a tick. */
 const STORMS = 5;
@@ -16,24 +17,27 @@ export function storm(clients: number, observers: number): Figure {
       { key: 'lateMs', name: 'tick lateness in the storms, worst', unit: 'ms', target: { atMost: 100 } },
       { key: 'machineMs', name: "delay of the observers' own timers, worst", unit: 'ms' },
       { key: 'seconds', name: 'until all are connected again, worst', unit: 's' },
-      { key: 'failed', name: 'connections failed', unit: '', target: { atMost: 0 } },
-      { key: 'ended', name: 'observers disconnected', unit: '', target: { atMost: 0 } },
+      { key: 'failed', name: 'connections failed', target: { atMost: 0 } },
+      { key: 'ended', name: 'observers disconnected', target: { atMost: 0 } },
     ],
   };
 }
 
 async function measure(clients: number, count: number): Promise<Record<string, number>> {
-  const { server, ticker, token } = await startProduct();
-  const target = { ...ticker, path: '/ws/ticker', token: await token() };
-  const args = [`${ticker.port}`, target.token, `${count}`];
-  const observers = await Server.start({ file: 'spec/bench/observers.ts', args });
-  const observe = async () => (await observers.ask('lateMs')) as Record<'lateMs' | 'machineMs' | 'ended', number>;
+  const target = await streamOf(await startServices());
+  const observers = await startContender('observers.ts', { args: [target.port, `${target.token}`, count] });
+  const observe = async () => {
+    const { length } = observers.lines;
+    observers.child.stdin?.write('\n');
+    const line = await observers.logged((each) => observers.lines.indexOf(each) >= length);
+    return line as unknown as Record<'lateMs' | 'machineMs' | 'ended', number>;
+  };
   const gather = async (concurrency: number) => {
     const crowd = new Crowd({ target, connections: clients, concurrency });
     await crowd.gather();
     return crowd;
   };
-  await observers.line(({ open }) => open === true);
+  await observers.logged(({ open }) => open === true);
   let crowd = await gather(200);
   try {
     await observe();
@@ -55,7 +59,5 @@ async function measure(clients: number, count: number): Promise<Record<string, n
     return { quietMs, lateMs, machineMs, seconds, failed, ended };
   } finally {
     crowd.disperse();
-    await observers.stop();
-    await server.stop();
   }
 }

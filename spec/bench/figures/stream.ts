@@ -1,15 +1,16 @@
 import { setTimeout } from 'node:timers/promises';
 import { Crowd, type Dialect } from '../../load/crowd.ts';
+import type { StreamTarget } from '../../load/stream-client.ts';
+import { residentBytes } from '../../support/proc.ts';
+import { type Program, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { type Server, startPeer, startProduct } from '../server.ts';
+import { cpuOf, startPeer, streamOf } from '../server.ts';
 
 const IDLE_SECONDS = 3;
 
 interface Target {
-  server: Server;
-  address: { host: string; port: number };
-  path: string;
-  token?: string;
+  server: Program;
+  target: StreamTarget;
   dialect?: Dialect;
 }
 
@@ -18,9 +19,10 @@ const socketIo: Dialect = { hello: '40', answers: { '2': '3' }, offset: '42["tic
 
 /** What a stream costs with so many clients, at one tick a second. */
 export function stream(clients: number, seconds: number): Figure {
+  const beside = 'ws loop';
   const contenders = {
     product: () => measure(startProductTarget, clients, seconds),
-    'ws loop': () => measure(() => startPeerTarget('ws-loop', '/'), clients, seconds),
+    [beside]: () => measure(() => startPeerTarget('ws-loop', '/'), clients, seconds),
     'Socket.IO': () =>
       measure(() => startPeerTarget('socket-io', '/socket.io/?EIO=4&transport=websocket', socketIo), clients, seconds),
   };
@@ -28,31 +30,24 @@ export function stream(clients: number, seconds: number): Figure {
     name: `stream to ${clients} clients, one tick a second, ${seconds} s`,
     contenders,
     readings: [
-      { key: 'cpu', name: 'server CPU a delivered frame', unit: 'µs', beside: 'ws loop', target: { atMost: 0.87 } },
-      { key: 'memory', name: 'memory a client', unit: 'kB', beside: 'ws loop', target: { atMost: 1.25 } },
-      {
-        key: 'spread',
-        name: 'from first to last client, median',
-        unit: 'ms',
-        beside: 'ws loop',
-        target: { atMost: 1 },
-      },
-      { key: 'lateness', name: 'from tick to client, p99', unit: 'ms', beside: 'ws loop' },
-      { key: 'missed', name: 'frames missed', unit: '', target: { atMost: 0 } },
-      { key: 'failed', name: 'connections failed', unit: '', target: { atMost: 0 } },
+      { key: 'cpu', name: 'server CPU a delivered frame', unit: 'µs', beside, target: { atMost: 0.87 } },
+      { key: 'memory', name: 'memory a client', unit: 'kB', beside, target: { atMost: 1.25 } },
+      { key: 'spread', name: 'from first to last client, median', unit: 'ms', beside, target: { atMost: 1 } },
+      { key: 'lateness', name: 'from tick to client, p99', unit: 'ms', beside },
+      { key: 'missed', name: 'frames missed', target: { atMost: 0 } },
+      { key: 'failed', name: 'connections failed', target: { atMost: 0 } },
     ],
   };
 }
 
 /** Whether as many clients as one process may have sockets open get every tick, for a minute. */
 export function crowds(sizes: readonly number[], seconds: number): Figure {
-  const contenders = sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)] as const);
   return {
     name: `stream to ${sizes.join(' and ')} clients, ${seconds} s`,
-    contenders: Object.fromEntries(contenders),
+    contenders: contendersOf(sizes, seconds),
     readings: sizes.flatMap((size) => [
-      { key: 'missed', name: `frames missed, ${size} clients`, unit: '', of: nameOf(size), target: { atMost: 0 } },
-      { key: 'failed', name: `connections failed, ${size} clients`, unit: '', of: nameOf(size), target: { atMost: 0 } },
+      { key: 'missed', name: `frames missed, ${size} clients`, of: nameOf(size), target: { atMost: 0 } },
+      { key: 'failed', name: `connections failed, ${size} clients`, of: nameOf(size), target: { atMost: 0 } },
       { key: 'spread', name: `from first to last of ${size} clients, median`, unit: 'ms', of: nameOf(size) },
     ]),
   };
@@ -60,11 +55,10 @@ export function crowds(sizes: readonly number[], seconds: number): Figure {
 
 /** Whether a frame costs the same however many clients there are; the last size is what the others are compared with. */
 export function streamLinearity(sizes: readonly number[], seconds: number): Figure {
-  const contenders = sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)] as const);
   const largest = sizes.at(-1) as number;
   return {
     name: `a frame's cost by the number of clients, ${seconds} s each`,
-    contenders: Object.fromEntries(contenders),
+    contenders: contendersOf(sizes, seconds),
     readings: sizes.flatMap((size) => {
       const compared = size !== largest && { beside: nameOf(largest), target: { within: 0.1 } };
       const common = { unit: 'µs', of: nameOf(size), ...compared };
@@ -78,13 +72,17 @@ export function streamLinearity(sizes: readonly number[], seconds: number): Figu
 
 const nameOf = (clients: number) => `product, ${clients} clients`;
 
+const contendersOf = (sizes: readonly number[], seconds: number) =>
+  Object.fromEntries(sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)]));
+
 async function startProductTarget(): Promise<Target> {
-  const { server, ticker, token } = await startProduct();
-  return { server, address: ticker, path: '/ws/ticker', token: await token() };
+  const server = await startServices();
+  return { server, target: await streamOf(server) };
 }
 
 async function startPeerTarget(name: string, path: string, dialect?: Dialect): Promise<Target> {
-  return { ...(await startPeer(name)), path, ...(dialect && { dialect }) };
+  const { server, port } = await startPeer(name);
+  return { server, target: { host: '127.0.0.1', port, path }, ...(dialect && { dialect }) };
 }
 
 async function measure(
@@ -92,28 +90,24 @@ async function measure(
   clients: number,
   seconds: number,
 ): Promise<Record<string, number>> {
-  const { server, address, path, token, dialect } = await start();
+  const { server, ...stream } = await start();
+  const pid = server.child.pid as number;
   await setTimeout(1000);
-  const begun = server.cpu();
+  const begun = cpuOf(server);
   await setTimeout(IDLE_SECONDS * 1000);
-  const idle = (server.cpu() - begun) / IDLE_SECONDS;
-  const before = server.memory();
-  const crowd = new Crowd({
-    target: { ...address, path, ...(token !== undefined && { token }) },
-    connections: clients,
-    concurrency: 200,
-    ...(dialect && { dialect }),
-  });
+  const idle = (cpuOf(server) - begun) / IDLE_SECONDS;
+  const before = residentBytes(pid);
+  const crowd = new Crowd({ ...stream, connections: clients, concurrency: 200 });
   try {
     await crowd.gather();
     await setTimeout(3000);
-    const memory = (server.memory() - before) / clients / 1024;
+    const memory = (residentBytes(pid) - before) / clients / 1024;
     // Away from a tick.
     await setTimeout(1500 - (Date.now() % 1000));
     crowd.startOver();
-    const cpu = server.cpu();
+    const cpu = cpuOf(server);
     await setTimeout(seconds * 1000);
-    const used = server.cpu() - cpu;
+    const used = cpuOf(server) - cpu;
     const lacking = await crowd.catchUp(2000);
     const { received, missed, skew, lateness } = crowd.record.report();
     return {
@@ -127,6 +121,5 @@ async function measure(
     };
   } finally {
     crowd.disperse();
-    await server.stop();
   }
 }

@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { temporaryFolder } from '../../support/cleanup.ts';
+import { type Program, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { type Server, startPeer, startProduct } from '../server.ts';
+import { cpuOf, startPeer } from '../server.ts';
 
 const run = promisify(execFile);
 const BODY = JSON.stringify({ action: 'uppercase', data: { text: 'hello world' } });
@@ -45,34 +46,30 @@ export function submissionLinearity(counts: readonly number[], seconds: number):
 }
 
 export async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
-  const { server, tasks } = await startProduct({ QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '1000000000' });
-  return measure(server, tasks, connections, seconds);
+  const env = { QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '1000000000' };
+  const services = await startServices({ env });
+  return measure(services, services.tasks, connections, seconds);
 }
 
 async function measurePeer(name: string, connections: number, seconds: number): Promise<Record<string, number>> {
-  const { server, address } = await startPeer(name);
-  return measure(server, address, connections, seconds);
+  const { server, port } = await startPeer(name);
+  return measure(server, `http://127.0.0.1:${port}`, connections, seconds);
 }
 
 async function measure(
-  server: Server,
-  { host, port }: { host: string; port: number },
+  server: Program,
+  origin: string,
   connections: number,
   seconds: number,
 ): Promise<Record<string, number>> {
-  const url = `http://${host}:${port}/tasks`;
-  try {
-    await flood(url, connections, 2);
-    const cpu = server.cpu();
-    const { requests, refused } = await flood(url, connections, seconds);
-    return {
-      requests: requests / seconds,
-      cpu: ((server.cpu() - cpu) / requests) * 1e6,
-      refused: (refused / requests) * 100,
-    };
-  } finally {
-    await server.stop();
-  }
+  await flood(origin, connections, 2);
+  const cpu = cpuOf(server);
+  const { requests, refused } = await flood(origin, connections, seconds);
+  return {
+    requests: requests / seconds,
+    cpu: ((cpuOf(server) - cpu) / requests) * 1e6,
+    refused: (refused / requests) * 100,
+  };
 }
 
 interface Flood {
@@ -81,7 +78,8 @@ interface Flood {
 }
 
 /** By `wrk` where it is installed, which costs less than what it measures; by autocannon otherwise. */
-export async function flood(url: string, connections: number, seconds: number): Promise<Flood> {
+export async function flood(origin: string, connections: number, seconds: number): Promise<Flood> {
+  const url = `${origin}/tasks`;
   try {
     return await byWrk(url, connections, seconds);
   } catch (error) {
@@ -91,21 +89,14 @@ export async function flood(url: string, connections: number, seconds: number): 
 }
 
 async function byWrk(url: string, connections: number, seconds: number): Promise<Flood> {
-  const folder = await mkdtemp(join(tmpdir(), 'bench-wrk-'));
-  const script = join(folder, 'post.lua');
-  await writeFile(
-    script,
-    `wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\nwrk.body = '${BODY}'\n`,
-  );
-  try {
-    const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, url]);
-    return {
-      requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
-      refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
-    };
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const script = join(await temporaryFolder(), 'post.lua');
+  const headers = 'wrk.headers["Content-Type"] = "application/json"';
+  await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${BODY}'\n`);
+  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, url]);
+  return {
+    requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
+    refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
+  };
 }
 
 async function byAutocannon(url: string, connections: number, seconds: number): Promise<Flood> {

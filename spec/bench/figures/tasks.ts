@@ -1,34 +1,35 @@
-import type { Figure } from '../figure.ts';
-import { withRedis } from '../redis.ts';
-import { Server } from '../server.ts';
+import { resolve } from 'node:path';
+import type { Figure, Reading } from '../figure.ts';
+import { startRedis } from '../redis.ts';
+import { type ContenderOptions, startContender } from '../server.ts';
 
-/** How fast queued tasks are worked off. */
+/** Folder of another version of the project with its packages installed, to compare the product with. */
+const { BASE } = process.env;
+
+const MODULE = 'product, handlers module';
+const PREFETCH = 'product, prefetch 50';
+
+/** How fast queued tasks are processed. */
 export function tasks(count: number): Figure {
   return {
     name: `${count} tasks worked off`,
     contenders: {
       product: () => measureProduct(count),
-      'product, handlers module': () => measureProduct(count, { TASK_HANDLERS: './spec/bench/contenders/handlers.ts' }),
-      'product, prefetch 50': () => measureProduct(count, { TASK_PREFETCH: '50' }),
-      BullMQ: () => withRedis(['--appendonly', 'no'], (port) => measure(bullMq(count, port))),
+      [MODULE]: () => measureProduct(count, { TASK_HANDLERS: './spec/bench/contenders/handlers.ts' }),
+      [PREFETCH]: () => measureProduct(count, { TASK_PREFETCH: '50' }),
+      ...(BASE && { base: () => measureProduct(count, {}, BASE) }),
+      BullMQ: () => measureBullMq(count, '--appendonly', 'no'),
     },
     readings: [
+      ...besideBase({ key: 'worked', name: 'processed', unit: '/s' }),
       { key: 'worked', name: 'worked off, rows stored', unit: '/s', beside: 'BullMQ', target: { atLeast: 1.2 } },
       {
-        key: 'cpu',
-        name: 'CPU of a task by a handlers module, beside a built-in action',
-        unit: 'µs',
-        of: 'product, handlers module',
-        beside: 'product',
-        target: { atMost: 1.05 },
+        ...{ key: 'cpu', name: 'CPU of a task by a handlers module, beside a built-in action', unit: 'µs' },
+        ...{ of: MODULE, beside: 'product', target: { atMost: 1.05 } },
       },
       {
-        key: 'worked',
-        name: 'the same, TASK_PREFETCH=50',
-        unit: '/s',
-        of: 'product, prefetch 50',
-        beside: 'BullMQ',
-        target: { atLeast: 2 },
+        ...{ key: 'worked', name: 'the same, TASK_PREFETCH=50', unit: '/s' },
+        ...{ of: PREFETCH, beside: 'BullMQ', target: { atLeast: 2 } },
       },
       { key: 'submitted', name: 'submitted, 32 in flight', unit: '/s', beside: 'BullMQ' },
     ],
@@ -37,14 +38,16 @@ export function tasks(count: number): Figure {
 
 /** The same where nothing that was accepted may be lost. */
 export function durableTasks(count: number): Figure {
+  const env = { QUEUE_DRIVER: 'sqlite' };
   return {
     name: `${count} tasks worked off, on disk from submission to row`,
     contenders: {
-      product: () => measureProduct(count, { QUEUE_DRIVER: 'sqlite' }),
-      BullMQ: () =>
-        withRedis(['--appendonly', 'yes', '--appendfsync', 'always'], (port) => measure(bullMq(count, port))),
+      product: () => measureProduct(count, env),
+      ...(BASE && { base: () => measureProduct(count, env, BASE) }),
+      BullMQ: () => measureBullMq(count, '--appendonly', 'yes', '--appendfsync', 'always'),
     },
     readings: [
+      ...besideBase({ key: 'both', name: 'both', unit: '/s' }),
       { key: 'both', name: 'submission to stored row', unit: '/s', beside: 'BullMQ', target: { atLeast: 1 } },
       { key: 'worked', name: 'worked off', unit: '/s', beside: 'BullMQ' },
       { key: 'submitted', name: 'submitted, 32 in flight', unit: '/s', beside: 'BullMQ' },
@@ -52,23 +55,24 @@ export function durableTasks(count: number): Figure {
   };
 }
 
-const bullMq = (count: number, port: number) =>
-  Server.start({ file: 'spec/bench/contenders/bullmq.ts', args: [String(count), String(port)] });
+/** Readings beside the version in `BASE`, if it is set: the given one, and the CPU of a task. */
+function besideBase(reading: Reading): Reading[] {
+  if (BASE === undefined) return [];
+  const readings = [reading, { key: 'cpu', name: 'CPU of a task', unit: 'µs' }];
+  return readings.map((each) => ({ ...each, name: `${each.name}, beside the version in ${BASE}`, beside: 'base' }));
+}
 
-const measureProduct = (count: number, env: Record<string, string> = {}) =>
-  measure(
-    Server.start({
-      file: 'spec/bench/contenders/product-queue.ts',
-      args: [String(count)],
-      env: { QUEUE_MAX_LENGTH: String(count), ...env },
-    }),
-  );
+async function measureBullMq(count: number, ...settings: string[]): Promise<Record<string, number>> {
+  return measure('bullmq', { args: [count, await startRedis(...settings)] });
+}
 
-async function measure(starting: Promise<Server>): Promise<Record<string, number>> {
-  const server = await starting;
-  try {
-    return (await server.line((line) => line.worked !== undefined)) as Record<string, number>;
-  } finally {
-    await server.stop();
-  }
+function measureProduct(count: number, env: Record<string, string> = {}, folder?: string) {
+  const options = { args: [count], env: { QUEUE_MAX_LENGTH: `${count}`, ...env } };
+  return measure('product-queue', { ...options, ...(folder !== undefined && { folder: resolve(folder) }) });
+}
+
+async function measure(name: string, options: ContenderOptions): Promise<Record<string, number>> {
+  const contender = await startContender(`contenders/${name}.ts`, options);
+  const measured: unknown = await contender.logged(({ worked }) => worked !== undefined);
+  return measured as Record<string, number>;
 }

@@ -41,11 +41,11 @@ describeWithPostgres('PostgresApiKeys', () => {
     const database = open();
     const { query } = database;
     Object.assign(database, {
-      query: ((statement, values) => {
-        texts.push(typeof statement === 'string' ? statement : statement.text);
+      query: ((text, values) => {
+        texts.push(text);
         expect(values).to.have.lengthOf(1);
         expect(values?.[0]).to.be.instanceOf(Buffer).with.property('length', 32);
-        return query(statement, values);
+        return query(text, values);
       }) satisfies typeof query,
     });
     expect(await new PostgresApiKeys(database).findOwner('key 7')).to.deep.equal(await keys.findOwner('key 7'));

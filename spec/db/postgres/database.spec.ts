@@ -1,14 +1,14 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { expect } from 'chai';
+import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/database.ts';
-import { PostgresTasks } from '../../../db/postgres/tasks.ts';
-import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
+import { ValueRefused } from '../../../db/task-store.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
-import { describeWithPostgres, emptySchema, migratedSchema } from '../../support/servers.ts';
+import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
 import { eventually, until } from '../../support/until.ts';
-import { completed, outcome } from '../task-store.ts';
+import { proxyTo } from './proxy.ts';
 
 function open(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
   const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000, ...options });
@@ -16,7 +16,14 @@ function open(url: string, options: Partial<PostgresOptions> = {}): PostgresData
   return database;
 }
 
-const one = { text: 'SELECT 1 AS one' };
+/** Returns the error of a call, or undefined. */
+const outcome = (call: () => Promise<unknown>) =>
+  call().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+const one = 'SELECT 1 AS one';
 
 /** Encodes an authentication request of the PostgreSQL protocol. */
 function authentication(kind: number, data: string): Buffer {
@@ -28,47 +35,11 @@ function authentication(kind: number, data: string): Buffer {
   return message;
 }
 
-/** Starts a proxy to a server. A test can cut its connections or stop forwarding. */
-async function proxyTo(url: string) {
-  const { hostname, port } = new URL(url);
-  const sockets = new Set<Socket>();
-  const state = { silent: false, cutOn: undefined as string | undefined };
-  const keep = (socket: Socket) => {
-    sockets.add(socket.on('error', () => {}));
-    socket.on('close', () => sockets.delete(socket));
-  };
-  const cut = () => {
-    for (const socket of sockets) socket.destroy();
-  };
-  const { connect } = await import('node:net');
-  const server = createServer((client) => {
-    const upstream = connect(Number(port), hostname);
-    keep(client);
-    keep(upstream);
-    client.on('data', (data) => {
-      if (state.silent) return;
-      upstream.write(data);
-      if (state.cutOn !== undefined && data.includes(state.cutOn)) cut();
-    });
-    upstream.on('data', (data) => state.silent || client.write(data));
-    client.on('close', () => upstream.destroy());
-    upstream.on('close', () => client.destroy());
-  }).listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  afterTest(async () => {
-    cut();
-    server.close();
-    await once(server, 'close');
-  });
-  const address = Object.assign(new URL(url), { port: (server.address() as { port: number }).port });
-  return { url: address.href, state, cut };
-}
-
 describeWithPostgres('PostgresDatabase', () => {
   it('gives numbers as numbers, and rows as objects', async () => {
     const { url } = await emptySchema();
     const text = 'SELECT 1::bigint AS big, 2 AS small, true AS yes, NULL AS nothing, $1::text AS text';
-    expect(await open(url).query({ text }, ['ü'])).to.deep.equal([
+    expect(await open(url).query(text, ['ü'])).to.deep.equal([
       { big: 1, small: 2, yes: true, nothing: null, text: 'ü' },
     ]);
   });
@@ -79,14 +50,14 @@ describeWithPostgres('PostgresDatabase', () => {
     const database = open(url);
     const failed = await outcome(() =>
       database.transaction(async (query) => {
-        await query({ text: "INSERT INTO words VALUES ('a')" });
+        await query("INSERT INTO words VALUES ('a')");
         throw new Error('no');
       }),
     );
     expect(failed).to.have.property('message', 'no');
     expect(await sql('SELECT * FROM words')).to.deep.equal([]);
     const made = await database.transaction(async (query) => {
-      await query({ text: "INSERT INTO words VALUES ('b')" });
+      await query("INSERT INTO words VALUES ('b')");
       return 'made';
     });
     expect(made).to.equal('made');
@@ -96,9 +67,9 @@ describeWithPostgres('PostgresDatabase', () => {
   it('tells a statement that fails, or takes too long, from a server that cannot be had', async () => {
     const { url } = await emptySchema();
     const database = open(url, { timeLimitMs: 1000 });
-    const failed = await outcome(() => database.query({ text: 'SELECT nothing' }));
+    const failed = await outcome(() => database.query('SELECT nothing'));
     expect(failed).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
-    const late = await outcome(() => database.query({ text: 'SELECT pg_sleep(10)' }));
+    const late = await outcome(() => database.query('SELECT pg_sleep(10)'));
     expect(late).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
     expect(late).to.have.property('message', 'canceling statement due to statement timeout');
     await database.close();
@@ -171,11 +142,11 @@ describeWithPostgres('PostgresDatabase', () => {
     const database = open(url);
     await outcome(() =>
       database.session(async (query) => {
-        await query({ text: 'SELECT pg_advisory_lock(7)' });
+        await query('SELECT pg_advisory_lock(7)');
         throw new Error('no');
       }),
     );
-    const [lock] = await database.query({ text: 'SELECT pg_advisory_xact_lock(7) IS NULL AS free' });
+    const [lock] = await database.query('SELECT pg_advisory_xact_lock(7) IS NULL AS free');
     expect(lock).to.have.property('free');
   });
 
@@ -183,7 +154,7 @@ describeWithPostgres('PostgresDatabase', () => {
     const { url, sql } = await emptySchema();
     const database = open(url);
     await database.probe();
-    const running = outcome(() => database.query({ text: 'SELECT pg_sleep(5)' }));
+    const running = outcome(() => database.query('SELECT pg_sleep(5)'));
     await eventually(
       () => sql("SELECT 1 FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(5)' AND state = 'active'"),
       (active) => active.length > 0,
@@ -192,37 +163,51 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await running).to.be.instanceOf(DatabaseUnavailable);
   });
 
-  it('rejects a batch whose connection is cut halfway, and stores its rows on a retry', async () => {
-    const { url, sql } = await migratedSchema();
-    const proxy = await proxyTo(url);
-    const tasks = new PostgresTasks(open(proxy.url, { connections: 1 }));
-    const rows = Array.from({ length: 5 }, (_, n) => completed(`t${n}`, n, { payload: `marked ${n}` }));
-    proxy.state.cutOn = 'marked 3';
-    const failures = await tasks.storeAll(rows);
-    expect(failures).to.have.lengthOf(5);
-    for (const failure of failures) {
-      expect(failure).to.have.property('ofRow', false);
-      expect(failure?.error).to.be.instanceOf(DatabaseUnavailable);
-    }
-    proxy.state.cutOn = undefined;
-    expect(await tasks.storeAll(rows)).to.deep.equal(rows.map(() => undefined));
-    expect(await sql('SELECT count(*) AS n FROM tasks')).to.deep.equal([{ n: 5 }]);
+  it('writes all of a batch or nothing, and returns the rows of each statement', async () => {
+    const { url, sql } = await emptySchema();
+    await sql('CREATE TABLE words (word text NOT NULL)');
+    const database = open(url);
+    const insert = (word: string | null) => ({
+      text: 'INSERT INTO words VALUES ($1) RETURNING word',
+      values: [word],
+    });
+    expect(await outcome(() => database.batch([insert('a'), insert(null), insert('b')]))).to.be.instanceOf(
+      ValueRefused,
+    );
+    expect(await sql('SELECT * FROM words')).to.deep.equal([]);
+    expect(await database.batch([insert('c'), insert('d')])).to.deep.equal([[{ word: 'c' }], [{ word: 'd' }]]);
+    expect(await database.batch([insert('e')])).to.deep.equal([[{ word: 'e' }]]);
+  });
+
+  it('uses indexes whatever the size of a table, and ends transactions that wait for their client', async () => {
+    const { url, sql } = await emptySchema();
+    const database = open(url, { timeLimitMs: 1000 });
+    expect(await database.query('SHOW enable_seqscan')).to.deep.equal([{ enable_seqscan: 'off' }]);
+    const waits = database.transaction(async (query) => {
+      const backend = await query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+      await eventually(
+        () => sql('SELECT 1 FROM pg_stat_activity WHERE pid = $1', [backend[0]?.pid]),
+        (found) => found.length === 0,
+      );
+      await query('SELECT 1');
+    });
+    expect(await outcome(() => waits)).to.be.instanceOf(Error);
   });
 
   it('recovers automatically when the server was restarted, however it was stopped', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
-    const { url } = await migratedSchema(server);
-    const tasks = new PostgresTasks(open(url));
+    const { url, sql } = await emptySchema(server);
+    await sql('CREATE TABLE words (word text)');
+    const database = open(url);
+    const words = () => database.query('SELECT word FROM words ORDER BY word');
     for (const how of ['fast', 'immediate'] as const) {
-      expect(await tasks.storeAll([completed(how, 1)])).to.deep.equal([undefined]);
+      await database.query('INSERT INTO words VALUES ($1)', [how]);
       await server.stop(how);
-      expect(await outcome(() => tasks.find(how))).to.be.instanceOf(DatabaseUnavailable);
-      const [failure] = await tasks.storeAll([completed('lost', 1), completed('lost too', 1)]);
-      expect(failure).to.have.property('ofRow', false);
+      expect(await outcome(words)).to.be.instanceOf(DatabaseUnavailable);
       await server.start();
-      expect(await tasks.find(how)).to.include({ id: how });
+      expect(await words()).to.deep.include({ word: how });
     }
-    expect(await tasks.list()).to.have.lengthOf(2);
+    expect(await words()).to.have.lengthOf(2);
   });
 });

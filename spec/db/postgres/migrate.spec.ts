@@ -2,8 +2,7 @@ import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { acquireLock } from '../../../db/postgres/advisory-locks.ts';
-import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
 import { type MigrationOptions, migratePostgres } from '../../../db/postgres/migrate.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
@@ -39,6 +38,7 @@ describeWithPostgres('migratePostgres', () => {
       'created_at bigint required',
       'processed_at bigint',
       'arrival bigint required',
+      'delivery integer',
     ]);
     await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
     await sql("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");
@@ -51,23 +51,27 @@ describeWithPostgres('migratePostgres', () => {
     const { url, sql } = await emptySchema();
     await migratePostgres(url);
     await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
+    await sql("INSERT INTO messages (id, run_at, accepted_at, body) VALUES ('b', 1, 1, '{}')");
+    await sql('UPDATE queue_state SET paused = true');
     await migratePostgres(url);
     expect(await sql('SELECT id FROM tasks')).to.deep.equal([{ id: 'a' }]);
+    expect(await sql('SELECT id, paused FROM messages, queue_state')).to.deep.equal([{ id: 'b', paused: true }]);
     expect(await sql('SELECT count(*) AS n FROM schema_version')).to.deep.equal([{ n: 1 }]);
   });
 
   it('makes a table that somebody dropped again', async () => {
     const { url, sql } = await emptySchema();
     await migratePostgres(url);
-    await sql('DROP TABLE tasks');
+    await sql('DROP TABLE tasks, messages, queue_counts');
     await migratePostgres(url);
-    expect(await sql('SELECT * FROM tasks')).to.deep.equal([]);
+    expect(await sql('SELECT * FROM tasks, messages')).to.deep.equal([]);
+    expect(await sql('SELECT accepted FROM queue_counts')).to.deep.equal([{ accepted: 0 }]);
   });
 
   it('can be run by ten nodes at once', async () => {
     const { url, sql } = await emptySchema();
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
-    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 3 }]);
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 10 }]);
   });
 
   it('waits for a migration of another node that takes longer than the statement timeout', async () => {
@@ -82,7 +86,7 @@ describeWithPostgres('migratePostgres', () => {
       return { migration };
     });
     expect(await migrated.migration).to.equal('');
-    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 3 }]);
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 10 }]);
   });
 
   it('makes all of it or nothing', async () => {
@@ -100,7 +104,7 @@ describeWithPostgres('migratePostgres', () => {
     await migratePostgres(url);
     await sql('UPDATE schema_version SET version = 99');
     await sql('DROP TABLE tasks');
-    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 3$/);
+    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 10$/);
     expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
   });
 

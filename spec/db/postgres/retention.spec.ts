@@ -1,11 +1,10 @@
 import { expect } from 'chai';
-import { PostgresDatabase } from '../../../db/postgres/database.ts';
-import { retentionRound } from '../../../db/postgres/retention.ts';
-import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits } from '../../../db/retention-limits.ts';
+import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
+import { Retention } from '../../../db/postgres/retention.ts';
+import { RETENTION_SLICE } from '../../../db/task-store.ts';
 import { range } from '../../support/aged-rows.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../../support/servers.ts';
-import { eventually } from '../../support/until.ts';
 
 const DAY = 86_400;
 const NOW = 100 * DAY;
@@ -44,13 +43,13 @@ async function fresh() {
     const rows = await sql<{ arrival: number }>('SELECT arrival FROM tasks ORDER BY arrival');
     return rows.map(({ arrival }) => arrival);
   };
-  /** Runs a round. @returns the number of rows deleted in each step */
-  const round = async (limits: RetentionLimits, afterStep: () => unknown = () => {}, on = database) => {
+  /** Deletes rows until none is left to delete. @returns the number of rows deleted in each step */
+  const round = async ({ rows, days }: { rows: number; days: number }, on = database) => {
+    const retention = new Retention(on);
+    const limits = { rows: rows || undefined, before: days > 0 ? NOW - days * DAY : undefined };
     const steps: number[] = [];
-    await retentionRound(on, limits, NOW * 1000, async (deleted) => {
-      steps.push(deleted);
-      return (await afterStep()) !== false;
-    });
+    for (let before = (await left()).length; await retention.deleteOldRows(limits); before -= steps.at(-1) ?? 0)
+      steps.push(before - (await left()).length);
     return steps;
   };
   return { open, sql, add, left, round };
@@ -111,49 +110,32 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
   ]) {
     it(`deletes a bounded number of rows a step: ${JSON.stringify(limits)}`, async () => {
       const { add, left, round } = await fresh();
-      await add(...range(1, 2 * MAX_STEP_ROWS + 10).map((arrival) => ({ arrival })), { arrival: 1000, ...at(NOW) });
-      expect(await round(limits)).to.deep.equal([MAX_STEP_ROWS, MAX_STEP_ROWS, 10]);
+      await add(...range(1, 2 * RETENTION_SLICE.maxLength + 10).map((arrival) => ({ arrival })), {
+        arrival: 1000,
+        ...at(NOW),
+      });
+      expect(await round(limits)).to.deep.equal([RETENTION_SLICE.maxLength, RETENTION_SLICE.maxLength, 10]);
       expect(await left()).to.deep.equal([1000]);
     });
 
     it(`deletes a bounded number of bytes a step, and large rows alone: ${JSON.stringify(limits)}`, async () => {
       const { add, left, round } = await fresh();
-      const sizes = [1, MAX_STEP_BYTES + 1, MAX_STEP_BYTES / 2, MAX_STEP_BYTES / 2, 1, 1];
+      const sizes = [1, RETENTION_SLICE.maxBytes + 1, RETENTION_SLICE.maxBytes / 2, RETENTION_SLICE.maxBytes / 2, 1, 1];
       await add(...sizes.map((bytes, index) => ({ arrival: index + 1, bytes })), { arrival: 1000, ...at(NOW) });
       expect(await round(limits)).to.deep.equal([1, 1, 2, 2]);
       expect(await left()).to.deep.equal([1000]);
     });
   }
 
-  it('goes on only as it is asked to, each step a transaction of its own', async () => {
-    const { add, left, round } = await fresh();
-    await add(...range(1, 3 * MAX_STEP_ROWS).map((arrival) => ({ arrival })));
-    const seen: number[] = [];
-    const steps = await round({ rows: 10, days: 0 }, async () => {
-      seen.push((await left()).length);
-      return seen.length < 2;
-    });
-    expect(steps).to.deep.equal([MAX_STEP_ROWS, MAX_STEP_ROWS]);
-    expect(seen).to.deep.equal([2 * MAX_STEP_ROWS, MAX_STEP_ROWS]);
-  });
-
-  it('skips its round while another node runs one, until that has ended or failed', async () => {
+  it('skips a step while another node is in one', async () => {
     const { add, left, round, open } = await fresh();
-    await add(...range(1, 5 * MAX_STEP_ROWS).map((arrival) => ({ arrival })));
-    const other = open();
-    const limits = { rows: 4 * MAX_STEP_ROWS, days: 0 };
-    await round(limits, async () => {
-      expect(await round({ rows: 1, days: 0 }, () => {}, other)).to.deep.equal([]);
+    await add(...range(1, 10).map((arrival) => ({ arrival })));
+    await open().transaction(async (query) => {
+      await acquireLock(query, 'retention');
+      expect(await round({ rows: 5, days: 0 })).to.deep.equal([]);
     });
-    expect(await round({ rows: 10, days: 0 }, () => false, other)).to.deep.equal([MAX_STEP_ROWS]);
-    const failed = round({ rows: 1, days: 0 }, () => Promise.reject(new Error('no')));
-    expect(await failed.catch(({ message }) => message)).to.equal('no');
-    // The server releases the lock only after it has noticed the closed connection.
-    await eventually(
-      () => round({ rows: 1, days: 0 }, () => {}, other),
-      (steps) => steps.length > 0,
-    );
-    expect(await left()).to.have.lengthOf(1);
+    expect(await round({ rows: 5, days: 0 })).to.deep.equal([5]);
+    expect(await left()).to.deep.equal(range(6, 10));
   });
 
   it('reads no more than it keeps or deletes, by an index', async () => {

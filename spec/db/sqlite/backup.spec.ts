@@ -56,7 +56,7 @@ describe('backUpDatabases', () => {
   it('copies all databases into a new folder that no other user can read', async () => {
     const { dataDir, folder } = await fresh({ rows: 7 });
     const files = await backUpDatabases(dataDir, folder, NEVER);
-    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
+    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db']);
     expect(statSync(folder).mode & 0o777).to.equal(0o700);
     for (const { file, bytes } of files) {
       const path = join(folder, file);
@@ -81,19 +81,32 @@ describe('backUpDatabases', () => {
     expect(read(join(folder, 'tasks.db'), 'PRAGMA integrity_check')).to.equal('ok');
   });
 
-  it('takes a folder that is there and empty, and does without a queue.db', async () => {
+  it('copies rows and queue as they were at one moment', async () => {
+    const { dataDir, tasks, folder } = await fresh();
+    tasks.exec("INSERT INTO messages (arrival, id, run_at, accepted_at, body) VALUES (1, 'a', 1, 1, '{}')");
+    const copying = backUpDatabases(dataDir, folder, NEVER);
+    await until(() => existsSync(join(folder, 'tasks.db.partial')));
+    tasks.exec(
+      "BEGIN; INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1); DELETE FROM messages; COMMIT",
+    );
+    await copying;
+    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM messages')).to.equal(1);
+    expect(read(join(folder, 'tasks.db'), "SELECT count(*) FROM tasks WHERE id = 'a'")).to.equal(0);
+  });
+
+  it('takes a folder that is there and empty, and the queue of an older version that was not started since', async () => {
     const { dataDir, folder } = await fresh({ rows: 1 });
-    rmSync(join(dataDir, 'queue.db'));
+    new DatabaseSync(join(dataDir, 'queue.db')).close();
     mkdirSync(folder, { recursive: true });
     await backUpDatabases(dataDir, folder, NEVER);
-    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db']);
+    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
   });
 
   it('copies what only the log holds', async () => {
     const { dataDir, tasks, folder } = await fresh({ rows: 7 });
     // Copies of the files as a killed process leaves them, with rows only in the write-ahead log.
     const cut = await temporaryFolder();
-    for (const name of ['auth.db', 'queue.db', 'tasks.db', 'tasks.db-wal']) {
+    for (const name of ['auth.db', 'tasks.db', 'tasks.db-wal']) {
       copyFileSync(join(dataDir, name), join(cut, name));
     }
     tasks.exec('DELETE FROM tasks');
@@ -150,7 +163,7 @@ describe('backUpDatabases', () => {
     expect(existsSync(folder)).to.equal(false);
   });
 
-  for (const file of ['queue.db', 'tasks.db', 'auth.db']) {
+  for (const file of ['tasks.db', 'auth.db']) {
     it(`leaves nothing when it is told to end while it copies ${file}`, async () => {
       const { dataDir, folder } = await fresh();
       const ended = new AbortController();

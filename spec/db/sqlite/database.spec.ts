@@ -2,8 +2,10 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { mock } from 'node:test';
 import { expect } from 'chai';
-import { Database, DatabaseUnavailable } from '../../../db/sqlite/database.ts';
+import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import { Database } from '../../../db/sqlite/database.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 /** Creates a database file with one table and one word in it. */
@@ -74,6 +76,23 @@ describe('Database', () => {
     database.statement('INSERT INTO words VALUES (?)').run('written');
     const beside = connectTo(path);
     expect(read(beside)).to.deep.equal([{ word: 'exchanged' }, { word: 'written' }]);
+  });
+
+  it('calls `onReplaced` again at the next use if it throws', async () => {
+    const { path } = await fresh();
+    const onReplaced = mock.fn();
+    const database = new Database(path, { busyTimeoutMs: 50, onReplaced });
+    afterTest(() => database.close());
+    onReplaced.mock.mockImplementationOnce(() => {
+      throw new Error('database is locked');
+    });
+    const other = `${path}.other`;
+    makeFile(other, 'exchanged');
+    for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });
+    renameSync(other, path);
+    expect(() => read(database)).to.throw('database is locked');
+    for (let use = 0; use < 2; use++) expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
+    expect(onReplaced.mock.callCount()).to.equal(2);
   });
 
   for (const [what, put] of Object.entries({
@@ -151,15 +170,13 @@ describe('Database', () => {
     expect(read(database)).to.have.length(1);
   });
 
-  it('waits for the disk in durable transactions only', async () => {
-    const { database } = await fresh();
+  it('syncs commits only if asked to', async () => {
+    const { path } = await fresh();
     const [NORMAL, FULL] = [1, 2];
-    for (const durable of [true, false, true]) {
-      let synchronous: unknown;
-      database.transaction(durable, () => {
-        synchronous = database.statement('PRAGMA synchronous').get();
-      });
-      expect(synchronous).to.deep.equal({ synchronous: durable ? FULL : NORMAL });
+    for (const isSynced of [true, false, undefined]) {
+      const database = new Database(path, { busyTimeoutMs: 50, ...(isSynced !== undefined && { isSynced }) });
+      afterTest(() => database.close());
+      expect(database.get('PRAGMA synchronous')).to.deep.equal({ synchronous: isSynced ? FULL : NORMAL });
     }
   });
 

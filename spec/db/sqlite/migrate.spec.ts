@@ -1,22 +1,39 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { Database } from '../../../db/sqlite/database.ts';
-import { migrate, schemas } from '../../../db/sqlite/migrate.ts';
-import { Tasks } from '../../../db/sqlite/tasks.ts';
+import { checkDamage, createQueueTables, isDamage, migrate, schemas } from '../../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
 
 function open(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
-  afterTest(() => database.close());
+  afterTest(() => database[Symbol.dispose]());
   return database;
 }
 
 function tables(path: string): unknown[] {
   const names = open(path).prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
   return names.all().map(({ name }) => name);
+}
+
+const INSERT_MESSAGE = 'INSERT INTO messages (arrival, id, run_at, accepted_at, body) VALUES';
+
+function rows(database: DatabaseSync, sql: string) {
+  return database.prepare(sql).all();
 }
 
 /** Migrates `folder` and returns the message of the error. */
@@ -30,45 +47,43 @@ function failure(folder: string): string {
 }
 
 describe('migrate', () => {
-  it('makes again whichever table of queue.db was dropped, and leaves the others', async () => {
-    for (const table of ['messages', 'dead_letters', 'idempotency_keys', 'pauses']) {
+  it('makes again whichever table of tasks.db was dropped, and leaves the others', async () => {
+    for (const table of schemas.tasks) {
       const folder = await temporaryFolder();
       migrate(folder);
-      const database = open(join(folder, 'queue.db'));
-      database.exec(
-        `INSERT INTO messages (seq, turn, id, body, first_at) VALUES (1, 1, 'a', '', 1); DROP TABLE ${table}`,
-      );
+      const path = join(folder, 'tasks.db');
+      const database = open(path);
+      database.exec(`${INSERT_MESSAGE} (1, 'a', 1, 1, '{}'); DROP TABLE ${table}`);
       migrate(folder);
-      expect(tables(join(folder, 'queue.db'))).to.have.members([
-        'messages',
-        'dead_letters',
-        'idempotency_keys',
-        'pauses',
-      ]);
-      const kept = database.prepare('SELECT count(*) AS n FROM messages').get();
-      expect(kept, table).to.deep.include({ n: table === 'messages' ? 0 : 1 });
+      expect(tables(path)).to.have.members(schemas.tasks);
+      expect(rows(database, 'SELECT id FROM messages'), table).to.have.lengthOf(table === 'messages' ? 0 : 1);
     }
   });
 
-  it('indexes the actions of rows that an earlier version stored', async () => {
+  it('creates the tables of the queue in memory like in the file, even if the file is attached', async () => {
     const folder = await temporaryFolder();
     migrate(folder);
-    const path = join(folder, 'tasks.db');
-    const database = open(path);
-    database.exec('DROP INDEX tasks_by_action; PRAGMA user_version = 1');
-    const insert = database.prepare(
-      "INSERT INTO tasks (id, payload, status, created_at) VALUES (?, ?, 'completed', ?)",
-    );
-    const ids = ['sum', 'uppercase', 'sum', 'other'].map((action, index) => {
-      const id = `00000000-0000-4000-8000-00000000000${index}`;
-      insert.run(id, JSON.stringify({ id, action, data: {}, created_at: index }), index);
-      return id;
-    });
-    insert.run('a', 'of another form', 9);
+    const file = join(folder, 'tasks.db');
+    const memory = open(':memory:');
+    memory.prepare('ATTACH ? AS file').run(file);
+    createQueueTables(memory);
+    const names = schemas.tasks.filter((table) => table !== 'tasks');
+    const schema = (of: string) =>
+      rows(memory, `SELECT type, name, sql FROM ${of}.sqlite_schema ORDER BY name`).filter(({ sql }) =>
+        names.some((name) => sql?.toString().includes(` ${name} (`)),
+      );
+    expect(schema('main')).to.have.lengthOf(7).and.deep.equal(schema('file'));
+  });
+
+  it('adds the tables of the queue to the rows of version 0.1.0', async () => {
+    const folder = await temporaryFolder();
     migrate(folder);
-    const rows = new Database(path, { busyTimeoutMs: 50 });
-    afterTest(() => rows.close());
-    expect(new Tasks(rows).list({ action: 'sum' }).map(({ id }) => id)).to.deep.equal([ids[2], ids[0]]);
+    const database = open(join(folder, 'tasks.db'));
+    database.exec(`DROP TABLE messages; DROP TABLE idempotency_keys; DROP TABLE queue_state; PRAGMA user_version = 3;
+      INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)`);
+    migrate(folder);
+    expect(tables(join(folder, 'tasks.db'))).to.have.members(schemas.tasks);
+    expect(rows(database, 'SELECT id FROM tasks')).to.deep.equal([{ id: 'a' }]);
   });
 
   it('creates files that no other user can read, even in a folder that others can read', async () => {
@@ -80,17 +95,11 @@ describe('migrate', () => {
     }
   });
 
-  it('creates the folder and both databases with their tables', async () => {
-    const folder = join(await temporaryFolder(), 'not', 'there');
+  it('creates both databases with their tables', async () => {
+    const folder = await temporaryFolder();
     migrate(folder);
     expect(tables(join(folder, 'auth.db'))).to.deep.equal(['api_keys']);
-    expect(tables(join(folder, 'tasks.db'))).to.deep.equal(['tasks']);
-  });
-
-  it('makes a folder that is closed to other users', async () => {
-    const folder = join(await temporaryFolder(), 'data');
-    migrate(folder);
-    expect(statSync(folder).mode & 0o077).to.equal(0);
+    expect(tables(join(folder, 'tasks.db'))).to.have.members(schemas.tasks);
   });
 
   it('turns write-ahead logging on', async () => {
@@ -132,7 +141,7 @@ describe('migrate', () => {
     keys.exec("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");
     rmSync(join(folder, 'tasks.db'));
     migrate(folder);
-    expect(tables(join(folder, 'tasks.db'))).to.deep.equal(['tasks']);
+    expect(tables(join(folder, 'tasks.db'))).to.have.members(schemas.tasks);
     expect(keys.prepare('SELECT user_id FROM api_keys').all()).to.deep.equal([{ user_id: 'alice' }]);
   });
 
@@ -152,7 +161,7 @@ describe('migrate', () => {
     const path = join(folder, 'tasks.db');
     open(path).exec('PRAGMA user_version = 99; DROP TABLE tasks');
     expect(failure(folder)).to.match(/tasks\.db: .*99/);
-    expect(tables(path)).to.deep.equal([]);
+    expect(tables(path)).to.not.include('tasks');
   });
 
   it('names in one line the file that is no database, and leaves it as it is', async () => {
@@ -171,20 +180,191 @@ describe('migrate', () => {
     expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: EISDIR.*: restore it from a backup, or move it .*$/);
   });
 
-  it('says in one line why the folder cannot be made', async () => {
-    const file = join(await temporaryFolder(), 'file');
-    writeFileSync(file, '');
-    expect(failure(join(file, 'data'))).to.match(
-      /^cannot create the folder .*: ENOTDIR.*: set DATA_DIR to another folder$/,
-    );
-  });
-
   it('says in one line that a folder cannot be written to', async () => {
     // File modes do not restrict root, but not even root can create a file in /sys.
     const folder = process.getuid?.() === 0 ? '/sys' : await temporaryFolder();
     if (folder !== '/sys') chmodSync(folder, 0o500);
     expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
     expect(existsSync(join(folder, 'auth.db'))).to.equal(false);
+  });
+});
+
+const OLD_COLUMNS = 'seq, turn, id, body, first_at';
+
+/** Creates a data folder, and adds the queue of an older version. */
+async function withOldQueue(fixture: 'killed' | 'stopped') {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const path = join(folder, 'queue.db');
+  const old = open(path);
+  old.exec(readFileSync(new URL(`fixtures/queue-${fixture}.sql`, import.meta.url), 'utf8'));
+  // Closing a database in WAL mode deletes its log. A killed process leaves the log beside the file.
+  old.exec('PRAGMA journal_mode = WAL');
+  return { folder, path, old, tasks: () => open(join(folder, 'tasks.db')) };
+}
+
+/** Returns the messages with only the first characters of their ids, in the order in which they will run. */
+function messages(database: DatabaseSync) {
+  return rows(
+    database,
+    `SELECT substr(id, 1, 4) AS id, state, deaths, attempts, crashes, delivery, substr(action, 1, 6) AS action,
+       reason, permanent FROM messages ORDER BY state = 'failed', run_at, arrival`,
+  );
+}
+
+const waiting = { state: 'waiting', deaths: 0, attempts: 0, crashes: 0, delivery: 0 };
+const unfailed = { reason: null, permanent: 0 };
+const failed = { ...waiting, state: 'failed', attempts: 1 };
+
+describe('the migration of a queue in its own file', () => {
+  it('keeps the messages, dead letters, idempotency keys and the pause of a killed process', async () => {
+    const { folder, path, old, tasks } = await withOldQueue('killed');
+    const keys = rows(old, 'SELECT * FROM idempotency_keys');
+    const ages = rows(old, 'SELECT id, first_at FROM messages UNION SELECT id, first_at FROM dead_letters ORDER BY id');
+    old.close();
+    migrate(folder);
+    const database = tasks();
+    const refused = 'data.numbers must hold finite numbers only';
+    expect(messages(database)).to.deep.equal([
+      { id: '2c64', ...waiting, state: 'running', deaths: 1, action: 'slow', ...unfailed },
+      { id: '3f82', ...waiting, deaths: 1, action: 'slow', ...unfailed },
+      { id: '97e1', ...waiting, action: 'quick', ...unfailed },
+      { id: '9973', ...waiting, action: 'xxxxxx', ...unfailed },
+      { id: '8645', ...waiting, attempts: 1, action: 'later', reason: 'the receiver is busy', permanent: 0 },
+      { id: '9a5c', ...failed, action: 'sum', reason: refused, permanent: 1 },
+      { id: '23bc', ...failed, action: 'once', reason: 'connection refused', permanent: 0 },
+    ]);
+    expect(rows(database, 'SELECT id, accepted_at AS first_at FROM messages ORDER BY id')).to.deep.equal(ages);
+    expect(rows(database, 'SELECT * FROM idempotency_keys')).to.deep.equal(keys);
+    expect(rows(database, 'SELECT paused FROM queue_state')).to.deep.equal([{ paused: 1 }]);
+    expect(rows(database, "SELECT run_at FROM messages WHERE action = 'later'")).to.deep.equal([
+      { run_at: 1795395790648 },
+    ]);
+    expect(rows(database, "SELECT arrival, failed_at, history FROM messages WHERE action = 'once'")).to.deep.equal([
+      {
+        arrival: 1795392190340003,
+        failed_at: 1795392190645,
+        history: '[{"at":1795392190645,"reason":"connection refused"}]',
+      },
+    ]);
+    expect(rows(database, 'SELECT max(length(action)) AS longest FROM messages')).to.deep.equal([{ longest: 256 }]);
+    expect(rows(database, 'SELECT id FROM messages WHERE run_at > accepted_at').length).to.equal(1 + 2);
+    for (const suffix of ['', '-wal', '-shm']) expect(existsSync(path + suffix), suffix).to.equal(false);
+    expect(rows(open(`${path}.migrated`), 'SELECT id FROM messages')).to.have.lengthOf(5);
+  });
+
+  it('keeps the queue that a stop in memory saved', async () => {
+    const { folder, old, tasks } = await withOldQueue('stopped');
+    old.close();
+    migrate(folder);
+    expect(messages(tasks()).map(({ action, state, deaths }) => [action, state, deaths])).to.deep.equal([
+      ['slow', 'waiting', 0],
+      ['slow', 'waiting', 0],
+      ['quick', 'waiting', 0],
+      ['xxxxxx', 'waiting', 0],
+      ['later', 'waiting', 0],
+      ['sum', 'failed', 0],
+      ['once', 'failed', 0],
+    ]);
+  });
+
+  it('reads what only the log holds', async () => {
+    const { folder, path, old, tasks } = await withOldQueue('killed');
+    old.exec(`INSERT INTO messages (${OLD_COLUMNS}) VALUES (9, 9, 'logged', '{}', 1)`);
+    // Copies of the files as a killed process leaves them.
+    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, `${path}.copy${suffix}`);
+    old.close();
+    for (const suffix of ['', '-wal']) renameSync(`${path}.copy${suffix}`, path + suffix);
+    migrate(folder);
+    expect(messages(tasks())).to.have.lengthOf(8);
+    expect(existsSync(`${path}-wal`)).to.equal(false);
+  });
+
+  it('does nothing at the second start', async () => {
+    const { folder, path, old, tasks } = await withOldQueue('killed');
+    old.close();
+    migrate(folder);
+    tasks().exec('DELETE FROM messages; DELETE FROM queue_state');
+    migrate(folder);
+    expect(messages(tasks())).to.deep.equal([]);
+    expect(existsSync(path)).to.equal(false);
+  });
+
+  it('continues after the process was killed between the commit and the renaming', async () => {
+    const { folder, path, old, tasks } = await withOldQueue('killed');
+    old.close();
+    migrate(folder);
+    const before = rows(tasks(), 'SELECT * FROM messages');
+    renameSync(`${path}.migrated`, path);
+    migrate(folder);
+    expect(rows(tasks(), 'SELECT * FROM messages')).to.deep.equal(before);
+    expect(rows(tasks(), 'SELECT paused FROM queue_state')).to.deep.equal([{ paused: 1 }]);
+    expect(existsSync(path)).to.equal(false);
+  });
+
+  it('leaves out completed tasks', async () => {
+    const { folder, old, tasks } = await withOldQueue('killed');
+    const insert = tasks().prepare("INSERT INTO tasks (id, payload, created_at) VALUES (?, '{}', 1)");
+    for (const { id } of rows(old, 'SELECT id FROM messages UNION SELECT id FROM dead_letters')) {
+      if (/^(2c64|9a5c)/.test(id as string)) insert.run(id as string);
+    }
+    old.close();
+    migrate(folder);
+    expect(messages(tasks()).map(({ id }) => id)).to.deep.equal(['3f82', '97e1', '9973', '8645', '23bc']);
+  });
+
+  it('keeps the order of delivery, and arrival numbers that are free', async () => {
+    const { folder, old, tasks } = await withOldQueue('stopped');
+    tasks().exec(`${INSERT_MESSAGE} (7, 'newer', 9000, 9000, '{}')`);
+    old.exec(`DELETE FROM messages; DELETE FROM dead_letters;
+      INSERT INTO messages (${OLD_COLUMNS}) VALUES (6, 9, 'fourth', '{}', 5000), (7, 8, 'third', '{}', 5000),
+        (8, 3, 'first', '{}', 8000), (9, 5, 'second', 'no JSON', 5000)`);
+    old.close();
+    migrate(folder);
+    expect(rows(tasks(), 'SELECT id, arrival FROM messages ORDER BY run_at')).to.deep.equal([
+      { id: 'first', arrival: 8 },
+      { id: 'second', arrival: 9 },
+      { id: 'third', arrival: 10 },
+      { id: 'fourth', arrival: 6 },
+      { id: 'newer', arrival: 7 },
+    ]);
+  });
+
+  it('refuses the queue of another version, and leaves it as it is', async () => {
+    const { folder, path, old } = await withOldQueue('killed');
+    old.exec('PRAGMA user_version = 7');
+    old.close();
+    expect(failure(folder)).to.equal(
+      `cannot migrate ${path}: its schema has version 7, only version 8 can be moved: move it away to start without its tasks`,
+    );
+    expect(rows(open(path), 'SELECT id FROM messages')).to.have.lengthOf(5);
+  });
+
+  it('names in one line the damaged file, and leaves both files as they are', async () => {
+    const { folder, path, old, tasks } = await withOldQueue('killed');
+    old.close();
+    writeFileSync(path, 'garbage '.repeat(1000));
+    const remedy = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
+    expect(failure(folder)).to.equal(`cannot migrate ${path}: file is not a database: ${remedy}`);
+    expect(readFileSync(path, 'utf8')).to.equal('garbage '.repeat(1000));
+    expect(messages(tasks())).to.deep.equal([]);
+  });
+
+  it('refuses a log without its file', async () => {
+    const { folder, path, old } = await withOldQueue('killed');
+    old.close();
+    renameSync(path, `${path}-wal`);
+    expect(failure(folder)).to.match(
+      /queue\.db: the file is missing or empty, but .*queue\.db-wal is not: restore it /,
+    );
+  });
+
+  it('reports an empty file, whose data was possibly lost', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    writeFileSync(join(folder, 'queue.db'), '');
+    expect(migrate(folder)).to.deep.equal([{ file: join(folder, 'queue.db'), wasEmpty: true }]);
+    expect(migrate(folder)).to.deep.equal([]);
   });
 });
 
@@ -203,5 +383,64 @@ describeWithSmallDisk('migrate() on a full disk', () => {
     await disk.free();
     migrate(disk.path);
     expect(tables(path)).to.include('api_keys');
+  });
+});
+
+const PAGE = 4096;
+
+/** Opens a database with a table of many pages, one of which may be overwritten. */
+async function database(damagedPage?: (pages: number) => number): Promise<DatabaseSync> {
+  const path = join(await temporaryFolder(), 'a.db');
+  const made = new DatabaseSync(path);
+  made.exec('CREATE TABLE t (x); BEGIN');
+  const insert = made.prepare('INSERT INTO t VALUES (?)');
+  for (let row = 0; row < 500; row++) insert.run('x'.repeat(200));
+  made.exec('COMMIT');
+  const { page_count: pages } = made.prepare('PRAGMA page_count').get() as { page_count: number };
+  made.close();
+  if (damagedPage !== undefined) {
+    const file = openSync(path, 'r+');
+    writeSync(file, Buffer.alloc(PAGE, 7), 0, PAGE, PAGE * damagedPage(pages));
+    closeSync(file);
+  }
+  const opened = new DatabaseSync(path);
+  afterTest(() => opened.close());
+  return opened;
+}
+
+/** Checks table `t`. Returns the error, or undefined. */
+function thrown(opened: DatabaseSync, maxWholeCheck?: number): unknown {
+  try {
+    checkDamage(opened, maxWholeCheck);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+describe('checkDamage', () => {
+  it('finds nothing in a sound database, whole or not', async () => {
+    const sound = await database();
+    expect(thrown(sound)).to.equal(undefined);
+    expect(thrown(sound, 0)).to.equal(undefined);
+  });
+
+  it('finds a damaged page in the middle, and says so in one line', async () => {
+    const error = thrown(await database((pages) => Math.floor(pages / 2)));
+    expect(error).to.satisfy(isDamage);
+    expect((error as Error).message).to.match(/^it is damaged: .*$/);
+  });
+
+  it('finds a damaged root of a large table by reading its first and last row', async () => {
+    const error = thrown(await database(() => 1), 0);
+    expect(error).to.satisfy(isDamage).and.property('message', 'database disk image is malformed');
+  });
+});
+
+describe('isDamage', () => {
+  it('tells damage from a lock and from a bug', () => {
+    expect(
+      [11, 26, 267, 5, undefined].map((errcode) => isDamage(Object.assign(new Error(), { errcode }))),
+    ).to.deep.equal([true, true, true, false, false]);
   });
 });

@@ -4,7 +4,7 @@ import { Database } from '../../../db/sqlite/database.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
 import { Tasks } from '../../../db/sqlite/tasks.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
-import { completed, describeTaskStore } from '../task-store.ts';
+import { completed, describeTaskRows } from '../task-rows.ts';
 
 /** Database that records the SQL text of its statements. */
 class Watched extends Database {
@@ -25,19 +25,15 @@ async function fresh(): Promise<{ tasks: Tasks; database: Watched }> {
 }
 
 describe('Tasks', () => {
-  describeTaskStore(async () => {
+  describeTaskRows(async () => {
     const { tasks, database } = await fresh();
+    const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES (?, '{}', ?, ?)";
     return {
-      tasks,
-      async insert(...row) {
-        database.statement("INSERT INTO tasks (id, payload, status, created_at) VALUES (?, '{}', ?, ?)").run(...row);
-      },
-      async dropTable() {
-        database.statement('DROP TABLE tasks').run();
-      },
-      async close() {
-        database.close();
-      },
+      rows: tasks,
+      store: (row, arrival) => tasks.store(arrival, row),
+      insert: (...row) => void database.statement(insert).run(...row),
+      dropTable: () => void database.statement('DROP TABLE tasks').run(),
+      close: () => database.close(),
     };
   });
 
@@ -85,7 +81,7 @@ describe('Tasks', () => {
   it('raises an error instead of storing half a row', async () => {
     const { tasks } = await fresh();
     const payload = null as unknown as string;
-    expect(() => tasks.store(completed('a', 1, { payload }))).to.throw('NOT NULL constraint failed: tasks.payload');
+    expect(() => tasks.store(1, completed('a', 1, { payload }))).to.throw('NOT NULL constraint failed: tasks.payload');
     expect(tasks.list()).to.deep.equal([]);
   });
 });

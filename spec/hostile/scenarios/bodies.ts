@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
 import { type Attacker, posting, type Service } from '../attacker.ts';
+import { floodBounds } from '../bounds.ts';
 import type { Scenario } from '../scenario.ts';
 import { submissionOf } from './submissions.ts';
 
@@ -50,40 +51,34 @@ const submits =
   (attacker: Attacker) =>
     attacker.repeat(clients, () => attacker.post(path === '/tasks' ? 'tasks' : 'ticker', path, body(attacker)));
 
-const group = 'bodies';
-
 export const bodies: readonly Scenario[] = [
   {
     name: 'one-byte-chunks',
-    group,
-    outcomes: /^(202|no answer)$/,
+    bounds: floodBounds,
+    outcomes: /^(202|408|no answer|refused)$/,
     attack: (attacker) => {
       const chunks = chunkedByBytes(`{"action":"${'x'.repeat(MIB / 4)}"}`);
       const lines = ['POST /tasks HTTP/1.1', 'Host: localhost', 'Connection: close', 'Transfer-Encoding: chunked'];
-      return attacker.repeat(4, () => attacker.send('tasks', head(...lines) + chunks));
+      return attacker.repeat(100, () => attacker.send('tasks', head(...lines) + chunks));
     },
   },
   {
     name: 'nested-arrays-tasks',
-    group,
     outcomes: /^(400|503|no answer)$/,
     attack: (attacker) => complete(attacker, 'tasks', '/tasks', nested),
   },
   {
     name: 'wide-arrays-tasks',
-    group,
     outcomes: /^(400|503|no answer)$/,
     attack: (attacker) => complete(attacker, 'tasks', '/tasks', wide),
   },
   {
     name: 'nested-arrays-token',
-    group,
     outcomes: /^(413|no answer)$/,
     attack: (attacker) => complete(attacker, 'ticker', '/auth/token', nested),
   },
   {
     name: 'half-sent-bodies',
-    group,
     attack: async (attacker) => {
       const body = submissionOf(MIB);
       for (const socket of await attacker.connections('tasks', 300)) {
@@ -94,18 +89,15 @@ export const bodies: readonly Scenario[] = [
   },
   {
     name: 'slow-headers',
-    group,
     attack: (attacker) => drip(attacker, { start: 'GET /tasks HTTP/1.1\r\nHost: ', rest: 'localhost', count: 300 }),
   },
   {
     name: 'slow-bodies',
-    group,
     attack: (attacker) =>
       drip(attacker, { start: posting('/tasks', submissionOf(MIB)), rest: '{"action"', count: 300 }),
   },
   {
     name: 'wrong-lengths',
-    group,
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const { random } = attacker;
@@ -123,7 +115,6 @@ export const bodies: readonly Scenario[] = [
   },
   {
     name: 'deep-bodies',
-    group,
     attack: submits(8, ({ random }) => {
       const depth = 1 + random.below(50_000);
       return `{"action":"x","data":${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}}`;
@@ -132,13 +123,11 @@ export const bodies: readonly Scenario[] = [
   },
   {
     name: 'invalid-utf8',
-    group,
     attack: submits(4, ({ random }) => Buffer.alloc(MIB, 0x80 + random.below(0x80))),
     outcomes: /^(400|503)$/,
   },
   {
     name: 'many-keys',
-    group,
     attack: submits(2, ({ random }) => {
       const first = random.below(2 ** 20);
       const keys = Array.from({ length: 60_000 }, (_, index) => `"k${first + index}":1`);
@@ -148,7 +137,6 @@ export const bodies: readonly Scenario[] = [
   },
   {
     name: 'two-byte-strings',
-    group,
     attack: async (attacker) => {
       const body = submissionOf(MIB, '€');
       for (let task = 0; task < 40 && (task < 30 || !attacker.over); task++)

@@ -5,9 +5,8 @@ import { migrate } from '../../../db/sqlite/migrate.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { startProgram } from '../../support/program.ts';
 import type { Attacker } from '../attacker.ts';
-import type { Scenario, Setup } from '../scenario.ts';
-import type { Stage } from '../stage.ts';
-import { submissionOf } from './submissions.ts';
+import type { Scenario, Setup, Stage } from '../scenario.ts';
+import { failing, submissionOf } from './submissions.ts';
 
 const PAGE = 4096;
 /** Number of tasks that fit on the small disk. */
@@ -49,12 +48,9 @@ async function submits(attacker: Attacker): Promise<void> {
 }
 
 const small: Setup = { diskMb: 64, alone: true };
-const group = 'files';
-
 export const files: readonly Scenario[] = [
   {
     name: 'full-disk-memory-queue',
-    group,
     setup: small,
     bounds: { keptMib: 16 },
     fault: fillDisk,
@@ -63,7 +59,6 @@ export const files: readonly Scenario[] = [
   },
   {
     name: 'full-disk-durable-queue',
-    group,
     setup: { ...small, env: { QUEUE_DRIVER: 'sqlite' } },
     bounds: { refusals: true, keptMib: 16 },
     fault: fillDisk,
@@ -72,12 +67,19 @@ export const files: readonly Scenario[] = [
   },
   {
     name: 'damaged-files',
-    group,
     fault: async ({ target, random, did }) => {
-      did(await start(await damagedFolder(random.pick(['auth.db', 'tasks.db', 'queue.db']))));
+      did(await start(await damagedFolder(random.pick(['auth.db', 'tasks.db']))));
       // The folder is locked by the running process.
       did(await start(target.dataDir));
     },
     outcomes: /^exit 1$/,
   },
+];
+
+const fails = (attacker: Attacker) => attacker.repeat(4, () => attacker.post('tasks', '/tasks', failing));
+/** Memory of dead letters and of buffered log lines. */
+const outputBounds = { keptMib: 48 };
+export const output: readonly Scenario[] = [
+  { name: 'log-output-stalled', setup: { output: 'stalled', alone: true }, bounds: outputBounds, attack: fails },
+  { name: 'log-output-full', setup: { output: 'full', alone: true }, bounds: outputBounds, attack: fails },
 ];

@@ -21,9 +21,7 @@ const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {
   }
 };
 
-const group = 'fuzz';
-
 export const fuzz: readonly Scenario[] = [
-  { name: 'fuzzed-requests-ticker', group, attack: fuzzes('ticker') },
-  { name: 'fuzzed-requests-tasks', group, attack: fuzzes('tasks') },
+  { name: 'fuzzed-requests-ticker', attack: fuzzes('ticker') },
+  { name: 'fuzzed-requests-tasks', attack: fuzzes('tasks') },
 ];

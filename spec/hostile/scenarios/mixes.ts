@@ -13,7 +13,6 @@ const choices = [bodies, readers, pipelines, streams, tokens, origins].flat();
 function mix(name: string): Scenario {
   return {
     name,
-    group: 'mixes',
     attack: async (attacker) => {
       const chosen = new Set<Scenario>();
       while (chosen.size < AT_ONCE) chosen.add(attacker.random.pick(choices));

@@ -25,12 +25,9 @@ function requestTo(attacker: Attacker, service: Service): string[] {
   return ['GET / HTTP/1.1', 'Connection: close'];
 }
 
-const group = 'origins';
-
 export const origins: readonly Scenario[] = [
   {
     name: 'foreign-hosts',
-    group,
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const service = attacker.random.pick(services);
@@ -40,7 +37,6 @@ export const origins: readonly Scenario[] = [
   },
   {
     name: 'cross-site-requests',
-    group,
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const headers = attacker.random.pick(crossSite);

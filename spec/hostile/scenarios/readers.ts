@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Scenario, Setup } from '../scenario.ts';
 import { submissionOf } from './submissions.ts';
 
 const MIB = 1024 * 1024;
@@ -8,12 +8,9 @@ const LARGE_ROWS = 30;
 
 const get = (path: string) => head(`GET ${path} HTTP/1.1`, 'Host: localhost');
 
-const group = 'readers';
-
 export const readers: readonly Scenario[] = [
   {
     name: 'slow-listing',
-    group,
     attack: async (attacker) => {
       for (let row = 0; row < LARGE_ROWS; row++) await attacker.post('tasks', '/tasks', submissionOf(MIB));
       await attacker.readSlowly('tasks', 200, get('/tasks'));
@@ -21,22 +18,19 @@ export const readers: readonly Scenario[] = [
   },
   {
     name: 'slow-static',
-    group,
     attack: async (attacker) => {
-      await attacker.readSlowly('ticker', 200, get('/vendor/uplot.js').repeat(99));
+      await attacker.readSlowly('ticker', 200, get('/vendor/uplot.js'));
     },
   },
   {
     name: 'slow-metrics',
-    group,
     attack: async (attacker) => {
-      await attacker.readSlowly('admin', 100, get('/metrics').repeat(50));
+      await attacker.readSlowly('admin', 100, get('/metrics'));
     },
   },
   {
     // Twice the connection limit of one address, from four addresses, so that the service's total limit is reached.
     name: 'slow-events',
-    group,
     attack: async (attacker) => {
       for (const host of [1, 2, 3, 4]) await attacker.readSlowly('tasks', 50, get('/tasks/events'), host);
       await attacker.repeat(2, async () => {
@@ -45,5 +39,28 @@ export const readers: readonly Scenario[] = [
       });
     },
     outcomes: /^(began to answer|202)$/,
+  },
+];
+
+const fewFiles: Setup = { openFiles: 1024 };
+export const connections: readonly Scenario[] = [
+  {
+    name: 'static-readers-1024-files',
+    setup: fewFiles,
+    attack: async (attacker) => {
+      for (const host of [1, 2]) await attacker.readSlowly('ticker', 370, get('/vendor/uplot.js'), host);
+    },
+  },
+  {
+    name: 'half-sent-requests-of-one-address',
+    setup: fewFiles,
+    attack: async (attacker) => {
+      for (const service of ['ticker', 'tasks', 'admin'] as const) {
+        for (const socket of await attacker.connections(service, 1300)) {
+          socket.resume().write('GET / HTTP/1.1\r\nHost');
+          attacker.sent();
+        }
+      }
+    },
   },
 ];

@@ -1,12 +1,11 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Attacker } from '../attacker.ts';
 import { stopBounds } from '../bounds.ts';
-import type { Scenario } from '../scenario.ts';
-import type { Stage } from '../stage.ts';
+import type { Scenario, Stage } from '../scenario.ts';
 import { failing } from './submissions.ts';
 
 /** Returns a fault that ends the process halfway through the scenario and restarts it in the same folder. */
-const stops =
+const endBy =
   (signal: NodeJS.Signals) =>
   async ({ target, random, seconds, did }: Stage): Promise<void> => {
     await setTimeout((seconds * 1000) / 3 + random.below(300));
@@ -22,34 +21,17 @@ const submits = (attacker: Attacker) =>
 
 /** Memory of the old process's dead letters and keys, which the new process loads. */
 const bounds = { ...stopBounds, keptMib: 32 };
-const group = 'stops';
-
-export const stopping: readonly Scenario[] = [
-  {
-    name: 'sigterm',
-    group,
+export const stops: readonly Scenario[] = [
+  ...(['SIGTERM', 'SIGHUP'] as const).map((signal) => ({
+    name: signal.toLowerCase(),
     setup: { alone: true },
-    bounds,
-    fault: stops('SIGTERM'),
-    attack: submits,
+    ...{ bounds, fault: endBy(signal), attack: submits },
     outcomes: /^(exit 0|202|500|503|refused|no answer)$/,
-  },
-  {
-    name: 'sighup',
-    group,
-    setup: { alone: true },
-    bounds,
-    fault: stops('SIGHUP'),
-    attack: submits,
-    outcomes: /^(exit 0|202|500|503|refused|no answer)$/,
-  },
+  })),
   {
     name: 'sigkill',
-    group,
     setup: { alone: true, env: { QUEUE_DRIVER: 'sqlite' } },
-    bounds,
-    fault: stops('SIGKILL'),
-    attack: submits,
+    ...{ bounds, fault: endBy('SIGKILL'), attack: submits },
     outcomes: /^(exit SIGKILL|202|refused|no answer)$/,
   },
 ];

@@ -39,12 +39,9 @@ function fragment(fin: boolean, opcode: number): Attack['frames'][number] {
   return { fin, rsv: 0, opcode, mask: new Uint8Array(4), payload, length: undefined, wide: false };
 }
 
-const group = 'streams';
-
 export const streams: readonly Scenario[] = [
   {
     name: 'broken-frames',
-    group,
     attack: (attacker) => {
       const samples = fc.sample(attacks, { seed: attacker.seed, numRuns: 500 });
       return attackWith(attacker, (step) => samples[step % samples.length] as Attack);
@@ -52,7 +49,6 @@ export const streams: readonly Scenario[] = [
   },
   {
     name: 'fragments',
-    group,
     attack: (attacker) => {
       const frames = [fragment(false, 1), ...Array(20).fill(fragment(false, 0)), fragment(true, 0)];
       return attackWith(attacker, () => ({ frames, cut: undefined, piece: 1, end: 'FIN' }));
@@ -60,7 +56,6 @@ export const streams: readonly Scenario[] = [
   },
   {
     name: 'ping-flood',
-    group,
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       await attacker.repeat(8, async () => {
@@ -77,7 +72,6 @@ export const streams: readonly Scenario[] = [
   },
   {
     name: 'streams-never-read',
-    group,
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       for (const socket of await attacker.connections('ticker', 300, HOST)) {
@@ -88,7 +82,6 @@ export const streams: readonly Scenario[] = [
   },
   {
     name: 'half-open-handshakes',
-    group,
     attack: async (attacker) => {
       const whole = head(...handshake('/ws/ticker', await attacker.token(HOST)));
       await attacker.repeat(50, async (client) => {
@@ -107,7 +100,6 @@ export const streams: readonly Scenario[] = [
   },
   {
     name: 'connect-storm',
-    group,
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       await attacker.repeat(16, async () => {

@@ -1,16 +1,34 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../../support/cleanup.ts';
-import { sabotage } from '../../support/inspector.ts';
 import type { Attacker } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
-import type { Stage } from '../stage.ts';
+import type { Scenario, Setup, Stage } from '../scenario.ts';
 import { failing } from './submissions.ts';
 
 const POOL = /piscina/;
 /** Memory of rows, dead letters and keys that the process keeps by design. */
 const KEPT_MIB = 48;
 const MISBEHAVIOUR_MS = 400;
+const DEATH_MS = 500;
+/** Longest gap in the ticks after the ticker thread died, as the README promises. */
+const RESTART_MS = 1000;
+
+/** Shared, so that these scenarios share a process. */
+const limited: Setup = { inspected: true, env: { TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' } };
+
+/**
+ * Returns code that makes a pool thread misbehave at one task with the text `bad`. The misbehaviour creates a folder, so
+ * that only one of the threads misbehaves.
+ */
+const sabotage = (misbehave: string, folder: string) => `{
+  const { toUpperCase } = String.prototype;
+  const { mkdirSync } = process.getBuiltinModule('fs');
+  const isFirst = () => { try { mkdirSync(${JSON.stringify(folder)}); return true; } catch { return false; } };
+  String.prototype.toUpperCase = function () {
+    if (this.valueOf() === 'bad' && isFirst()) { ${misbehave} }
+    return toUpperCase.call(this);
+  };
+}`;
 
 /**
  * Returns a fault that repeatedly patches the pool threads, so that their next `bad` task runs `code`. A restarted
@@ -22,7 +40,7 @@ const misbehaving =
     const folder = await temporaryFolder();
     const end = performance.now() + seconds * 1000;
     for (let time = 0; performance.now() < end; time++) {
-      await target.inspector?.evaluate(POOL, sabotage(code, [join(folder, `${time}`)]));
+      await target.inspector?.evaluate(POOL, sabotage(code, join(folder, `${time}`)));
       did('sabotaged');
       await setTimeout(MISBEHAVIOUR_MS);
     }
@@ -34,12 +52,9 @@ const submitsBad = (attacker: Attacker) =>
     await setTimeout(20);
   });
 
-const group = 'tasks';
-
 export const tasks: readonly Scenario[] = [
   {
     name: 'idempotency-flood',
-    group,
     bounds: { keptMib: KEPT_MIB },
     attack: (attacker) =>
       attacker.repeat(8, () => {
@@ -52,14 +67,12 @@ export const tasks: readonly Scenario[] = [
   },
   {
     name: 'dead-letter-flood',
-    group,
     bounds: { keptMib: KEPT_MIB },
     attack: (attacker) => attacker.repeat(8, () => attacker.post('tasks', '/tasks', failing)),
     outcomes: /^202$/,
   },
   {
     name: 'full-queue',
-    group,
     setup: { env: { QUEUE_MAX_LENGTH: '20' }, alone: true },
     bounds: { refusals: true },
     attack: (attacker) => attacker.repeat(32, () => attacker.post('tasks', '/tasks', failing)),
@@ -67,16 +80,40 @@ export const tasks: readonly Scenario[] = [
   },
   {
     name: 'hanging-tasks',
-    group,
-    setup: { inspected: true, env: { TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' } },
+    setup: limited,
     fault: misbehaving('for (;;);'),
     attack: submitsBad,
   },
   {
     name: 'memory-eating-tasks',
-    group,
-    setup: { inspected: true, env: { TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' } },
+    setup: limited,
     fault: misbehaving('for (const meals = []; ; ) meals.push(new Array(10000).fill({}));'),
     attack: submitsBad,
+  },
+];
+
+const kills =
+  (threads: RegExp) =>
+  async ({ target, seconds, did }: Stage): Promise<void> => {
+    const end = performance.now() + seconds * 1000;
+    while (performance.now() < end) {
+      const { count, dead } = target.inspector?.kill(threads) ?? {};
+      await dead;
+      did(`${count} killed`);
+      await setTimeout(DEATH_MS);
+    }
+  };
+
+const submitsGood = (attacker: Attacker) =>
+  attacker.repeat(2, () => attacker.post('tasks', '/tasks', '{"action":"uppercase","data":{"text":"abc"}}'));
+
+export const threads: readonly Scenario[] = [
+  { name: 'pool-threads-killed', setup: limited, fault: kills(POOL), attack: submitsGood },
+  {
+    name: 'ticker-thread-killed',
+    setup: limited,
+    bounds: { tickMs: RESTART_MS + 100 },
+    fault: kills(/ticker/),
+    attack: submitsGood,
   },
 ];

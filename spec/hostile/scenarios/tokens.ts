@@ -26,12 +26,9 @@ function closedWith(stream: Socket, code: Buffer): Promise<boolean> {
   });
 }
 
-const group = 'tokens';
-
 export const tokens: readonly Scenario[] = [
   {
     name: 'wrong-tokens',
-    group,
     attack: (attacker) =>
       attacker.repeat(16, () => {
         const lines = handshake('/ws/ticker', `v3.local.${anyText(attacker, 200)}`);
@@ -41,13 +38,11 @@ export const tokens: readonly Scenario[] = [
   },
   {
     name: 'token-flood',
-    group,
     attack: (attacker) => attacker.repeat(8, () => attacker.token(attacker.random.pick(FLOOD_HOSTS))).then(() => {}),
     outcomes: /^(200|429)$/,
   },
   {
     name: 'key-stuffing',
-    group,
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const key = JSON.stringify({ api_key: anyText(attacker, 32) });
@@ -57,7 +52,6 @@ export const tokens: readonly Scenario[] = [
   },
   {
     name: 'revocation-storm',
-    group,
     attack: (attacker) =>
       attacker.repeat(8, async () => {
         const host = 30 + attacker.random.below(100);

@@ -1,10 +1,12 @@
-/** The real ticker, except that it moves the first price to 50,000 and dies when `poison` unsubscribes. */
-import { parentPort, workerData } from 'node:worker_threads';
-import '../../../workers/ticker.ts';
-import type { MainToTicker, TickerStart } from '../../../workers/messages.ts';
+/** The real ticker, except that it moves the first price to 50,000 and dies when it is poisoned. */
+import { workerData } from 'node:worker_threads';
+import type { TickerStart } from '../../../workers/ticker/messages.ts';
 
-parentPort?.on('message', (messages: MainToTicker) => {
-  if (!messages.some((message) => message.topic === 'unsubscribe' && message.handler_pid === 'poison')) return;
+const channel = new BroadcastChannel('poison');
+channel.onmessage = () => {
   new Float64Array((workerData as TickerStart).prices)[0] = 50_000;
+  channel.postMessage('dies');
   process.exit(7);
-});
+};
+
+await import('../../../workers/ticker/ticker.ts');

@@ -1,220 +1,224 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
-import { unsettled } from '../../../main/tasks/dispatch/dispatcher.ts';
-import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
-import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
-import type { Delivery, Settlement } from '../../../main/tasks/queue/queue.ts';
-import { lettersOf } from '../../drivers/inbox.ts';
-import { crashed, raised, raisedForGood, returned, startDispatching } from './dispatching.ts';
-import { HandDrivenPool } from './hand-driven-pool.ts';
-
-/** A queue whose `settle` always fails after it has settled the delivery in memory. */
-class FailingQueue extends LocalQueue {
-  override async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
-    await super.settle(delivery, settlement);
-    throw new Error('disk full');
-  }
-}
-
-const start = (workers?: number) => startDispatching(new HandDrivenPool(workers));
+import { until } from '../../support/until.ts';
+import { now, startDispatching } from './dispatching.ts';
+import { crashed, HandDrivenPool, raised, raisedForGood, released, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher', () => {
-  it('makes as many attempts at a task as its action allows', async () => {
-    const actions = new Map([['twice', { maxAttempts: 2 }]]);
-    const { pool, queue, reach } = startDispatching(new HandDrivenPool(), { actions });
-    await queue.publish({ id: 'a', body: '{"id":"a","action":"twice"}' });
-    for (const attempt of [1, 2]) (await pool.given(attempt)).end(raised);
-    expect(await reach(({ dead }) => dead === 1)).to.include({ delayed: 0, waiting: 0 });
-  });
-
-  describe('taking deliveries', () => {
-    it('gives the pool the delivery as the queue has it', async () => {
-      const { pool, queue } = start();
-      const body = '{"id": "a",\n "data":{"__proto__":1}}';
-      await queue.publish({ id: 'a', body });
-      expect((await pool.given(1)).delivery).to.deep.include({ message: { id: 'a', body }, attempt: 1 });
-    });
-
-    it('has at most the prefetch in flight, and leaves the rest in the queue', async () => {
-      const { pool, queue, publish } = start();
-      await publish(...'abcdefgh');
-      await pool.given(5);
-      expect(pool.bodies).to.deep.equal([...'abcde']);
-      expect(queue.counts()).to.include({ inFlight: 5, waiting: 3 });
-    });
-
-    it('takes the next one in order for each that ends, whichever ends first', async () => {
-      const { pool, publish } = start();
-      await publish(...'abcdefgh');
-      await pool.given(5);
-      for (const [given, ending] of [
-        [6, 3],
-        [7, 6],
-        [8, 1],
-      ] as const) {
-        expect(pool.runs).to.have.length(given - 1);
-        pool.runs[ending - 1]?.end(returned);
-        await pool.given(given);
-        expect(pool.busy).to.equal(5);
-      }
-      expect(pool.bodies).to.deep.equal([...'abcdefgh']);
-    });
-
-    it('completes every task once, in order and within its bounds, whatever ends when', async () => {
-      await fc.assert(
-        fc.asyncProperty(fc.integer({ min: 1, max: 8 }), fc.infiniteStream(fc.nat(7)), async (prefetch, endings) => {
-          const { pool, queue, publish, reach } = startDispatching(new HandDrivenPool(), { prefetch });
-          const ids = Array.from({ length: 20 }, (_, index) => String(index));
-          await publish(...ids);
-          const open: number[] = [];
-          for (let count = 1, given = 0; count <= ids.length; count++) {
-            await reach(({ completed }) => completed === count - 1);
-            await pool.given(Math.min(ids.length, prefetch + count - 1));
-            while (given < pool.runs.length) open.push(given++);
-            expect(open.length).to.equal(Math.min(prefetch, ids.length - count + 1));
-            expect(queue.counts().inFlight).to.equal(open.length);
-            const [ending] = open.splice((endings.next().value ?? 0) % open.length, 1);
-            pool.runs[ending as number]?.end(returned);
-          }
-          await reach(({ completed }) => completed === ids.length);
-          expect(pool.bodies).to.deep.equal(ids);
-        }),
-        { numRuns: 30 },
-      );
-    });
-
-    it('reports a task as running once a worker has started it, and as queued before', async () => {
-      const { pool, publish, queue } = start(1);
-      await publish('a', 'b');
-      await pool.given(2);
-      expect(await queue.find('a')).to.deep.include({ state: 'running', attempt: 1 });
-      expect(await queue.find('b')).to.deep.include({ state: 'queued' });
-    });
-  });
-
-  describe('settling by the outcome', () => {
-    it('acknowledges one that returned', async () => {
-      const { pool, publish, reach, lines } = start();
-      await publish('a');
-      (await pool.given(1)).end(returned);
-      expect(await reach(({ completed }) => completed === 1)).to.include({ inFlight: 0, bytes: 0 });
-      expect(lines).to.deep.equal([]);
-    });
-
-    it('retries one that raised an error, up to five attempts, then discards it', async () => {
-      const { pool, publish, reach, queue, lines } = start();
-      await publish('a');
-      for (let attempt = 1; attempt <= 5; attempt++) (await pool.given(attempt)).end(raised);
-      await reach(({ dead }) => dead === 1);
-      expect(pool.bodies).to.deep.equal(Array(5).fill('a'));
-      expect((await lettersOf(queue))[0]).to.deep.include({ reason: 'it failed', attempts: 5 });
-      expect(lines.map(({ attempt, decision }) => [attempt, decision])).to.deep.equal([
-        [1, 'retry'],
-        [2, 'retry'],
-        [3, 'retry'],
-        [4, 'retry'],
-        [5, 'discard'],
-      ]);
-    });
-
-    it('completes one that succeeds after an error', async () => {
-      const { pool, publish, reach } = start();
-      await publish('a');
-      (await pool.given(1)).end(raised);
-      (await pool.given(2)).end(returned);
-      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0, delayed: 0, inFlight: 0 });
-    });
-
-    it('discards a permanent failure at once', async () => {
-      const { pool, publish, reach, queue, lines } = start();
-      await publish('a');
-      (await pool.given(1)).end(raisedForGood);
-      await reach(({ dead }) => dead === 1);
-      expect((await lettersOf(queue))[0]).to.deep.include({ id: 'a', body: 'a', reason: 'bad data', attempts: 1 });
-      expect(lines).to.have.length(1);
-      expect(lines[0]).to.include({ level: 40, task: 'a', attempt: 1, decision: 'discard', reason: 'bad data' });
-    });
-
-    it('discards one whose second thread died', async () => {
-      const { pool, publish, reach, queue } = start();
-      await publish('a');
-      (await pool.given(1)).end(crashed);
-      (await pool.given(2)).end(crashed);
-      await reach(({ dead }) => dead === 1);
-      expect((await lettersOf(queue))[0]).to.include({ reason: 'thread died', attempts: 2 });
-    });
-
-    it('counts deaths of threads apart from errors', async () => {
-      const { pool, publish, reach } = start();
-      await publish('a');
-      for (const [index, outcome] of [crashed, raised, raised, returned].entries()) {
-        (await pool.given(index + 1)).end(outcome);
-      }
-      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0 });
-    });
-
-    it('releases one that was interrupted, which counts no attempt', async () => {
-      const { pool, publish, reach } = start();
-      await publish('a');
-      (await pool.given(1)).end({ ended: 'interrupted', reason: 'stopped' });
-      const again = await pool.given(2);
-      expect(again.delivery).to.include({ attempt: 1, crashes: 0 });
-      again.end(returned);
-      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0 });
-    });
-
-    it('goes on with the others while one waits for its retry', async () => {
-      const decide = (_: unknown, outcome: Outcome): Settlement =>
-        outcome.ended === 'returned'
-          ? { kind: 'ack' }
-          : { kind: 'retry', delayMs: 60_000, reason: 'no', failure: 'transient' };
-      const { publish, reach, pool } = startDispatching(new HandDrivenPool(), { prefetch: 1, decide });
-      await publish('a', 'b');
-      (await pool.given(1)).end(raised);
-      (await pool.given(2)).end(returned);
-      expect(await reach(({ completed }) => completed === 1)).to.include({ delayed: 1, inFlight: 0 });
-      expect(pool.bodies).to.deep.equal(['a', 'b']);
-    });
-
-    it('counts failures by kind, and the wait of each task once', async () => {
-      const { pool, publish, reach, dispatcher } = start();
-      await publish('a');
-      for (let attempt = 1; attempt <= 5; attempt++) (await pool.given(attempt)).end(raised);
-      await reach(({ dead }) => dead === 1);
-      await publish('b');
-      for (let attempt = 6; attempt <= 7; attempt++) (await pool.given(attempt)).end(crashed);
-      await reach(({ dead }) => dead === 2);
-      await publish('c');
-      (await pool.given(8)).end({ ended: 'interrupted', reason: 'stopped' });
-      (await pool.given(9)).end(raisedForGood);
-      await reach(({ dead }) => dead === 3);
-      const { retried, dead, waits } = dispatcher.metrics;
-      expect(Object.fromEntries(retried)).to.deep.equal({ error: 4, crash: 1 });
-      expect(Object.fromEntries(dead)).to.deep.equal({ permanent: 1, attempts: 1, crashes: 1 });
-      expect(waits.cumulative().count).to.equal(3);
-    });
-
-    it('logs a settlement that the queue cannot record, and goes on', async () => {
-      const queue = new FailingQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 });
-      const { pool, publish, lines, reach } = startDispatching(new HandDrivenPool(), { queue, prefetch: 1 });
-      await publish('a', 'b');
-      (await pool.given(1)).end(returned);
-      (await pool.given(2)).end(returned);
-      await reach(() => lines.length === 2);
-      expect(lines.map(({ level, msg, task }) => [level, msg, task])).to.deep.equal([
-        [50, 'settling a task failed', 'a'],
-        [50, 'settling a task failed', 'b'],
-      ]);
-    });
-  });
-
-  it('counts as unsettled what is waiting, delayed or in flight', async () => {
-    const { pool, publish, queue, reach } = start();
-    expect(unsettled(queue)).to.equal(0);
+  it('has at most the prefetch in flight, and leaves the rest in the queue', async () => {
+    const { pool, publish, queue } = await startDispatching();
     await publish(...'abcdefgh');
-    expect(unsettled(queue)).to.equal(8);
+    await pool.given(5);
+    expect(await queue.counts()).to.include({ inFlight: 5, waiting: 3 });
+    expect(pool.ids).to.equal('abcde');
+  });
+
+  it('takes the next message for each that ends, before the end is written', async () => {
+    const { pool, publish, queue } = await startDispatching();
+    await publish(...'abcdefg');
+    (await pool.given(4)).end(returned);
+    await pool.given(6);
+    (await pool.given(2)).end(returned);
+    await pool.given(7);
+    expect(pool.ids).to.equal('abcdefg');
+    expect(queue.store.rows.list({})).to.deep.equal([]);
+  });
+
+  it('writes the ends of several tasks together after five milliseconds', async () => {
+    const { pool, publish, queue, clock, events } = await startDispatching();
+    await publish(...'abcdefgh');
+    for (const number of [1, 2]) (await pool.given(number)).end(returned);
+    await pool.given(7);
+    clock.advance(4);
+    expect(queue.store.rows.list({})).to.deep.equal([]);
+    expect(events.map(({ event }) => event)).to.not.include('completed');
+    clock.advance(1);
+    expect((await queue.store.rows.list({})).map(({ id }) => id)).to.deep.equal(['b', 'a']);
+    expect(events.filter(({ event }) => event === 'completed')).to.have.length(2);
+  });
+
+  it('writes an end at once when nothing is left to take', async () => {
+    const { pool, publish, queue, reach } = await startDispatching();
+    await publish('a');
     (await pool.given(1)).end(returned);
-    await reach(({ completed }) => completed === 1);
-    expect(unsettled(queue)).to.equal(7);
+    await reach({ completed: 1 });
+    expect((await queue.store.rows.list({}))[0]).to.include({ id: 'a', status: 'completed', result: '{"output":1}' });
+  });
+
+  it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
+    const { pool, publish, queue } = await startDispatching();
+    await publish(...'abcde');
+    await pool.given(5);
+    const output = JSON.stringify('x'.repeat(200 * 1024));
+    for (const run of pool.runs) run.end({ ended: 'returned', output });
+    const completed: number[] = [];
+    while (completed.at(-1) !== 5) {
+      await new Promise(setImmediate);
+      completed.push((await queue.counts()).completed);
+    }
+    for (const [turn, count] of completed.entries()) expect(count - (completed[turn - 1] ?? 0)).to.be.at.most(2);
+  });
+
+  it('shows a task as running once its handler has started, and as queued before', async () => {
+    const { pool, publish, queue } = await startDispatching(new HandDrivenPool(1));
+    await publish('a', 'b');
+    await pool.given(2);
+    const startOf = async (id: string) => {
+      const found = await queue.find(id);
+      return found !== undefined && 'message' in found ? found.message.startedAt : 'no message';
+    };
+    expect(await startOf('a')).to.be.a('number');
+    expect(await startOf('b')).to.equal(undefined);
+  });
+
+  it('retries an error up to five attempts, then dead-letters the task', async () => {
+    const { pool, publish, clock, reach } = await startDispatching();
+    await publish('a');
+    for (let attempt = 1; attempt <= 5; attempt++) {
+      (await pool.given(attempt)).end(raised);
+      await reach(attempt < 5 ? { delayed: 1 } : { dead: 1 });
+      clock.advance(60_000);
+    }
+    expect(pool.runs.map(({ delivery }) => delivery.attempt)).to.deep.equal([1, 2, 3, 4, 5]);
+  });
+
+  it('makes as many attempts as the action allows', async () => {
+    const actions = new Map([['a', { maxAttempts: 1 }]]);
+    const { pool, publish, reach } = await startDispatching(undefined, { actions });
+    await publish('a');
+    (await pool.given(1)).end(raised);
+    await reach({ dead: 1 });
+  });
+
+  it('runs a retry when it is due, on the timer for the next message', async () => {
+    const { pool, publish, clock, reach } = await startDispatching();
+    await publish('a');
+    (await pool.given(1)).end({ ...raised, retryAfterMs: 3_600_000 } as typeof raised);
+    await reach({ delayed: 1 });
+    clock.advance(3_590_000);
+    expect(pool.runs).to.have.length(1);
+    clock.advance(10_000);
+    await pool.given(2);
+  });
+
+  it('dead-letters a permanent failure, and a task whose second thread died', async () => {
+    const { pool, publish, clock, reach } = await startDispatching();
+    await publish('a', 'b');
+    (await pool.given(1)).end(raisedForGood);
+    (await pool.given(2)).end(crashed);
+    await reach({ dead: 1, delayed: 1 });
+    clock.advance(60_000);
+    (await pool.given(3)).end(crashed);
+    await reach({ dead: 2 });
+  });
+
+  it('charges no attempt for a task that was released', async () => {
+    const { pool, publish } = await startDispatching();
+    await publish('a');
+    (await pool.given(1)).end(released);
+    expect((await pool.given(2)).delivery.attempt).to.equal(1);
+  });
+
+  it('frees the place of a task that its handler has acked, and writes its row when the handler returns', async () => {
+    const { pool, publish, queue, reach, dispatcher } = await startDispatching(undefined, { prefetch: 1 });
+    await publish('a', 'b');
+    const run = await pool.given(1);
+    run.onAcknowledged('ack');
+    (await pool.given(2)).end(returned);
+    await reach({ completed: 2 });
+    expect((await queue.store.rows.list({})).map(({ id }) => id)).to.deep.equal(['b']);
+    run.end({ ended: 'returned', output: '"late"' });
+    await new Promise(setImmediate);
+    await dispatcher.stop(now);
+    expect(await queue.store.rows.find('a')).to.include({ result: '{"output":"late"}' });
+  });
+
+  it('takes again when a handler ends that has nacked before, because a suspect waits until none runs', async () => {
+    const idle: boolean[] = [];
+    const { pool, publish } = await startDispatching(undefined, {}, (store) => {
+      const take = store.take.bind(store);
+      store.take = (max, isIdle) => {
+        idle.push(isIdle);
+        return take(max, isIdle);
+      };
+      return store;
+    });
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('nack');
+    await until(() => idle.at(-1) === false);
+    run.end(returned);
+    await until(() => idle.at(-1) === true);
+  });
+
+  it('retries a task that its handler has nacked, and writes no row when the handler returns', async () => {
+    const { pool, publish, queue, reach } = await startDispatching();
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('nack');
+    await reach({ delayed: 1 });
+    run.end(returned);
+    await reach({ retried: 1 });
+    expect(await queue.store.rows.find('a')).to.equal(undefined);
+  });
+
+  it('takes nothing while the queue is paused, releases what has not started, and goes on after it', async () => {
+    const { pool, publish, queue, reach } = await startDispatching(new HandDrivenPool(1));
+    await publish('a', 'b');
+    await pool.given(2);
+    await queue.pause();
+    await reach({ inFlight: 1, waiting: 1 });
+    (await pool.given(1)).end(returned);
+    await reach({ completed: 1, inFlight: 0 });
+    expect(pool.runs).to.have.length(2);
+    await queue.resume();
+    expect((await pool.given(3)).delivery.id).to.equal('b');
+  });
+
+  it('counts outcomes by kind, and the wait of each task once', async () => {
+    const { pool, publish, dispatcher, clock, reach } = await startDispatching();
+    await publish('a', 'b', 'c');
+    (await pool.given(1)).end(raised);
+    (await pool.given(2)).end(crashed);
+    (await pool.given(3)).end(raisedForGood);
+    await reach({ delayed: 2, dead: 1 });
+    clock.advance(60_000);
+    for (const number of [4, 5]) (await pool.given(number)).end(returned);
+    await reach({ completed: 2 });
+    const { metrics } = dispatcher;
+    expect(metrics.completed).to.equal(2);
+    expect(Object.fromEntries(metrics.retried)).to.deep.equal({ error: 1, crash: 1 });
+    expect(Object.fromEntries(metrics.dead)).to.deep.equal({ permanent: 1, attempts: 0, crashes: 0 });
+    expect(metrics.waits.cumulative().count).to.equal(3);
+  });
+});
+
+describe('Dispatcher, when a task is cancelled', () => {
+  it('withdraws a delivery that has not started', async () => {
+    const { pool, publish, queue, clock } = await startDispatching(new HandDrivenPool(1));
+    await publish('a', 'b');
+    await pool.given(2);
+    const cancelling = queue.cancel('b');
+    await new Promise(setImmediate);
+    clock.advance(5);
+    expect(await cancelling).to.equal('cancelled');
+    expect(await queue.find('b')).to.equal(undefined);
+  });
+
+  it('ends the attempt of one that runs', async () => {
+    const { pool, publish, queue, reach, events } = await startDispatching();
+    await publish('a');
+    await pool.given(1);
+    expect(await queue.cancel('a')).to.equal('requested');
+    await reach({ cancelled: 1, inFlight: 0 });
+    expect(events.at(-1)).to.include({ event: 'cancelled', id: 'a', action: 'a' });
+  });
+
+  it('cancels a task that waits for its retry', async () => {
+    const { pool, publish, queue, reach } = await startDispatching();
+    await publish('a');
+    (await pool.given(1)).end(raised);
+    await reach({ delayed: 1 });
+    expect(await queue.cancel('a')).to.equal('cancelled');
+    await reach({ cancelled: 1, delayed: 0 });
   });
 });

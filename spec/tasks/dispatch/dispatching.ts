@@ -1,59 +1,69 @@
+import type { QueueCounts, TaskStore } from '../../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
-import { decide } from '../../../main/tasks/dispatch/retry-policy.ts';
-import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
-import type { QueueCounts } from '../../../main/tasks/queue/queue.ts';
+import { Queue } from '../../../main/tasks/queue.ts';
+import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog, type LogLine } from '../../support/log.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
+import { openFreshStore } from '../../support/store.ts';
 import { until } from '../../support/until.ts';
+import { HandDrivenPool } from './hand-driven-pool.ts';
 
-export const returned = { ended: 'returned' } as const;
-export const raised = { ended: 'raised', reason: 'it failed', permanent: false } as const;
-export const raisedForGood = { ended: 'raised', reason: 'bad data', permanent: true } as const;
-export const crashed = { ended: 'crashed', reason: 'thread died' } as const;
-export const unstored = { ended: 'unstored', reason: 'disk full' } as const;
 export const never = new Promise<void>(() => {});
+export const now = Promise.resolve();
 
-/** A dispatcher between a memory queue and a pool. */
+/** A dispatcher between a queue in memory and a pool, on a clock that the spec advances. */
 export interface Dispatching {
-  queue: LocalQueue;
+  queue: Queue;
+  store: TaskStore;
   dispatcher: Dispatcher;
+  clock: ManualClock;
+  events: QueueEvent[];
   lines: LogLine[];
-  /** Publishes messages, each with its id as its body. */
+  /** Publishes messages with these ids, one after another. */
   publish(...ids: string[]): Promise<void>;
-  /** Waits until the queue's counts fit. */
-  reach(fits: (counts: QueueCounts) => boolean): Promise<QueueCounts>;
+  /** Lets time pass until the queue's counts fit, so that retries become due and settlements are written. */
+  reach(expected: Partial<QueueCounts>): Promise<void>;
 }
 
-/** Starts a dispatcher that retries without delay and otherwise follows the retry policy. */
-export function startDispatching<Pool extends DispatcherOptions['pool']>(
-  pool: Pool,
-  {
-    queue = new LocalQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }),
-    ...options
-  }: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> & { queue?: LocalQueue } = {},
-): Dispatching & { pool: Pool } {
+/**
+ * Starts a dispatcher.
+ *
+ * @param change changes the store, for example to make its writes fail
+ */
+export async function startDispatching(
+  pool: HandDrivenPool = new HandDrivenPool(),
+  options: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> = {},
+  change: (store: TaskStore) => TaskStore = (store) => store,
+): Promise<Dispatching & { pool: HandDrivenPool }> {
   const { log, lines } = captureLog();
-  const atOnce: typeof decide = (delivery, outcome, policy) => {
-    const settlement = decide(delivery, outcome, policy);
-    return settlement.kind === 'retry' ? { ...settlement, delayMs: 0 } : settlement;
-  };
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, decide: atOnce, log, ...options });
+  const clock = new ManualClock();
+  const store = change(openFreshStore('memory', { now: () => clock.now() }));
+  const events: QueueEvent[] = [];
+  const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
+  const random = { number: () => 0.5 };
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, clock, random, log, ...options });
   dispatcher.start();
-  afterTest(async () => {
-    await dispatcher.stop(Promise.resolve());
-    await queue.close();
-  });
+  afterTest(() => dispatcher.stop(now));
   return {
-    pool,
-    queue,
-    dispatcher,
-    lines,
+    ...{ pool, queue, store, dispatcher, clock, events, lines },
     async publish(...ids) {
-      for (const id of ids) await queue.publish({ id, body: id });
+      for (const id of ids) {
+        const body = `{"id":"${id}","action":"${id}","data":{},"created_at":1790000000}`;
+        await queue.publish({ id, action: id, body });
+      }
     },
-    async reach(fits) {
-      await until(() => fits(queue.counts()));
-      return queue.counts();
+    async reach(expected) {
+      let counts: QueueCounts | undefined;
+      const isReached = () =>
+        Object.entries(expected).every(([name, count]) => counts?.[name as keyof QueueCounts] === count);
+      await until(() => {
+        clock.advance(5);
+        void queue.counts().then((latest) => {
+          counts = latest;
+        });
+        return isReached();
+      });
     },
   };
 }

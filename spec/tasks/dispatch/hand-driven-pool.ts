@@ -1,27 +1,25 @@
-import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
-import type { Delivery } from '../../../main/tasks/queue/queue.ts';
+import type { Delivery } from '../../../db/task-store.ts';
+import type { AttemptListener, Outcome } from '../../../main/tasks/pool/task-pool.ts';
 
 /** A run of a {@link HandDrivenPool}. */
-export interface HandDrivenRun {
+export interface HandDrivenRun extends AttemptListener {
   delivery: Delivery;
   isStarted: boolean;
   end(outcome: Outcome): void;
 }
 
-/** Replacement of the worker pool. A spec ends each run with an outcome of its choice. */
+/** Replacement of the task pool. A spec ends each run with an outcome of its choice. */
 export class HandDrivenPool {
   /** All runs in order. */
   readonly runs: HandDrivenRun[] = [];
-  /** Deliveries that were cancelled, in order. */
-  readonly cancelled: Delivery[] = [];
   isStopped = false;
-  readonly #workers: number;
+  readonly #threads: number;
   readonly #open = new Set<HandDrivenRun>();
   #changed = Promise.withResolvers<void>();
 
-  /** @param workers limit of concurrent runs; further runs wait */
-  constructor(workers = Number.POSITIVE_INFINITY) {
-    this.#workers = workers;
+  /** @param threads limit of concurrent runs; further runs wait */
+  constructor(threads = Number.POSITIVE_INFINITY) {
+    this.#threads = threads;
   }
 
   /** Number of runs that have started and not ended. */
@@ -29,19 +27,25 @@ export class HandDrivenPool {
     return [...this.#open].filter(({ isStarted }) => isStarted).length;
   }
 
-  /** Bodies of all messages run so far, in order. */
-  get bodies(): string[] {
-    return this.runs.map(({ delivery }) => delivery.message.body);
+  /** Runs that have not ended. */
+  get open(): HandDrivenRun[] {
+    return [...this.#open];
   }
 
-  async run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
+  /** Ids of all tasks run so far, in order. */
+  get ids(): string {
+    return this.runs.map(({ delivery }) => delivery.id).join('');
+  }
+
+  async run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
     const ended = Promise.withResolvers<Outcome>();
-    const run = { delivery, isStarted: this.busy < this.#workers && !this.isStopped, end: ended.resolve };
+    const isStarted = this.busy < this.#threads && !this.isStopped;
+    const run = { delivery, ...listener, isStarted, end: ended.resolve };
     this.runs.push(run);
     this.#open.add(run);
+    if (isStarted) listener.onStart();
     this.#change();
-    if (run.isStarted) await onStart();
-    if (this.isStopped) return stopped;
+    if (this.isStopped) ended.resolve(released);
     const outcome = await ended.promise;
     this.#open.delete(run);
     this.#change();
@@ -57,17 +61,15 @@ export class HandDrivenPool {
     }
   }
 
-  /** Withdraws a run that has not started. Notes the cancellation of a started one. */
   cancel(delivery: Delivery): boolean {
-    this.cancelled.push(delivery);
-    const run = [...this.#open].find((open) => open.delivery === delivery);
-    if (run === undefined || run.isStarted) return false;
-    run.end(stopped);
-    return true;
+    const run = this.open.find((each) => each.delivery === delivery);
+    if (run === undefined) return false;
+    run.end(run.isStarted ? cancelled : released);
+    return !run.isStarted;
   }
 
   releaseWaiting(): void {
-    for (const run of this.#open) if (!run.isStarted) run.end(stopped);
+    for (const run of this.#open) if (!run.isStarted) run.end(released);
   }
 
   async stop(deadline: Promise<void>): Promise<void> {
@@ -79,7 +81,7 @@ export class HandDrivenPool {
       this.#change();
     });
     while (this.busy > 0 && !isOver) await this.#changed.promise;
-    for (const run of this.#open) run.end(stopped);
+    for (const run of this.#open) run.end(released);
   }
 
   #change(): void {
@@ -88,4 +90,9 @@ export class HandDrivenPool {
   }
 }
 
-const stopped: Outcome = { ended: 'interrupted', reason: 'stopped' };
+export const released: Outcome = { ended: 'released', reason: 'stopped' };
+export const cancelled: Outcome = { ended: 'cancelled' };
+export const returned: Outcome = { ended: 'returned', output: '1' };
+export const raised: Outcome = { ended: 'raised', reason: 'it failed', permanent: false };
+export const raisedForGood: Outcome = { ended: 'raised', reason: 'bad data', permanent: true };
+export const crashed: Outcome = { ended: 'crashed', reason: 'thread died' };

@@ -1,101 +1,88 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { BatchOutcome } from '../../../main/tasks/pool/batch-runner.ts';
-import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
-import type { QueueCounts } from '../../../main/tasks/queue/queue.ts';
-import { until } from '../../support/until.ts';
-import { HandDrivenRunner, type RunningTask } from '../pool/hand-driven-runner.ts';
-import { never, startDispatching } from './dispatching.ts';
+import { never, now, startDispatching } from './dispatching.ts';
+import {
+  crashed,
+  HandDrivenPool,
+  type HandDrivenRun,
+  raised,
+  raisedForGood,
+  released,
+  returned,
+} from './hand-driven-pool.ts';
 
-const outcomes: Record<string, BatchOutcome> = {
-  returned: { ended: 'returned' },
-  'returned after an ack': { ended: 'returned', settled: 'ack' },
-  'returned after a nack': { ended: 'returned', settled: 'nack' },
-  raised: { ended: 'raised', reason: 'it failed', permanent: false },
-  'raised for good': { ended: 'raised', reason: 'bad data', permanent: true },
-  crashed: { ended: 'crashed', reason: 'thread died' },
-  interrupted: { ended: 'interrupted', reason: 'thread died', suspect: false },
-  suspected: { ended: 'interrupted', reason: 'thread died', suspect: true },
+const outcomes = {
+  return: returned,
+  raise: raised,
+  'raise for good': raisedForGood,
+  crash: crashed,
+  release: released,
 };
 
-/** Steps that end a running task with a random outcome or publish another task. */
 const steps = fc.array(
   fc.record({
-    does: fc.oneof(
-      { weight: 2, arbitrary: fc.constant('publish') },
-      { weight: 5, arbitrary: fc.constantFrom(...Object.keys(outcomes)) },
-      { weight: 1, arbitrary: fc.constantFrom('ack early', 'nack early', 'cancel', 'cancel') },
+    does: fc.constantFrom(
+      ...Object.keys(outcomes),
+      'publish',
+      'publish',
+      'publish',
+      'cancel',
+      'ack',
+      'nack',
+      'wait',
+      'pause',
     ),
-    which: fc.nat(),
+    which: fc.nat(20),
   }),
-  { maxLength: 80 },
+  { maxLength: 60 },
 );
 
-function balance({ completed, dead, dropped, cancelled, waiting, delayed, inFlight }: QueueCounts): number {
-  return completed + dead + dropped + cancelled + waiting + delayed + inFlight;
-}
-
-describe('Dispatcher and WorkerPool, whatever happens', () => {
-  it('account for every task at any time, within their bounds, and settle each once in the end', async () => {
-    const sizes = fc.record({
-      threads: fc.integer({ min: 1, max: 3 }),
-      prefetch: fc.integer({ min: 1, max: 9 }),
-      maxBatch: fc.integer({ min: 1, max: 4 }),
-    });
+describe('Dispatcher, whatever happens', () => {
+  it('accounts for every task at any time, within its window, and settles each once in the end', async () => {
+    const sizes = fc.record({ threads: fc.integer({ min: 1, max: 3 }), prefetch: fc.integer({ min: 1, max: 9 }) });
     await fc.assert(
-      fc.asyncProperty(sizes, steps, fc.boolean(), async ({ threads, prefetch, maxBatch }, all, stops) => {
-        const runner = new HandDrivenRunner(threads);
-        const pool = new WorkerPool(runner, maxBatch);
-        const { queue, dispatcher, publish } = startDispatching(pool, { prefetch });
+      fc.asyncProperty(sizes, steps, async ({ threads, prefetch }, all) => {
+        const pool = new HandDrivenPool(threads);
+        const { queue, dispatcher, publish, clock } = await startDispatching(pool, { prefetch });
         let published = 0;
-        const ended = new Set<RunningTask>();
-        const open = () => runner.tasks.filter((task) => !ended.has(task));
-        const check = () => {
-          const counts = queue.counts();
-          expect(counts.accepted).to.equal(published);
-          expect(balance(counts)).to.equal(published);
-          expect(counts.inFlight).to.be.at.most(prefetch);
-          expect(pool.busy).to.be.at.most(threads);
-          expect(runner.batches.every(({ tasks }) => tasks.length >= 1 && tasks.length <= maxBatch)).to.equal(true);
-        };
-        const end = (task: RunningTask, outcome: BatchOutcome) => {
-          ended.add(task);
-          task.end(outcome);
+        const settled = new Set<HandDrivenRun>();
+        const balance = async () => {
+          const { accepted, completed, dead, dropped, cancelled, waiting, delayed, inFlight } = await queue.counts();
+          expect(accepted).to.equal(published);
+          expect(completed + dead + dropped + cancelled + waiting + delayed + inFlight).to.equal(published);
+          expect(pool.open.filter((run) => !settled.has(run)).length).to.be.at.most(prefetch);
         };
         for (const { does, which } of all) {
-          const running = open();
-          const task = running[which % running.length];
-          if (does === 'publish') await publish(String(published++));
-          else if (does === 'cancel') await queue.cancel(String(which % Math.max(published, 1)));
-          else if (task === undefined) continue;
-          else if (does === 'ack early' || does === 'nack early') task.settle(does === 'ack early' ? 'ack' : 'nack');
-          else end(task, outcomes[does] as BatchOutcome);
-          check();
+          const started = pool.open.filter(({ isStarted }) => isStarted);
+          const run = started[which % started.length];
+          if (does === 'publish') await publish(String.fromCodePoint(0x100 + published++));
+          else if (does === 'cancel') void queue.cancel(String.fromCodePoint(0x100 + (which % Math.max(published, 1))));
+          else if (does === 'wait') clock.advance(which * 1000);
+          else if (does === 'pause') await (queue.isPaused ? queue.resume() : queue.pause());
+          else if (run === undefined) continue;
+          else if (does === 'ack' || does === 'nack') {
+            if (!settled.has(run)) run.onAcknowledged(does);
+            settled.add(run);
+          } else run.end(outcomes[does as keyof typeof outcomes]);
           await new Promise(setImmediate);
-          check();
+          await balance();
         }
-        if (stops) {
-          await dispatcher.stop(Promise.resolve());
-          expect(queue.counts().inFlight).to.equal(0);
-          expect(pool.busy).to.equal(0);
-        } else {
-          let drained = false;
-          const draining = dispatcher.drain(never).then(() => {
-            drained = true;
-          });
-          await until(() => {
-            for (const task of open()) end(task, { ended: 'returned' });
-            return drained;
-          });
-          await draining;
-          const { completed, dead, dropped, cancelled } = queue.counts();
-          expect(completed + dead + dropped + cancelled).to.equal(published);
+        await queue.resume();
+        let isDrained = false;
+        void dispatcher.drain(never).then(() => {
+          isDrained = true;
+        });
+        while (!isDrained) {
+          for (const run of pool.open) run.end(run.isStarted ? returned : released);
+          clock.advance(60_000);
+          await new Promise(setImmediate);
         }
-        check();
-        for (const task of open()) end(task, { ended: 'returned' });
-        await dispatcher.stop(never);
+        const { completed, dead, dropped, cancelled: ended } = await queue.counts();
+        expect(completed + dead + dropped + ended).to.equal(published);
+        await dispatcher.stop(now);
+        expect(pool.open).to.deep.equal([]);
       }),
-      { numRuns: 100 },
+      { numRuns: 60 },
     );
   });
 });

@@ -1,13 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import {
-  decide,
-  decideRetry,
-  discardExhausted,
-  retryPolicies,
-  retryPolicy,
-} from '../../../main/tasks/dispatch/retry-policy.ts';
-import type { Failure } from '../../../main/tasks/queue/queue.ts';
+import type { Failure } from '../../../db/task-store.ts';
+import { decide, decideRetry, retryPolicies, retryPolicy } from '../../../main/tasks/dispatch/retry-policy.ts';
 
 const policies = fc.record({
   maxAttempts: fc.integer({ min: 1, max: 50 }),
@@ -17,21 +11,25 @@ const policies = fc.record({
 });
 const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
+/** Time and chance. Time stands still at 0, so that a retry is due after its delay. */
+const at = (share: number) => ({ clock: { now: () => 0 }, random: { number: () => share } });
+
 /** Returns the longest delay after an attempt. */
 function longestDelay(attempt: number, policy?: typeof retryPolicy): number {
-  const settlement = decideRetry({ attempt, crashes: 0 }, 'transient', 'no', policy, () => 1);
-  return settlement.kind === 'retry' ? settlement.delayMs : Number.NaN;
+  const settlement = decideRetry({ attempt, crashes: 0 }, 'transient', 'no', at(1), policy);
+  return settlement.kind === 'retry' ? settlement.runAt : Number.NaN;
 }
 
 const kindOf = (attempt: number, crashes: number, failure: Failure) =>
-  decideRetry({ attempt, crashes }, failure, 'no').kind;
+  decideRetry({ attempt, crashes }, failure, 'no', at(0.5)).kind;
 
 describe('the retry policy', () => {
-  it('acknowledges what returned, and releases what was not processed', () => {
+  it('completes what returned, and releases what was not processed', () => {
     const delivery = { attempt: 5, crashes: 1 };
-    expect(decide(delivery, { ended: 'returned' })).to.deep.equal({ kind: 'ack' });
-    expect(decide(delivery, { ended: 'unstored', reason: 'disk full' })).to.deep.equal({ kind: 'release' });
-    expect(decide(delivery, { ended: 'interrupted', reason: 'stopped' })).to.deep.equal({ kind: 'release' });
+    const completed = decide(delivery, { ended: 'returned', output: '"A"' }, at(0.5));
+    expect(completed).to.deep.equal({ kind: 'complete', result: '{"output":"A"}' });
+    expect(decide(delivery, { ended: 'released', reason: 'stopped' }, at(0.5))).to.deep.equal({ kind: 'release' });
+    expect(decide(delivery, { ended: 'cancelled' }, at(0.5))).to.deep.equal({ kind: 'cancel' });
   });
 
   it('tries a task five times, and discards one whose second thread died', () => {
@@ -46,9 +44,9 @@ describe('the retry policy', () => {
   });
 
   it('discards a permanent failure at once', () => {
-    expect(decide({ attempt: 1, crashes: 0 }, { ended: 'raised', reason: 'bad data', permanent: true })).to.deep.equal({
+    const outcome = { ended: 'raised', reason: 'bad data', permanent: true } as const;
+    expect(decide({ attempt: 1, crashes: 0 }, outcome, at(0.5))).to.deep.equal({
       kind: 'discard',
-      attempts: 1,
       reason: 'bad data',
       failure: 'permanent',
     });
@@ -56,13 +54,13 @@ describe('the retry policy', () => {
 
   it('retries after the delay that the handler asks for, if an attempt is left', () => {
     const outcome = { ended: 'raised', reason: 'busy', permanent: false, retryAfterMs: 86_400_000 } as const;
-    expect(decide({ attempt: 4, crashes: 0 }, outcome)).to.deep.equal({
+    expect(decide({ attempt: 4, crashes: 0 }, outcome, at(0.5))).to.deep.equal({
       kind: 'retry',
-      delayMs: 86_400_000,
+      runAt: 86_400_000,
       reason: 'busy',
       failure: 'transient',
     });
-    expect(decide({ attempt: 5, crashes: 0 }, outcome)).to.include({ kind: 'discard', attempts: 5 });
+    expect(decide({ attempt: 5, crashes: 0 }, outcome, at(0.5))).to.include({ kind: 'discard', failure: 'transient' });
   });
 
   it('has as many attempts as the action of a task message says', () => {
@@ -70,21 +68,15 @@ describe('the retry policy', () => {
       ['once', { maxAttempts: 1 }],
       ['usual', {}],
     ]);
-    const policyOf = (action: string) => retryPolicies(actions)(JSON.stringify({ id: 'a', action, data: {} }));
+    const policyOf = (action: string) => retryPolicies(actions)({ action, body: JSON.stringify({ action }) });
     expect(policyOf('once')).to.deep.equal({ ...retryPolicy, maxAttempts: 1 });
-    expect([policyOf('usual'), policyOf('other'), retryPolicies(actions)('no message')]).to.deep.equal(
-      Array(3).fill(retryPolicy),
-    );
-    expect(decide({ attempt: 1, crashes: 0 }, { ended: 'crashed', reason: 'no' }, policyOf('once')).kind).to.equal(
-      'discard',
-    );
-    expect(discardExhausted({ attempt: 2, crashes: 0 }, policyOf('once'))).to.include({ attempts: 1 });
-  });
-
-  it('discards what has no attempts left before it runs, with the attempts that it had', () => {
-    expect(discardExhausted({ attempt: 5, crashes: 1 })).to.equal(undefined);
-    expect(discardExhausted({ attempt: 6, crashes: 1 })).to.include({ kind: 'discard', attempts: 5 });
-    expect(discardExhausted({ attempt: 3, crashes: 2 })).to.include({ kind: 'discard', attempts: 2 });
+    expect([
+      policyOf('usual'),
+      policyOf('other'),
+      retryPolicies(actions)({ action: undefined, body: '{}' }),
+    ]).to.deep.equal(Array(3).fill(retryPolicy));
+    const crashed = { ended: 'crashed', reason: 'no' } as const;
+    expect(decide({ attempt: 1, crashes: 0 }, crashed, at(0.5), policyOf('once')).kind).to.equal('discard');
   });
 
   it('doubles the longest delay with each attempt, up to a bound', () => {
@@ -95,8 +87,8 @@ describe('the retry policy', () => {
 
   it('draws the delay evenly from zero to the bound', () => {
     for (const share of [0, 0.25, 0.5, 0.999]) {
-      const settlement = decideRetry({ attempt: 3, crashes: 0 }, 'transient', 'no', retryPolicy, () => share);
-      expect(settlement).to.include({ kind: 'retry', delayMs: 4000 * share });
+      const settlement = decideRetry({ attempt: 3, crashes: 0 }, 'transient', 'no', at(share));
+      expect(settlement).to.include({ kind: 'retry', runAt: 4000 * share });
     }
   });
 
@@ -104,13 +96,13 @@ describe('the retry policy', () => {
     const failures = fc.constantFrom<Failure>('transient', 'crash', 'permanent');
     fc.assert(
       fc.property(policies, failures, shares, fc.integer({ min: 1, max: 60 }), (policy, failure, share, attempt) => {
-        const settlement = decideRetry({ attempt, crashes: 0 }, failure, 'the reason', policy, () => share);
-        expect(settlement).to.include({ failure, reason: 'the reason' });
+        const settlement = decideRetry({ attempt, crashes: 0 }, failure, 'the reason', at(share), policy);
+        expect(settlement).to.include({ reason: 'the reason', failure });
         if (settlement.kind === 'discard') return;
         expect(attempt).to.be.below(policy.maxAttempts);
         expect(failure).to.not.equal('permanent');
-        expect(settlement.delayMs).to.satisfy(Number.isSafeInteger);
-        expect(settlement.delayMs).to.be.within(0, policy.maxDelayMs);
+        expect(settlement.runAt).to.satisfy(Number.isSafeInteger);
+        expect(settlement.runAt).to.be.within(0, policy.maxDelayMs);
       }),
     );
   });
@@ -120,7 +112,7 @@ describe('the retry policy', () => {
       fc.property(policies, fc.infiniteStream(fc.constantFrom<Failure>('transient', 'crash')), (policy, failures) => {
         let [attempt, crashes] = [1, 0];
         for (const failure of failures) {
-          if (decideRetry({ attempt, crashes }, failure, 'no', policy).kind === 'discard') break;
+          if (decideRetry({ attempt, crashes }, failure, 'no', at(0.5), policy).kind === 'discard') break;
           if (failure === 'crash') crashes += 1;
           attempt += 1;
           expect(attempt).to.be.at.most(policy.maxAttempts);

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
-import { until } from '../../support/until.ts';
+import type { Outcome } from '../../../main/tasks/pool/task-pool.ts';
 import { failed, failedForGood, returned, startHandlers } from './handling.ts';
 
 /** Runs a handler between two good ones. Asserts that those are completed, and that the pool works on. */
@@ -51,7 +50,7 @@ describe('foreign code hurts no other task', () => {
       'bad() { for (const meals = []; ; ) meals.push(new Array(10_000).fill({})); }',
       { TASK_MEMORY_MB: '32' },
     );
-    expect(outcome).to.include({ ended: 'crashed' });
+    expect(outcome).to.include({ ended: 'crashed' }).and.to.have.property('reason').that.includes('memory limit');
   });
 
   const thrown: Record<string, [code: string, outcome: Outcome]> = {
@@ -105,9 +104,11 @@ describe('foreign code hurts no other task', () => {
   }
 
   it('if it writes megabytes of progress', async () => {
-    const { outcome, reports } = await runBetween(`bad(_, { progress }) {
+    // The outcome may arrive before a report that was sent just before it.
+    const { outcome, reports } = await runBetween(`async bad(_, { progress }) {
       const note = 'x'.repeat(1e6);
       for (let step = 0; step < 1e4; step++) progress(step, note);
+      await new Promise((resolve) => setTimeout(resolve, 150));
     }`);
     expect(outcome).to.deep.equal(returned);
     expect(reports.length).to.be.within(1, 100);
@@ -126,15 +127,15 @@ describe('foreign code hurts no other task', () => {
       },
     `);
     expect(outcome).to.deep.equal(returned);
+    const { suppressed } = await logged(({ msg }) => msg === 'log lines of a handlers module were left out');
     const written = lines.filter(({ msg }) => msg.startsWith('xxx'));
     expect(written.length).to.be.within(1, 300);
     for (const line of written) expect(JSON.stringify(line).length).to.be.below(8 * 1024 + 200);
-    const { suppressed } = await logged(({ msg }) => msg === 'log lines of a handlers module were left out');
     expect(suppressed).to.be.above(1000);
   });
 
   it('if it logs what JSON cannot hold', async () => {
-    const { outcome, lines } = await runBetween(`bad(_, { log }) {
+    const { outcome, logged } = await runBetween(`bad(_, { log }) {
       const circular = {};
       circular.circular = circular;
       log.info('circular', circular);
@@ -144,7 +145,7 @@ describe('foreign code hurts no other task', () => {
     }`);
     expect(outcome).to.deep.equal(returned);
     for (const text of ['circular', 'hostile']) {
-      const line = lines.find(({ msg }) => msg === text);
+      const line = await logged(({ msg }) => msg === text);
       expect(line).to.include({ action: 'bad', omitted: 'the fields of this line' });
     }
   });
@@ -161,12 +162,17 @@ describe('foreign code hurts no other task', () => {
   });
 
   it('if it leaves a timer that blocks its idle thread, and the next task is cancelled', async () => {
-    const { run, cancel, pool } = await startHandlers(`bad() { setImmediate(() => { for (;;); }); }, ok: () => 'ok'`);
+    const { run, cancel, told, logged } = await startHandlers(`
+      bad() { setImmediate(() => { console.log('blocked'); for (;;); }); },
+      ok: () => 'ok',
+    `);
     expect(await run('bad')).to.deep.equal(returned);
+    await logged(({ msg }) => msg === 'blocked');
     const outcome = run('ok');
-    await until(() => pool.busy === 1);
-    expect(cancel()).to.equal(true);
-    expect(await outcome).to.deep.equal({ ended: 'interrupted', reason: 'cancelled' });
+    expect(cancel()).to.equal(false);
+    expect(await outcome).to.deep.equal({ ended: 'cancelled' });
+    expect(await run('ok')).to.deep.equal(returned);
+    expect(told).to.deep.equal(['1 started', '1 ended', '2 ended', '3 started', '3 ended']);
   });
 
   it('if it rejects later, with no one to catch', async () => {
@@ -190,21 +196,24 @@ describe('foreign code hurts no other task', () => {
   });
 
   it('if it sends anything to the main thread', async () => {
-    const { outcome, lines, reports } = await runBetween(`
+    const { outcome, lines, logged, reports } = await runBetween(`
       async bad() {
         const { parentPort } = await import('node:worker_threads');
         for (const message of [null, 5, 'text', {}, { logLine: null }, { logLine: { level: 'none', fields: '{' } }]) {
           parentPort.postMessage(message);
         }
-        for (const settled of [null, 'other']) parentPort.postMessage({ delivery: 1e9, settled });
+        for (const acknowledged of [null, 'other']) parentPort.postMessage({ run: 1e9, acknowledged });
+        const text = 'x'.repeat(1e4);
+        for (const level of ['fatal', 'child', 'info']) parentPort.postMessage({ logLine: { level, message: text } });
         const note = 'x'.repeat(201);
         for (const progress of [null, 1, {}, { fraction: -1 }, { fraction: '1' }, { fraction: NaN }, { fraction: 1, note }]) {
-          parentPort.postMessage({ delivery: 2, progress });
+          parentPort.postMessage({ run: 2, progress });
         }
       }
     `);
     expect(outcome).to.deep.equal(returned);
     expect(reports).to.deep.equal([]);
-    expect(lines.filter(({ msg }) => msg === 'a task thread sent an invalid message')).to.not.have.length(0);
+    await logged(({ msg }) => msg === 'a task thread sent an invalid message');
+    expect(new Set(lines.map(({ msg }) => msg))).to.deep.equal(new Set(['a task thread sent an invalid message']));
   });
 });

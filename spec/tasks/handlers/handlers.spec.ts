@@ -57,26 +57,37 @@ describe('a handler of a handlers module', () => {
   });
 
   it('may settle its task while it runs', async () => {
-    const { run } = await startHandlers(`
-      ack(_, { ack }) { ack(); throw new Error('too late'); },
-      nack(_, { nack }) { nack(); },
+    const { run, told, output } = await startHandlers(`
+      ack(_, { ack, nack }) { ack(); nack(); throw new Error('too late'); },
+      nack(_, { nack }) { nack(); return 'returned'; },
     `);
-    expect(await run('ack')).to.deep.equal(returned);
-    expect(await run('nack')).to.deep.equal(failed('negatively acknowledged by its handler'));
+    expect(await run('ack')).to.deep.equal(failed('too late'));
+    expect(await run('nack')).to.deep.equal(returned);
+    expect(output()).to.equal('returned');
+    expect(told).to.deep.equal(['1 started', '1 ack', '1 ended', '2 started', '2 nack', '2 ended']);
   });
 
-  it('cannot settle its task after it has ended, even while its batch is still running', async () => {
-    const { run, rows } = await startHandlers(`
+  it('settles its task at once, although it still runs', async () => {
+    const { run, told, cancel } = await startHandlers(`
+      async ack(_, { ack, signal }) { ack(); await new Promise((resolve) => signal.addEventListener('abort', resolve)); },
+    `);
+    const outcome = run('ack');
+    await until(() => told.length === 2);
+    expect(told).to.deep.equal(['1 started', '1 ack']);
+    cancel();
+    expect(await outcome).to.deep.equal(returned);
+  });
+
+  it('cannot settle its task after it has ended', async () => {
+    const { run, told } = await startHandlers(`
       raise(_, task) { globalThis.settleLate = task.ack; throw new Error('it failed'); },
-      return(_, task) { globalThis.settleLate = task.nack; },
       async settle() {
         settleLate();
         await new Promise((resolve) => setTimeout(resolve));
       },
     `);
-    const outcomes = await Promise.all(['raise', 'settle', 'return', 'settle'].map((action) => run(action)));
-    expect(outcomes).to.deep.equal([failed('it failed'), returned, returned, returned]);
-    expect(rows()).to.equal(3);
+    expect([await run('raise'), await run('settle')]).to.deep.equal([failed('it failed'), returned]);
+    expect(told).to.deep.equal(['1 started', '1 ended', '2 started', '2 ended']);
   });
 
   it('has a log whose lines carry task and action', async () => {
@@ -253,8 +264,8 @@ describe('a handler of a handlers module', () => {
       },
     `;
     for (const [action, ended] of [
-      ['heed', 'interrupted'],
-      ['read late', 'interrupted'],
+      ['heed', 'released'],
+      ['read late', 'released'],
       ['finish', 'returned'],
     ] as const) {
       it(`has its signal aborted, and its task is ${ended}: ${action}`, async () => {

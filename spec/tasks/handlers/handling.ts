@@ -1,17 +1,15 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { migrate } from '../../../db/sqlite/migrate.ts';
+import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
 import { loadConfig } from '../../../main/config.ts';
-import { checkHandlers } from '../../../main/handlers-check.ts';
-import { startPool } from '../../../main/tasks/pool/start-pool.ts';
-import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
-import type { Delivery } from '../../../main/tasks/queue/queue.ts';
-import type { TaskProgress } from '../../../workers/messages.ts';
+import type { Outcome } from '../../../main/tasks/pool/task-pool.ts';
+import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
+import { checkHandlers } from '../../../main/threads/module-checks.ts';
+import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 
-const api = new URL('../../../workers/handlers-api.ts', import.meta.url).href;
+const api = new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href;
 
 /** Writes a handlers module that can use `PermanentError` and `RetryAfter`. Returns its path. */
 export async function writeHandlers(source: string, name = 'handlers.ts'): Promise<string> {
@@ -20,45 +18,51 @@ export async function writeHandlers(source: string, name = 'handlers.ts'): Promi
   return file;
 }
 
-/** Starts a pool of one thread with a handlers module, whose default export is `{ <handlers> }`. */
-export async function startHandlers(handlers: string, env: Record<string, string> = {}) {
-  const dataDir = await temporaryFolder();
-  migrate(dataDir);
-  const module = await writeHandlers(`export default {${handlers}};`);
-  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', ...env });
-  const settings = { ...tasks, handlers: module };
-  const actions = await checkHandlers(settings);
-  const captured = captureLog();
-  const reports: (TaskProgress & { id: string })[] = [];
-  const pool = await startPool(settings, { dataDir }, captured.log, {
-    actions,
-    onProgress: ({ message: { id } }, progress) => reports.push({ id, ...progress }),
-  });
-  afterTest(() => pool.stop(Promise.resolve()));
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
-  afterTest(() => database.close());
-  let sequence = 0;
-  let newest: Delivery | undefined;
-  const run = (action: string, data: object = {}, about: Partial<Delivery> = {}): Promise<Outcome> => {
-    const id = String(++sequence);
-    const message = { id, body: JSON.stringify({ id, action, data, created_at: 5 }) };
-    const delivery = { message, sequence, acceptedAt: 0, attempt: 1, crashes: 0, suspect: false, ...about };
-    newest = delivery;
-    return pool.run(delivery, async () => {});
-  };
-  /** Cancels the task that was started last. Returns whether it was withdrawn. */
-  const cancel = () => pool.cancel(newest as Delivery);
-  /** Returns the number of stored rows. */
-  const rows = () => database.prepare('SELECT count(*) AS count FROM tasks').get()?.count;
-  /** Returns the output of the task that was started last. */
-  const output = () => {
-    const row = database.prepare('SELECT result FROM tasks WHERE id = ?').get(String(sequence));
-    return JSON.parse(String(row?.result)).output;
-  };
-  return { ...captured, pool, run, cancel, rows, output, reports, module };
+export function newDelivery(id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Delivery {
+  const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${JSON.stringify(data)},"created_at":5}`;
+  const first = { arrival: 1, delivery: 1, acceptedAt: 0, attempt: 1, crashes: 0, isSuspect: false, history: [] };
+  return { id, action: action.slice(0, 256), body, ...first, ...about };
 }
 
-export const returned: Outcome = { ended: 'returned' };
+/** Starts a pool of one thread with a handlers module, whose default export is `{ <handlers> }`. */
+export async function startHandlers(handlers: string, env: Record<string, string> = {}, clock: Clock = systemClock) {
+  const module = await writeHandlers(`export default {${handlers}};`);
+  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', TASK_HANDLERS: module, ...env });
+  const captured = captureLog();
+  const parts = { actions: await checkHandlers(tasks), clock, log: captured.log };
+  const pool = await ThreadPool.start(tasks, parts);
+  afterTest(() => pool.stop(Promise.resolve()));
+  const reports: (TaskProgress & { id: string })[] = [];
+  /** Arguments of the calls of all listeners, by task and event. */
+  const told: string[] = [];
+  const deliveries: Delivery[] = [];
+  let output: string | undefined;
+  const run = async (action: string, data: object = {}, about: Partial<Delivery> = {}): Promise<Outcome> => {
+    const id = String(deliveries.length + 1);
+    const delivery = newDelivery(id, action, data, about);
+    deliveries.push(delivery);
+    const outcome = await pool.run(delivery, {
+      onStart: () => told.push(`${id} started`),
+      onAcknowledged: (how) => told.push(`${id} ${how}`),
+      onProgress: (progress) => reports.push({ id, ...progress }),
+    });
+    told.push(`${id} ended`);
+    if (outcome.ended !== 'returned') return outcome;
+    output = outcome.output;
+    return returned;
+  };
+  return {
+    ...captured,
+    ...{ pool, run, reports, told, module },
+    /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
+    cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
+    /** Returns the output of the handler that returned last. */
+    output: () => output && JSON.parse(output),
+  };
+}
+
+/** Outcome of a handler that returned, without its output. */
+export const returned = { ended: 'returned' } as Outcome;
 
 /** Returns the outcome of an attempt that failed and may be retried. */
 export function failed(reason: string): Outcome {

@@ -1,11 +1,11 @@
-import { mock } from 'node:test';
 import { expect } from 'chai';
-import { openApi } from '../../../main/contracts/openapi.ts';
-import { servers } from '../../../main/contracts/servers.ts';
-import { authRouter } from '../../../main/ticker/auth-router.ts';
-import { MemoryTokenStore } from '../../../main/ticker/memory-token-store.ts';
+import { tokenAccess } from '../../../main/process/start-services.ts';
+import { authRouter } from '../../../main/ticker/auth.ts';
 import type { Scope } from '../../../main/ticker/policy.ts';
-import { tokenAccess } from '../../../main/token-access.ts';
+import { MemoryTokenStore } from '../../../main/ticker/token-store.ts';
+import { systemClock } from '../../../workers/shared/clock.ts';
+import { itemsOf } from '../../support/contract.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
 import { request } from '../../support/program.ts';
 import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
 import { followEvents } from './event-client.ts';
@@ -103,11 +103,9 @@ const outcomes: Record<string, number> = {
 };
 
 describe('service B with TASKS_REQUIRE_TOKEN', () => {
-  afterEach(() => mock.timers.reset());
-
   it('has a permission for every operation of the contract', () => {
-    const operations = Object.entries(openApi.paths)
-      .filter(([path, item]) => item.servers.includes(servers.tasks) && !['/', '/{path}', '/auth/token'].includes(path))
+    const operations = itemsOf('tasks')
+      .filter(([path]) => !['/', '/{path}', '/auth/token'].includes(path))
       .flatMap(([path, item]) => Object.keys(item).map((method) => `${method} ${path}`))
       .filter((operation) => /^(get|head|post|delete) /.test(operation));
     expect(Object.keys(permissions)).to.have.members(operations);
@@ -135,14 +133,15 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     }
     const { headers: answered } = await ask(tasks, 'get /tasks');
     expect(answered?.get('www-authenticate')).to.equal('Bearer');
-    expect(tasks.queue.counts().accepted).to.equal(0);
+    expect((await tasks.queue.counts()).accepted).to.equal(0);
   });
 
   it('refuses a token once it has expired', async () => {
-    const { tasks, token } = await start({ lifetimeSeconds: 60 });
+    const clock = new ManualClock();
+    const { tasks, token } = await start({ lifetimeSeconds: 60, clock });
     const headers = bearer(await token());
     expect((await ask(tasks, 'get /queue', headers)).status).to.equal(200);
-    mock.timers.enable({ apis: ['Date'], now: Date.now() + 60_000 });
+    clock.advance(60_000);
     for (const operation of Object.keys(permissions)) {
       expect((await ask(tasks, operation, headers)).status, operation).to.equal(401);
     }
@@ -230,7 +229,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     const [first, again, other] = [await submit('a'), await submit('a'), await submit('b', '{"action":"x"}')];
     expect([first.status, again.status, other.status]).to.deep.equal([202, 202, 202]);
     expect(again.body).to.deep.equal(first.body);
-    expect(tasks.queued().map(({ id }) => id)).to.deep.equal([first.body.id, other.body.id]);
+    expect((await tasks.queued()).map(({ id }) => id)).to.deep.equal([first.body.id, other.body.id]);
     expect((await submit('b')).status).to.equal(422);
   });
 
@@ -245,20 +244,20 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     expect(await client.next()).to.equal(undefined);
   });
 
-  it('answers 500 while the token store is unavailable, and logs no token', async () => {
+  it('answers 503 while the token store is unavailable, and logs no token', async () => {
     const { tasks, ticker, token } = await start();
     const text = await token();
     await ticker.tokens.close();
     for (const operation of ['get /tasks', 'put /tasks', 'get /nothing', 'put /nothing']) {
       const { status, error } = await ask(tasks, operation, bearer(text));
-      expect([status, error], operation).to.deep.equal([500, 'token store unavailable']);
+      expect([status, error], operation).to.deep.equal([503, 'token store unavailable']);
     }
     expect(JSON.stringify(tasks.lines)).to.not.include(text);
   });
 
   it('takes the tokens of another node', async () => {
     const key = 'a secret of thirty-two bytes, ok';
-    const shared = { store: new MemoryTokenStore(), key };
+    const shared = { store: new MemoryTokenStore({ clock: systemClock }), key };
     const [one, other] = [await start({ shared }), await start({ shared })];
     const headers = bearer(await one.token());
     expect((await ask(other.tasks, 'get /tasks', headers)).status).to.equal(200);

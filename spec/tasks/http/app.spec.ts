@@ -35,7 +35,7 @@ describe('createTasksApp', () => {
         expect({ status, body }, `${method} ${path}`).to.deep.equal({ status: 404, body: { error: 'not found' } });
       }
     }
-    expect(queue.counts().accepted).to.equal(0);
+    expect((await queue.counts()).accepted).to.equal(0);
   });
 
   it('answers other methods of /tasks with 405 and those that are allowed', async () => {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { tokenAccess } from '../../../main/token-access.ts';
+import { tokenAccess } from '../../../main/process/start-services.ts';
 import { request } from '../../support/program.ts';
 import { startTickerBundle } from '../../support/ticker-bundle.ts';
 import { startTasksServer } from './tasks-server.ts';

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import { discard, openInbox, retry } from '../../drivers/inbox.ts';
+import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { discard, retry } from '../../store/stage.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -8,14 +9,14 @@ const FIELDS = ['id', 'status', 'payload', 'reason', 'attempts', 'permanent', 'f
 
 /** Submits tasks and discards them in order. Returns their ids. */
 async function discardTasks(
-  { submit, queue }: TasksServer,
+  { submit, takeAll, settle }: TasksServer,
   count: number,
   reason = 'bad data',
   data = '{}',
 ): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++) ids.push((await submit(`{"action":"sum","data":${data}}`)).body.id);
-  for (const delivery of await openInbox(queue).take(count)) await delivery.settle(discard(reason));
+  for (const delivery of await takeAll(count)) await settle(delivery, discard(reason));
   return ids;
 }
 
@@ -59,12 +60,12 @@ describe('the dead letters', () => {
       status: 'queued',
       history: [],
     });
-    expect(server.queued().map(({ id }) => id)).to.deep.equal([first]);
+    expect((await server.queued()).map(({ id }) => id)).to.deep.equal([first]);
 
     const deleted = await request(`${server.url}/dead-letters/${second}`, { method: 'DELETE' });
     expect([deleted.status, deleted.body]).to.deep.equal([204, '']);
     expect((await request(`${server.tasksUrl}/${second}`)).status).to.equal(404);
-    expect(server.queue.counts()).to.include({ accepted: 2, dead: 0, dropped: 1 });
+    expect(await server.queue.counts()).to.include({ accepted: 2, dead: 0, dropped: 1 });
   });
 
   it('that are not there are not found', async () => {
@@ -147,10 +148,19 @@ describe('GET /dead-letters with parameters', () => {
   it('returns summaries of payloads of other programs, without half a character', async () => {
     const server = await startTasksServer();
     const text = 'a'.repeat(255);
-    await server.queue.publish({ id: randomUUID(), body: `${text}😀` });
-    for (const delivery of await openInbox(server.queue).take(1)) await delivery.settle(discard());
+    await server.queue.publish({ id: randomUUID(), action: undefined, body: `${text}😀` });
+    await server.settle(await server.take(), discard());
     const { body } = await request(`${server.url}/dead-letters?summary=1`);
     expect(body.dead_letters[0]).to.include({ action: null, payload: text, payload_bytes: 259 });
+  });
+
+  it('returns large dead letters, and their summaries within a small budget', async () => {
+    const responses = new ByteBudget(1_500_000);
+    const server = await startTasksServer({ bodyLimit: 500_000, maxBytes: 10_000_000, responses });
+    const ids = await discardTasks(server, 4, 'bad data', JSON.stringify({ text: 'x'.repeat(400_000) }));
+    for (const query of ['', '?summary=1']) {
+      expect(await listed(`${server.url}/dead-letters${query}`), query).to.deep.equal(ids.toReversed());
+    }
   });
 
   it('refuses an unknown dead letter, and parameters given twice', async () => {
@@ -170,19 +180,18 @@ describe('GET /dead-letters with parameters', () => {
 
 describe('the history of a task', () => {
   it('is shown while the task waits, runs and is retried', async () => {
-    const { submit, queue, tasksUrl } = await startTasksServer();
+    const { submit, queue, take, settle, tasksUrl } = await startTasksServer();
     const { id } = (await submit('{"action":"sum"}')).body;
     const shown = async () => {
       const { status, history } = (await request(`${tasksUrl}/${id}`)).body;
       return [status, history.map(({ reason }: { reason: string }) => reason)];
     };
     expect(await shown()).to.deep.equal(['queued', []]);
-    const inbox = openInbox(queue);
-    await (await inbox.next()).settle(retry());
-    const again = await inbox.next();
-    await again.markRunning();
+    await settle(await take(), retry(Date.now()));
+    const again = await take();
+    queue.reportStart(again);
     expect(await shown()).to.deep.equal(['running', ['it failed']]);
-    await again.settle({ ...retry(60_000), reason: 'no' });
+    await settle(again, retry(Date.now() + 60_000, 'no'));
     expect(await shown()).to.deep.equal(['retrying', ['it failed', 'no']]);
   });
 });
@@ -205,7 +214,7 @@ describe('the bulk calls for dead letters', () => {
     });
     const redriven = await post(`${url}/redrive`, { ids: [a] });
     expect([redriven.status, redriven.body]).to.deep.equal([200, { count: 1, remaining: 0 }]);
-    expect(server.queued().map(({ id }) => id)).to.deep.equal([a]);
+    expect((await server.queued()).map(({ id }) => id)).to.deep.equal([a]);
     expect((await post(`${url}/purge`, { reason: 'timeout' })).body).to.deep.equal({ count: 3, remaining: 0 });
     expect(await listed(url)).to.deep.equal([b]);
     expect((await post(`${url}/purge`, { all: true })).body).to.deep.equal({ count: 1, remaining: 0 });

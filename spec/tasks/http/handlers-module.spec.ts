@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { HandlersManifest } from '../../../workers/handlers-manifest.ts';
+import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -25,7 +25,7 @@ describe('with a handlers module, POST /tasks', () => {
         path: '/numbers',
         detail: 'must be present',
       });
-      expect(queued()).to.deep.equal([]);
+      expect(await queued()).to.deep.equal([]);
       for (const [action, data] of [
         ['mean', { numbers: [1, 2] }],
         ['any', { numbers: 'x' }],
@@ -34,7 +34,7 @@ describe('with a handlers module, POST /tasks', () => {
       ] as const) {
         expect((await post(action, data)).status, action).to.equal(202);
       }
-      expect(queued()).to.have.length(4);
+      expect(await queued()).to.have.length(4);
     });
 
     it(`refuses a ${size} task with an unknown action if it is told to`, async () => {
@@ -44,7 +44,7 @@ describe('with a handlers module, POST /tasks', () => {
         const { status, body } = await submit(JSON.stringify({ action, filler }));
         expect([status, body], action).to.deep.equal([400, { error: 'unknown action' }]);
       }
-      expect(queued()).to.deep.equal([]);
+      expect(await queued()).to.deep.equal([]);
       for (const action of ['any', 'uppercase', 'sum']) {
         expect((await submit(JSON.stringify({ action, filler }))).status, action).to.equal(202);
       }
@@ -66,7 +66,7 @@ describe('with a schema that has a pattern, POST /tasks', () => {
       400,
       { error: 'invalid data', path: '/text', detail: 'must match pattern "^([a-z]+)*$"' },
     ]);
-    expect(server.queued().map(({ body: text }) => JSON.parse(text).data)).to.deep.equal([{ text: 'abc' }]);
+    expect((await server.queued()).map(({ body: text }) => JSON.parse(text).data)).to.deep.equal([{ text: 'abc' }]);
   });
 
   it('refuses data that takes too long to check, and accepts other tasks meanwhile', async () => {

@@ -13,7 +13,7 @@ describe('POST /queue/pause and /queue/resume', () => {
     ] as const) {
       const { status, body } = await request(`${server.url}/queue/${path}`, { method: 'POST' });
       expect([status, body]).to.deep.equal([200, { paused }]);
-      expect(server.queue.paused).to.equal(paused);
+      expect(server.queue.isPaused).to.equal(paused);
       expect((await request(`${server.url}/queue`)).body).to.include({ paused });
     }
   });
@@ -23,7 +23,7 @@ describe('POST /queue/pause and /queue/resume', () => {
     await server.queue.pause();
     const { status, body } = await server.submit('{"action":"sum"}');
     expect(status).to.equal(202);
-    expect(server.queued()).to.deep.equal([]);
+    expect(await server.queued()).to.deep.equal([]);
     expect((await request(`${server.tasksUrl}/${body.id}`, { method: 'DELETE' })).status).to.equal(204);
   });
 

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
-import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
-import type { SubmittedBody } from '../../../workers/parse-submission.ts';
+import { systemClock } from '../../../workers/shared/clock.ts';
+import type { SubmittedBody } from '../../../workers/submissions/parse-submission.ts';
+import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { until } from '../../support/until.ts';
@@ -43,6 +44,7 @@ function start({ file, ...options }: StartOptions = {}) {
   const thread = new SubmissionThread({
     memoryMb: 64,
     ...options,
+    clock: systemClock,
     log: captured.log,
     ...(file && { file: new URL(`../../support/submission-threads/${file}.ts`, import.meta.url) }),
   });
@@ -58,7 +60,7 @@ function start({ file, ...options }: StartOptions = {}) {
     Promise.all(
       texts.map((text) =>
         thread.parse(bodyOf(text)).then(
-          (parsed) => ('text' in parsed ? parsed.text : parsed.error),
+          (parsed) => ('message' in parsed ? parsed.message.body : parsed.error),
           (error: Error) => error.message,
         ),
       ),
@@ -145,7 +147,9 @@ describe('the submission thread', () => {
       checkTimeoutMs: 1,
     });
     const numbers = Array(500_000).fill(1);
-    expect(await thread.parse(bodyOf(JSON.stringify({ action: 'mean', data: { numbers } })))).to.have.property('text');
+    expect(await thread.parse(bodyOf(JSON.stringify({ action: 'mean', data: { numbers } })))).to.have.property(
+      'message',
+    );
     expect(lines).to.deep.equal([]);
   });
 

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { openInbox } from '../../drivers/inbox.ts';
+import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { until } from '../../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
@@ -15,7 +16,7 @@ describe('the body limit of POST /tasks', () => {
     expect((await submit(submissionOf(200))).status).to.equal(202);
     expect(await submit(submissionOf(201))).to.deep.include({ status: 413, body: { error: 'request body too large' } });
     expect(await submit('x'.repeat(201))).to.deep.include({ status: 413 });
-    expect(queue.counts().accepted).to.equal(1);
+    expect((await queue.counts()).accepted).to.equal(1);
   });
 
   it('counts bytes, not characters', async () => {
@@ -38,7 +39,7 @@ describe('the body limit of POST /tasks', () => {
         status: 413,
         body: '{"error":"request body too large"}\n',
       });
-      expect(queue.counts().accepted).to.equal(0);
+      expect((await queue.counts()).accepted).to.equal(0);
     });
   }
 
@@ -72,7 +73,7 @@ describe('the body limit of POST /tasks', () => {
     await connection.ended;
     await until(() => sockets.size === 0);
     expect((await submit('{"action":"y"}')).status).to.equal(202);
-    expect(queue.counts().accepted).to.equal(1);
+    expect((await queue.counts()).accepted).to.equal(1);
     expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 });
@@ -81,12 +82,12 @@ describe('POST /tasks while the queue cannot take a task', () => {
   const failed = { status: 500, body: { error: 'failed to queue task' } };
 
   it('answers 500 with Retry-After when it is full, and 202 when it is not any more', async () => {
-    const { submit, queue, lines } = await startTasksServer({ maxLength: 1 });
+    const { submit, take, complete, lines } = await startTasksServer({ maxLength: 1 });
     expect((await submit('{"action":"x"}')).status).to.equal(202);
     const refused = await submit('{"action":"x"}');
     expect(refused).to.deep.include(failed);
     expect(refused.headers.get('retry-after')).to.equal('1');
-    await (await openInbox(queue).next()).ack();
+    await complete(await take());
     expect((await submit('{"action":"x"}')).status).to.equal(202);
     expect(
       lines.filter(({ level }) => level >= 40),
@@ -102,14 +103,35 @@ describe('POST /tasks while the queue cannot take a task', () => {
     expect((await submit('{"action":"x"}')).status).to.equal(202);
   });
 
+  it('answers 500 with Retry-After while the database that nodes share is unavailable, and logs why', async () => {
+    const { submit, queue, url, lines } = await startTasksServer();
+    const unavailable = () => Promise.reject(new DatabaseUnavailable('cannot reach PostgreSQL'));
+    Object.defineProperty(queue.store, 'isShared', { value: true });
+    Object.defineProperties(queue, {
+      publish: { value: unavailable },
+      redrive: { value: unavailable },
+    });
+    for (const refused of [
+      await submit('{"action":"x"}'),
+      await request(`${url}/dead-letters/x/retry`, { method: 'POST' }),
+      await request(`${url}/dead-letters/redrive`, { method: 'POST', body: '{"all":true}' }),
+    ]) {
+      expect(refused).to.deep.include(failed);
+      expect(refused.headers.get('retry-after')).to.equal('1');
+    }
+    expect(lines).to.have.length(3);
+    expect(lines[0]).to.include({ level: 50, msg: 'failed to queue task', method: 'POST', path: '/tasks' });
+    expect(JSON.stringify(lines[0])).to.include('cannot reach PostgreSQL');
+  });
+
   it('answers 500 without Retry-After when it is closed, and logs why', async () => {
-    const { submit, queue, lines } = await startTasksServer();
-    await queue.close();
+    const { submit, store, lines } = await startTasksServer();
+    await store.close();
     const refused = await submit('{"action":"x"}');
     expect(refused).to.deep.include(failed);
     expect(refused.headers.get('retry-after')).to.equal(null);
     expect(lines).to.have.length(1);
     expect(lines[0]).to.include({ level: 50, msg: 'failed to queue task', method: 'POST', path: '/tasks' });
-    expect(JSON.stringify(lines[0])).to.include('the queue is closed');
+    expect(JSON.stringify(lines[0])).to.include('is closed');
   });
 });

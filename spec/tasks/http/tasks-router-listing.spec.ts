@@ -1,10 +1,10 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
-import type { CompletedTask } from '../../../db/sqlite/tasks.ts';
+import type { TaskRow } from '../../../db/task-rows.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer } from './tasks-server.ts';
 
-function completed(id: string, created_at: number): CompletedTask {
+function completed(id: string, created_at: number): TaskRow {
   const payload = `{"id":"${id}", "data":{}}`;
   return { id, payload, status: 'completed', result: '{"output":"ü"}', created_at, processed_at: created_at + 1 };
 }
@@ -20,9 +20,9 @@ describe('GET /tasks', () => {
   });
 
   it('answers with every field of each row, payload and result as the stored text', async () => {
-    const { tasksUrl, tasks, database } = await startTasksServer({ realRows: false });
-    tasks.store(completed('a', 5));
-    database.statement("INSERT INTO tasks (id, payload, created_at) VALUES ('b', '{}', 4)").run();
+    const { tasksUrl, storeRow, runSql } = await startTasksServer({ realRows: false });
+    storeRow(completed('a', 5));
+    runSql("INSERT INTO tasks (id, payload, created_at) VALUES ('b', '{}', 4)");
     const { body } = await request(tasksUrl);
     expect(body).to.deep.equal({
       tasks: [
@@ -34,23 +34,23 @@ describe('GET /tasks', () => {
   });
 
   it('answers with the newest 100, and counts what it returns', async () => {
-    const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
-    for (let time = 0; time < 120; time++) tasks.store(completed(`t${time}`, time));
+    const { tasksUrl, storeRow } = await startTasksServer({ realRows: false });
+    for (let time = 0; time < 120; time++) storeRow(completed(`t${time}`, time));
     const { body } = await request(tasksUrl);
     expect(body.count).to.equal(100);
     expect(idsOf(body)).to.deep.equal(Array.from({ length: 100 }, (_, index) => `t${119 - index}`));
   });
 
   it('answers with the rows of a status, to the letter', async () => {
-    const { tasksUrl, tasks, database } = await startTasksServer({ realRows: false });
+    const { tasksUrl, storeRow, runSql } = await startTasksServer({ realRows: false });
     const insert = 'INSERT INTO tasks (id, payload, status, created_at) VALUES (?, ?, ?, 1)';
-    tasks.store(completed('a', 5));
+    storeRow(completed('a', 5));
     for (const [id, status] of [
       ['b', 'pending'],
       ['c', ''],
       ['d', 'a b&ü'],
     ] as const) {
-      database.statement(insert).run(id, '{}', status);
+      runSql(insert, id, '{}', status);
     }
     const expected = { completed: 'a', pending: 'b', '': 'c', 'a%20b%26%C3%BC': 'd', 'a+b%26ü': 'd', failed: '' };
     for (const [status, ids] of Object.entries({ ...expected, COMPLETED: '', '%25': '', "'+OR+1=1--": '' })) {
@@ -61,8 +61,8 @@ describe('GET /tasks', () => {
   });
 
   it('ignores parameters that it does not know', async () => {
-    const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
-    tasks.store(completed('a', 5));
+    const { tasksUrl, storeRow } = await startTasksServer({ realRows: false });
+    storeRow(completed('a', 5));
     for (const query of ['?', '?limit=0', '?Status=x', '?status%00=x', '?__proto__=x&constructor=y']) {
       expect((await request(tasksUrl + query)).body.count, query).to.equal(1);
     }
@@ -91,8 +91,8 @@ describe('GET /tasks', () => {
   });
 
   it('answers HEAD as GET without the body', async () => {
-    const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
-    tasks.store(completed('a', 5));
+    const { tasksUrl, storeRow } = await startTasksServer({ realRows: false });
+    storeRow(completed('a', 5));
     const get = await request(tasksUrl);
     const head = await request(tasksUrl, { method: 'HEAD' });
     expect({ status: head.status, body: head.body }).to.deep.equal({ status: 200, body: '' });
@@ -102,8 +102,8 @@ describe('GET /tasks', () => {
   });
 
   it('answers 500 while the database file is away, and works when it is back', async () => {
-    const { tasksUrl, tasks, file, lines } = await startTasksServer({ realRows: false });
-    tasks.store(completed('a', 5));
+    const { tasksUrl, storeRow, file, lines } = await startTasksServer({ realRows: false });
+    storeRow(completed('a', 5));
     renameSync(file, `${file}.away`);
     for (const query of ['', '?status=completed']) {
       expect(await request(tasksUrl + query)).to.deep.include({ status: 500, body: { error: 'database unavailable' } });
@@ -114,9 +114,9 @@ describe('GET /tasks', () => {
   });
 
   it('answers 500 when the table is dropped, and says why in the log only', async () => {
-    const { tasksUrl, database, lines } = await startTasksServer({ realRows: false });
+    const { tasksUrl, runSql, lines } = await startTasksServer({ realRows: false });
     await request(tasksUrl);
-    database.statement('DROP TABLE tasks').run();
+    runSql('DROP TABLE tasks');
     for (const query of ['', '?status=completed']) {
       expect(await request(tasksUrl + query)).to.deep.include({ status: 500, body: { error: 'query failed' } });
     }

@@ -1,13 +1,13 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
-import { discard, openInbox, retry } from '../../drivers/inbox.ts';
+import { discard, retry } from '../../store/stage.ts';
 import { request } from '../../support/program.ts';
-import { startTasksServer, type TasksServer } from './tasks-server.ts';
+import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** Submits a task and takes its delivery from the queue. */
-async function submitAndTake({ submit, queue }: TasksServer) {
+async function submitAndTake({ submit, take }: TasksServer) {
   const { body, headers } = await submit('{"action":"sum"}');
-  const delivery = await openInbox(queue).next();
+  const delivery = await take();
   return { id: body.id as string, location: headers.get('location') ?? '', delivery };
 }
 
@@ -19,7 +19,7 @@ describe('GET /tasks/:id', () => {
     expect(location).to.equal(`/tasks/${id}`);
     const { status, body, headers } = await request(server.url + location);
     const { accepted_at_ms, ...task } = body;
-    const payload = delivery.message.body;
+    const payload = delivery.body;
     expect({ status, task }).to.deep.equal({ status: 200, task: { id, status: 'queued', payload, history: [] } });
     expect(accepted_at_ms).to.be.within(before, Date.now());
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
@@ -29,14 +29,14 @@ describe('GET /tasks/:id', () => {
     const server = await startTasksServer();
     const { id, location, delivery } = await submitAndTake(server);
     const look = async () => (await request(server.url + location)).body;
-    const submitted = { payload: delivery.message.body, accepted_at_ms: delivery.acceptedAt };
+    const submitted = { payload: delivery.body, accepted_at_ms: delivery.acceptedAt };
     const startedAfter = Date.now();
-    await delivery.markRunning();
+    server.queue.reportStart(delivery);
     const { started_at_ms, ...running } = await look();
     expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
     expect(started_at_ms).to.be.within(startedAfter, Date.now());
     const before = Date.now() / 1000;
-    await delivery.settle({ ...retry(60_000), reason: 'query failed' });
+    await server.settle(delivery, retry(Date.now() + 60_000, 'query failed'));
     const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await look();
     expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed']);
     expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed', ...submitted });
@@ -46,32 +46,18 @@ describe('GET /tasks/:id', () => {
       .and.to.be.within(before + 60, Date.now() / 1000 + 61);
   });
 
-  it('shows the row though the queue cannot be asked, and says so where there is none', async () => {
+  it('shows a waiting task though the rows cannot be read', async () => {
     const server = await startTasksServer();
-    const { id, location, delivery } = await submitAndTake(server);
-    server.queue.find = async () => {
-      throw new Error('away');
-    };
-    const unknown = await request(server.url + location);
-    expect({ status: unknown.status, body: unknown.body }).to.deep.equal({
-      status: 500,
-      body: { error: 'queue unavailable' },
-    });
-    const payload = delivery.message.body;
-    server.tasks.store({ id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 });
-    expect((await request(server.url + location)).body).to.include({ id, status: 'completed' });
+    const { id, location } = await submitAndTake(server);
+    renameSync(server.file, `${server.file}.away`);
+    expect((await request(server.url + location)).body).to.include({ id, status: 'queued' });
   });
 
   it('shows the row of a completed task, exactly as the listing does', async () => {
     const server = await startTasksServer();
     const { id, location, delivery } = await submitAndTake(server);
-    const payload = delivery.message.body;
-    const row = { id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 } as const;
-    await delivery.markRunning();
-    server.tasks.store(row);
-    // The row is returned as soon as it is stored, even before the delivery is acked.
-    expect((await request(server.url + location)).body).to.deep.equal(row);
-    await delivery.ack();
+    const row = await server.complete(delivery);
+    expect(row).to.include({ id, payload: delivery.body, status: 'completed', result: RESULT });
     const { status, body } = await request(server.url + location);
     expect({ status, body }).to.deep.equal({ status: 200, body: row });
     expect((await request(server.tasksUrl)).body.tasks).to.deep.equal([body]);
@@ -81,9 +67,9 @@ describe('GET /tasks/:id', () => {
     const server = await startTasksServer();
     const before = Math.floor(Date.now() / 1000);
     const { id, location, delivery } = await submitAndTake(server);
-    await delivery.settle(discard('data.text must be a string', 1));
+    await server.settle(delivery, discard('data.text must be a string'));
     const { first_at, last_at, history, ...letter } = (await request(server.url + location)).body;
-    const payload = delivery.message.body;
+    const payload = delivery.body;
     const reason = 'data.text must be a string';
     expect(letter).to.deep.equal({ id, status: 'failed', payload, reason, attempts: 1, permanent: true });
     expect(history).to.have.length(1);
@@ -112,8 +98,8 @@ describe('GET /tasks/:id', () => {
   });
 
   it('fails as the listing does when the database does', async () => {
-    const { tasksUrl, database, file } = await startTasksServer();
-    database.statement('DROP TABLE tasks').run();
+    const { tasksUrl, runSql, file } = await startTasksServer();
+    runSql('DROP TABLE tasks');
     const failed = await request(`${tasksUrl}/1`);
     expect([failed.status, failed.body]).to.deep.equal([500, { error: 'query failed' }]);
     renameSync(file, `${file}.away`);

@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { TURN_BYTES } from '../../../main/http/admission.ts';
 import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { TURN_BYTES } from '../../../main/http/turn-limit.ts';
 import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
@@ -64,15 +64,16 @@ describe('a turn of the event loop', () => {
   });
 
   it('reads a bounded number of bytes for listings, however many there are', async () => {
-    const { tasks, tasksUrl } = await startTasksServer({ realRows: false });
+    const { queue, storeRow, tasksUrl } = await startTasksServer({ realRows: false });
     const payload = JSON.stringify({ text: 'x'.repeat(200 * KIB) });
     for (let row = 0; row < 6; row++) {
       const result = '{"output":"x"}';
-      tasks.store({ id: `t${row}`, payload, status: 'completed', result, created_at: row, processed_at: row });
+      storeRow({ id: `t${row}`, payload, status: 'completed', result, created_at: row, processed_at: row });
     }
     const read = countByTurn();
-    const find = tasks.find.bind(tasks);
-    mock.method(tasks, 'find', (id: string) => {
+    const { rows } = queue.store;
+    const find = rows.find.bind(rows);
+    mock.method(rows, 'find', (id: string) => {
       read.add(payload.length);
       return find(id);
     });
@@ -83,12 +84,31 @@ describe('a turn of the event loop', () => {
     expect(read.max()).to.be.at.most(TURN_BYTES + payload.length);
   });
 
+  it('reads a bounded number of bytes for lists of waiting tasks, however many there are', async () => {
+    const size = 100 * KIB;
+    const { queue, url } = await startTasksServer({ realRows: false, maxBytes: 10_000 * KIB });
+    for (let task = 0; task < 6; task++) {
+      await queue.publish({ id: `t${task}`, action: 'x', body: JSON.stringify('x'.repeat(size - 2)) });
+    }
+    const bytes = countByTurn();
+    const read = queue.read.bind(queue);
+    mock.method(queue, 'read', (ids: string[], length: number) => {
+      bytes.add(ids.length * size);
+      return read(ids, length);
+    });
+    afterTest(() => mock.restoreAll());
+    const answers = await Promise.all(Array.from({ length: 10 }, () => request(`${url}/queue/tasks?state=queued`)));
+    expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
+    expect(bytes.sum()).to.equal(60 * size);
+    expect(bytes.max()).to.be.at.most(2 * TURN_BYTES);
+  });
+
   it('reads a few rows of tasks, however many are asked for', async () => {
-    const { tasks, port, sockets } = await startTasksServer({ realRows: false });
-    tasks.store({ id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
+    const { queue, storeRow, port, sockets } = await startTasksServer({ realRows: false });
+    storeRow({ id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
     const read = countByTurn();
-    const find = tasks.find.bind(tasks);
-    mock.method(tasks, 'find', (id: string) => {
+    const find = queue.find.bind(queue);
+    mock.method(queue, 'find', (id: string) => {
       read.add(1);
       return find(id);
     });

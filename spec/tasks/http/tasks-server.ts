@@ -1,27 +1,29 @@
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import { Database } from '../../../db/sqlite/database.ts';
+import { DatabaseSync } from 'node:sqlite';
 import { migrate } from '../../../db/sqlite/migrate.ts';
-import { Tasks } from '../../../db/sqlite/tasks.ts';
+import { SqliteStore } from '../../../db/sqlite/store.ts';
+import type { TaskRow } from '../../../db/task-rows.ts';
+import type { Delivery, Message, QueueBounds, Settlement } from '../../../db/task-store.ts';
 import { ByteBudget } from '../../../main/http/byte-budget.ts';
 import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
 import type { TaskAccess } from '../../../main/tasks/http/access.ts';
 import { createTasksApp } from '../../../main/tasks/http/app.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
-import { QueueHistory } from '../../../main/tasks/monitor/queue-history.ts';
-import { QueueMonitor } from '../../../main/tasks/monitor/queue-monitor.ts';
-import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
-import type { Delivery, Message, QueueBounds, TaskEvent } from '../../../main/tasks/queue/queue.ts';
-import type { Journal } from '../../../main/tasks/queue/sqlite-journal.ts';
+import { Queue } from '../../../main/tasks/queue.ts';
+import { QueueMonitor } from '../../../main/tasks/queue-monitor.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
-import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
-import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/histogram.ts';
-import { mainThreadCheck } from '../../../workers/submission-check.ts';
+import { taskIds } from '../../../main/tasks/task-ids.ts';
+import { systemClock, systemRandom } from '../../../workers/shared/clock.ts';
+import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
+import { mainThreadCheck } from '../../../workers/submissions/data-schemas.ts';
+import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
 import { type CapturedLog, captureLog } from '../../support/log.ts';
 import { type HttpResponse, request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
+import { eventually } from '../../support/until.ts';
 
 export interface TasksServer extends CapturedLog {
   /** URL of the listener, and of its `/tasks`. */
@@ -33,17 +35,29 @@ export interface TasksServer extends CapturedLog {
   events: TaskEvents;
   /** Problem that the queue's monitor reports as a stall. */
   health: { problem: string | undefined };
-  queue: LocalQueue;
-  database: Database;
-  /** Path of the database's file. */
+  queue: Queue;
+  store: SqliteStore;
+  /** Path of the file with the rows. */
   file: string;
-  tasks: Tasks;
   submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<HttpResponse>;
   /** Takes the waiting messages from the queue, in order. */
-  queued(): Message[];
+  queued(): Promise<Message[]>;
+  /** Waits for the next delivery of the queue. */
+  take(): Promise<Delivery>;
+  /** Waits for the next `count` deliveries. */
+  takeAll(count: number): Promise<Delivery[]>;
+  settle(delivery: Delivery, settlement: Settlement): Promise<void>;
+  /** Settles a delivery as completed. Returns its row. */
+  complete(delivery: Delivery): Promise<TaskRow>;
+  /** Writes a row, without a message. */
+  storeRow(row: TaskRow): void;
+  /** Runs a statement in the file with the rows. */
+  runSql(sql: string, ...values: (string | number)[]): void;
 }
 
-/** Starts service B's HTTP side with a database and a queue without a consumer. */
+export const RESULT = '{"output":0}';
+
+/** Starts service B's HTTP side with a store and a queue without a consumer. */
 export async function startTasksServer({
   bodyLimit = 1000,
   bodyBudget = new ByteBudget(10_000_000),
@@ -51,7 +65,6 @@ export async function startTasksServer({
   maxLength = 100,
   maxBytes = 100_000,
   maxKeys = 100,
-  journal,
   realRows = true,
   access,
   corsOrigins = [],
@@ -62,7 +75,6 @@ export async function startTasksServer({
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
   responses?: ByteBudget;
-  journal?: Journal;
   realRows?: boolean;
   access?: TaskAccess;
   corsOrigins?: readonly string[];
@@ -71,40 +83,36 @@ export async function startTasksServer({
   /** Time limit of a check in the submission thread. */
   checkTimeoutMs?: number;
 } = {}): Promise<TasksServer> {
-  const folder = await temporaryFolder();
-  migrate(folder);
-  const file = join(folder, 'tasks.db');
-  const database = new Database(file, { busyTimeoutMs: 50 });
-  afterTest(() => database.close());
-  const events = new TaskEvents();
+  const [clock, random] = [systemClock, systemRandom];
+  const dataDir = await temporaryFolder();
+  migrate(dataDir);
+  const bounds = { maxLength, maxBytes, maxKeys };
+  const store = new SqliteStore({ dataDir, driver: 'memory', bounds, now: clock.now, excessRows: async () => 0 });
+  afterTest(() => store.close());
+  store.start();
+  const events = new TaskEvents({ clock, random });
   afterTest(() => events.close());
-  const history = new QueueHistory();
-  const onEvent = (event: TaskEvent) => {
-    history.record(event);
-    events.record(event);
-  };
-  const queue = new LocalQueue({ maxLength, maxBytes, maxKeys }, { ...(journal && { journal }), onEvent });
+  const queue = await Queue.open({ store, onEvent: events.record, clock });
   afterTest(() => queue.close());
   const health: TasksServer['health'] = { problem: undefined };
   const monitor = new QueueMonitor({
-    history,
     queue,
-    pool: { threads: 2, busy: 0, durations: [new Histogram(TASK_DURATION_BOUNDS)] },
+    pool: { threads: 2, overlap: 1, busy: 0, durations: new Histogram(TASK_DURATION_BOUNDS) },
     dispatcher: { metrics: { waits: new Histogram(TASK_DURATION_BOUNDS) } },
-    bounds: { maxLength, maxBytes },
+    bounds,
     prefetch: 5,
     problems: [() => health.problem],
+    clock,
   });
+  monitor.start();
   afterTest(() => monitor.stop());
-  const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestMetrics();
-  const submissions = new SubmissionThread({ memoryMb: 128, rules, checkTimeoutMs, log: captured.log });
+  const submissions = new SubmissionThread({ memoryMb: 128, rules, checkTimeoutMs, clock, log: captured.log });
   afterTest(() => submissions.stop());
   const app = await createTasksApp({
     requests,
     queue,
-    tasks,
     events,
     monitor,
     bodies: { limit: bodyLimit, budget: bodyBudget },
@@ -115,12 +123,28 @@ export async function startTasksServer({
     access,
     corsOrigins,
     trustProxy,
+    clock,
+    newTaskId: taskIds(random),
     log: captured.log,
   });
   const { url, listener, sockets } = await serve(app.callback());
   // Made-up rows need not match the contract.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
   const tasksUrl = `${url}/tasks`;
+  const file = join(dataDir, 'tasks.db');
+  const takeAll = async (count: number) => {
+    const deliveries: Delivery[] = [];
+    const takeMore = async () => {
+      deliveries.push(...(await queue.take(count - deliveries.length, true)).deliveries);
+      return deliveries.length;
+    };
+    await eventually(takeMore, (taken) => taken === count);
+    return deliveries;
+  };
+  const settle = async (delivery: Delivery, settlement: Settlement) => {
+    await queue.settle([{ delivery, settlement }]);
+  };
+  let rows = 0;
   return {
     ...captured,
     url,
@@ -131,10 +155,21 @@ export async function startTasksServer({
     events,
     health,
     queue,
-    database,
+    store,
     file,
-    tasks,
     submit: (body, init = {}) => request(tasksUrl, { method: 'POST', body, ...init }),
-    queued: () => (queue.take(Number.POSITIVE_INFINITY) as Delivery[]).map(({ message }) => message),
+    queued: async () => [...(await queue.take(10_000, true)).deliveries],
+    take: async () => (await takeAll(1))[0] as Delivery,
+    takeAll,
+    settle,
+    async complete(delivery) {
+      await settle(delivery, { kind: 'complete', result: RESULT });
+      return store.rows.find(delivery.id) as TaskRow;
+    },
+    storeRow: (row) => store.rows.store(++rows, row),
+    runSql(sql, ...values) {
+      using beside = new DatabaseSync(file);
+      beside.prepare(sql).run(...values);
+    },
   };
 }

@@ -1,52 +1,43 @@
-import type { BatchOutcome } from '../../../main/tasks/pool/batch-runner.ts';
-import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
-import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
-import type { Delivery } from '../../../main/tasks/queue/queue.ts';
-import type { TaskProgress } from '../../../workers/messages.ts';
+import type { Worker } from 'node:worker_threads';
+import type { Delivery } from '../../../db/task-store.ts';
+import { loadConfig } from '../../../main/config.ts';
+import type { Outcome } from '../../../main/tasks/pool/task-pool.ts';
+import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
+import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
 import { afterTest } from '../../support/cleanup.ts';
-import { HandDrivenRunner } from './hand-driven-runner.ts';
+import { captureLog } from '../../support/log.ts';
+import { newDelivery } from '../handlers/handling.ts';
 
-export const returned: BatchOutcome = { ended: 'returned' };
-export const died: BatchOutcome = { ended: 'crashed', reason: 'thread died' };
-export const nextTurn = () => new Promise(setImmediate);
+export const threadFile = (name: string) => new URL(`../../support/task-threads/${name}.ts`, import.meta.url);
 
-/** Creates a pool whose batches a spec ends. */
-export function startPool({ threads = 2, maxBatch = 3 } = {}) {
-  const runner = new HandDrivenRunner(threads);
-  const progress: (TaskProgress & { id: string })[] = [];
-  const pool = new WorkerPool(runner, maxBatch, ({ message: { id } }, report) => progress.push({ id, ...report }));
+/** Starts a pool of one thread without a handlers module. */
+export async function startBuiltIns(env: Record<string, string> = {}, clock: Clock = systemClock, file = 'built-in') {
+  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', ...env });
+  const { log, lines } = captureLog();
+  const parts = { actions: new Map(), clock, log };
+  const pool = await ThreadPool.start(tasks, parts, threadFile(file));
   afterTest(() => pool.stop(Promise.resolve()));
+  /** Ids of started tasks, in order. */
   const started: string[] = [];
-  const ended: Record<string, Outcome> = {};
-  let sequence = 0;
-  const onStart = async (id: string): Promise<void> => {
-    started.push(id);
+  const run = (id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Promise<Outcome> =>
+    pool.run(newDelivery(id, action, data, about), {
+      onStart: () => started.push(id),
+      onAcknowledged() {},
+      onProgress() {},
+    });
+  return { pool, run, started, lines };
+}
+
+/** Collects the threads that start from now on, and counts the ended ones. */
+export function watchThreads() {
+  const watched = { threads: [] as Worker[], ended: 0 };
+  const remember = (thread: Worker) => {
+    watched.threads.push(thread);
+    thread.once('exit', () => {
+      watched.ended += 1;
+    });
   };
-  /** Runs deliveries that arrive in the same event-loop turn. Each body equals its id. */
-  const run = async (ids: string, about: Partial<Delivery> = {}, begin = onStart) => {
-    for (const id of ids) {
-      const message = { id, body: id };
-      const delivery = {
-        message,
-        sequence: ++sequence,
-        acceptedAt: 0,
-        attempt: 1,
-        crashes: 0,
-        suspect: false,
-        ...about,
-      };
-      void pool
-        .run(delivery, () => begin(id))
-        .then((outcome) => {
-          ended[id] = outcome;
-        });
-    }
-    await nextTurn();
-  };
-  /** Ends the tasks of a batch, and waits for the next event-loop turn. */
-  const end = async (index: number, ...outcomes: BatchOutcome[]) => {
-    runner.end(index, ...outcomes);
-    await nextTurn();
-  };
-  return { runner, pool, started, ended, progress, run, end };
+  process.on('worker', remember);
+  afterTest(() => process.off('worker', remember));
+  return watched;
 }

@@ -84,16 +84,6 @@ describe('the clients of the guide', () => {
     await expectReturn('Node', 'js', 'client.mjs', 'exec node');
   });
 
-  it('stream to wscat', async () => {
-    const services = running();
-    const shell = paste(adapt(examples(FILE, 'The shell')[0], services), { API_KEY: services.apiKey });
-    const client = watch(shell);
-    await client.logged(({ type }) => type === 'ticker');
-    shell.stdin.end();
-    await client.exited;
-    expect(client.lines[0]).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
-  });
-
   it('stop in the shell and say why', async () => {
     const example = adapt(examples(FILE, 'The shell')[0], running());
     const shell = watch(paste(example, { API_KEY: 'none' }));

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
-import { projectFolder, request, startServices, watch } from '../../support/program.ts';
-import { eventually } from '../../support/until.ts';
+import { projectFolder, startServices, untilTask, watch } from '../../support/program.ts';
 
 const FILE = 'www/guide/coming-from.md';
 
@@ -28,10 +27,7 @@ describe('the guide for users of other queues', () => {
     expect(outputs[0]).to.match(/^202 \{"id":/);
     expect(outputs[1]).to.equal(outputs[0]);
     const { id } = JSON.parse(outputs[0]?.slice(4) ?? '');
-    const { body } = await eventually(
-      () => request(`${services.tasks}/tasks/${id}`),
-      (answer) => answer.body.status === 'completed',
-    );
+    const body = await untilTask(services.tasks, id);
     expect(JSON.parse(body.result)).to.deep.equal({ output: { sent: 'ada@example.com' } });
   });
 });

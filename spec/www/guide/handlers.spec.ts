@@ -22,7 +22,7 @@ async function writeExample(heading: string): Promise<string> {
   const installed = join(folder, 'node_modules/ticker-and-tasks');
   await mkdir(installed, { recursive: true });
   await writeFile(join(installed, 'package.json'), '{"type": "module", "exports": "./index.js"}');
-  const api = new URL('../../../workers/handlers-api.ts', import.meta.url).href;
+  const api = new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href;
   await writeFile(join(installed, 'index.js'), `export * from ${JSON.stringify(api)};`);
   const [module = '', ...others] = examples(FILE, heading, 'ts');
   expect(others).to.deep.equal([]);
@@ -104,7 +104,7 @@ describe('the handlers of the guide', () => {
     // A thread that is terminated ends the task, too, but only after a minute.
     const { tasks, submit } = await startExample(PROCESSOR, { TASK_CANCEL_GRACE_MS: '60000' });
     const id = await submit('primes', { below: 400_000_000 });
-    // A task in a batch that its thread has not received yet is running, too, and gets 204.
+    // A task that has not started gets 204.
     await eventually(
       () => request(`${tasks}/tasks/${id}`),
       ({ body }) => body.progress !== undefined,

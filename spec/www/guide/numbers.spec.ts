@@ -21,7 +21,7 @@ describe('the guide to numbers and text in data', () => {
     it(`says that ${submitted} becomes ${stored}`, async () => {
       const { submit, queued } = await startTasksServer();
       expect((await submit(`{"action": "any", "data": ${submitted}}`)).status).to.equal(202);
-      expect(queued()[0]?.body).to.include(`"data":${stored},`);
+      expect((await queued())[0]?.body).to.include(`"data":${stored},`);
     });
   }
 
@@ -31,6 +31,6 @@ describe('the guide to numbers and text in data', () => {
       const headers = { 'Idempotency-Key': 'a' };
       expect((await submit(`{"action": "any", "data": {"n": ${n}}}`, { headers })).status).to.equal(202);
     }
-    expect(queued()).to.have.length(1);
+    expect(await queued()).to.have.length(1);
   });
 });

@@ -28,23 +28,21 @@ async function run(script: string, env: Record<string, string>): Promise<{ code:
   return { code, text };
 }
 
-const lacking = lackingProgram('nats-server', 'psql') ?? lackingPostgres();
+const lacking = lackingProgram('psql') ?? lackingPostgres();
 
 describeWith(lacking, 'the two nodes of the guide', () => {
   it('start, list each the tasks of the other, and stop', async () => {
     const postgres = await startPostgres();
     afterTest(() => postgres.remove());
     const ports = new Map<string, string>();
-    for (const port of ['4222', '8080', '8081', '8082', '8083', '9464', '9465'])
-      ports.set(port, String(await freePort()));
+    for (const port of ['8080', '8081', '8082', '8083', '9464', '9465']) ports.set(port, String(await freePort()));
     const { port: postgresPort } = new URL(postgres.url);
     const script = examples('www/guide/several-nodes.md', 'Two nodes on one machine')
       .join('')
       .replace('npm run setup && npm run build\n', '')
-      .replace('nats-server -js', `nats-server -js -p ${ports.get('4222')}`)
       .replaceAll(' dist/main', ` ${projectFolder}dist/main`)
       .replace('127.0.0.1:5432', `127.0.0.1:${postgresPort}`)
-      .replaceAll(/\b(4222|808[0-3]|946[45])\b/g, (port) => ports.get(port) ?? port);
+      .replaceAll(/\b(808[0-3]|946[45])\b/g, (port) => ports.get(port) ?? port);
     const { code, text } = await run(script, {
       PGHOST: '127.0.0.1',
       PGPORT: postgresPort,

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { compileSchema } from '../../../workers/data-schemas.ts';
+import { compileSchema } from '../../../workers/submissions/data-schemas.ts';
 import { dataFields, fieldAt } from '../../../www/tasks/data-fields.ts';
 import { dataTemplate } from '../../../www/tasks/data-template.ts';
 import { locate } from '../../../www/tasks/json-location.ts';

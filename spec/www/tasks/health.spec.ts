@@ -5,7 +5,7 @@ import { noticesOf } from '../../../www/tasks/health-notices.ts';
 const status = {
   ...{ accepted: 9, completed: 5, dead: 1, waiting: 1, delayed: 1, in_flight: 1, bytes: 2e6 },
   limits: { length: 10, bytes: 4e6, dead_letters: 10_000, prefetch: 5 },
-  ...{ oldest_age_seconds: 1.5, threads: { busy: 1, total: 2 }, paused: false, stalled: null },
+  ...{ oldest_age_seconds: 1.5, threads: { busy: 1, total: 2, overlap: 1 }, paused: false, stalled: null },
   latency: { window_seconds: 300, waiting: null, running: null },
 };
 const notices = (change: Partial<typeof status> | { stalled: { reason: string; since: number } }) =>
@@ -29,7 +29,7 @@ describe('the health of the queue', () => {
       'the task threads do not start': 'log',
       '/data/tasks.db does not exist': 'DATA_DIR',
       'database or disk is full': 'DATA_DIR',
-      'NATS cannot be reached': 'NATS',
+      'cannot reach PostgreSQL at db:5432: connection refused: start it, or fix DATABASE_URL': 'PostgreSQL server',
       'something else': 'log',
     };
     for (const [reason, advice] of Object.entries(reasons)) {

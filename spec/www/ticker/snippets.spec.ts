@@ -29,10 +29,6 @@ describe('the snippets of the price page', () => {
     expect(client.lines[0]).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
   }
 
-  it('stream to wscat', async () => {
-    await expectStream(await filled('wscat'));
-  });
-
   it('stream to Node', async () => {
     const path = join(await temporaryFolder(), 'client.mjs');
     await writeFile(path, await filled('node'));

@@ -1,2 +1,0 @@
--- Reason for the last failure or snooze of the message; null if there was none.
-ALTER TABLE messages ADD COLUMN reason TEXT;

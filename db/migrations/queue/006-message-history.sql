@@ -1,2 +1,0 @@
--- Failed attempts as a JSON array of `at` (milliseconds) and `reason`, oldest first; null if there were none.
-ALTER TABLE messages ADD COLUMN history TEXT;

@@ -1,0 +1,156 @@
+import {
+  BULK_SLICE,
+  type BulkResult,
+  type DeadLetterSelection,
+  deadLetterBounds,
+  type Located,
+  type MessageFilter,
+  type TaskSubject,
+  UnknownDeadLetter,
+} from '../task-store.ts';
+import { addCounts, type Counter, USED } from './counts.ts';
+import type { BoundStatement, Query } from './database.ts';
+import { actionOf, storable } from './messages.ts';
+import { isText } from './tasks.ts';
+
+export interface LetterRow {
+  id: string;
+  action: string | null;
+}
+
+// No statement here waits for the lock of another, so none takes part in a deadlock.
+const OLDEST_FIRST = 'ORDER BY failed_at, arrival';
+
+/** Size of the slice in which dead letters above the maximum size are evicted. */
+const EVICTED_SLICE = 1000;
+
+/** Evicts the oldest dead letters above the bounds. */
+export const EVICT = `WITH used AS (
+    SELECT dead - ${deadLetterBounds.maxLength} AS excess, dead_bytes - ${deadLetterBounds.maxBytes} AS excess_bytes
+    FROM (${USED}) AS used
+  ), oldest AS (
+    SELECT arrival, id, action, bytes, failed_at FROM messages WHERE state = 'failed' ${OLDEST_FIRST}
+    LIMIT (SELECT greatest(0, excess, CASE WHEN excess_bytes > 0 THEN ${EVICTED_SLICE} END) FROM used)
+    FOR UPDATE SKIP LOCKED
+  ), ordered AS (
+    SELECT *, row_number() OVER place AS number, sum(bytes) OVER place - bytes AS before
+    FROM oldest WINDOW place AS (${OLDEST_FIRST})
+  ), chosen AS (
+    SELECT ordered.* FROM ordered, used WHERE number <= excess OR before < excess_bytes
+  ), deleted AS (
+    DELETE FROM messages WHERE arrival = ANY(ARRAY(SELECT arrival FROM chosen))
+  ), counted AS (${addCounts(
+    { dropped: 'count(*)', dead: '-count(*)', dead_bytes: '-sum(bytes)' },
+    'chosen',
+  )}) SELECT id, action FROM chosen ${OLDEST_FIRST}`;
+
+/** Repeats {@link EVICT} while it evicts whole slices. Returns all evicted dead letters, the given first slice included. */
+export async function evictAll(query: Query, counter: Counter, first?: readonly LetterRow[]): Promise<TaskSubject[]> {
+  const letters = first ?? (await query<LetterRow>(EVICT, counter));
+  const more = letters.length < EVICTED_SLICE ? [] : await evictAll(query, counter);
+  return [...letters.map(subjectOf), ...more];
+}
+
+export function subjectOf({ id, action }: LetterRow): TaskSubject {
+  return { id, action: actionOf(action) };
+}
+
+const hasReason = (parameter: string) =>
+  `hashtextextended(reason, 0) = hashtextextended(${parameter}, 0) AND reason = ${parameter}`;
+
+/** Returns the statement that finds the positions of selected dead letters, oldest first. */
+function selected(selection: DeadLetterSelection): BoundStatement {
+  const select = (condition: string, values: unknown[]) => ({
+    text: `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
+    values,
+  });
+  if ('ids' in selection) return select('id = ANY($1::text[])', [selection.ids.filter(isText)]);
+  if ('reason' in selection) return select(hasReason('$1'), [storable(selection.reason)]);
+  return select('true', []);
+}
+
+/** A dead letter of a slice. It was not changed if the slice had become too large, or if the queue is full. */
+export interface BulkRow extends LetterRow {
+  arrival: number;
+  isDone: boolean;
+}
+
+/** Returns a statement that changes the first of the dead letters with the positions `$3`: a slice, or at least one. */
+// Unlike `=`, `texteq` leaves the planner only the index on positions.
+const bulk = (
+  condition: string,
+  change: string,
+  counts: Parameters<typeof addCounts>[0],
+) => `WITH used AS (${USED}), present AS (
+    SELECT arrival, id, action, bytes, octet_length(body) AS body_bytes, failed_at FROM messages
+    WHERE texteq(state, 'failed') AND arrival = ANY($3::bigint[]) ${OLDEST_FIRST} FOR UPDATE SKIP LOCKED
+  ), ordered AS (
+    SELECT *, row_number() OVER place AS number, sum(bytes) OVER place AS total, sum(body_bytes) OVER place AS body_total
+    FROM present WINDOW place AS (${OLDEST_FIRST})
+  ), chosen AS (
+    SELECT ordered.* FROM ordered, used WHERE (number = 1 OR total <= ${BULK_SLICE.maxBytes}) AND ${condition}
+  ), changed AS (
+    ${change} WHERE arrival = ANY(ARRAY(SELECT arrival FROM chosen))
+  ), counted AS (${addCounts({ ...counts, dead: '-count(*)', dead_bytes: '-sum(bytes)' }, 'chosen')})
+  SELECT arrival, id, action, arrival IN (SELECT arrival FROM chosen) AS "isDone" FROM ordered ORDER BY number`;
+
+export const REDRIVE = bulk(
+  'used.length + number <= $5 AND used.bytes + body_total <= $6',
+  `UPDATE messages SET state = 'waiting', run_at = $4, attempts = 0, crashes = 0, deaths = 0, permanent = false,
+      failed_at = NULL, reason = NULL, history = NULL`,
+  { bytes: 'sum(body_bytes)' },
+);
+export const PURGE = bulk('true', 'DELETE FROM messages', { dropped: 'count(*)' });
+
+/**
+ * Changes the selected dead letters in slices. The slices before an error count as done.
+ *
+ * @param change changes the first of the dead letters with these positions
+ */
+export async function changeLetters(
+  query: Query,
+  selection: DeadLetterSelection,
+  change: (arrivals: readonly number[]) => Promise<BulkRow[]>,
+  onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
+): Promise<BulkResult> {
+  const { text, values } = selected(selection);
+  let rest = (await query<{ arrival: number }>(text, values)).map(({ arrival }) => arrival);
+  const done: TaskSubject[] = [];
+  try {
+    for (let isFull = false; rest.length > 0 && !isFull; ) {
+      const rows = await change(rest.slice(0, BULK_SLICE.maxLength));
+      const tasks = rows.filter(({ isDone }) => isDone).map(subjectOf);
+      done.push(...tasks);
+      onChanged(tasks);
+      const kept = rows.filter(({ isDone }) => !isDone).map(({ arrival }) => arrival);
+      rest = [...kept, ...rest.slice(BULK_SLICE.maxLength)];
+      isFull = tasks.length === 0 && kept.length > 0;
+    }
+  } catch (error) {
+    if (done.length === 0) throw error;
+  }
+  return { done, remaining: rest.length };
+}
+
+export const REASONS = `SELECT reason, count(*) AS count, bool_and(permanent) AS permanent FROM messages
+  WHERE state = 'failed' GROUP BY reason`;
+
+/** Returns dead letters, newest first. @throws {UnknownDeadLetter} */
+export async function locateLetters(
+  query: Query,
+  { before, reason }: Extract<MessageFilter, { state: 'failed' }>,
+  limit: number,
+): Promise<Located[]> {
+  const values: unknown[] = [limit];
+  const conditions = ["state = 'failed'"];
+  if (before !== undefined) {
+    const position = "SELECT failed_at, arrival FROM messages WHERE id = $1 AND state = 'failed'";
+    const [letter] = isText(before) ? await query<{ failed_at: number; arrival: number }>(position, [before]) : [];
+    if (letter === undefined) throw new UnknownDeadLetter();
+    values.push(letter.failed_at, letter.arrival);
+    conditions.push('(failed_at, arrival) < ($2::bigint, $3::bigint)');
+  }
+  if (reason !== undefined) conditions.push(hasReason(`$${values.push(storable(reason))}`));
+  const order = 'ORDER BY failed_at DESC, arrival DESC LIMIT $1';
+  return query(`SELECT id, bytes FROM messages WHERE ${conditions.join(' AND ')} ${order}`, values);
+}

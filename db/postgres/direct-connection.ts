@@ -1,0 +1,56 @@
+import { PostgresClient, type Query, reasonOf } from './database.ts';
+
+export interface DirectConnection {
+  readonly query: Query;
+  /** Closes the connection without waiting for the server, which may not answer. */
+  destroy(): void;
+}
+
+export interface DirectOptions {
+  /** Statement timeout. */
+  timeLimitMs: number;
+  onNotification: (payload: string) => void;
+  /** Called, perhaps twice, when the connection ends. */
+  onLost: (reason: string) => void;
+}
+
+/**
+ * Opens a connection outside of the pool, which can receive notifications. The server must be reached directly, because a
+ * pooler in transaction mode gives each transaction another connection.
+ *
+ * @throws {Error} if the server cannot be reached
+ */
+export async function connectDirectly(
+  url: string,
+  { timeLimitMs, onNotification, onLost }: DirectOptions,
+): Promise<DirectConnection> {
+  const client = new PostgresClient({ connectionString: url, statement_timeout: timeLimitMs });
+  client.on('error', (error) => onLost(reasonOf(error)));
+  client.on('end', () => onLost('the server has closed the connection'));
+  client.on('notification', ({ payload }) => onNotification(payload ?? ''));
+  await client.connect();
+  return {
+    query: (text, values = [], limitMs = timeLimitMs) => client.rows(text, values, limitMs),
+    destroy: () => client.destroy(),
+  };
+}
+
+/**
+ * Listens to the channel of the current schema, and returns its name. Channels belong to a database, whose schemas may be
+ * different deployments.
+ */
+export async function listen(query: Query): Promise<string> {
+  const text = "SELECT 'ticker_and_tasks_' || left(md5(current_schema()), 16) AS channel";
+  const [{ channel } = { channel: '' }] = await query<{ channel: string }>(text);
+  await query(`LISTEN "${channel}"`);
+  return channel;
+}
+
+// A transaction that notifies holds up the commits of the others, so it does not wait for the disk.
+const NOTIFY = `SELECT pg_notify($1, payload)
+    FROM set_config('synchronous_commit', 'off', true), unnest($2::text[]) AS payload`;
+
+/** Sends notifications in one transaction. Each payload has less than 8,000 bytes. */
+export async function notify(query: Query, channel: string, payloads: readonly string[]): Promise<void> {
+  await query(NOTIFY, [channel, payloads]);
+}

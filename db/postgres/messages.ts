@@ -1,0 +1,286 @@
+import { readHistory } from '../attempt-history.ts';
+import type { MessageChange } from '../message-change.ts';
+import {
+  type Delivery,
+  type ListedState,
+  LONGEST_WAIT_MS,
+  type Report,
+  type Settled,
+  type Settlement,
+  type SettlementOf,
+  type SettleResult,
+  type StoredMessage,
+  SUSPECT_DEATHS,
+} from '../task-store.ts';
+import { addCounts, type Counter } from './counts.ts';
+import { type BoundStatement, columns } from './database.ts';
+import { createdAt, insertRows, STORE_ROWS } from './tasks.ts';
+
+export type Effect = SettleResult['effects'][number];
+
+export type SettledOf<Kind extends Settlement['kind']> = Settled & { settlement: SettlementOf<Kind> };
+
+// A suspect is taken alone, if nothing else is due or if its turn has come ($5). Until then, nothing is taken in its turn.
+// `owned` reveals messages of this owner whose take was not answered.
+const TAKE = `WITH suspect AS (
+    SELECT arrival FROM messages
+    WHERE state = 'waiting' AND deaths >= ${SUSPECT_DEATHS} AND run_at <= $2 AND NOT (SELECT paused FROM queue_state)
+    ORDER BY run_at, arrival LIMIT least(1, $3) FOR UPDATE SKIP LOCKED
+  ), due AS (
+    SELECT arrival FROM messages
+    WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} AND run_at <= $2 AND NOT (SELECT paused FROM queue_state)
+    ORDER BY run_at, arrival LIMIT CASE WHEN $5 AND EXISTS (SELECT FROM suspect) THEN 0 ELSE $3 END
+    FOR UPDATE SKIP LOCKED
+  ), taken AS (
+    UPDATE messages SET state = 'running', owner = $1, delivery = delivery + 1, started_at = NULL, progress = NULL
+    WHERE arrival = ANY(ARRAY(
+      SELECT arrival FROM due UNION ALL SELECT arrival FROM suspect WHERE $4 AND NOT EXISTS (SELECT FROM due)))
+    RETURNING arrival, run_at, id, action, body, delivery, accepted_at AS "acceptedAt", attempts + 1 AS attempt, crashes,
+      deaths >= ${SUSPECT_DEATHS} AS "isSuspect", history
+  ), idle AS (SELECT count(*) < $3 AS is_idle FROM taken)
+  SELECT taken.*,
+    CASE WHEN is_idle THEN (
+      SELECT run_at FROM messages WHERE state = 'waiting' AND run_at > $2 ORDER BY run_at LIMIT 1) END AS "nextRunAt",
+    CASE WHEN is_idle THEN (SELECT count(*) FROM messages WHERE state = 'running' AND owner = $1) END AS owned
+  FROM idle LEFT JOIN taken ON true ORDER BY run_at, arrival`;
+
+export interface TakeRow extends Omit<Delivery, 'action' | 'history'> {
+  action: string | null;
+  history: string | null;
+  run_at: number;
+  nextRunAt: number | null;
+  /** Number of messages that this owner was running before, if fewer messages were taken than asked for. */
+  owned: number | null;
+}
+
+export interface Taking {
+  max: number;
+  /** Whether the window is empty. */
+  isIdle: boolean;
+}
+
+/** @param isSuspectsTurn whether a suspect that is due is taken before other messages */
+export function take(owner: string, now: number, { max, isIdle }: Taking, isSuspectsTurn: boolean): BoundStatement {
+  return { text: TAKE, values: [owner, now, max, isIdle, isSuspectsTurn] };
+}
+
+/** Returns the taken messages. If there is none, the only row is empty. */
+export function deliveriesOf(rows: readonly TakeRow[]): Delivery[] {
+  const taken = rows.filter(({ id }) => id !== null);
+  return taken.map(({ run_at: _run, nextRunAt: _next, owned: _owned, action, history, ...delivery }) => {
+    return { ...delivery, action: actionOf(action), history: readHistory(history) };
+  });
+}
+
+// A settlement names the delivery, so that a late one changes nothing. Messages are found by an array of their positions,
+// because the planner joins a table that it takes for small by reading all of it. Unlike `=`, `texteq` leaves it no other
+// index, so messages are locked in order.
+const FENCE =
+  "messages.arrival = given.arrival AND messages.delivery = given.delivery AND texteq(messages.state, 'running')";
+const IS_PRESENT = 'messages.arrival = ANY(ARRAY(SELECT arrival FROM present))';
+
+const END = `WITH given AS (
+    SELECT * FROM unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::bigint[])
+      AS given (arrival, delivery, kind, result, created_at)
+  ), ended AS (
+    DELETE FROM messages USING given WHERE ${FENCE} AND messages.arrival = ANY($3)
+    RETURNING messages.arrival, messages.delivery, id, body, bytes, kind, result, created_at
+  ), stored AS (${insertRows(
+    `SELECT id, body, 'completed', result, created_at, $8::bigint, arrival, delivery FROM ended
+      WHERE kind = 'complete'`,
+  )}), counted AS (${addCounts(
+    {
+      completed: "count(*) FILTER (WHERE kind <> 'cancel')",
+      cancelled: "count(*) FILTER (WHERE kind = 'cancel')",
+      bytes: '-sum(bytes)',
+    },
+    'ended',
+  )}) SELECT arrival, delivery, 'applied' AS effect FROM ended`;
+
+/** A message that a settlement has changed. */
+export interface SettledRow {
+  arrival: number;
+  delivery: number;
+  effect: Effect;
+}
+
+/** Deletes the messages of settlements that complete, ack or cancel, and writes rows. `settled` is sorted by arrival. */
+export function end(counter: Counter, settled: readonly Settled[], now: number): BoundStatement {
+  const given = columns(
+    settled,
+    ({ delivery }) => delivery.arrival,
+    ({ delivery }) => delivery.delivery,
+    ({ settlement }) => settlement.kind,
+    ({ settlement }) => (settlement.kind === 'complete' ? settlement.result : null),
+    ({ delivery, settlement }) => (settlement.kind === 'complete' ? createdAt(delivery.body) : null),
+  );
+  return { text: END, values: [...counter, ...given, Math.floor(now / 1000)] };
+}
+
+/** Writes the rows of messages that were acked before. */
+export function rowsOf(settled: readonly SettledOf<'row'>[], now: number): BoundStatement {
+  // PostgreSQL does not replace a row twice in one statement.
+  const last = [...new Map(settled.map((each) => [each.delivery.id, each])).values()];
+  const given = columns(
+    last,
+    ({ delivery }) => delivery.id,
+    ({ delivery }) => delivery.body,
+    ({ settlement }) => settlement.result,
+    ({ delivery }) => createdAt(delivery.body),
+    ({ delivery }) => delivery.arrival,
+  );
+  return { text: STORE_ROWS, values: [...given, Math.floor(now / 1000)] };
+}
+
+const PUT_BACK = `WITH given AS (
+    SELECT * FROM json_to_recordset($3::json) AS given (arrival bigint, delivery int, state text, "runAt" bigint,
+      attempts int, crashes int, deaths int, reason text, history text, "isPermanent" boolean)
+  ), present AS (
+    SELECT given.*, message.bytes, cancel_requested AND given.state = 'waiting' AS is_cancelled
+    FROM given, LATERAL (SELECT bytes, cancel_requested FROM messages WHERE ${FENCE} FOR UPDATE) AS message
+  ), cancelled AS (
+    DELETE FROM messages USING present
+    WHERE messages.arrival = present.arrival AND present.is_cancelled AND ${IS_PRESENT}
+  ), kept AS (
+    UPDATE messages SET state = present.state, owner = NULL, started_at = NULL, progress = NULL,
+      run_at = coalesce(present."runAt", messages.run_at), attempts = coalesce(present.attempts, messages.attempts),
+      crashes = coalesce(present.crashes, messages.crashes), deaths = coalesce(present.deaths, messages.deaths),
+      reason = coalesce(present.reason, messages.reason), history = coalesce(present.history, messages.history),
+      permanent = coalesce(present."isPermanent", false), cancel_requested = false,
+      failed_at = CASE present.state WHEN 'failed' THEN $4::bigint END
+    FROM present WHERE messages.arrival = present.arrival AND NOT present.is_cancelled AND ${IS_PRESENT}
+    RETURNING messages.state, messages.bytes, present.bytes AS former_bytes, present.attempts
+  ), changed AS (
+    SELECT * FROM kept UNION ALL SELECT 'cancelled', 0, bytes, NULL FROM present WHERE is_cancelled
+  ), counted AS (${addCounts(
+    {
+      retried: "count(*) FILTER (WHERE state = 'waiting' AND attempts IS NOT NULL)",
+      failed: "count(*) FILTER (WHERE state = 'failed')",
+      cancelled: "count(*) FILTER (WHERE state = 'cancelled')",
+      dead: "count(*) FILTER (WHERE state = 'failed')",
+      dead_bytes: "coalesce(sum(bytes) FILTER (WHERE state = 'failed'), 0)",
+      bytes: "coalesce(sum(bytes) FILTER (WHERE state = 'waiting'), 0) - sum(former_bytes)",
+    },
+    'changed',
+  )}) SELECT arrival, delivery, CASE WHEN is_cancelled THEN 'cancelled' ELSE 'applied' END AS effect FROM present`;
+
+/** Changes running messages. Deletes a message that would wait if its cancellation was requested. `changes` are sorted by arrival. */
+export function putBack(counter: Counter, changes: readonly MessageChange[], now: number): BoundStatement {
+  const given = changes.map(({ delivery: { arrival, delivery }, reason, ...change }) => {
+    return { arrival, delivery, reason: reason && storable(reason), ...change };
+  });
+  return { text: PUT_BACK, values: [...counter, JSON.stringify(given), now] };
+}
+
+/** Messages of an owner except those with the given positions. */
+export const LOST_ANSWER = `SELECT arrival, delivery FROM messages
+    WHERE state = 'running' AND owner = $1 AND arrival <> ALL($2::bigint[]) ORDER BY arrival`;
+
+/** Locks messages of an owner, without waiting. */
+export const LOST_MESSAGES = `SELECT arrival, delivery, id, action, attempts, crashes, deaths, history,
+    cancel_requested AS "isCancelRequested" FROM messages
+  WHERE state = 'running' AND owner = $1 ORDER BY arrival LIMIT $2 FOR UPDATE SKIP LOCKED`;
+
+const REPORT = `WITH given AS (
+    SELECT * FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, "startedAt" bigint, progress text)
+  ) UPDATE messages SET started_at = given."startedAt", progress = given.progress FROM given
+    WHERE ${FENCE} AND messages.arrival = ANY(ARRAY(SELECT arrival FROM given))`;
+
+/** Stores starts and progress. `running` is sorted by arrival. */
+export function report(running: readonly Report[]): BoundStatement {
+  const given = running.map(({ delivery: { arrival, delivery }, startedAt, progress }) => {
+    return { arrival, delivery, startedAt, progress: progress && JSON.stringify(progress) };
+  });
+  return { text: REPORT, values: [JSON.stringify(given)] };
+}
+
+/** Deletes a waiting message, or requests the cancellation of a running one. Returns its former state. */
+export const CANCEL = `WITH found AS (
+    SELECT arrival, action, state, bytes FROM messages WHERE id = $3 AND state <> 'failed' FOR UPDATE
+  ), deleted AS (
+    DELETE FROM messages USING found WHERE messages.arrival = found.arrival AND found.state = 'waiting'
+  ), requested AS (
+    UPDATE messages SET cancel_requested = true FROM found
+    WHERE messages.arrival = found.arrival AND found.state = 'running'
+  ), counted AS (${addCounts({ cancelled: 'count(*)', bytes: '-sum(bytes)' }, "found WHERE state = 'waiting'")})
+  SELECT state, action FROM found`;
+
+/** Returns a row if the task is completed or dead-lettered. */
+export const ENDED = `SELECT action FROM messages WHERE id = $1 UNION ALL SELECT NULL FROM tasks WHERE id = $1 LIMIT 1`;
+
+const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
+  FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int)
+  WHERE CASE kind
+    WHEN 'complete' THEN EXISTS (SELECT FROM tasks WHERE tasks.id = given.id AND tasks.delivery = given.delivery)
+    WHEN 'ack' THEN NOT EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival)
+      AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = given.id)
+    ELSE EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival AND messages.delivery = given.delivery
+      AND state = CASE WHEN kind = 'discard' THEN 'failed' WHEN kind IN ('retry', 'release') THEN 'waiting' END
+      AND messages.attempts = given.attempts) END`;
+
+/**
+ * Finds settlements that have been applied although their answer was lost. An ack counts as applied if the task has neither
+ * a message nor a row, so that its row is still written. A cancellation leaves no trace.
+ */
+export function applied(settled: readonly Settled[]): BoundStatement {
+  const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
+    const { kind } = settlement;
+    return { arrival, delivery, id, kind, attempts: attempt - Number(kind === 'release') };
+  });
+  return { text: APPLIED, values: [JSON.stringify(given)] };
+}
+
+export const CANCEL_REQUESTS =
+  "SELECT id FROM messages WHERE id = ANY($1::text[]) AND state = 'running' AND cancel_requested";
+
+/** Corrects times that lie in the future because a clock was set back. */
+export const CLAMP = `UPDATE messages SET run_at = CASE attempts WHEN 0 THEN $1 ELSE $1 + ${LONGEST_WAIT_MS} END
+  WHERE state = 'waiting' AND run_at > $1 AND (attempts = 0 OR run_at > $1 + ${LONGEST_WAIT_MS})`;
+
+const located = (condition: string, order: string) =>
+  `SELECT id, bytes FROM messages WHERE ${condition} ORDER BY ${order}, arrival LIMIT $2`;
+
+/** Statements that take the present time and a limit. */
+export const LOCATE: Record<ListedState, string> = {
+  queued: located("state = 'waiting' AND run_at <= $1", 'run_at'),
+  retrying: located("state = 'waiting' AND run_at > $1", 'run_at'),
+  running: located("state = 'running' AND $1::bigint > 0", 'started_at NULLS LAST'),
+};
+
+/** Messages with these ids, in any order, with bodies of limited length. */
+export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, run_at AS "runAt",
+      accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
+      started_at AS "startedAt", progress
+    FROM messages WHERE id = ANY($1::text[])`;
+
+/** Length of the longest body. */
+export const WHOLE = 2 ** 31 - 1;
+
+export interface MessageRow extends Omit<StoredMessage, 'action' | 'history' | 'failedAt' | 'startedAt' | 'progress'> {
+  action: string | null;
+  history: string | null;
+  failedAt: number | null;
+  startedAt: number | null;
+  progress: string | null;
+}
+
+export function messageOf({ action, history, failedAt, startedAt, progress, ...row }: MessageRow): StoredMessage {
+  return {
+    ...row,
+    action: actionOf(action),
+    history: readHistory(history),
+    failedAt: failedAt ?? undefined,
+    startedAt: startedAt ?? undefined,
+    progress: progress === null ? undefined : JSON.parse(progress),
+  };
+}
+
+/** Reads an action, which is stored escaped as in JSON. */
+export function actionOf(text: string | null): string | undefined {
+  return text === null ? undefined : JSON.parse(`"${text}"`);
+}
+
+/** Returns a reason as PostgreSQL stores it. */
+export function storable(reason: string): string {
+  return reason.replaceAll('\0', '\ufffd').toWellFormed();
+}

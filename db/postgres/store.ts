@@ -1,0 +1,460 @@
+import { DatabaseUnavailable } from '../database-unavailable.ts';
+import { changeOf, deathOf, type LostMessage } from '../message-change.ts';
+import {
+  type BulkResult,
+  type Cancellation,
+  type DeadLetterReasons,
+  type DeadLetterSelection,
+  type Delivery,
+  type FoundTask,
+  type IdempotencyKey,
+  type Located,
+  type Message,
+  type MessageFilter,
+  mostFrequent,
+  type Published,
+  type QueueBounds,
+  type QueueCounts,
+  type ReasonCount,
+  type Recovery,
+  type Report,
+  type RetentionLimits,
+  type Settled,
+  type SettleResult,
+  type StoredMessage,
+  SUSPECT_INTERVAL_MS,
+  type Taken,
+  type TaskStore,
+  type TaskSubject,
+  ValueRefused,
+} from '../task-store.ts';
+import { Batches } from './batches.ts';
+import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane } from './counts.ts';
+import type { BoundStatement, PostgresDatabase, Query } from './database.ts';
+import {
+  type BulkRow,
+  changeLetters,
+  EVICT,
+  evictAll,
+  type LetterRow,
+  locateLetters,
+  PURGE,
+  REASONS,
+  REDRIVE,
+  subjectOf,
+} from './dead-letters.ts';
+import {
+  actionOf,
+  applied,
+  CANCEL,
+  CANCEL_REQUESTS,
+  CLAMP,
+  deliveriesOf,
+  type Effect,
+  ENDED,
+  end,
+  LOCATE,
+  LOST_ANSWER,
+  LOST_MESSAGES,
+  type MessageRow,
+  messageOf,
+  putBack,
+  READ,
+  report,
+  rowsOf,
+  type SettledOf,
+  type SettledRow,
+  type TakeRow,
+  type Taking,
+  take,
+  WHOLE,
+} from './messages.ts';
+import { Retention } from './retention.ts';
+import { publishAll, type Submission } from './submissions.ts';
+import { isText, Tasks } from './tasks.ts';
+
+export interface PostgresStoreOptions {
+  bounds: QueueBounds;
+  /** Returns the time in whole milliseconds since the epoch. */
+  now: () => number;
+  /** Random id of this start of the process. */
+  owner: string;
+}
+
+export interface StoreDatabases {
+  /** Needs {@link WRITE_CONNECTIONS} connections, so that no kind of write waits for another. */
+  writes: PostgresDatabase;
+  reads: PostgresDatabase;
+}
+
+/** Submissions, settlements, operations and retention: one connection each. */
+export const WRITE_CONNECTIONS = 4;
+
+type Work = { settled: readonly Settled[] } | Taking | { running: readonly Report[] };
+
+interface Held {
+  delivery: number;
+  isSuspect: boolean;
+  /** Whether the answer to a settlement was lost. */
+  isUnanswered: boolean;
+}
+
+/** Statement timeout of a change of many messages. */
+const LONG_LIMIT_MS = 60_000;
+/** Number of messages of a dead owner that are recovered in one transaction. */
+const RECOVERED_SLICE = 100;
+
+/** Task store in PostgreSQL, which several nodes share. The tables must be migrated. */
+export class PostgresStore implements TaskStore {
+  readonly rows: Tasks;
+  readonly isShared = true;
+  readonly isDurable = true;
+  readonly #writes: PostgresDatabase;
+  readonly #reads: PostgresDatabase;
+  readonly #bounds: QueueBounds;
+  readonly #now: () => number;
+  readonly #owner: string;
+  readonly #counters: Record<Lane, Counter>;
+  readonly #submissions: Batches<Submission, Published | Error>;
+  readonly #work: Batches<Work, SettleResult | Taken | undefined>;
+  #lastOperation: Promise<unknown> = Promise.resolve();
+  readonly #retention: Retention;
+  /** Deliveries that were handed out and are not settled, by position. */
+  readonly #held = new Map<number, Held>();
+  /** Whether this node may own messages that it does not hold, because the answer to a take was lost. */
+  #mayOwnMore = false;
+  /** When a suspect runs although other messages are due. */
+  #nextSuspectAt: number;
+  #evicted = 0;
+  #onRecovered = (_: Recovery) => {};
+  #failure: string | undefined;
+  #probing: Promise<void> | undefined;
+
+  constructor({ writes, reads }: StoreDatabases, { bounds, now, owner }: PostgresStoreOptions) {
+    this.#writes = writes;
+    this.#reads = reads;
+    this.#bounds = bounds;
+    this.#now = now;
+    this.#owner = owner;
+    this.#counters = {
+      submissions: [owner, 'submissions'],
+      settlements: [owner, 'settlements'],
+      operations: [owner, 'operations'],
+    };
+    this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
+    this.rows = new Tasks(reads);
+    this.#retention = new Retention(writes);
+    this.#submissions = new Batches(
+      (items) => this.#watch(publishAll(writes, this.#counters.submissions, items, now(), bounds)),
+      ({ message }) => Buffer.byteLength(message.body),
+    );
+    this.#work = new Batches(
+      (items) => this.#watch(this.#runWork(items)),
+      (work) => ('settled' in work ? lengthOf(work.settled) : 0),
+    );
+  }
+
+  /** Corrects the times of messages if the clock was set back. */
+  async start(): Promise<readonly TaskSubject[]> {
+    await this.#writes.transaction(async (query) => {
+      await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
+      await query(CLAMP, [this.#now()], LONG_LIMIT_MS);
+    });
+    return [];
+  }
+
+  async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
+    const published = await this.#submissions.add({ message, key });
+    if (published instanceof Error) throw published;
+    if (published.isNew) onAccepted();
+    return published;
+  }
+
+  take(max: number, isIdle: boolean): Promise<Taken> {
+    return this.#work.add({ max, isIdle }) as Promise<Taken>;
+  }
+
+  settle(settled: readonly Settled[]): Promise<SettleResult> {
+    return this.#work.add({ settled }) as Promise<SettleResult>;
+  }
+
+  async report(running: readonly Report[]): Promise<void> {
+    await this.#work.add({ running });
+  }
+
+  async cancel(id: string): Promise<Cancellation | undefined> {
+    if (!isText(id)) return undefined;
+    type Found = { state: 'waiting' | 'running'; action: string | null };
+    const [found] = await this.#operate(() => this.#writes.query<Found>(CANCEL, [...this.#counters.operations, id]));
+    if (found !== undefined) {
+      return { outcome: found.state === 'running' ? 'requested' : 'cancelled', action: actionOf(found.action) };
+    }
+    const [ended] = await this.#reads.query<{ action: string | null }>(ENDED, [id]);
+    return ended && { outcome: 'ended', action: actionOf(ended.action) };
+  }
+
+  async cancelRequests(ids: readonly string[]): Promise<readonly string[]> {
+    const rows = await this.#reads.query<{ id: string }>(CANCEL_REQUESTS, [ids.filter(isText)]);
+    return rows.map(({ id }) => id);
+  }
+
+  onRecovered(listener: (recovery: Recovery) => void): void {
+    this.#onRecovered = listener;
+  }
+
+  async isPaused(): Promise<boolean> {
+    const [state] = await this.#reads.query<{ paused: boolean }>('SELECT paused FROM queue_state');
+    return state?.paused === true;
+  }
+
+  async setPaused(isPaused: boolean): Promise<void> {
+    await this.#operate(() => this.#writes.query('UPDATE queue_state SET paused = $1', [isPaused]));
+  }
+
+  async find(id: string): Promise<FoundTask | undefined> {
+    const row = await this.rows.find(id);
+    if (row !== undefined) return { row };
+    const [message] = await this.read([id]);
+    if (message !== undefined) return { message };
+    // The task may have been completed since the first look.
+    const late = await this.rows.find(id);
+    return late && { row: late };
+  }
+
+  locate(filter: MessageFilter, limit: number): Promise<readonly Located[]> {
+    if (filter.state === 'failed') return locateLetters(this.#reads.query, filter, limit);
+    return this.#reads.query(LOCATE[filter.state], [this.#now(), limit]);
+  }
+
+  async read(ids: readonly string[], bodyLength = WHOLE): Promise<readonly StoredMessage[]> {
+    const rows = await this.#reads.query<MessageRow>(READ, [ids.filter(isText), bodyLength]);
+    const byId = new Map(rows.map((row) => [row.id, messageOf(row)]));
+    return ids.flatMap((id) => byId.get(id) ?? []);
+  }
+
+  async deadLetterReasons(): Promise<DeadLetterReasons> {
+    return mostFrequent(await this.#reads.query<ReasonCount>(REASONS));
+  }
+
+  redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
+    const { maxLength, maxBytes } = this.#bounds;
+    return changeLetters(
+      this.#reads.query,
+      selection,
+      this.#change(REDRIVE, this.#now(), maxLength, maxBytes),
+      onRequeued,
+    );
+  }
+
+  purge(selection: DeadLetterSelection): Promise<BulkResult> {
+    return changeLetters(this.#reads.query, selection, this.#change(PURGE));
+  }
+
+  async counts(): Promise<QueueCounts> {
+    const [row] = await this.#reads.query<CountsRow>(COUNTS, [this.#now()]);
+    const { oldest, dead_bytes: _, keys: __, ...counts } = row as CountsRow;
+    return { ...counts, oldest: oldest ?? undefined, evicted: this.#evicted };
+  }
+
+  deleteOldRows(limits: RetentionLimits): Promise<boolean> {
+    return this.#retention.deleteOldRows(limits);
+  }
+
+  /**
+   * Makes the running messages of an owner whose process has died wait again, or turns them into dead letters. Adds the
+   * counts of the owner to those of the queue.
+   *
+   * @returns the tasks that were dead-lettered, because their processes died again and again
+   */
+  async recover(owner: string): Promise<readonly TaskSubject[]> {
+    const failed: TaskSubject[] = [];
+    const next = () => this.#writes.transaction((query) => this.#recoverSlice(query, owner));
+    for (let slice = await this.#operate(next); slice !== undefined; slice = await this.#operate(next)) {
+      failed.push(...slice.failed);
+      this.#evicted += slice.evicted.length;
+      this.#onRecovered(slice);
+    }
+    await this.#operate(() => this.#writes.query(FOLD_COUNTS, [owner]));
+    return failed;
+  }
+
+  problem(): string | undefined {
+    if (this.#failure !== undefined)
+      this.#probing ??= this.#watch(this.#writes.probe())
+        .catch(() => {})
+        .finally(() => {
+          this.#probing = undefined;
+        });
+    return this.#failure;
+  }
+
+  async close(): Promise<boolean> {
+    await Promise.all([this.#submissions.drained(), this.#work.drained(), this.#lastOperation]);
+    // Without the server, another node adds the counts when it recovers this owner.
+    await this.#writes.query(FOLD_COUNTS, [this.#owner]).catch(() => {});
+    await Promise.all([this.#writes.close(), this.#reads.close()]);
+    return true;
+  }
+
+  /** Remembers why PostgreSQL could not be used. */
+  async #watch<Value>(used: Promise<Value>): Promise<Value> {
+    try {
+      const value = await used;
+      this.#failure = undefined;
+      return value;
+    } catch (error) {
+      if (error instanceof DatabaseUnavailable) this.#failure = error.message;
+      throw error;
+    }
+  }
+
+  /** Runs operations one after another, because they change the same row of the counts. */
+  #operate<Value>(run: () => Promise<Value>): Promise<Value> {
+    const result = this.#lastOperation.then(run);
+    this.#lastOperation = result.catch(() => {});
+    return this.#watch(result);
+  }
+
+  /** Writes settlements, takes messages and stores reports in one transaction and one round trip. */
+  async #runWork(items: readonly Work[]): Promise<(SettleResult | Taken | undefined)[]> {
+    const takes = items.filter((item) => 'max' in item);
+    if (takes.length > 0 && this.#mayOwnMore) await this.#releaseLost();
+    const now = this.#now();
+    const settled = items.flatMap((item) => ('settled' in item ? item.settled : []));
+    const rows = settled.filter((each): each is SettledOf<'row'> => each.settlement.kind === 'row');
+    // A second settlement of a delivery is late.
+    const fenced = settled.filter(({ settlement }) => settlement.kind !== 'row').toReversed();
+    const current = [...new Map(fenced.map((each) => [positionOf(each.delivery), each])).values()].sort(byArrival);
+    const ended = current.filter(isEnd);
+    const kept = current.filter((each) => !isEnd(each)).map((each) => changeOf(each, now));
+    const reported = items.flatMap((item) => ('running' in item ? item.running : [])).sort(byArrival);
+
+    const { settlements } = this.#counters;
+    const changed: SettledRow[] = [];
+    const letters: LetterRow[] = [];
+    const taken: TakeRow[][] = [];
+    const steps: [statement: BoundStatement, read: (rows: never[]) => unknown][] = [];
+    if (ended.length > 0) steps.push([end(settlements, ended, now), (rows) => changed.push(...rows)]);
+    if (kept.length > 0) steps.push([putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
+    if (current.some(isDiscard)) steps.push([{ text: EVICT, values: settlements }, (rows) => letters.push(...rows)]);
+    if (!this.#runsSuspect(current)) {
+      const isSuspectsTurn = now >= this.#nextSuspectAt;
+      for (const each of takes) steps.push([take(this.#owner, now, each, isSuspectsTurn), (rows) => taken.push(rows)]);
+    }
+    if (rows.length > 0) steps.push([rowsOf(rows, now), () => {}]);
+    if (reported.length > 0) steps.push([report(reported), () => {}]);
+    let isCommitted = false;
+    let effects: Map<Settled, Effect>;
+    let evicted: TaskSubject[];
+    try {
+      const statements = steps.map(([statement]) => statement);
+      // Not synced: at a crash of the server, a task whose settlement is lost runs again.
+      const results = await this.#writes.batch(statements, { length: lengthOf(settled), isSynced: false });
+      isCommitted = true;
+      for (const [index, [, read]] of steps.entries()) read(results[index] as never[]);
+      effects = await this.#effectsOf(current, changed);
+      evicted = await evictAll(this.#writes.query, settlements, letters);
+    } catch (error) {
+      // A refused value rolls back the batch.
+      if (isCommitted || !(error instanceof ValueRefused)) {
+        for (const { delivery } of settled) Object.assign(this.#heldOf(delivery) ?? {}, { isUnanswered: true });
+        this.#mayOwnMore ||= takes.length > 0;
+      }
+      throw error;
+    }
+
+    for (const each of rows) effects.set(each, 'applied');
+    for (const { delivery } of current) if (this.#heldOf(delivery) !== undefined) this.#held.delete(delivery.arrival);
+    this.#evicted += evicted.length;
+    const answers = takes.map(({ max }, index) => this.#takenOf(taken[index] ?? [], max));
+    return items.map((item) => {
+      if ('max' in item) return answers.shift();
+      if ('running' in item) return undefined;
+      const own = item.settled.map((each) => effects.get(each) ?? 'late');
+      return { effects: own, evicted: item.settled.some(isDiscard) ? evicted.splice(0) : [] };
+    });
+  }
+
+  /** Whether a suspect is in flight, and is not settled now. Nothing is taken beside it. */
+  #runsSuspect(settled: readonly Settled[]): boolean {
+    const arrivals = new Set(settled.map(({ delivery }) => delivery.arrival));
+    return [...this.#held].some(([arrival, { isSuspect }]) => isSuspect && !arrivals.has(arrival));
+  }
+
+  /** Returns the effects of settlements other than the late ones. */
+  async #effectsOf(settled: readonly Settled[], changed: readonly SettledRow[]): Promise<Map<Settled, Effect>> {
+    const byPosition = new Map(changed.map((row): [string, Effect] => [positionOf(row), row.effect]));
+    const unanswered = settled.filter(
+      ({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#heldOf(delivery)?.isUnanswered,
+    );
+    if (unanswered.length > 0) {
+      const { text, values } = applied(unanswered);
+      for (const row of await this.#writes.query<SettledRow>(text, values)) byPosition.set(positionOf(row), row.effect);
+    }
+    return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
+  }
+
+  #takenOf(rows: readonly TakeRow[], max: number): Taken {
+    const deliveries = deliveriesOf(rows);
+    // A statement whose time limit passed may still have been executed.
+    if ((rows[0]?.owned ?? 0) > this.#held.size) this.#mayOwnMore = true;
+    for (const { arrival, delivery, isSuspect } of deliveries) {
+      this.#held.set(arrival, { delivery, isSuspect, isUnanswered: false });
+      if (isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
+    }
+    return { deliveries, nextRunAt: (deliveries.length < max && rows[0]?.nextRunAt) || undefined };
+  }
+
+  #heldOf({ arrival, delivery }: Delivery): Held | undefined {
+    const held = this.#held.get(arrival);
+    return held?.delivery === delivery ? held : undefined;
+  }
+
+  /** Releases the messages that this node owns and does not hold. */
+  async #releaseLost(): Promise<void> {
+    const held = [...this.#held.keys()];
+    const lost = await this.#writes.query<LostMessage>(LOST_ANSWER, [this.#owner, held]);
+    const released = lost.map((delivery) => ({ delivery, state: 'waiting' as const }));
+    if (released.length > 0) await this.#writes.batch([putBack(this.#counters.settlements, released, this.#now())]);
+    this.#mayOwnMore = false;
+  }
+
+  /** Returns undefined if the owner has no messages. */
+  async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
+    const now = this.#now();
+    const lost = await query<LostMessage>(LOST_MESSAGES, [owner, RECOVERED_SLICE]);
+    if (lost.length === 0) return undefined;
+    const changes = lost.map((row) => deathOf(row, now));
+    const { operations } = this.#counters;
+    const { text, values } = putBack(operations, changes, now);
+    const changed = await query<SettledRow>(text, values);
+    const evicted = await evictAll(query, operations);
+    const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
+    const failed = lost.filter(
+      (row, index) => changes[index]?.state === 'failed' && effects.get(row.arrival) === 'applied',
+    );
+    return { failed: failed.map(subjectOf), evicted };
+  }
+
+  /** Returns a function that changes a slice of dead letters. */
+  #change(text: string, ...values: number[]) {
+    return (arrivals: readonly number[]) =>
+      this.#operate(() => this.#writes.query<BulkRow>(text, [...this.#counters.operations, arrivals, ...values]));
+  }
+}
+
+const isDiscard = ({ settlement }: Settled) => settlement.kind === 'discard';
+const isEnd = ({ settlement: { kind } }: Settled) => kind === 'complete' || kind === 'ack' || kind === 'cancel';
+
+/** Returns what identifies a delivery. */
+function positionOf({ arrival, delivery }: Pick<Delivery, 'arrival' | 'delivery'>): string {
+  return `${arrival} ${delivery}`;
+}
+
+function byArrival(one: { delivery: Delivery }, other: { delivery: Delivery }): number {
+  return one.delivery.arrival - other.delivery.arrival;
+}
+
+function lengthOf(settled: readonly Settled[]): number {
+  return settled.reduce((sum, { settlement }) => sum + ('result' in settlement ? settlement.result.length : 0), 0);
+}

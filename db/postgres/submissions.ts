@@ -1,0 +1,158 @@
+import { actionText } from '../task-rows.ts';
+import {
+  type IdempotencyKey,
+  KEY_LIFETIME_MS,
+  KeyReused,
+  type Message,
+  type Published,
+  type QueueBounds,
+  QueueFull,
+} from '../task-store.ts';
+import { addCounts, type Counter, USED } from './counts.ts';
+import { type BoundStatement, columns, type PostgresDatabase } from './database.ts';
+
+export interface Submission {
+  message: Message;
+  key: IdempotencyKey | undefined;
+}
+
+/** More than a batch of submissions adds, and few enough for the statement's timeout after the bound was lowered. */
+const MAX_EVICTED_KEYS = 2000;
+
+// None if nothing is accepted, because the counts would not change then.
+const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
+  THEN least(${MAX_EVICTED_KEYS}, greatest(0, keys + (SELECT count(*) FROM keyed WHERE is_new) - $11)) ELSE 0 END FROM used`;
+
+// Accepts the first submissions up to the first that does not fit, and each key once. Waits for concurrent submissions with
+// the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
+const PUBLISH = `WITH given AS (
+    SELECT *, sum(octet_length(body)) OVER (ORDER BY ordinal) AS total
+    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
+      WITH ORDINALITY AS given (id, action, body, key, fingerprint, ordinal)
+  ), used AS (${USED}), fitting AS (
+    SELECT given.* FROM given, used WHERE length + ordinal <= $9 AND bytes + total <= $10
+  ), keyed AS (
+    INSERT INTO idempotency_keys AS former (key, fingerprint, task_id, accepted_at)
+    SELECT key, fingerprint, id, $8::bigint FROM fitting WHERE key IS NOT NULL ORDER BY key
+    ON CONFLICT (key) DO UPDATE
+      SET fingerprint = excluded.fingerprint, task_id = excluded.task_id, accepted_at = excluded.accepted_at,
+        position = DEFAULT
+      WHERE former.accepted_at <= $8::bigint - ${KEY_LIFETIME_MS}
+    RETURNING key, xmax = 0 AS is_new
+  ), accepted AS (
+    INSERT INTO messages (id, action, run_at, accepted_at, body)
+    SELECT id, action, $8::bigint, $8::bigint, body FROM fitting
+    WHERE key IS NULL OR key IN (SELECT key FROM keyed) ORDER BY ordinal
+    RETURNING id, bytes
+  ), evicted AS (
+    DELETE FROM idempotency_keys WHERE key = ANY(ARRAY(
+      SELECT key FROM idempotency_keys WHERE key <> ALL(array_remove($6::text[], NULL))
+      ORDER BY position LIMIT (${EXCESS_KEYS}) FOR UPDATE SKIP LOCKED
+    )) RETURNING key
+  ), counted AS (${addCounts(
+    {
+      accepted: 'count(*)',
+      bytes: 'sum(bytes)',
+      keys: '(SELECT count(*) FROM keyed WHERE is_new) - (SELECT count(*) FROM evicted)',
+    },
+    'accepted',
+  )}) SELECT length + (SELECT count(*) FROM accepted) AS length,
+    bytes + (SELECT coalesce(sum(bytes), 0)::bigint FROM accepted) AS bytes, ARRAY(SELECT id FROM accepted) AS ids
+  FROM used`;
+
+/** What {@link publish} returns: number and size of the messages in the queue, and the ids of the accepted ones. */
+interface Room {
+  length: number;
+  bytes: number;
+  ids: string[];
+}
+
+/** Unexpired keys of submissions. */
+const KNOWN_KEYS = `SELECT key, fingerprint, task_id AS id FROM idempotency_keys
+    WHERE key = ANY($1::text[]) AND accepted_at > $2::bigint - ${KEY_LIFETIME_MS}`;
+
+interface KnownKey extends IdempotencyKey {
+  id: string;
+}
+
+/** Accepts submissions with different keys: the first up to the first that does not fit. */
+export function publish(
+  counter: Counter,
+  submissions: readonly Submission[],
+  now: number,
+  { maxLength, maxBytes, maxKeys }: QueueBounds,
+): BoundStatement {
+  const given = columns(
+    submissions,
+    ({ message }) => message.id,
+    ({ message: { action } }) => (action === undefined ? null : actionText(action)),
+    ({ message }) => message.body,
+    ({ key }) => key?.key ?? null,
+    ({ key }) => key?.fingerprint ?? null,
+  );
+  return { text: PUBLISH, values: [...counter, ...given, now, maxLength, maxBytes, maxKeys] };
+}
+
+/** Accepts as many submissions as fit. Each transaction accepts those up to the first that does not fit. */
+export async function publishAll(
+  database: PostgresDatabase,
+  counter: Counter,
+  submissions: readonly Submission[],
+  now: number,
+  bounds: QueueBounds,
+): Promise<(Published | Error)[]> {
+  const results = new Map<Submission, Published | Error>();
+  for (let rest = submissions; rest.length > 0; rest = rest.filter((each) => !results.has(each))) {
+    try {
+      const batch = firstOfKeys(rest);
+      const statements = [publish(counter, batch, now, bounds)];
+      const keys = rest.flatMap(({ key }) => key?.key ?? []);
+      if (keys.length > 0) statements.push({ text: KNOWN_KEYS, values: [keys, now] });
+      const length = batch.reduce((sum, { message }) => sum + message.body.length, 0);
+      const [[room], known = []] = (await database.batch(statements, { length })) as [[Room], KnownKey[]?];
+      answer(rest, room, known, bounds, results);
+    } catch (error) {
+      // A transaction before this one may have accepted some.
+      if (results.size === 0) throw error;
+      for (const each of rest) results.set(each, error as Error);
+    }
+  }
+  return submissions.map((each) => results.get(each) as Published | Error);
+}
+
+/** Answers submissions, except a submission that fits and was not accepted yet. */
+function answer(
+  submissions: readonly Submission[],
+  { ids, length, bytes }: Room,
+  known: readonly KnownKey[],
+  { maxLength, maxBytes }: QueueBounds,
+  results: Map<Submission, Published | Error>,
+): void {
+  const accepted = new Set(ids);
+  const byKey = new Map(known.map((each) => [each.key, each]));
+  for (const each of submissions) {
+    const { message, key } = each;
+    const size = Buffer.byteLength(message.body);
+    const found = key && byKey.get(key.key);
+    if (accepted.has(message.id)) results.set(each, { id: message.id, isNew: true });
+    else if (found !== undefined)
+      results.set(
+        each,
+        found.fingerprint === key?.fingerprint
+          ? { id: found.id, isNew: false }
+          : new KeyReused('the idempotency key belongs to another submission'),
+      );
+    else if (length >= maxLength) results.set(each, new QueueFull(`the queue holds ${length} messages`));
+    else if (bytes + size > maxBytes) results.set(each, new QueueFull(`the queue holds ${bytes} bytes`));
+    else {
+      length += 1;
+      bytes += size;
+    }
+  }
+}
+
+/** Returns the submissions without keys, and the first of each key. */
+function firstOfKeys(submissions: readonly Submission[]): Submission[] {
+  const keys = new Set<string>();
+  return submissions.filter(({ key }) => key === undefined || keys.size < keys.add(key.key).size);
+}

@@ -1,0 +1,576 @@
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { DatabaseUnavailable } from '../database-unavailable.ts';
+import { changeOf, type MessageChange } from '../message-change.ts';
+import {
+  type Awaitable,
+  BULK_SLICE,
+  type BulkResult,
+  type Cancellation,
+  type DeadLetterReasons,
+  type DeadLetterSelection,
+  type Delivery,
+  deadLetterBounds,
+  type FoundTask,
+  type IdempotencyKey,
+  type KeyReused,
+  type Located,
+  type Message,
+  type MessageFilter,
+  type Published,
+  type QueueBounds,
+  type QueueCounts,
+  QueueFull,
+  type RetentionLimits,
+  type Settled,
+  type SettleResult,
+  type StoredMessage,
+  SUSPECT_INTERVAL_MS,
+  type Taken,
+  type TaskStore,
+  type TaskSubject,
+  ValueRefused,
+} from '../task-store.ts';
+import { type Counters, countersOf } from './counters.ts';
+import { Database, fileUrl, IN_MEMORY } from './database.ts';
+import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
+import { IdempotencyKeys } from './idempotency-keys.ts';
+import { Messages, type SizedDelivery } from './messages.ts';
+import { createQueueTables } from './migrate.ts';
+import { retentionRound } from './retention.ts';
+import { Tasks } from './tasks.ts';
+import { isValueError, TurnWriter } from './turn-writer.ts';
+import { type SyncFile, WalSync } from './wal-sync.ts';
+
+export interface SqliteStoreOptions {
+  dataDir: string;
+  /** Where the tables of the queue are: in memory, or in the file beside the rows. */
+  driver: 'memory' | 'sqlite';
+  bounds: QueueBounds;
+  /** Returns the time in whole milliseconds since the epoch. */
+  now: () => number;
+  /** Returns the number of task rows beyond the newest `rows`. Counts them in another thread, because that takes long. */
+  excessRows: (rows: number) => Promise<number>;
+  /** Called if the queue in memory could not be saved. */
+  onSaveFailed?: (error: unknown) => void;
+  /** Syncs the log. By default with `fdatasync`. */
+  syncFile?: SyncFile;
+}
+
+/** Tables that are in memory or in the file. */
+const QUEUE_TABLES = ['messages', 'idempotency_keys', 'queue_state'];
+
+const RETRY_MS = 1000;
+
+const NOTHING: Taken = { deliveries: [], nextRunAt: undefined };
+
+/** Maximum wait for a lock when the queue is saved at the stop. */
+const SAVE_TIMEOUT_MS = 5000;
+/** Maximum wait for another program's lock on the file. Short, because the wait blocks the event loop. */
+const BUSY_TIMEOUT_MS = 50;
+
+/**
+ * Task store in the migrated file `tasks.db`, with the queue's tables in the same file or in memory. The only writer of
+ * the file, so the caller must have locked the data folder.
+ */
+export class SqliteStore implements TaskStore {
+  readonly rows: Tasks;
+  readonly isShared = false;
+  readonly isDurable: boolean;
+  readonly #file: Database;
+  /** Database with the queue's tables: in memory, or the file. */
+  readonly #queue: Database;
+  readonly #writer: TurnWriter;
+  readonly #messages: Messages;
+  readonly #deadLetters: DeadLetters;
+  readonly #keys: IdempotencyKeys;
+  readonly #counters: Counters = countersOf([], 0);
+  readonly #options: SqliteStoreOptions;
+  readonly #log: WalSync | undefined;
+  /** Unfinished round of retention. */
+  #retention: ReturnType<typeof retentionRound> | undefined;
+  /** Positions of the messages in flight, so that no index on running messages is needed. At most the window. */
+  readonly #running = new Set<number>();
+  #lastArrival = 0;
+  /** Positions of messages that were suspects at the start, next to run first. Only a start makes suspects. */
+  #suspects: number[] = [];
+  /** When the next suspect runs although other messages are due. */
+  #nextSuspectAt: number;
+  readonly #exhausted: readonly TaskSubject[];
+  /** Reason why the last sync of the log failed. */
+  #syncFailure: string | undefined;
+  #delayed = 0;
+  #oldestAcceptedAt: number | undefined;
+  /** Position from which the oldest message is searched. */
+  #oldestArrival = 0;
+  #isPaused = false;
+  #isStarted = false;
+  /** Number of messages accepted by this process. */
+  #published = 0;
+  #isClosed = false;
+
+  /** @throws {Error} if the file is unusable */
+  constructor(options: SqliteStoreOptions) {
+    const { dataDir, driver, bounds, now, syncFile } = options;
+    const path = join(dataDir, 'tasks.db');
+    this.isDurable = driver === 'sqlite';
+    const file = { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: 0 };
+    this.#file = new Database(path, this.isDurable ? { ...file, onReplaced: () => this.#load() } : file);
+    this.#queue = this.isDurable ? this.#file : new Database(IN_MEMORY, { busyTimeoutMs: 0 });
+    this.#log = this.isDurable ? new WalSync(path, syncFile) : undefined;
+    this.#writer = new TurnWriter({ queue: this.#queue, file: this.#file, counters: this.#counters });
+    this.rows = new Tasks(this.#file);
+    this.#messages = new Messages(this.#queue);
+    this.#deadLetters = new DeadLetters(this.#queue);
+    this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
+    this.#options = options;
+    this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
+    if (!this.isDurable) {
+      createQueueTables(this.#queue);
+      // The file keeps the saved queue until `start`.
+      this.#attachFile();
+      for (const table of QUEUE_TABLES) this.#queue.exec(`INSERT INTO main.${table} SELECT * FROM file.${table}`);
+      this.#queue.exec('DETACH file');
+    }
+    this.#exhausted = this.#load();
+  }
+
+  /** Deletes the saved queue, which is in memory now. Returns the tasks that were dead-lettered at the open. */
+  start(): readonly TaskSubject[] {
+    const deleteSaved = () => {
+      for (const table of QUEUE_TABLES) this.#file.run(`DELETE FROM ${table}`);
+    };
+    if (!this.isDurable) this.#writer.writeNow(deleteSaved, true);
+    this.#isStarted = true;
+    return this.#exhausted;
+  }
+
+  async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
+    // While syncs fail, a submission is refused before it is written, because its task would run although it was refused.
+    if (this.#syncFailure !== undefined) await this.#sync();
+    const published = await this.#writer.write(() => this.#publish(message, key));
+    if (published instanceof Error) throw published;
+    if (published.isNew) onAccepted();
+    await this.#sync();
+    return published;
+  }
+
+  take(max: number, isIdle: boolean): Awaitable<Taken> {
+    if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
+    if (this.#isPaused || this.#isClosed || max <= 0) return NOTHING;
+    const now = this.#options.now();
+    if (this.#suspects[0] !== undefined && this.#running.has(this.#suspects[0])) return NOTHING;
+    const suspect = this.#nextSuspect();
+    const isSuspectDue = suspect !== undefined && now >= this.#nextSuspectAt;
+    if (isSuspectDue && !isIdle) return NOTHING;
+    const next = isSuspectDue ? undefined : this.#messages.next(now);
+    const alone = isIdle && next === undefined ? suspect : undefined;
+    if (alone !== undefined) this.#nextSuspectAt = now + SUSPECT_INTERVAL_MS;
+    const deliveries = this.#takeFrom(next ?? alone, alone === undefined ? max : 1, now);
+    for (const { arrival } of deliveries) this.#running.add(arrival);
+    const isLater = deliveries.length < max && this.#counters.waiting > 0;
+    return { deliveries, nextRunAt: isLater ? this.#nextRunAt(now) : undefined };
+  }
+
+  settle(settled: readonly Settled[]): Awaitable<SettleResult> {
+    if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
+    const needsRows = settled.some(({ settlement: { kind } }) => kind === 'complete' || kind === 'row');
+    const settleAll = () => {
+      const effects = settled.map((each) => this.#settle(each));
+      const isDiscard = settled.some(({ settlement }) => settlement.kind === 'discard');
+      return { effects, evicted: isDiscard ? this.#evict() : [] };
+    };
+    try {
+      const result = this.#writer.writeNow(settleAll, needsRows);
+      for (const [index, { delivery }] of settled.entries()) {
+        // A later delivery of the message may be in flight.
+        if (result.effects[index] !== 'late') this.#running.delete(delivery.arrival);
+      }
+      return result;
+    } catch (error) {
+      throw isValueError(error) ? new ValueRefused((error as Error).message, { cause: error }) : error;
+    }
+  }
+
+  async cancel(id: string): Promise<Cancellation | undefined> {
+    const cancellation = await this.#writer.write(() => this.#cancel(id));
+    // Also if the message is gone, because another cancellation may have deleted it a moment ago.
+    await this.#sync();
+    return cancellation ?? (this.rows.position(id) && { outcome: 'ended', action: undefined });
+  }
+
+  cancelRequests(ids: readonly string[]): string[] {
+    return ids.filter((id) => this.#messages.isCancelRequested(id));
+  }
+
+  isPaused(): boolean {
+    return this.#isPaused;
+  }
+
+  async setPaused(isPaused: boolean): Promise<void> {
+    await this.#writer.write(() => {
+      this.#queue.run('DELETE FROM queue_state');
+      this.#queue.run('INSERT INTO queue_state (paused) VALUES (?)', Number(isPaused));
+    });
+    this.#isPaused = isPaused;
+    await this.#sync();
+  }
+
+  find(id: string): FoundTask | undefined {
+    const message = this.#messages.find(id);
+    if (message !== undefined) return { message };
+    const row = this.rows.find(id);
+    return row && { row };
+  }
+
+  locate(filter: MessageFilter, limit: number): Located[] {
+    if (filter.state === 'failed') return this.#deadLetters.locate(filter, limit);
+    if (filter.state === 'running') return this.#messages.locateRunning([...this.#running].slice(0, limit));
+    return this.#messages.locate(filter.state, limit, this.#options.now());
+  }
+
+  read(ids: readonly string[], bodyLength?: number): StoredMessage[] {
+    return ids.flatMap((id) => this.#messages.find(id, bodyLength) ?? []);
+  }
+
+  deadLetterReasons(): DeadLetterReasons {
+    return this.#deadLetters.reasons();
+  }
+
+  redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
+    const requeue = ({ arrival, bodyBytes }: SizedDeadLetter) => {
+      if (this.#fullness(bodyBytes) !== undefined) return false;
+      this.#messages.redrive(arrival, this.#options.now());
+      this.#counters.waiting += 1;
+      this.#counters.bytes += bodyBytes;
+      this.#oldestArrival = Math.min(this.#oldestArrival, arrival);
+      return true;
+    };
+    return this.#inSlices(selection, requeue, onRequeued);
+  }
+
+  purge(selection: DeadLetterSelection): Promise<BulkResult> {
+    return this.#inSlices(selection, (letter) => {
+      this.#messages.delete(letter.arrival);
+      this.#counters.dropped += 1;
+      return true;
+    });
+  }
+
+  counts(): QueueCounts {
+    const { running: inFlight, deadBytes: _, keys: __, waiting, ...counters } = this.#counters;
+    try {
+      this.#delayed = waiting === 0 ? 0 : this.#messages.countDelayed(this.#options.now());
+      this.#oldestAcceptedAt = this.#oldest();
+    } catch (error) {
+      // While the file is away, the last values stand in.
+      if (!(error instanceof DatabaseUnavailable)) throw error;
+    }
+    const delayed = Math.min(waiting, this.#delayed);
+    return { ...counters, waiting: waiting - delayed, delayed, inFlight, oldest: this.#oldestAcceptedAt };
+  }
+
+  async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
+    const excess = this.#retention === undefined && rows !== undefined ? await this.#options.excessRows(rows) : 0;
+    while (this.#writer.held !== undefined) await this.#writer.held;
+    // The round is over after its last step, and after an error.
+    this.#retention ??= retentionRound(this.#file, excess, before);
+    const round = this.#retention;
+    const isOver = this.#writer.writeNow(() => round.next().done === true, true);
+    if (isOver) this.#retention = undefined;
+    return !isOver;
+  }
+
+  /** Holds all writes until `resumeWrites`, while the maintenance thread restarts the log. */
+  holdWrites(): void {
+    this.#writer.hold();
+  }
+
+  resumeWrites(): void {
+    this.#writer.resume();
+  }
+
+  /** Returns the reason why the last write or sync failed, or why the file cannot be read. Retries what failed. */
+  problem(): string | undefined {
+    // While the service is not ready, no submission may arrive whose sync would clear the failure.
+    if (this.#syncFailure !== undefined) this.#sync().catch(() => {});
+    try {
+      this.#file.probe();
+      // Writes nothing new, but only succeeds if the file can be written.
+      if (this.#writer.failure !== undefined && this.#writer.held === undefined)
+        this.#writer.writeNow(() => this.#file.rewritePage(), true);
+    } catch (error) {
+      return (error as Error).message;
+    }
+    return this.#writer.failure ?? this.#syncFailure;
+  }
+
+  async close(): Promise<boolean> {
+    if (this.#isClosed) return true;
+    this.#writer.resume();
+    this.#isClosed = true;
+    try {
+      this.#file.probe();
+      // Before `start`, the file still has the saved queue.
+      if (!this.isDurable && (this.#isStarted || this.#published > 0)) this.#save();
+      return true;
+    } catch (error) {
+      this.#options.onSaveFailed?.(error);
+      return this.#counters.waiting + this.#counters.running === 0;
+    } finally {
+      this.#queue.close();
+      this.#file.close();
+    }
+  }
+
+  /** Replaces the queue in the file by the queue in memory. Running messages run again, without a death. */
+  #save(): void {
+    this.#attachFile();
+    this.#queue.exec(`PRAGMA busy_timeout = ${SAVE_TIMEOUT_MS}; PRAGMA file.synchronous = FULL`);
+    this.#queue.transaction(() => {
+      this.#queue.run("DELETE FROM main.messages WHERE state = 'running' AND cancel_requested = 1");
+      this.#queue.run("UPDATE main.messages SET state = 'waiting' WHERE state = 'running'");
+      // The tables of both were created by the same statements, so their columns have the same order.
+      for (const table of QUEUE_TABLES) {
+        this.#queue.run(`DELETE FROM file.${table}`);
+        this.#queue.run(`INSERT INTO file.${table} SELECT * FROM main.${table}`);
+      }
+    });
+  }
+
+  /** Attaches the file to the queue in memory, so that SQLite itself copies the tables. */
+  #attachFile(): void {
+    this.#file.probe();
+    this.#queue.run('ATTACH ? AS file', fileUrl(join(this.#options.dataDir, 'tasks.db'), 'mode=rw').href);
+  }
+
+  /** Reads the state that the tables have, and makes running messages wait. Returns the tasks that were dead-lettered. */
+  #load(): TaskSubject[] {
+    const now = this.#options.now();
+    const exhausted = this.#writer.writeNow(() => this.#messages.recover(now), false);
+    this.#running.clear();
+    this.#suspects = this.#messages.suspects();
+    // The time in microseconds exceeds the position of every row, unless the clock was set back.
+    this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), this.rows.lastArrival());
+    this.#oldestArrival = 0;
+    this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
+    Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
+    return exhausted;
+  }
+
+  #publish(message: Message, key: IdempotencyKey | undefined): Published | KeyReused | QueueFull {
+    const now = this.#options.now();
+    const earlier = key && this.#keys.taskOf(key, now);
+    if (earlier !== undefined) return earlier instanceof Error ? earlier : { id: earlier, isNew: false };
+    const bytes = Buffer.byteLength(message.body);
+    const fullness = this.#fullness(bytes);
+    if (fullness !== undefined) return new QueueFull(fullness);
+    this.#lastArrival += 1;
+    this.#messages.insert(this.#lastArrival, message, now);
+    if (key !== undefined) this.#keys.add(key, message.id, now);
+    this.#counters.accepted += 1;
+    this.#counters.waiting += 1;
+    this.#counters.bytes += bytes;
+    this.#published += 1;
+    return { id: message.id, isNew: true };
+  }
+
+  /** Returns why a message of this size would exceed a bound, or undefined if it fits. */
+  #fullness(bytes: number): string | undefined {
+    const { maxLength, maxBytes } = this.#options.bounds;
+    const { waiting, running, bytes: used } = this.#counters;
+    if (waiting + running >= maxLength) return `the queue holds ${waiting + running} messages`;
+    return used + bytes > maxBytes ? `the queue holds ${used} bytes` : undefined;
+  }
+
+  #settle(settled: Settled): 'applied' | 'cancelled' | 'late' {
+    const { settlement } = settled;
+    const delivery = settled.delivery as SizedDelivery;
+    switch (settlement.kind) {
+      case 'row':
+        this.#storeRow(delivery, settlement.result);
+        return 'applied';
+      case 'complete':
+      case 'ack':
+      case 'cancel':
+        if (!this.#messages.end(delivery)) return 'late';
+        if (settlement.kind === 'complete') this.#storeRow(delivery, settlement.result);
+        this.#leave(delivery, settlement.kind === 'cancel' ? 'cancelled' : 'completed');
+        return 'applied';
+      default:
+        return this.#change(delivery, changeOf(settled, this.#options.now()));
+    }
+  }
+
+  /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
+  #change(delivery: SizedDelivery, change: MessageChange): 'applied' | 'cancelled' | 'late' {
+    const counters = this.#counters;
+    const bytes = this.#messages.change(change, this.#options.now());
+    if (bytes === undefined) {
+      if (change.state === 'failed' || !this.#messages.endCancelled(delivery)) return 'late';
+      this.#leave(delivery, 'cancelled');
+      return 'cancelled';
+    }
+    if (change.state === 'failed') {
+      this.#leave(delivery, 'failed');
+      counters.dead += 1;
+      counters.deadBytes += bytes;
+    } else {
+      counters.running -= 1;
+      counters.waiting += 1;
+      counters.bytes += bytes - delivery.bytes;
+      if (change.attempts !== undefined) counters.retried += 1;
+    }
+    return 'applied';
+  }
+
+  #leave(delivery: SizedDelivery, total: 'completed' | 'cancelled' | 'failed'): void {
+    this.#counters.running -= 1;
+    this.#counters.bytes -= delivery.bytes;
+    this.#counters[total] += 1;
+  }
+
+  #storeRow({ id, arrival, body }: Delivery, result: string): void {
+    const processed_at = Math.floor(this.#options.now() / 1000);
+    const row = { id, payload: body, status: 'completed', result, created_at: createdAt(body), processed_at };
+    this.rows.store(arrival, row);
+  }
+
+  #cancel(id: string): Cancellation | undefined {
+    const found = this.#messages.state(id);
+    if (found === undefined) return undefined;
+    const action = found.action ?? undefined;
+    if (found.state === 'failed') return { outcome: 'ended', action };
+    if (found.state === 'running') {
+      this.#messages.requestCancellation(found.arrival);
+      return { outcome: 'requested', action };
+    }
+    this.#messages.delete(found.arrival);
+    this.#counters.waiting -= 1;
+    this.#counters.bytes -= found.bytes;
+    this.#counters.cancelled += 1;
+    return { outcome: 'cancelled', action };
+  }
+
+  /** Deletes the oldest dead letters above the bounds. */
+  #evict(): SizedDeadLetter[] {
+    const { maxLength, maxBytes } = deadLetterBounds;
+    const evicted: SizedDeadLetter[] = [];
+    while (this.#counters.dead > maxLength || this.#counters.deadBytes > maxBytes) {
+      const oldest = this.#deadLetters.oldest();
+      if (oldest === undefined) break;
+      this.#messages.delete(oldest.arrival);
+      this.#removeDeadLetter(oldest);
+      this.#counters.dropped += 1;
+      this.#counters.evicted += 1;
+      evicted.push(oldest);
+    }
+    return evicted;
+  }
+
+  #removeDeadLetter({ bytes }: SizedDeadLetter): void {
+    this.#counters.dead -= 1;
+    this.#counters.deadBytes -= bytes;
+  }
+
+  /**
+   * Changes the selected dead letters, oldest first, one slice a turn, until `change` returns false for one. The selection
+   * is fixed at the start, so that a task that fails again meanwhile is not selected again.
+   */
+  async #inSlices(
+    selection: DeadLetterSelection,
+    change: (letter: SizedDeadLetter) => boolean,
+    onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
+  ): Promise<BulkResult> {
+    const done: TaskSubject[] = [];
+    let rest = this.#deadLetters.select(selection);
+    try {
+      for (let isFull = false; rest.length > 0 && !isFull; await setImmediate()) {
+        const slice = await this.#writer.write(() => this.#changeSlice(rest, change));
+        done.push(...slice.changed);
+        onChanged(slice.changed);
+        rest = rest.slice(slice.end);
+        isFull = slice.isFull;
+      }
+    } catch (error) {
+      // The slices that are committed count as done.
+      if (done.length === 0) throw error;
+    }
+    if (done.length > 0) await this.#sync();
+    return { done, remaining: rest.length };
+  }
+
+  /** Changes the first of these dead letters that still exist: up to {@link BULK_SLICE}, but at least one. */
+  #changeSlice(arrivals: readonly number[], change: (letter: SizedDeadLetter) => boolean) {
+    const changed: TaskSubject[] = [];
+    let bytes = 0;
+    let end = 0;
+    for (const last = Math.min(arrivals.length, BULK_SLICE.maxLength); end < last; end++) {
+      const letter = this.#deadLetters.find(arrivals[end] as number);
+      if (letter === undefined) continue;
+      bytes += letter.bytes;
+      if (changed.length > 0 && bytes > BULK_SLICE.maxBytes) break;
+      if (!change(letter)) return { changed, end, isFull: true };
+      this.#removeDeadLetter(letter);
+      changed.push({ id: letter.id, action: letter.action });
+    }
+    return { changed, end, isFull: false };
+  }
+
+  /** Does not fail, because the messages of a take are marked as taken already. */
+  #nextRunAt(now: number): number | undefined {
+    try {
+      return this.#messages.nextRunAt(now);
+    } catch {
+      return now + RETRY_MS;
+    }
+  }
+
+  /** Takes a message and those after it, up to `max`. */
+  #takeFrom(first: SizedDelivery | undefined, max: number, now: number): SizedDelivery[] {
+    if (first === undefined) return [];
+    return this.#writer.writeNow(() => {
+      const deliveries: SizedDelivery[] = [];
+      for (let next: SizedDelivery | undefined = first; next !== undefined; ) {
+        this.#messages.markTaken(next);
+        deliveries.push(next);
+        next = deliveries.length < max ? this.#messages.next(now) : undefined;
+      }
+      this.#counters.waiting -= deliveries.length;
+      this.#counters.running += deliveries.length;
+      return deliveries;
+    }, false);
+  }
+
+  /** Returns the first suspect. Forgets suspects that have ended or survived an attempt, so that no other message waits. */
+  #nextSuspect(): SizedDelivery | undefined {
+    for (; this.#suspects[0] !== undefined; this.#suspects.shift()) {
+      const message = this.#messages.waiting(this.#suspects[0]);
+      if (message?.isSuspect) return message;
+    }
+    return undefined;
+  }
+
+  async #sync(): Promise<void> {
+    try {
+      await this.#log?.sync();
+      this.#syncFailure = undefined;
+    } catch (error) {
+      this.#syncFailure = (error as Error).message;
+      throw error;
+    }
+  }
+
+  #oldest(): number | undefined {
+    const { waiting, running } = this.#counters;
+    const oldest = waiting + running === 0 ? undefined : this.#messages.oldest(this.#oldestArrival);
+    // Only a redrive brings back a message with an earlier position.
+    this.#oldestArrival = oldest?.arrival ?? this.#lastArrival + 1;
+    return oldest?.acceptedAt;
+  }
+}
+
+/** Returns the last field of a task message, without parsing the message. */
+function createdAt(body: string): number {
+  return Number(body.slice(body.lastIndexOf(':') + 1, -1));
+}

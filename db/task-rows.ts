@@ -1,0 +1,83 @@
+/** A value, or a promise of it: SQLite answers at once, PostgreSQL later. */
+export type Awaitable<Value> = Value | Promise<Value>;
+
+/** Read access to the table `tasks`. */
+export interface TaskRows {
+  /** Returns up to {@link LISTING_SIZE} matching rows, newest first. */
+  list(filter: TaskFilter): Awaitable<TaskRow[]>;
+  /** Like `list`, with payloads and results cut to {@link SUMMARY_LENGTH} characters. */
+  summarize(filter: TaskFilter): Awaitable<TaskSummary[]>;
+  /** Returns the ids and sizes of the rows that `list` returns. */
+  locate(filter: TaskFilter): Awaitable<Located[]>;
+  position(id: string): Awaitable<TaskPosition | undefined>;
+  find(id: string): Awaitable<TaskRow | undefined>;
+  findSummary(id: string): Awaitable<TaskSummary | undefined>;
+}
+
+/** Filter for a listing. A row must match all fields that are set. */
+export interface TaskFilter {
+  status?: string | undefined;
+  /** Must be {@link isFilterable}. */
+  action?: string | undefined;
+  /** Position of a row. Only older rows match. */
+  before?: TaskPosition | undefined;
+}
+
+export interface TaskPosition {
+  /** Creation time in Unix seconds. */
+  createdAt: number;
+  /** Position in the order of arrival, which orders rows with the same creation time. */
+  arrival: number;
+}
+
+/** A row of table `tasks`. `payload` and `result` are JSON text. Times are Unix seconds. */
+export interface TaskRow {
+  id: string;
+  payload: string;
+  status: string;
+  result: string | null;
+  created_at: number;
+  processed_at: number | null;
+}
+
+export interface Located {
+  id: string;
+  /** Size of the text: payload and result of a row; body, reason and history of a message. */
+  bytes: number;
+}
+
+/** A row with `payload` and `result` cut to {@link SUMMARY_LENGTH} characters, and their full sizes. */
+export interface TaskSummary extends TaskRow {
+  payload_bytes: number;
+  result_bytes: number | null;
+  /** First {@link HEAD_LENGTH} characters of the payload, which contain the start of the task's action. */
+  head: string;
+}
+
+/** Maximum number of rows in a response to `GET /tasks`. */
+export const LISTING_SIZE = 100;
+/** Maximum number of characters of the payload and of the result in a summary. */
+export const SUMMARY_LENGTH = 256;
+/** Maximum length of `TaskSummary.head`. Must be at least `READ_LENGTH` in workers/submissions/parse-submission.ts. */
+export const HEAD_LENGTH = 2048;
+
+/**
+ * Whether a listing uses the index on actions. For a status other than `completed`, the index on statuses is faster,
+ * because few rows have such a status.
+ */
+export function readsActions({ status, action }: TaskFilter): boolean {
+  return action !== undefined && (status === undefined || status === 'completed');
+}
+
+/** Maximum number of characters of a filter's {@link actionText}: the indexes on actions contain these in full. */
+export const MAX_ACTION_LENGTH = 256;
+
+/** Returns an action as it appears in a payload: escaped as JSON, without the quotes. */
+export function actionText(action: string): string {
+  return JSON.stringify(action).slice(1, -1);
+}
+
+/** Whether an action is short enough for a {@link TaskFilter}. */
+export function isFilterable(action: string): boolean {
+  return [...actionText(action)].length <= MAX_ACTION_LENGTH;
+}

@@ -1,0 +1,341 @@
+import type { AttemptHistory } from './attempt-history.ts';
+import type { Awaitable, Located, TaskRow, TaskRows } from './task-rows.ts';
+
+export type { Awaitable, Located };
+
+/**
+ * Storage of the task queue: messages, result rows, dead letters, idempotency keys and the pause. `db/sqlite` and
+ * `db/postgres` implement it with the same tables and pass the same conformance suite. Times are milliseconds since the
+ * epoch unless named otherwise.
+ *
+ * @throws {DatabaseUnavailable} from any method if the file or server cannot be used
+ */
+export interface TaskStore {
+  readonly rows: TaskRows;
+  /** Whether several nodes share this store. */
+  readonly isShared: boolean;
+  /** Whether accepted messages survive if the process is killed. */
+  readonly isDurable: boolean;
+  /**
+   * Called once, before the first `take`, when nothing else in the start can fail. Until then, a start that fails changes
+   * nothing that was saved.
+   *
+   * @returns the tasks that were dead-lettered at the open, because their processes died again and again
+   */
+  start(): Awaitable<readonly TaskSubject[]>;
+  /**
+   * Accepts a message once per idempotency key.
+   *
+   * @param onAccepted called once the message can be taken, which may be before it is on disk
+   * @returns the id of the accepted task, and false as `isNew` if an earlier submission with the key was accepted
+   * @throws {QueueFull | KeyReused}
+   */
+  publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published>;
+  /**
+   * Takes up to `max` messages that are due, in order, and records this process as their owner. Returns none while the
+   * queue is paused. A suspect is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds,
+   * for which the window is drained. While it is in flight, nothing else is taken.
+   */
+  take(max: number, isIdle: boolean): Awaitable<Taken>;
+  /**
+   * Writes settlements in one transaction. A settlement of a delivery that is no longer current changes nothing.
+   *
+   * @throws {ValueRefused} if a value is the reason, so that only one of the settlements is to blame
+   */
+  settle(settled: readonly Settled[]): Awaitable<SettleResult>;
+  /** Cancels a task. Returns undefined if the task is unknown. */
+  cancel(id: string): Promise<Cancellation | undefined>;
+  /** Returns those ids of running tasks whose cancellation was requested. */
+  cancelRequests(ids: readonly string[]): Awaitable<readonly string[]>;
+  /** Stores when attempts started and what progress they report, so that other nodes can show it. */
+  report?(running: readonly Report[]): Awaitable<void>;
+  /** Sets the listener that is called after each commit that recovers messages of a dead node. */
+  onRecovered?(listener: (recovery: Recovery) => void): void;
+  isPaused(): Awaitable<boolean>;
+  setPaused(isPaused: boolean): Promise<void>;
+  /** Returns a task's row, or its message if it has no row. */
+  find(id: string): Awaitable<FoundTask | undefined>;
+  /** Returns the ids and sizes of messages: next to run, longest running, next due, or last failed first. */
+  locate(filter: MessageFilter, limit: number): Awaitable<readonly Located[]>;
+  /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
+  read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
+  deadLetterReasons(): Awaitable<DeadLetterReasons>;
+  /**
+   * Requeues dead letters, oldest first, until the queue is full, with their attempts reset.
+   *
+   * @param onRequeued called with each slice once its messages can be taken, which may be before they are on disk
+   */
+  redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult>;
+  /** Deletes dead letters. */
+  purge(selection: DeadLetterSelection): Promise<BulkResult>;
+  /** Returns true counts, without reading messages. */
+  counts(): Awaitable<QueueCounts>;
+  /** Deletes a few old rows, in a short transaction. Returns whether a further call may delete more. */
+  deleteOldRows(limits: RetentionLimits): Promise<boolean>;
+  /** Returns the reason why writes fail, or undefined when healthy. */
+  problem(): string | undefined;
+  /** Closes the store. Returns whether unfinished messages are kept for the next start or for other nodes. */
+  close(): Promise<boolean>;
+}
+
+/*
+ * The types of a task: a `Message` when it is submitted, a `Delivery` when it is taken, a `StoredMessage` when it is shown,
+ * a `TaskRow` when it is completed (`TaskSummary` if its texts are cut), a `TaskContext` for its handler
+ * (workers/tasks/handlers-api.ts), and a `TaskEvent` for those who follow it (main/tasks/task-events.ts).
+ */
+
+/** A submitted task. `body` is the JSON text of an object with the fields `id`, `action`, `data` and `created_at`. */
+export interface Message {
+  readonly id: string;
+  /** First characters of the action. */
+  readonly action: string | undefined;
+  readonly body: string;
+}
+
+export interface IdempotencyKey {
+  key: string;
+  /** Hash of the submission's content, which detects that a key is used for a different submission. */
+  fingerprint: string;
+}
+
+export interface Published {
+  id: string;
+  isNew: boolean;
+}
+
+/** A message that was taken and is not settled. `arrival` and `delivery` identify it; a later take has another `delivery`. */
+export interface Delivery extends Message {
+  /** Position in the order of acceptance. */
+  readonly arrival: number;
+  /** Number of times that the message was taken. */
+  readonly delivery: number;
+  readonly acceptedAt: number;
+  /** Number of this attempt, from 1. */
+  readonly attempt: number;
+  /** Number of attempts that ended with the death of the thread. */
+  readonly crashes: number;
+  /** Whether two processes died while the message was in flight. */
+  readonly isSuspect: boolean;
+  readonly history: AttemptHistory;
+}
+
+export interface Taken {
+  deliveries: Delivery[];
+  /** When the next message becomes due, if it is known and no message is due now. */
+  nextRunAt: number | undefined;
+}
+
+export type Settlement =
+  /** Completed: the row is written and the message deleted. `result` is the JSON text `{"output": …}`. */
+  | { kind: 'complete'; result: string }
+  /** Done before its handler returned: the message is deleted. A `row` follows when the handler returns. */
+  | { kind: 'ack' }
+  /** The row of a message that was acked before. Written without a fence, because no other run can exist any more. */
+  | { kind: 'row'; result: string }
+  /** Failed: the attempt is charged, and the message is due again at `runAt`. */
+  | { kind: 'retry'; runAt: number; reason: string; failure: Failure }
+  /** Failed for good: the attempt is charged, and the message becomes a dead letter. */
+  | { kind: 'discard'; reason: string; failure: Failure }
+  /** Not processed: the message is waiting again, in its place, and no attempt is charged. */
+  | { kind: 'release' }
+  /** Cancelled: the message is deleted, and no row is written. */
+  | { kind: 'cancel' };
+
+export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, { kind: Kind }>;
+
+/** A `transient` error may not recur on the next attempt. A `crash` is the death of the thread. */
+export type Failure = 'transient' | 'permanent' | 'crash';
+
+export interface Settled {
+  delivery: Delivery;
+  settlement: Settlement;
+}
+
+export interface SettleResult {
+  /**
+   * Effect of each settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted
+   * the message because its cancellation had been requested.
+   */
+  effects: ReadonlyArray<'applied' | 'cancelled' | 'late'>;
+  /** Dead letters that were evicted because of a bound. */
+  evicted: readonly TaskSubject[];
+}
+
+export type TaskSubject = Pick<Message, 'id' | 'action'>;
+
+/** Effects of the recovery of messages whose node has died. */
+export interface Recovery {
+  /** Tasks that were dead-lettered, because their processes died again and again. */
+  failed: readonly TaskSubject[];
+  /** Dead letters that were evicted because of a bound. */
+  evicted: readonly TaskSubject[];
+}
+
+export interface Cancellation {
+  /**
+   * `cancelled` if the message was deleted, `requested` if it is running and the request is recorded, `ended` if the task
+   * is completed or dead-lettered.
+   */
+  outcome: 'cancelled' | 'requested' | 'ended';
+  action: string | undefined;
+}
+
+export interface Report {
+  delivery: Delivery;
+  startedAt: number;
+  progress: TaskProgress | undefined;
+}
+
+export interface TaskProgress {
+  /** Completed fraction of the task, from 0 to 1. */
+  fraction: number;
+  /** At most 200 characters. */
+  note?: string;
+}
+
+/** A message as it is stored. */
+export interface StoredMessage extends Message {
+  /** Size of the whole body in bytes. */
+  bodyBytes: number;
+  state: 'waiting' | 'running' | 'failed';
+  /** When the message is due. */
+  runAt: number;
+  acceptedAt: number;
+  attempts: number;
+  /** Reason of the last failed attempt. */
+  reason: string | null;
+  history: AttemptHistory;
+  /** Whether a dead letter failed with a permanent error. */
+  isPermanent: boolean;
+  failedAt: number | undefined;
+  /** Start and progress of the running attempt, if its node reported them. */
+  startedAt: number | undefined;
+  progress: TaskProgress | undefined;
+}
+
+export type FoundTask = { row: TaskRow } | { message: StoredMessage };
+
+/** `retrying` messages are waiting for a time in the future, `queued` ones are due. */
+export type ListedState = 'queued' | 'running' | 'retrying';
+
+/** If `before` is the id of a dead letter, only older dead letters match. @throws {UnknownDeadLetter} */
+export type MessageFilter =
+  | { state: ListedState }
+  | { state: 'failed'; before?: string | undefined; reason?: string | undefined };
+
+export type DeadLetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
+
+export interface BulkResult {
+  /** The dead letters that were redriven or purged. */
+  done: readonly TaskSubject[];
+  /** Number of selected dead letters that were kept because the queue reached a bound, or a later slice failed. */
+  remaining: number;
+}
+
+export interface ReasonCount {
+  /** Failure reason, or null for all reasons other than the 100 most frequent. */
+  reason: string | null;
+  count: number;
+  /** Whether all dead letters with this reason failed with a permanent error. */
+  permanent: boolean;
+}
+
+/** Failure reasons of dead letters, most frequent first. `total` is the number of all dead letters. */
+export interface DeadLetterReasons {
+  reasons: ReasonCount[];
+  total: number;
+}
+
+/** Counts of messages: accepted = completed + dead + dropped + cancelled + waiting + delayed + inFlight. */
+export interface QueueCounts {
+  accepted: number;
+  completed: number;
+  /** Number of failed attempts that were followed by a retry. */
+  retried: number;
+  /** Number of messages that became dead letters. */
+  failed: number;
+  /** Number of dead letters that are stored. */
+  dead: number;
+  /** Number of dead letters that were evicted or purged. */
+  dropped: number;
+  cancelled: number;
+  /** Messages that are due. */
+  waiting: number;
+  /** Messages that wait for a time in the future. */
+  delayed: number;
+  inFlight: number;
+  /** Size of all messages but the dead letters, in bytes. */
+  bytes: number;
+  /** Acceptance time of the oldest message that is no dead letter. */
+  oldest: number | undefined;
+  /** Number of dead letters that this process has evicted because of a bound. */
+  evicted: number;
+}
+
+export interface RetentionLimits {
+  /** Number of newest rows to keep. Undefined for all. */
+  rows: number | undefined;
+  /** Rows of tasks completed before this time, in Unix seconds, are deleted. */
+  before: number | undefined;
+}
+
+export interface QueueBounds {
+  /** Maximum number of messages, without the dead letters. */
+  maxLength: number;
+  /** Maximum size of all messages, without the dead letters: bodies, reasons and histories, in bytes. */
+  maxBytes: number;
+  /** Maximum number of idempotency keys. The oldest is evicted. */
+  maxKeys: number;
+}
+
+/** Bounds of the dead letters. The oldest is evicted. */
+export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
+
+/** Lifetime of an idempotency key. */
+export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
+
+/** Number of process deaths from which on a message is a suspect, unless an attempt has ended since. */
+export const SUSPECT_DEATHS = 2;
+
+/** Interval at which one suspect runs although other messages are due. */
+export const SUSPECT_INTERVAL_MS = 10_000;
+
+/** Longest time until a message is due. A longer time in a stored message means that the clock was set back. */
+export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
+
+/** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
+export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
+
+/** Largest slice of rows that the retention deletes in one transaction, which then takes only a few milliseconds. */
+export const RETENTION_SLICE = { maxLength: 200, maxBytes: 256 * 1024 };
+
+/** Thrown if the queue has reached its limit on the number or total size of messages. */
+export class QueueFull extends Error {
+  override name = 'QueueFull';
+}
+
+/** Thrown if the idempotency key was already used for a submission with different content. */
+export class KeyReused extends Error {
+  override name = 'KeyReused';
+}
+
+/** Thrown if a listing should start after a dead letter that does not exist. */
+export class UnknownDeadLetter extends Error {
+  override name = 'UnknownDeadLetter';
+}
+
+/** Thrown if the database cannot store a value, such as a NUL character in PostgreSQL. */
+export class ValueRefused extends Error {
+  override name = 'ValueRefused';
+}
+
+const MAX_REASONS = 100;
+
+/** Sorts counts by frequency, and merges all counts beyond the 100 most frequent into one. */
+export function mostFrequent(counts: readonly ReasonCount[]): DeadLetterReasons {
+  const sorted = counts.toSorted((one, other) => other.count - one.count);
+  const rest = sorted.splice(MAX_REASONS);
+  const sum = (of: readonly ReasonCount[]) => of.reduce((total, { count }) => total + count, 0);
+  const others = { reason: null, count: sum(rest), permanent: rest.every(({ permanent }) => permanent) };
+  return { reasons: rest.length === 0 ? sorted : [...sorted, others], total: sum(sorted) + others.count };
+}

@@ -1,0 +1,108 @@
+import { readFile } from 'node:fs/promises';
+import type { TickerSymbol } from '../../workers/shared/symbols.ts';
+import { builtInActions } from '../../workers/tasks/actions.ts';
+import type { SubmissionRules } from '../../workers/tasks/messages.ts';
+import { jsonText } from '../http/json-reply.ts';
+
+/** The build writes the documents as JSON, so that the program needs no YAML parser. */
+const build = import.meta.filename.endsWith('.ts') ? '../../dist/' : '../../';
+const folder = new URL(`${build}www/contracts/`, import.meta.url);
+
+/** Returns functions that return the OpenAPI and the AsyncAPI document of this process as JSON text. */
+export function apiDocuments(rules: SubmissionRules, symbols: readonly TickerSymbol[]) {
+  let openApi: string | undefined;
+  let asyncApi: string | undefined;
+  return {
+    openApi: async () => (openApi ??= jsonText(describeActions(await read<OpenApi>('openapi'), rules))),
+    asyncApi: async () => (asyncApi ??= jsonText(describePrices(await read<AsyncApi>('asyncapi'), symbols))),
+  };
+}
+
+async function read<Document>(name: string): Promise<Document> {
+  return JSON.parse(await readFile(new URL(`${name}.json`, folder), 'utf8'));
+}
+
+/** The part of the AsyncAPI document that depends on the symbols. */
+export interface AsyncApi {
+  components: {
+    messages: { ticker: { payload: { properties: { data: PricesSchema } }; examples: { payload: object }[] } };
+  };
+}
+
+interface PricesSchema {
+  minItems: number;
+  maxItems: number;
+  items: { properties: { symbol: { enum: string[] }; price: { description: string } } };
+}
+
+/** Returns a copy of the AsyncAPI document that describes the prices of `symbols`. */
+export function describePrices<Own extends AsyncApi>(document: Own, symbols: readonly TickerSymbol[]): Own {
+  const copy = structuredClone(document);
+  const { payload, examples } = copy.components.messages.ticker;
+  const { data } = payload.properties;
+  const { symbol, price } = data.items.properties;
+  const decimals = Math.max(...symbols.map((each) => each.decimals));
+  data.minItems = data.maxItems = symbols.length;
+  symbol.enum = symbols.map((each) => each.symbol);
+  if (decimals !== 2) price.description = `with at most ${decimals} decimal places`;
+  const prices = symbols.map((each) => ({ symbol: each.symbol, price: each.price, timestamp: 1_790_000_000 }));
+  examples.splice(0, Number.POSITIVE_INFINITY, { payload: { type: 'ticker', data: prices } });
+  return copy;
+}
+
+/** The part of the OpenAPI document that depends on the actions. */
+export interface OpenApi {
+  components: {
+    schemas: {
+      Submission: {
+        examples?: unknown;
+        properties: { action: { description?: string; enum?: string[] } };
+        anyOf?: object[];
+      };
+    };
+  };
+}
+
+/** Returns a copy of the OpenAPI document whose schema `Submission` names all actions and describes their data. */
+export function describeActions<Own extends OpenApi>(document: Own, { actions, rejectUnknown }: SubmissionRules): Own {
+  if (actions.size === 0 && !rejectUnknown) return document;
+  const copy = structuredClone(document);
+  const { schemas } = copy.components;
+  const { Submission } = schemas;
+  const { action } = Submission.properties;
+  const known = [...new Set([...builtInActions, ...actions.keys()])];
+  const names = known.map((name) => `\`${name}\``).join(', ');
+  action.description = rejectUnknown ? names : `${names}, or any other string, which outputs \`processed\``;
+  if (rejectUnknown) action.enum = known;
+  // Examples are omitted, because they may not match the extended schema.
+  delete Submission.examples;
+  const described = [...actions].filter(([, { schema }]) => schema !== undefined);
+  if (described.length === 0) return copy;
+  Submission.anyOf = described.map(([name, { schema = {} }], index) => {
+    const key = `Data${index + 1}_${name.replace(/[^\w.-]/g, '_')}`;
+    const place = `#/components/schemas/${key}`;
+    Object.assign(schemas, { [key]: moveReferences(schema, place) });
+    const required = ['action', ...(hasRequiredFields(schema) ? ['data'] : [])];
+    return { title: name, type: 'object', properties: { action: { const: name }, data: { $ref: place } }, required };
+  });
+  const other = { type: 'string', not: { enum: described.map(([name]) => name) } };
+  const rest = { type: 'object', properties: { action: other, data: { type: 'object' } }, required: ['action'] };
+  Submission.anyOf.push(rest);
+  return copy;
+}
+
+/**
+ * Moves references within a schema, such as `#/$defs/a`, below `place`, because the schema becomes part of a larger
+ * document. Omits the schema's `$id`, because references would be relative to it.
+ */
+function moveReferences({ $id = '', ...schema }: { $id?: string }, place: string): object {
+  return JSON.parse(JSON.stringify(schema), (key, value) => {
+    if (key !== '$ref' || typeof value !== 'string') return value;
+    const reference = value === $id || value.startsWith(`${$id}#`) ? value.slice($id.length) : value;
+    return /^(#(\/|$)|$)/.test(reference) ? place + reference.slice(1) : value;
+  });
+}
+
+function hasRequiredFields({ required }: { required?: unknown }): boolean {
+  return Array.isArray(required) && required.length > 0;
+}

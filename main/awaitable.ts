@@ -1,1 +1,0 @@
-export type Awaitable<Value> = Value | Promise<Value>;

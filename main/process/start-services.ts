@@ -1,0 +1,127 @@
+import { setTimeout } from 'node:timers/promises';
+import { getHeapStatistics } from 'node:v8';
+import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
+import { startAdmin } from '../admin/service.ts';
+import { openBackend } from '../backends/backend.ts';
+import { type Config, checkHeapBudget } from '../config.ts';
+import { openFilesLimit, shareDescriptors } from '../http/descriptor-shares.ts';
+import type { Listener } from '../http/listener.ts';
+import { isLoopbackAddress } from '../http/origins.ts';
+import { checkPorts, explainListenError } from '../http/port-check.ts';
+import type { LogOutput } from '../log/log.ts';
+import type { TaskAccess } from '../tasks/http/access.ts';
+import { startTasks, type Unfinished } from '../tasks/service.ts';
+import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
+import { authorizationToken, verifyToken } from '../ticker/auth.ts';
+import { allows } from '../ticker/policy.ts';
+import { startTicker, type TickerService } from '../ticker/service.ts';
+import { TokenStoreUnavailable } from '../ticker/token-store.ts';
+
+export interface Services {
+  listeners: { ticker: Listener; tasks: Listener; admin?: Listener };
+  demoApiKey: string;
+  /** Closes all connections, and processes or stores accepted tasks, within `SHUTDOWN_TIMEOUT_MS`. */
+  stop(): Promise<Unfinished>;
+}
+
+/**
+ * Starts the ticker service, the task service and the admin listener.
+ *
+ * @param onTasks receives a function that returns how many accepted tasks would be lost if the process ended
+ * @throws {Error} if a service cannot start; the message says what to fix
+ */
+export async function startServices(
+  config: Config,
+  output: LogOutput,
+  onTasks: (unsaved: () => number) => void = () => {},
+): Promise<Services> {
+  const { log } = output;
+  const { shutdownTimeoutMs } = config;
+  checkHeapBudget(config, getHeapStatistics().heap_size_limit);
+  const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+  // User modules are checked before any database or connection is opened, so that a refused start changes nothing.
+  const actions = await checkHandlers(config.tasks);
+  await checkPriceSource(config.ticker);
+  const planned = plannedListeners(config);
+  const { admin: plannedAdmin, ...plannedServices } = planned;
+  await checkPorts([...Object.values(plannedServices), ...(config.admin.port === undefined ? [] : [plannedAdmin])]);
+  await using startedParts = new AsyncDisposableStack();
+  const backend = await openBackend(config, clock, random, log);
+  startedParts.defer(() => backend.close());
+  const now = Promise.resolve();
+  const ticker = await startTicker(config, backend, shares, clock, log).catch(explainListenError(planned.ticker));
+  startedParts.defer(() => ticker.stop(now));
+  const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
+  const parts = { actions, access, clock, random };
+  const tasks = await startTasks(config, backend, shares, log, parts).catch(explainListenError(planned.tasks));
+  onTasks(() => tasks.unsaved());
+  startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
+  const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output).catch(
+    explainListenError(planned.admin),
+  );
+  startedParts.move();
+  const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
+  for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
+  if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
+    log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
+  }
+  return {
+    listeners,
+    demoApiKey: ticker.demoApiKey,
+    async stop() {
+      admin?.shuttingDown();
+      const ended = new AbortController();
+      const after = (ms: number) => setTimeout(ms, undefined, { signal: ended.signal }).catch(() => {});
+      const deadlines = {
+        // Connections get only half of the shutdown timeout, so that slow clients leave time for processing tasks.
+        connections: after(shutdownTimeoutMs / 2),
+        abort: after(Math.max(0, shutdownTimeoutMs - config.tasks.cancelGraceMs)),
+        all: after(shutdownTimeoutMs),
+      };
+      try {
+        const tasksStopped = tasks.stop(deadlines);
+        const [left] = await Promise.all([tasksStopped, ticker.stop(deadlines.connections, tasksStopped)]);
+        await backend.close();
+        await admin?.stop(deadlines.all);
+        return left;
+      } finally {
+        ended.abort();
+      }
+    },
+  };
+}
+
+function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
+  const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
+  const { host: adminHost, port: adminPort = 0 } = admin;
+  return {
+    ticker: service(ticker.port, 'TICKER_PORT'),
+    tasks: service(tasks.port, 'TASKS_PORT'),
+    admin: { host: adminHost, port: adminPort, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } },
+  };
+}
+
+/** Accepts the ticker service's bearer tokens, but only in the `Authorization` header, because URLs end up in logs. */
+export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
+  return {
+    tokenRoutes,
+    async authenticate({ headers }) {
+      const identity = await verifyToken(tokens, authorizationToken(headers));
+      return (
+        identity && {
+          userId: identity.actor.metadata.user_id,
+          allows: (action, resource) => allows(identity.scope, action, resource),
+          isSignedIn() {
+            try {
+              return tokens.isLive(identity);
+            } catch (error) {
+              // An open stream continues while tokens cannot be checked.
+              if (error instanceof TokenStoreUnavailable) return true;
+              throw error;
+            }
+          },
+        }
+      );
+    },
+  };
+}

@@ -1,0 +1,187 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Settled, type SettleResult, ValueRefused } from '../../../db/task-store.ts';
+import type { Clock } from '../../../workers/shared/clock.ts';
+import type { Log } from '../../log/log.ts';
+import { oncePerTurn } from '../../once-per-turn.ts';
+import type { Queue } from '../queue.ts';
+
+export type Effect = SettleResult['effects'][number];
+
+/** A settlement that is not committed. `onEffect` is called when it is. */
+interface Pending extends Settled {
+  onEffect?: ((effect: Effect) => void) | undefined;
+}
+
+export interface SettlementsOptions {
+  queue: Pick<Queue, 'settle'>;
+  /** Called after each commit. */
+  onWritten: (settled: readonly Settled[], result: SettleResult) => void;
+  clock: Clock;
+  log: Log;
+}
+
+/** A settlement frees its place in the window at once, and is written with others after this time at the latest. */
+const DELAY_MS = 5;
+const MAX_COUNT = 64;
+/** Size of the results that one transaction writes. A larger result is written alone. */
+const MAX_BYTES = 256 * 1024;
+const SHORTEST_BACKOFF_MS = 100;
+const LONGEST_BACKOFF_MS = 5000;
+
+/**
+ * Collects settlements and writes them together, because a commit costs more than a row. Bounded, because the dispatcher
+ * takes nothing while `isFull`.
+ */
+export class Settlements {
+  /** Reason why settlements cannot be written. Undefined after the next successful write. */
+  failure: string | undefined;
+  readonly #options: SettlementsOptions;
+  /** Settlements that are not committed. The first `#writing` of them are being written. */
+  #pending: Pending[] = [];
+  #bytes = 0;
+  #writing = 0;
+  #written = Promise.resolve();
+  /** Number of settlements at the head that are written one by one, because one of their values was refused. */
+  #singles = 0;
+  #failures = 0;
+  #cancelTimer: (() => void) | undefined;
+  /** Each turn writes a bounded number of bytes. */
+  readonly #flushSoon = oncePerTurn(() => this.flush());
+
+  constructor(options: SettlementsOptions) {
+    this.#options = options;
+  }
+
+  /** Whether nothing may be taken until more is written. */
+  get isFull(): boolean {
+    return this.failure !== undefined || this.#bytes > MAX_BYTES || this.#pending.length - this.#writing > MAX_COUNT;
+  }
+
+  get isEmpty(): boolean {
+    return this.#pending.length === 0;
+  }
+
+  add(settled: Settled, onEffect?: (effect: Effect) => void): void {
+    this.#pending.push({ ...settled, onEffect });
+    this.#bytes += bytesOf(settled);
+    if (this.failure === undefined) this.#schedule();
+  }
+
+  /** Writes the pending settlements, unless writes fail and are repeated later. */
+  flush(): void {
+    if (this.failure !== undefined) return;
+    this.#stopTimer();
+    this.#write();
+  }
+
+  /** Writes the pending settlements, and resolves when this attempt to write them has ended. */
+  async written(): Promise<void> {
+    this.flush();
+    await this.#written;
+  }
+
+  /** Writes everything that is pending. Returns false if it cannot be written. */
+  async finish(): Promise<boolean> {
+    await this.#written;
+    this.failure = undefined;
+    while (this.#pending.length > 0 && this.failure === undefined) {
+      this.#write();
+      await this.#written;
+      // A row that follows a written ack is added meanwhile.
+      await nextTurn();
+    }
+    this.#stopTimer();
+    return this.#pending.length === 0;
+  }
+
+  #schedule(): void {
+    const isDue = this.#bytes > MAX_BYTES || this.#pending.length >= MAX_COUNT || this.#singles > 0;
+    if (isDue) this.#flushSoon();
+    else this.#cancelTimer ??= this.#options.clock.timer(DELAY_MS, () => this.flush());
+  }
+
+  #write(): void {
+    if (this.#writing > 0 || this.#pending.length === 0) return;
+    const batch = this.#nextBatch();
+    try {
+      const result = this.#options.queue.settle(batch);
+      if (!(result instanceof Promise)) {
+        this.#end(batch, result);
+        return;
+      }
+      this.#writing = batch.length;
+      this.#written = result.then(
+        (later) => this.#end(batch, later),
+        (error: unknown) => this.#fail(batch, error),
+      );
+    } catch (error) {
+      this.#fail(batch, error);
+    }
+  }
+
+  /** Returns the first settlements, up to the limits of a transaction, but at least one. */
+  #nextBatch(): Pending[] {
+    if (this.#singles > 0) return this.#pending.slice(0, 1);
+    let bytes = 0;
+    const end = this.#pending.findIndex((settled, index) => {
+      bytes += bytesOf(settled);
+      return index > 0 && bytes > MAX_BYTES;
+    });
+    return end < 0 ? this.#pending.slice() : this.#pending.slice(0, end);
+  }
+
+  #end(batch: readonly Pending[], result: SettleResult): void {
+    this.#remove(batch);
+    this.failure = undefined;
+    this.#failures = 0;
+    if (this.#pending.length > 0) this.#schedule();
+    for (const [index, { onEffect }] of batch.entries()) onEffect?.(result.effects[index] as Effect);
+    this.#options.onWritten(batch, result);
+  }
+
+  #fail(batch: readonly Pending[], error: unknown): void {
+    this.#writing = 0;
+    const reason = (error as Error).message;
+    if (error instanceof ValueRefused) {
+      if (batch.length > 1) this.#singles = batch.length;
+      else this.#discard(batch, reason);
+      this.#flushSoon();
+      return;
+    }
+    const delayMs = Math.min(LONGEST_BACKOFF_MS, SHORTEST_BACKOFF_MS * 2 ** this.#failures++);
+    this.failure = reason;
+    this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
+    this.#stopTimer();
+    this.#cancelTimer = this.#options.clock.timer(delayMs, () => {
+      this.#cancelTimer = undefined;
+      this.#write();
+    });
+  }
+
+  /** Dead-letters the one task whose value the database refuses. */
+  #discard(batch: readonly Pending[], reason: string): void {
+    const [{ delivery, settlement: refused, onEffect }] = batch as [Pending];
+    this.#remove(batch);
+    const text = `its result cannot be stored: ${reason}`;
+    this.#options.log.error({ task: delivery.id, reason }, 'the database refuses a result');
+    const settlement = { kind: 'discard', reason: text, failure: 'permanent' } as const;
+    // The message of a row is gone already.
+    if (refused.kind !== 'row') this.#pending.push({ delivery, settlement, onEffect });
+  }
+
+  #remove(batch: readonly Pending[]): void {
+    this.#writing = 0;
+    this.#pending = this.#pending.slice(batch.length);
+    this.#singles = Math.max(0, this.#singles - batch.length);
+    for (const settled of batch) this.#bytes -= bytesOf(settled);
+  }
+
+  #stopTimer(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+}
+
+function bytesOf({ settlement }: Settled): number {
+  return 'result' in settlement ? settlement.result.length : 0;
+}

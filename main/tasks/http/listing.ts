@@ -1,0 +1,102 @@
+import type { ParameterizedContext } from 'koa';
+import { type Awaitable, isFilterable, type TaskSummary } from '../../../db/task-rows.ts';
+import type { Located } from '../../../db/task-store.ts';
+import { actionStart } from '../../../workers/submissions/parse-submission.ts';
+import { HttpError, serverBusy } from '../../http/errors.ts';
+import { replyListing, replyWithin } from '../../http/json-reply.ts';
+import { TURN_BYTES } from '../../http/turn-limit.ts';
+import { once, query, type RouterOptions } from './routing.ts';
+
+/** Cost that allows one listing per event loop turn, because a listing can read many rows or messages. */
+export const LISTING_COST = TURN_BYTES;
+
+const ESTIMATED_SUMMARY_BYTES = 6 * 1024;
+
+/** Size of a listing above which its items are read one at a time, to limit the memory in use. */
+const READ_SINGLY_FROM_BYTES = 1024 * 1024;
+
+export interface Listing {
+  /** Name of the array in the response. */
+  name: string;
+  located: readonly Located[];
+  /** Estimated maximum size of an item in the response, if items are shortened. */
+  maxBytes?: number | undefined;
+  readAll(): Awaitable<readonly object[]>;
+  /** Returns undefined if the item no longer exists. */
+  read(id: string): Awaitable<object | undefined>;
+}
+
+/** Responds to `GET /tasks` with the newest rows that match the query parameters. */
+export async function replyTasks(
+  ctx: ParameterizedContext,
+  options: Pick<RouterOptions, 'queue' | 'turns' | 'responses'>,
+): Promise<void> {
+  const { rows } = options.queue.store;
+  const isSummary = once(ctx, 'summary', 'summaryGivenTwice') === '1';
+  const status = once(ctx, 'status', 'statusGivenTwice');
+  const action = once(ctx, 'action', 'actionGivenTwice');
+  if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');
+  const id = once(ctx, 'before', 'beforeGivenTwice');
+  await options.turns.enter(LISTING_COST, ctx.res);
+  const before = id === undefined ? undefined : await query(() => rows.position(id));
+  if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
+  const filter = { status, action, before };
+  const located = await query(() => rows.locate(filter));
+  const reading = isSummary
+    ? {
+        maxBytes: ESTIMATED_SUMMARY_BYTES,
+        readAll: async () => (await query(() => rows.summarize(filter))).map(summaryOf),
+        read: async (id: string) => {
+          const summary = await query(() => rows.findSummary(id));
+          return summary && summaryOf(summary);
+        },
+      }
+    : { readAll: () => query(() => rows.list(filter)), read: (id: string) => query(() => rows.find(id)) };
+  await replyLocated(ctx, { name: 'tasks', located, ...reading }, options);
+}
+
+function summaryOf({ head, ...row }: TaskSummary): object {
+  const { id, status, payload, payload_bytes, result, result_bytes, created_at, processed_at } = row;
+  const action = actionStart(head) ?? null;
+  return { id, action, status, payload, payload_bytes, result, result_bytes, created_at, processed_at };
+}
+
+/** Responds with a listing: at once if its items are small, and otherwise one item at a time. */
+export async function replyLocated(
+  ctx: ParameterizedContext,
+  { name, located, maxBytes = Number.POSITIVE_INFINITY, readAll, read }: Listing,
+  { turns, responses }: Pick<RouterOptions, 'turns' | 'responses'>,
+): Promise<void> {
+  if (bytesOf(located) <= READ_SINGLY_FROM_BYTES) {
+    const items = await readAll();
+    if (!replyWithin(responses, ctx, { [name]: items, count: items.length })) throw serverBusy();
+    return;
+  }
+  await replyListing(ctx, name, located, {
+    budget: responses,
+    bytes: ({ bytes }) => Math.min(bytes, maxBytes),
+    // Admits the size of the whole item, because a database reads the whole item even to return its start.
+    read: async ({ id, bytes }) => {
+      await turns.enter(bytes);
+      return read(id);
+    },
+  });
+}
+
+/** Splits a listing into slices that can each be read in one event loop turn. */
+export function* slicesOf(located: readonly Located[]): Generator<{ ids: string[]; bytes: number }> {
+  let slice = { ids: [] as string[], bytes: 0 };
+  for (const { id, bytes } of located) {
+    if (slice.ids.length > 0 && slice.bytes + bytes > TURN_BYTES) {
+      yield slice;
+      slice = { ids: [], bytes: 0 };
+    }
+    slice.ids.push(id);
+    slice.bytes += bytes;
+  }
+  if (slice.ids.length > 0) yield slice;
+}
+
+function bytesOf(located: readonly Located[]): number {
+  return located.reduce((sum, { bytes }) => sum + bytes, 0);
+}

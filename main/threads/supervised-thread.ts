@@ -1,0 +1,134 @@
+import { Worker } from 'node:worker_threads';
+import type { Log } from '../log/log.ts';
+
+export interface SupervisedThreadOptions<FromWorker> {
+  name: string;
+  file: URL;
+  /** @param heartbeat Int32 counter that the thread must increment several times a second if `onHeartbeat` is set */
+  workerData: (heartbeat: SharedArrayBuffer) => object;
+  /** Delays before consecutive restarts. The last delay also applies to all further restarts. */
+  restartDelaysMs: readonly number[];
+  /** Run time after which a thread counts as stable. The end of a stable thread resets the restart delay. */
+  stableAfterMs: number;
+  /** Validates messages. Needed if the thread imports a user's module, which can post any value. */
+  isMessage?: (message: unknown) => message is FromWorker;
+  onMessage?: (message: FromWorker) => void;
+  /** Receives the thread's standard output and error. If undefined, the output goes to the process's own streams. */
+  onOutput?: ((text: string) => void) | undefined;
+  onSpawn?: () => void;
+  onExit?: () => void;
+  /** Called once a second with whether the heartbeat advanced. Without this callback, hangs are not detected. */
+  onHeartbeat?: (isAlive: boolean) => void;
+  log: Log;
+}
+
+const CHECK_INTERVAL_MS = 1_000;
+const MAX_MISSED_HEARTBEATS = 4;
+
+/** Worker thread that is restarted when it ends, and terminated when it hangs. */
+export class SupervisedThread<ToWorker, FromWorker> {
+  /** Number of restarts. */
+  restarts = 0;
+  readonly #options: SupervisedThreadOptions<FromWorker>;
+  readonly #heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  readonly #firstMessage = Promise.withResolvers<void>();
+  #worker: Worker | undefined;
+  #restartTimer: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #isStopped = false;
+
+  constructor(options: SupervisedThreadOptions<FromWorker>) {
+    this.#options = options;
+  }
+
+  /** Starts the thread without waiting for it. */
+  start(): void {
+    this.#spawn();
+  }
+
+  /** Starts the thread and waits for its first message. @throws {Error} if the thread ends first */
+  async ready(): Promise<void> {
+    const { promise, reject } = this.#firstMessage;
+    const worker = this.#spawn();
+    worker.once('exit', () => reject(new Error(`the ${this.#options.name} thread does not start`)));
+    await promise;
+  }
+
+  /** Sends a message to the thread. Discards the message if the thread is not running. */
+  post(message: ToWorker): void {
+    this.#worker?.postMessage(message);
+  }
+
+  /** Terminates the thread, and prevents its restart. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#restartTimer);
+    await this.#worker?.terminate();
+  }
+
+  #spawn(): Worker {
+    const { name, file, workerData, stableAfterMs, onOutput, onSpawn, onExit, onHeartbeat, log } = this.#options;
+    const own = onOutput !== undefined;
+    const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name, stdout: own, stderr: own });
+    if (onOutput !== undefined) {
+      for (const output of [worker.stdout, worker.stderr]) output.setEncoding('utf8').on('data', onOutput);
+    }
+    const startedAt = performance.now();
+    worker.on('message', (message: unknown) => this.#receive(message));
+    worker.on('error', (error) => log.error({ err: error }, `the ${name} thread failed`));
+    worker.once('exit', (code) => {
+      this.#worker = undefined;
+      onExit?.();
+      if (performance.now() - startedAt >= stableAfterMs) this.#failures = 0;
+      this.#restart(code);
+    });
+    this.#worker = worker;
+    if (onHeartbeat !== undefined) this.#watch(worker, onHeartbeat);
+    onSpawn?.();
+    return worker;
+  }
+
+  #receive(message: unknown): void {
+    const { isMessage, onMessage } = this.#options;
+    if (isMessage?.(message) === false) return;
+    this.#firstMessage.resolve();
+    onMessage?.(message as FromWorker);
+  }
+
+  #watch(worker: Worker, onHeartbeat: (isAlive: boolean) => void): void {
+    const { name, log } = this.#options;
+    const cell = new Int32Array(this.#heartbeat);
+    let last = Atomics.load(cell, 0);
+    // -Infinity until the first heartbeat, so that a slowly starting thread does not count as hanging.
+    let missed = Number.NEGATIVE_INFINITY;
+    const timer = setInterval(() => {
+      const current = Atomics.load(cell, 0);
+      missed = current === last ? missed + 1 : 0;
+      last = current;
+      if (missed >= 0) onHeartbeat(missed === 0);
+      if (missed < MAX_MISSED_HEARTBEATS) return;
+      clearInterval(timer);
+      log.error(`the ${name} thread hangs: it is terminated`);
+      void worker.terminate();
+    }, CHECK_INTERVAL_MS);
+    worker.once('exit', () => clearInterval(timer));
+  }
+
+  #restart(code: number): void {
+    if (this.#isStopped) return;
+    const { name, restartDelaysMs, log } = this.#options;
+    const delayMs = restartDelaysMs[Math.min(this.#failures, restartDelaysMs.length - 1)] as number;
+    this.#failures += 1;
+    this.restarts += 1;
+    log.error({ code, delayMs }, `the ${name} thread ended: it is restarted`);
+    this.#restartTimer = setTimeout(() => {
+      try {
+        this.#spawn();
+      } catch (error) {
+        // `#spawn` throws if the process has reached its limit of threads.
+        log.error({ err: error }, `the ${name} thread failed`);
+        this.#restart(1);
+      }
+    }, delayMs);
+  }
+}

@@ -1,0 +1,133 @@
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import cors from '@koa/cors';
+import type Router from '@koa/router';
+import type { Middleware } from 'koa';
+import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
+import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
+import type { Awaitable } from '../../db/task-rows.ts';
+import { ByteBudget } from '../http/byte-budget.ts';
+import { authenticationRequired, HttpError } from '../http/errors.ts';
+import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
+import { replyJson } from '../http/json-reply.ts';
+import { type RateLimit, rateLimitKey } from '../http/rate-limit.ts';
+import { readJsonObject } from '../http/request-body.ts';
+import { TurnLimit } from '../http/turn-limit.ts';
+import type { Scope } from './policy.ts';
+import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
+import type { Identity, Tokens, TokenUser } from './tokens.ts';
+
+/** Store of API keys. Its methods throw {@link DatabaseUnavailable} if the database cannot be used. */
+export interface ApiKeyStore {
+  findOwner(apiKey: string): Awaitable<ApiKeyOwner | undefined>;
+  ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
+}
+
+export interface AuthRouterOptions {
+  apiKeys: Pick<ApiKeyStore, 'findOwner'>;
+  tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
+  rateLimit: Pick<RateLimit, 'take'>;
+  userScope: Scope;
+}
+
+const BODY_LIMIT = 4096;
+/** Limit on the total size of all request bodies that have not been parsed yet. */
+const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
+
+/** Creates the router for `/auth/token`, which exchanges API keys for tokens and revokes tokens. */
+export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
+  const { apiKeys, tokens, userScope, rateLimit } = options;
+  const router = exactRouter<SecurityContext>({ prefix: '/auth' });
+  const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
+  const turns = new TurnLimit();
+
+  router.all('/token', cors({ origin: '*' }));
+
+  router.post('/token', async (ctx) => {
+    limitRate(ctx.ip);
+    const { api_key: apiKey } = await readJsonObject(ctx.req, bodies, turns);
+    if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
+    const owner = await findOwner(apiKey);
+    if (owner === undefined) throw new HttpError('invalidApiKey');
+    const token = await issue({ ...owner, apiKey }, ctx.ip);
+    const { user_id, role } = owner;
+    replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
+  });
+
+  router.delete('/token', tokenAuth(tokens), async (ctx) => {
+    const { identity } = ctx.state;
+    if (identity === undefined) throw authenticationRequired();
+    await tokens.revoke(identity).catch(answerUnavailable);
+    ctx.status = 204;
+  });
+
+  router.all('/token', answerOtherMethods('POST', 'DELETE'));
+
+  function limitRate(ip: string): void {
+    const waitMs = rateLimit.take(rateLimitKey(ip));
+    if (waitMs === 0) return;
+    throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
+  }
+
+  async function findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
+    try {
+      return await apiKeys.findOwner(apiKey);
+    } catch (cause) {
+      throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'lookupFailed', { cause });
+    }
+  }
+
+  async function issue(user: TokenUser, remoteAddress: string): Promise<string> {
+    try {
+      return await tokens.issue(user, userScope, remoteAddress);
+    } catch (cause) {
+      if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
+      throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
+    }
+  }
+
+  return router;
+}
+
+/** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */
+export const SUBPROTOCOL = 'ticker.v1';
+const TOKEN_PROTOCOL = 'bearer.';
+
+export interface SecurityContext {
+  identity: Identity | undefined;
+}
+
+/** Creates middleware that sets `ctx.state.identity`. Endpoints must refuse requests whose identity is undefined. */
+export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
+  return async (ctx, next) => {
+    ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));
+    await next();
+  };
+}
+
+/** Returns undefined if the token is missing or invalid. @throws {HttpError} if tokens cannot be checked */
+export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token?: string): Promise<Identity | undefined> {
+  return token === undefined ? undefined : tokens.verify(token).catch(answerUnavailable);
+}
+
+/** Rethrows an error, with {@link TokenStoreUnavailable} converted to an HTTP error. */
+export function answerUnavailable(cause: unknown): never {
+  throw cause instanceof TokenStoreUnavailable ? new HttpError('tokensUnavailable', { cause }) : cause;
+}
+
+/**
+ * Returns a request's bearer token from the `Authorization` header, the WebSocket subprotocol or the query, in this
+ * order. Browsers use the subprotocol, because they cannot set headers of a WebSocket handshake.
+ */
+export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
+  if (headers.authorization !== undefined) return authorizationToken(headers);
+  const offered = headers['sec-websocket-protocol']?.split(',').map((protocol) => protocol.trim()) ?? [];
+  const protocol = offered.find((each) => each.startsWith(TOKEN_PROTOCOL));
+  if (protocol !== undefined) return protocol.slice(TOKEN_PROTOCOL.length);
+  const query = url.indexOf('?');
+  return query < 0 ? undefined : (new URLSearchParams(url.slice(query)).get('token') ?? undefined);
+}
+
+/** Returns the token of an `Authorization: Bearer` header, or undefined if the header is missing or invalid. */
+export function authorizationToken({ authorization = '' }: IncomingHttpHeaders): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
+}

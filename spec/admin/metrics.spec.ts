@@ -1,0 +1,81 @@
+import { expect } from 'chai';
+import { Registry } from 'prom-client';
+import { recordLoopDelay, tasksMetrics } from '../../main/admin/metrics.ts';
+import { ByteBudget } from '../../main/http/byte-budget.ts';
+import { registerMetrics } from '../../main/metrics/metrics-table.ts';
+import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
+import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
+import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { until } from '../support/until.ts';
+import { startTasksServer } from '../tasks/http/tasks-server.ts';
+
+describe('the metrics of the task service', () => {
+  it('show the last counts of the queue, and nothing before the first ones', async () => {
+    const { queue, submit, takeAll } = await startTasksServer();
+    let problem: string | undefined;
+    const registry = new Registry();
+    const metrics = tasksMetrics({
+      requests: new RequestMetrics(),
+      bodies: new ByteBudget(1),
+      responses: new ByteBudget(1),
+      queue,
+      problem: () => problem,
+      bounds: { maxLength: 100, maxBytes: 1000 },
+      dispatcher: { metrics: new DispatchMetrics() },
+      pool: { threads: 2, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
+      events: { subscribers: 0 },
+    });
+    registerMetrics(registry, metrics);
+    queue.lastCounts = undefined;
+    const text = await registry.metrics();
+    expect(text)
+      .to.include('# TYPE tasks_queue_bytes gauge')
+      .and.not.match(/^tasks_(queue_(bytes|length\{)|dead_letters )/m);
+    expect(text).to.include('\ntasks_paused 0\n').and.include('\ntasks_queue_file_failing 0\n');
+    const ids: string[] = [];
+    for (let task = 0; task < 4; task++) ids.push((await submit('{"action":"sum"}')).body.id);
+    const [running] = await takeAll(2);
+    // One task that is waiting, and one whose handler is ended.
+    for (const id of [ids[2], ids[0]]) await queue.cancel(id as string);
+    if (running) await queue.settle([{ delivery: running, settlement: { kind: 'cancel' } }]);
+    const { bytes } = await queue.counts();
+    await queue.pause();
+    problem = 'disk full';
+    const counted = await registry.metrics();
+    for (const line of [
+      `tasks_queue_bytes ${bytes}`,
+      'tasks_queue_length{state="waiting"} 1',
+      'tasks_queue_length{state="in_flight"} 1',
+      'tasks_cancelled_total 2',
+      'tasks_dead_letters 0',
+      'tasks_dead_letters_evicted_total 0',
+      'tasks_paused 1',
+      'tasks_queue_file_failing 1',
+      'tasks_pool_threads{state="idle"} 1',
+    ]) {
+      expect(counted).to.include(`\n${line}\n`);
+    }
+  });
+});
+
+describe('the delay of the event loop', () => {
+  it('is recorded while the loop turns, and includes a turn that took long', async () => {
+    const { delays, stop } = recordLoopDelay();
+    afterTest(stop);
+    await until(() => delays.cumulative().count >= 3);
+    const before = delays.cumulative();
+    for (const end = performance.now() + 150; performance.now() < end; );
+    await until(() => delays.cumulative().count > before.count);
+    expect(delays.cumulative().sum - before.sum).to.be.at.least(0.1);
+  });
+
+  it('is not recorded after a stop', async () => {
+    const { delays, stop } = recordLoopDelay();
+    stop();
+    const other = recordLoopDelay();
+    afterTest(other.stop);
+    await until(() => other.delays.cumulative().count >= 3);
+    expect(delays.cumulative().count).to.equal(0);
+  });
+});

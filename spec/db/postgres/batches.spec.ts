@@ -1,0 +1,93 @@
+import { expect } from 'chai';
+import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import { Batches } from '../../../db/postgres/batches.ts';
+import { ValueRefused } from '../../../db/task-store.ts';
+import { eventually } from '../../support/until.ts';
+
+const MIB = 1024 * 1024;
+
+/** Returns batches of items whose size is their value, the written items, and a function that ends the write in progress. */
+function waitingBatches() {
+  const written: (readonly number[])[] = [];
+  let end = (_?: Error) => {};
+  const write = (items: readonly number[]) => {
+    written.push(items);
+    return new Promise<readonly number[]>((resolve, reject) => {
+      end = (error) => (error === undefined ? resolve(items) : reject(error));
+    });
+  };
+  const batches = new Batches<number, number>(write, (item) => item);
+  const add = (item: number) =>
+    batches.add(item).then(
+      () => 'written',
+      ({ name }: Error) => name,
+    );
+  const writes = (count: number) =>
+    eventually(
+      () => written.length,
+      (length) => length === count,
+    );
+  return { add, written, writes, end: (error?: Error) => end(error) };
+}
+
+describe('Batches', () => {
+  it('refuses items above 64 MiB that wait, but accepts a larger item alone', async () => {
+    const { add, writes, end } = waitingBatches();
+    const first = add(65 * MIB);
+    await writes(1);
+    const waiting = [add(40 * MIB), add(24 * MIB)];
+    expect(await add(1)).to.equal('DatabaseUnavailable');
+    end();
+    await writes(2);
+    const next = add(40 * MIB);
+    end(new DatabaseUnavailable('gone'));
+    expect(await Promise.all([first, ...waiting, next])).to.deep.equal([
+      'written',
+      ...['DatabaseUnavailable', 'DatabaseUnavailable', 'DatabaseUnavailable'],
+    ]);
+    const all = [add(40 * MIB), add(24 * MIB)];
+    await writes(3);
+    end();
+    await writes(4);
+    end();
+    expect(await Promise.all(all)).to.deep.equal(['written', 'written']);
+  });
+
+  it('refuses the 10,001st item that waits', async () => {
+    const { add, writes, end } = waitingBatches();
+    const items = [add(1)];
+    await writes(1);
+    for (let count = 0; count < 10_000; count++) items.push(add(1));
+    expect(await add(1)).to.equal('DatabaseUnavailable');
+    end(new DatabaseUnavailable('gone'));
+    await Promise.all(items);
+  });
+
+  it('rejects all items that wait if the database is unavailable', async () => {
+    const { add, written, writes, end } = waitingBatches();
+    const items = [add(1)];
+    await writes(1);
+    items.push(add(8 * MIB), add(8 * MIB));
+    end(new DatabaseUnavailable('gone'));
+    expect(new Set(await Promise.all(items))).to.deep.equal(new Set(['DatabaseUnavailable']));
+    expect(written).to.have.length(1);
+  });
+
+  it('rejects the other items of a batch that is written one by one, if the database becomes unavailable', async () => {
+    const { add, written, writes, end } = waitingBatches();
+    const items = [add(1), add(2), add(3), add(4)];
+    await writes(1);
+    const next = add(5);
+    end(new ValueRefused('no'));
+    await writes(2);
+    end(new ValueRefused('no'));
+    await writes(3);
+    end();
+    await writes(4);
+    end(new DatabaseUnavailable('gone'));
+    expect(await Promise.all([...items, next])).to.deep.equal([
+      ...['ValueRefused', 'written', 'DatabaseUnavailable', 'DatabaseUnavailable', 'DatabaseUnavailable'],
+    ]);
+    expect(written).to.deep.equal([[1, 2, 3, 4], [1], [2], [3]]);
+  });
+});

@@ -1,0 +1,504 @@
+import { expect } from 'chai';
+import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
+import { end, putBack, report, take } from '../../../db/postgres/messages.ts';
+import type { PostgresStore } from '../../../db/postgres/store.ts';
+import { publish } from '../../../db/postgres/submissions.ts';
+import {
+  type Delivery,
+  deadLetterBounds,
+  QueueFull,
+  type Recovery,
+  type Settlement,
+  SUSPECT_DEATHS,
+  ValueRefused,
+} from '../../../db/task-store.ts';
+import { openNode } from '../../store/postgres-driver.ts';
+import {
+  ack,
+  complete,
+  discard,
+  errorOf,
+  messageOf,
+  numbers,
+  release,
+  retry,
+  roomy,
+  START,
+  sorted,
+} from '../../store/stage.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { randomFrom, seedNote } from '../../support/seed.ts';
+import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';
+import { eventually } from '../../support/until.ts';
+import { proxyTo } from './proxy.ts';
+
+const now = () => START;
+
+async function openStore(url: string, owner: string, bounds = roomy): Promise<PostgresStore> {
+  const store = await openNode(url, owner, { bounds, now });
+  afterTest(() => store.close());
+  return store;
+}
+
+const publishAll = (store: PostgresStore, ids: Iterable<string>) =>
+  Promise.all([...ids].map((id) => store.publish(messageOf(id))));
+const settleAll = (store: PostgresStore, deliveries: readonly Delivery[], settlement: Settlement) =>
+  store.settle(deliveries.map((delivery) => ({ delivery, settlement })));
+const idsOf = (deliveries: readonly { id: string }[]) => sorted(deliveries.map(({ id }) => id).join(''));
+
+/** Hides a table during a call, so that statements that name the table fail. */
+async function withoutTable({ sql }: Schema, table: string, call: () => Promise<unknown>) {
+  await sql(`ALTER TABLE ${table} RENAME TO hidden`);
+  await call();
+  await sql(`ALTER TABLE hidden RENAME TO ${table}`);
+}
+
+const COUNTED = `SELECT
+  (SELECT count(*) FROM messages WHERE state = 'waiting') AS waiting,
+  (SELECT count(*) FROM messages WHERE state = 'running') AS "inFlight",
+  (SELECT count(*) FROM messages WHERE state = 'failed') AS dead,
+  (SELECT coalesce(sum(bytes), 0)::bigint FROM messages WHERE state <> 'failed') AS bytes,
+  (SELECT count(*) FROM tasks) AS completed`;
+
+/** Expects the counts of a store without delayed messages to be those of the tables. */
+async function expectTrueCounts({ sql }: Schema, store: PostgresStore, except?: string) {
+  const counts = await store.counts();
+  const [counted] = await sql(COUNTED);
+  if (except !== undefined) delete counted?.[except];
+  expect(counts).to.include(counted);
+  const { accepted, completed, dead, dropped, cancelled, waiting, delayed, inFlight } = counts;
+  expect(accepted).to.equal(completed + dead + dropped + cancelled + waiting + delayed + inFlight);
+  const [stored] = await sql(`SELECT sum(dead)::bigint AS dead, sum(dead_bytes)::bigint AS bytes,
+    sum(keys)::bigint AS keys FROM queue_counts`);
+  const [letters] = await sql(`SELECT count(*) AS dead, coalesce(sum(bytes), 0)::bigint AS bytes,
+    (SELECT count(*) FROM idempotency_keys) AS keys FROM messages WHERE state = 'failed'`);
+  expect(stored).to.deep.equal(letters);
+  return counts;
+}
+
+describeWithPostgres('PostgresStore', () => {
+  it('accepts the submissions of an event loop turn in one transaction', async () => {
+    const { url, sql } = await migratedSchema();
+    const store = await openStore(url, 'one');
+    await publishAll(store, 'abcdef');
+    expect(await sql('SELECT count(DISTINCT xmin::text) AS n FROM messages')).to.deep.equal([{ n: 1 }]);
+  });
+
+  it('settles and takes in one transaction, if both are asked for in one event loop turn', async () => {
+    const { url, sql } = await migratedSchema();
+    const store = await openStore(url, 'one');
+    await publishAll(store, 'abcd');
+    const { deliveries } = await store.take(2, true);
+    const [{ effects }, taken] = await Promise.all([settleAll(store, deliveries, complete()), store.take(2, false)]);
+    expect(effects).to.deep.equal(['applied', 'applied']);
+    expect(idsOf(taken.deliveries)).to.equal('cd');
+    const transactions = 'SELECT DISTINCT xmin::text FROM messages UNION SELECT DISTINCT xmin::text FROM tasks';
+    expect(await sql(transactions)).to.have.length(1);
+  });
+
+  it('refuses a value that PostgreSQL cannot store, and nothing beside it', async () => {
+    const { url } = await migratedSchema();
+    const store = await openStore(url, 'one');
+    const results = await Promise.allSettled([
+      store.publish(messageOf('a')),
+      store.publish({ ...messageOf('b'), body: '\0' }),
+      store.publish(messageOf('c')),
+      store.publish(messageOf('a')),
+    ]);
+    expect(
+      results.map((result) => (result.status === 'fulfilled' ? result.value.id : result.reason.name)),
+    ).to.deep.equal(['a', 'ValueRefused', 'c', 'ValueRefused']);
+    const { deliveries } = await store.take(5, true);
+    const [a, c] = deliveries as [Delivery, Delivery];
+    const refused = { delivery: a, settlement: { kind: 'complete', result: '\0' } as const };
+    const [error, taken] = await Promise.all([
+      errorOf(() => store.settle([refused, { delivery: c, settlement: complete() }])),
+      store.take(5, false),
+    ]);
+    expect(error).to.be.instanceOf(ValueRefused);
+    expect(taken.deliveries).to.deep.equal([]);
+    expect((await store.counts()).inFlight).to.equal(2);
+    expect((await settleAll(store, [a, c], complete())).effects).to.deep.equal(['applied', 'applied']);
+  });
+
+  it('reports why it cannot be used, until it can be used again', async () => {
+    const schema = await migratedSchema();
+    const proxy = await proxyTo(schema.url);
+    const store = await openStore(proxy.url, 'one');
+    proxy.state.silent = true;
+    proxy.cut();
+    const publishing = errorOf(() => store.publish(messageOf('a')));
+    expect(await publishing).to.be.instanceOf(DatabaseUnavailable);
+    expect(store.problem()).to.match(/^cannot reach PostgreSQL at/);
+    proxy.state.silent = false;
+    await eventually(
+      () => store.problem(),
+      (problem) => problem === undefined,
+    );
+  });
+
+  it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
+    const schema = await migratedSchema();
+    const { url, sql } = schema;
+    const store = await openStore(url, 'one');
+    await publishAll(store, 'abc');
+    await sql('BEGIN ISOLATION LEVEL REPEATABLE READ');
+    await sql('LOCK TABLE messages, tasks, queue_counts, queue_state, idempotency_keys IN ACCESS SHARE MODE');
+    await sql('SELECT count(*) FROM messages');
+    const { deliveries } = await store.take(2, true);
+    await settleAll(store, deliveries.slice(0, 1), complete());
+    await settleAll(store, deliveries.slice(1), discard());
+    await store.redrive({ all: true });
+    await store.setPaused(true);
+    await store.cancel('c');
+    await publishAll(store, 'd');
+    await store.deleteOldRows({ rows: 1, before: undefined });
+    await sql('COMMIT');
+    await expectTrueCounts(schema, store);
+  });
+
+  describe('after a lost answer', () => {
+    /** Opens a store, and loses the answer of a call after its effect. */
+    async function losing() {
+      const schema = await migratedSchema();
+      const proxy = await proxyTo(schema.url);
+      const store = await openStore(proxy.url, 'one');
+      const lose = async (call: () => Promise<unknown>, isDone: string) => {
+        proxy.state.losesAnswers = true;
+        const error = errorOf(call);
+        await eventually(
+          () => schema.sql(isDone),
+          (rows) => rows.length > 0,
+        );
+        proxy.cut();
+        proxy.state.losesAnswers = false;
+        expect(await error).to.be.instanceOf(DatabaseUnavailable);
+      };
+      return { schema, store, lose };
+    }
+
+    it('takes again what it had taken, and charges nothing', async () => {
+      const { schema, store, lose } = await losing();
+      await publishAll(store, 'abcd');
+      const { deliveries: held } = await store.take(1, true);
+      await lose(() => store.take(2, false), "SELECT 1 FROM messages WHERE id = 'c' AND state = 'running'");
+      const { deliveries } = await store.take(5, false);
+      expect(deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`)).to.deep.equal([
+        'b 1 2',
+        'c 1 2',
+        'd 1 1',
+      ]);
+      const { effects } = await settleAll(store, [...held, ...deliveries], complete());
+      expect(effects).to.deep.equal(['applied', 'applied', 'applied', 'applied']);
+      await expectTrueCounts(schema, store);
+    });
+
+    it('deletes what it had taken and what was cancelled meanwhile', async () => {
+      const { schema, store, lose } = await losing();
+      await publishAll(store, 'a');
+      await lose(() => store.take(2, true), "SELECT 1 FROM messages WHERE state = 'running'");
+      expect(await store.cancel('a')).to.include({ outcome: 'requested' });
+      expect((await store.take(2, true)).deliveries).to.deep.equal([]);
+      await expectTrueCounts(schema, store);
+      expect(await store.counts()).to.include({ cancelled: 1, inFlight: 0 });
+    });
+
+    it('finds out by itself that it owns more than it holds', async () => {
+      const { schema, store } = await losing();
+      await publishAll(store, 'ab');
+      // As if a statement of an abandoned connection had been executed late.
+      await schema.sql("UPDATE messages SET state = 'running', owner = 'one', delivery = 1 WHERE id = 'a'");
+      expect(idsOf((await store.take(5, true)).deliveries)).to.equal('b');
+      expect(idsOf((await store.take(5, false)).deliveries)).to.equal('a');
+    });
+
+    it('says which settlements have been applied when they are repeated', async () => {
+      const { schema, store, lose } = await losing();
+      await publishAll(store, 'abcde');
+      const { deliveries } = await store.take(5, true);
+      const settlements = [complete(), retry(START + 5), discard(), release, ack];
+      const settled = deliveries.map((delivery, index) => ({ delivery, settlement: settlements[index] as Settlement }));
+      await lose(() => store.settle(settled), "SELECT 1 FROM tasks WHERE id = 'a'");
+      const counts = await store.counts();
+      const { effects } = await store.settle(settled);
+      expect(effects).to.deep.equal(['applied', 'applied', 'applied', 'applied', 'applied']);
+      expect(await store.counts()).to.deep.equal(counts);
+      expect((await store.settle(settled)).effects).to.deep.equal(settled.map(() => 'late'));
+      expect((await schema.sql('SELECT id FROM tasks')).length).to.equal(1);
+    });
+
+    it('does not apply a repeated ack if the message is there, or the row of another run', async () => {
+      const { schema, store } = await losing();
+      const other = await openStore(schema.url, 'two');
+      await publishAll(store, 'ab');
+      const { deliveries } = await store.take(2, true);
+      await other.recover('one');
+      await settleAll(other, (await other.take(1, true)).deliveries, complete());
+      await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, ack)));
+      expect((await settleAll(store, deliveries, ack)).effects).to.deep.equal(['late', 'late']);
+      await expectTrueCounts(schema, store);
+    });
+
+    it('does not take the row of another run for that of a repeated completion', async () => {
+      const { schema, store } = await losing();
+      const other = await openStore(schema.url, 'two');
+      await publishAll(store, 'ab');
+      const { deliveries } = await store.take(2, true);
+      await other.recover('one');
+      const [a, b] = (await other.take(2, true)).deliveries as [Delivery, Delivery];
+      await settleAll(other, [a], complete());
+      await settleAll(other, [b], ack);
+      await settleAll(other, [b], { kind: 'row', result: '{"output":2}' });
+      await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, complete())));
+      expect((await settleAll(store, deliveries, complete())).effects).to.deep.equal(['late', 'late']);
+      await expectTrueCounts(schema, store);
+    });
+
+    it('repeats what was committed before a failure', async () => {
+      const { schema, store, lose } = await losing();
+      await publishAll(store, 'abcd');
+      const { deliveries } = await store.take(2, true);
+      const later = retry(START + 5);
+      await lose(
+        () => settleAll(store, deliveries.slice(0, 1), later),
+        "SELECT 1 FROM messages WHERE id = 'a' AND state = 'waiting'",
+      );
+      // Read only by the query for settlements whose answer was lost, which follows the commit.
+      await withoutTable(schema, 'tasks', () =>
+        Promise.all([errorOf(() => settleAll(store, deliveries, later)), errorOf(() => store.take(1, false))]),
+      );
+      expect(await schema.sql("SELECT id FROM messages WHERE state = 'running'")).to.deep.equal([{ id: 'c' }]);
+      expect((await settleAll(store, deliveries, later)).effects).to.deep.equal(['applied', 'applied']);
+      expect(idsOf((await store.take(5, false)).deliveries)).to.equal('cd');
+      await expectTrueCounts(schema, store, 'waiting');
+    });
+
+    it('accepts a submission once if it is repeated with its key', async () => {
+      const { schema, store, lose } = await losing();
+      const key = { key: 'key', fingerprint: 'x' };
+      await lose(() => store.publish(messageOf('a'), key), 'SELECT 1 FROM messages');
+      expect(await store.publish(messageOf('b'), key)).to.deep.equal({ id: 'a', isNew: false });
+      await expectTrueCounts(schema, store);
+    });
+  });
+
+  describe('after a failure in the middle', () => {
+    const idOrError = (result: PromiseSettledResult<{ id: string }>) =>
+      result.status === 'fulfilled' ? result.value.id : result.reason.name;
+
+    /** Lets every change of the message with this id fail, as if the disk were full. */
+    async function failAt({ sql }: Schema, id: string) {
+      await sql(`CREATE FUNCTION fail() RETURNS trigger AS
+        $$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$ LANGUAGE plpgsql`);
+      const fires = (row: string, what: string) => `CREATE TRIGGER fail_${what} BEFORE ${what} ON messages FOR EACH ROW
+        WHEN (${row}.id = '${id}') EXECUTE FUNCTION fail()`;
+      for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
+      await sql(fires('NEW', 'INSERT'));
+    }
+
+    it('answers submissions whose keys are known, whatever happens after their transaction', async () => {
+      const schema = await migratedSchema();
+      const { sql } = schema;
+      const store = await openStore(schema.url, 'one');
+      const publish = (id: string, key: string) => store.publish(messageOf(id), { key, fingerprint: 'x' });
+      await publish('a', 'known');
+      const locker = new PostgresDatabase(schema.url, { connections: 1, timeLimitMs: 20_000 });
+      afterTest(() => locker.close());
+      await sql('BEGIN');
+      await sql('SELECT FROM queue_counts FOR UPDATE');
+      const publishing = Promise.allSettled([publish('b', 'new'), publish('c', 'known')]);
+      const waiting = (holding: string) => () =>
+        sql(`SELECT 1 FROM pg_locks AS waiting JOIN pg_locks AS held USING (pid)
+          WHERE NOT waiting.granted AND held.relation = 'idempotency_keys'::regclass AND ${holding}`);
+      await eventually(waiting("held.mode = 'RowExclusiveLock'"), (found) => found.length > 0);
+      const breaking = locker.transaction(async (query) => {
+        await query('LOCK TABLE idempotency_keys');
+        await query('ALTER TABLE idempotency_keys RENAME COLUMN fingerprint TO gone');
+      });
+      await eventually(waiting("held.mode = 'AccessExclusiveLock'"), (found) => found.length > 0);
+      await sql('COMMIT');
+      await breaking;
+      expect((await publishing).map(idOrError)).to.deep.equal(['b', 'a']);
+    });
+
+    it('answers the submissions that were accepted, and refuses the others', async () => {
+      const schema = await migratedSchema();
+      const store = await openStore(schema.url, 'one', { ...roomy, maxBytes: 1000 });
+      await failAt(schema, 'c');
+      const messages = [messageOf('a'), messageOf('b', 'x'.repeat(1000)), messageOf('c')];
+      const results = await Promise.allSettled(messages.map((message) => store.publish(message)));
+      expect(results.map(idOrError)).to.deep.equal(['a', 'QueueFull', 'DatabaseUnavailable']);
+      await expectTrueCounts(schema, store);
+    });
+
+    for (const kind of ['redrive', 'purge'] as const) {
+      it(`says which dead letters a ${kind} changed, and how many it kept`, async () => {
+        const schema = await migratedSchema();
+        const store = await openStore(schema.url, 'one');
+        const ids = numbers(1200);
+        await publishAll(store, ids);
+        await settleAll(store, (await store.take(1200, true)).deliveries, discard());
+        await failAt(schema, '1100');
+        const { done, remaining } = await store[kind]({ all: true });
+        expect(done.map(({ id }) => id)).to.deep.equal(ids.slice(0, 1000));
+        expect(remaining).to.equal(200);
+        expect(await errorOf(() => store[kind]({ all: true }))).to.be.instanceOf(DatabaseUnavailable);
+        await schema.sql('DROP FUNCTION fail CASCADE');
+        expect((await store[kind]({ all: true })).done).to.have.length(200);
+        await expectTrueCounts(schema, store);
+      });
+    }
+  });
+
+  it('counts the keys that it evicts, and evicts none for a submission that was accepted before', async () => {
+    const schema = await migratedSchema();
+    const publishKeyed = (store: PostgresStore, id: string) =>
+      store.publish(messageOf(id), { key: `key of ${id}`, fingerprint: 'x' });
+    const store = await openStore(schema.url, 'one');
+    for (const id of 'abc') await publishKeyed(store, id);
+    const smaller = await openStore(schema.url, 'two', { maxLength: 300, maxBytes: 100_000, maxKeys: 1 });
+    expect(await publishKeyed(smaller, 'a')).to.deep.equal({ id: 'a', isNew: false });
+    await expectTrueCounts(schema, store, 'completed');
+    expect(await publishKeyed(smaller, 'd')).to.deep.equal({ id: 'd', isNew: true });
+    await expectTrueCounts(schema, store, 'completed');
+    expect(await schema.sql('SELECT key FROM idempotency_keys')).to.deep.equal([{ key: 'key of d' }]);
+  });
+
+  it('evicts the keys beyond a lowered bound in steps', async () => {
+    const schema = await migratedSchema();
+    const roomyStore = await openStore(schema.url, 'one', { ...roomy, maxKeys: 5000 });
+    const key = (name: string) => ({ key: name, fingerprint: 'x' });
+    const ids = numbers(2100, 0);
+    await Promise.all(ids.map((id) => roomyStore.publish(messageOf(id), key(`key ${id}`))));
+    const smaller = await openStore(schema.url, 'two', { ...roomy, maxKeys: 1 });
+    const left = async () => (await schema.sql('SELECT count(*) AS count FROM idempotency_keys'))[0];
+    await smaller.publish(messageOf('a'), key('a'));
+    expect(await left()).to.deep.equal({ count: 101 });
+    await smaller.publish(messageOf('b'), key('b'));
+    expect(await left()).to.deep.equal({ count: 1 });
+    await expectTrueCounts(schema, roomyStore, 'completed');
+  });
+
+  it(`has true counts and no deadlock, whatever several nodes do at the same time ${seedNote}`, async () => {
+    const schema = await migratedSchema();
+    const bounds = { maxLength: 300, maxBytes: 100_000, maxKeys: 20 };
+    const owners = ['one', 'two', 'three'];
+    const stores = await Promise.all(owners.map((owner) => openStore(schema.url, owner, bounds)));
+    const ids = ['none'];
+    const publishSome = async (store: PostgresStore, key: () => string | undefined) => {
+      const made = numbers(20, ids.length);
+      ids.push(...made);
+      const publishing = made.map((id) => [id, key()] as const);
+      const published = await Promise.allSettled(
+        publishing.map(([id, name]) =>
+          store.publish(messageOf(id), name ? { key: name, fingerprint: 'x' } : undefined),
+        ),
+      );
+      for (const each of published) if (each.status === 'rejected') expect(each.reason).to.be.instanceOf(QueueFull);
+    };
+    const work = async (store: PostgresStore, stream: number) => {
+      const random = randomFrom(stream);
+      const some = () => Array.from({ length: 1 + random.below(30) }, () => random.pick(ids));
+      const selection = () => random.pick([{ all: true }, { ids: some() }, { reason: 'no' }] as const);
+      const settlement = () => random.pick([complete(), ack, retry(START), discard('no'), discard('other'), release]);
+      const held: Delivery[] = [];
+      for (let round = 0; round < 40; round++) {
+        const calls = [
+          () => publishSome(store, () => undefined),
+          () => publishSome(store, () => `key ${random.below(50)}`),
+          async () => held.push(...(await store.take(random.below(30), held.length === 0)).deliveries),
+          () => store.redrive(selection()),
+          () => store.purge(selection()),
+          () => Promise.all(some().map((id) => store.cancel(id))),
+          () => store.recover(random.pick(owners)),
+          () => store.report(held.map((delivery) => ({ delivery, startedAt: START, progress: undefined }))),
+        ];
+        const settled = held.splice(0, random.below(20)).map((delivery) => ({ delivery, settlement: settlement() }));
+        await Promise.all([store.settle(settled), random.pick(calls)(), random.pick(calls)()]);
+      }
+    };
+    await Promise.all([...stores, ...stores].map(work));
+    const [first] = stores as [PostgresStore];
+    // An ack leaves no row.
+    const counts = await expectTrueCounts(schema, first, 'completed');
+    await Promise.all(stores.map((store) => store.close()));
+    const next = await openStore(schema.url, 'next');
+    expect(await next.counts()).to.deep.equal({ ...counts, evicted: 0 });
+    expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
+  });
+
+  it('says which tasks the recovery of an owner has dead-lettered', async () => {
+    const { url } = await migratedSchema();
+    const store = await openStore(url, 'one');
+    await publishAll(store, 'ab');
+    for (let death = 0; death < 2; death++) {
+      await store.take(2, true);
+      expect(await store.recover('one')).to.deep.equal([]);
+    }
+    const recoveries: Recovery[] = [];
+    store.onRecovered((recovery) => recoveries.push(recovery));
+    const suspects = await openStore(url, 'two');
+    expect(idsOf((await suspects.take(2, true)).deliveries)).to.equal('a');
+    expect(await store.recover('two')).to.deep.equal([{ id: 'a', action: 'sum' }]);
+    expect(await store.recover('two')).to.deep.equal([]);
+    expect(recoveries).to.deep.equal([{ failed: [{ id: 'a', action: 'sum' }], evicted: [] }]);
+    expect(await store.counts()).to.include({ dead: 1, failed: 1, waiting: 1 });
+  });
+
+  it('says which dead letters a recovery has evicted', async () => {
+    const { url, sql } = await migratedSchema();
+    const store = await openStore(url, 'one');
+    const recoveries: Recovery[] = [];
+    store.onRecovered((recovery) => recoveries.push(recovery));
+    await publishAll(store, 'ab');
+    await settleAll(store, (await store.take(1, true)).deliveries, discard());
+    // As if there were as many dead letters as are kept.
+    const kept = deadLetterBounds.maxLength - 1;
+    await sql(
+      `INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('other', 'operations', ${kept}, ${kept})`,
+    );
+    await sql(`UPDATE messages SET deaths = ${SUSPECT_DEATHS} WHERE id = 'b'`);
+    expect(idsOf((await store.take(1, true)).deliveries)).to.equal('b');
+    await store.recover('one');
+    const [a, b] = ['a', 'b'].map((id) => ({ id, action: 'sum' }));
+    expect(recoveries).to.deep.equal([{ failed: [b], evicted: [a] }]);
+    expect(await store.counts()).to.include({ evicted: 1 });
+  });
+
+  for (const size of [0, 20_000]) {
+    it(`reads messages by indexes only, planned with ${size} messages`, async () => {
+      const { url, sql } = await migratedSchema();
+      await sql(`INSERT INTO messages (id, run_at, accepted_at, body)
+        SELECT 'id' || n, n, n, '{"created_at":1}' FROM generate_series(1, ${size}) n`);
+      await sql('ANALYZE messages');
+      await openStore(url, 'one');
+      for (const plan of ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'sort'])
+        await sql(`SET enable_${plan} = off`);
+      await sql('SET plan_cache_mode = force_generic_plan');
+      const counter = ['one', 'settlements'] as const;
+      const delivery = { arrival: 1, delivery: 1, body: '{"created_at":1}', history: [] } as unknown as Delivery;
+      for (const [index, { text }] of [
+        ['messages_by_run_at', take('one', START, { max: 5, isIdle: true }, false)],
+        ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START)],
+        ['messages_pkey', putBack(counter, [{ delivery, state: 'waiting' }], START)],
+        ['messages_pkey', report([{ delivery, startedAt: 1, progress: undefined }])],
+        ['messages_pkey', { text: REDRIVE }],
+        ['messages_pkey', { text: PURGE }],
+        ['', publish(counter, [{ message: messageOf('a'), key: undefined }], START, roomy)],
+      ] as const) {
+        await sql(`PREPARE planned AS ${text}`);
+        const parameters = new Set(text.match(/\$\d+/g)).size;
+        const values = Array.from({ length: parameters }, () => 'NULL').join();
+        const rows = await sql<{ 'QUERY PLAN': string }>(`EXPLAIN EXECUTE planned (${values})`);
+        const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+        await sql('DEALLOCATE planned');
+        expect(plan, plan).to.not.match(/(Seq|Bitmap Heap) Scan on (messages|tasks)/);
+        if (index !== '') expect(plan, plan).to.match(new RegExp(`using ${index} on messages`));
+        for (const [, condition] of plan.matchAll(/Scan using messages_pkey.*\n *(.*)/g))
+          expect(condition, plan).to.match(/Index Cond: \(arrival =/);
+      }
+    });
+  }
+});

@@ -1,0 +1,228 @@
+import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { migrate } from '../../db/sqlite/migrate.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { run } from '../support/command.ts';
+import { section } from '../support/examples.ts';
+import { freePort } from '../support/free-port.ts';
+import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
+
+const PAGE = 4096;
+const GUIDE = 'www/guide/troubleshooting.md';
+const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one$';
+const NODE = { DATABASE_URL: 'postgres://127.0.0.1:1/none', TOKEN_KEY: 'a key that has more than 32 bytes' };
+
+type Settings = Record<string, string>;
+
+/** Settings of a start, or a function that prepares a data folder or a port and returns the settings. */
+type Cause = Settings | (() => Promise<Settings>);
+
+/** Returns the messages that the guide quotes below a heading as patterns. `…` stands for any text. */
+function quoted(heading: string): RegExp[] {
+  const cells = [...section(GUIDE, heading).matchAll(/^\| (.*?) \|/gm)].map(([, cell = '']) => cell);
+  const quotes = cells.flatMap((cell) => [...cell.matchAll(/`([^`]*… ?[^`]*|[^`]{30,})`/g)]);
+  const escaped = (quote: string) => quote.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.*');
+  return quotes.map(([, quote = '']) => new RegExp(`^${escaped(quote)}$`));
+}
+
+/** Starts a program. Returns the only line that it logs, with which it must end. */
+async function refusal(env: Settings, within: string[] = []): Promise<string> {
+  const program = await startProgram({ env, within });
+  expect(await program.exited).to.deep.equal({ code: 1, signal: null });
+  const problems = program.lines.filter(({ level }) => level >= 40).map(({ msg }) => msg);
+  const [line = '', ...others] = [...problems, ...program.errors().trim().split('\n').filter(Boolean)];
+  expect(others).to.deep.equal([]);
+  return line;
+}
+
+/** Occupies a port until the end of the test. */
+async function takenPort(): Promise<string> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  afterTest(() => new Promise((resolve) => server.close(resolve)));
+  return String((server.address() as { port: number }).port);
+}
+
+/** Returns a cause: a data folder with databases of 200 rows, to which `change` is applied. */
+const folderWith = (change: (folder: string) => void) => async () => {
+  const DATA_DIR = await temporaryFolder();
+  migrate(DATA_DIR);
+  const fill = (file: string, sql: string) => {
+    const database = new DatabaseSync(join(DATA_DIR, file));
+    const insert = database.prepare(sql);
+    database.exec('BEGIN');
+    for (let row = 1; row <= 200; row++) insert.run(row, 'x'.repeat(200));
+    database.exec('COMMIT');
+    database.close();
+  };
+  fill('auth.db', "INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?1 || ?2, 'alice', 1)");
+  fill('tasks.db', 'INSERT INTO tasks (id, payload, created_at) VALUES (?1, ?2, 1)');
+  change(DATA_DIR);
+  return { DATA_DIR };
+};
+
+/** Overwrites all pages of a database but the first, so that SQLite still recognizes the file. */
+function damage(path: string): void {
+  const pages = readFileSync(path).length / PAGE;
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc((pages - 1) * PAGE, 7), 0, (pages - 1) * PAGE, PAGE);
+  closeSync(file);
+}
+
+/** Leaves the log of tasks.db without its database. */
+const orphanLog = (lose: (path: string) => void) =>
+  folderWith((folder) => {
+    lose(join(folder, 'tasks.db'));
+    writeFileSync(join(folder, 'tasks.db-wal'), 'written last');
+  });
+
+const refusals: [title: string, heading: 'Start' | 'Several nodes' | undefined, cause: Cause, line: string][] = [
+  [
+    'a setting is invalid',
+    'Start',
+    { TICKER_PORT: 'http' },
+    '^TICKER_PORT must be a whole number from 0 to 65535, got "http"$',
+  ],
+  [
+    'the byte budgets need more than half of the heap',
+    'Start',
+    { QUEUE_MAX_BYTES: '1000000000', NODE_OPTIONS: '--max-old-space-size=300' },
+    'QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\\d+',
+  ],
+  ['HOST is an address of another machine', 'Start', { HOST: '192.0.2.1' }, '^the address does not belong '],
+  ['HOST is an unknown name', 'Start', { HOST: 'nowhere.invalid' }, '^the host name cannot be resolved: '],
+  [
+    'the handlers module is missing',
+    'Start',
+    { TASK_HANDLERS: './none.ts' },
+    '^the handlers module ./none.ts cannot be used: ',
+  ],
+  ['the price source is missing', 'Start', { PRICE_SOURCE: 'none.csv' }, '^the price source none.csv cannot be used: '],
+  ['the data folder cannot be created', 'Start', { DATA_DIR: '/proc/data' }, '^cannot create the folder /proc/data: '],
+  ['the data folder is a file', 'Start', { DATA_DIR: 'package.json' }, 'package.json.*DATA_DIR'],
+  [
+    'another program listens on a port, although it may be shared',
+    'Start',
+    async () => ({ TASKS_PORT: await takenPort(), REUSE_PORT: 'true' }),
+    '^port \\d+ is in use: stop the program that uses it, or set TASKS_PORT to another port$',
+  ],
+  [
+    'other programs listen on all ports',
+    'Start',
+    async () => ({ TICKER_PORT: await takenPort(), TASKS_PORT: await takenPort(), ADMIN_PORT: await takenPort() }),
+    '^the ports \\d+ \\(TICKER_PORT\\), \\d+ \\(TASKS_PORT\\), \\d+ \\(ADMIN_PORT\\) are in use: stop the program ' +
+      'that uses them, or set the variables to other ports$',
+  ],
+  [
+    'two listeners have the same port',
+    'Start',
+    async () => {
+      const port = String(await freePort());
+      return { TASKS_PORT: port, TICKER_PORT: port };
+    },
+    'are both \\d+: set one of them to another port$',
+  ],
+  [
+    'a database is of a newer version',
+    'Start',
+    folderWith((folder) => {
+      const database = new DatabaseSync(join(folder, 'tasks.db'));
+      database.exec('PRAGMA user_version = 1000');
+      database.close();
+    }),
+    '^cannot migrate \\S+tasks.db: its schema has version 1000, this program supports up to \\d+',
+  ],
+  [
+    'auth.db is not a database',
+    'Start',
+    folderWith((folder) => writeFileSync(join(folder, 'auth.db'), 'this is no database '.repeat(100))),
+    `^cannot migrate \\S+auth.db: file is not a database: ${RESTORE}`,
+  ],
+  [
+    'auth.db is damaged',
+    undefined,
+    folderWith((folder) => damage(join(folder, 'auth.db'))),
+    `^cannot migrate \\S+auth.db: .+: ${RESTORE}`,
+  ],
+  [
+    'tasks.db is damaged',
+    undefined,
+    folderWith((folder) => damage(join(folder, 'tasks.db'))),
+    `^cannot migrate \\S+tasks.db: .+: ${RESTORE}`,
+  ],
+  [
+    'queue.lock is not a database',
+    undefined,
+    folderWith((folder) => writeFileSync(join(folder, 'queue.lock'), 'no database '.repeat(1000))),
+    '^cannot lock \\S+queue.lock: file is not a database: delete the file, which holds no data$',
+  ],
+  [
+    'tasks.db is missing but its log is not',
+    undefined,
+    orphanLog(rmSync),
+    '^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore ',
+  ],
+  [
+    'tasks.db is empty but its log is not',
+    undefined,
+    orphanLog(truncateSync),
+    '^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore ',
+  ],
+  ['DATABASE_URL is set without TOKEN_KEY', 'Several nodes', { DATABASE_URL: NODE.DATABASE_URL }, '^TOKEN_KEY must be'],
+  [
+    'DATABASE_URL is set with a queue driver',
+    'Several nodes',
+    { ...NODE, QUEUE_DRIVER: 'sqlite' },
+    '^QUEUE_DRIVER must be unset if DATABASE_URL is set, ',
+  ],
+  ['NATS_URL is set', 'Several nodes', { ...NODE, NATS_URL: 'nats://127.0.0.1:4222' }, '^NATS_URL must be unset: '],
+  ['no PostgreSQL server listens', 'Several nodes', NODE, '^cannot reach PostgreSQL at 127.0.0.1:1/none: '],
+];
+
+describe('a start ends with exit code 1 and one line', () => {
+  const expectQuoted = (line: string, heading: string) =>
+    expect(
+      quoted(heading).some((pattern) => pattern.test(line)),
+      `${GUIDE} quotes ${line}`,
+    ).to.equal(true);
+
+  for (const [title, heading, cause, expected] of refusals) {
+    it(`if ${title}`, async () => {
+      const unused = join(await temporaryFolder(), 'data');
+      const settings = { DATA_DIR: unused, ...(typeof cause === 'function' ? await cause() : cause) };
+      const line = await refusal(settings);
+      expect(line).to.match(new RegExp(expected));
+      if (heading !== undefined) expectQuoted(line, heading);
+      // A shared port is tried only when its listener starts.
+      if (!('REUSE_PORT' in settings)) expect(existsSync(unused), 'a folder was created').to.equal(false);
+      const log = join(settings.DATA_DIR, 'tasks.db-wal');
+      if (existsSync(log)) expect(readFileSync(log, 'utf8')).to.equal('written last');
+    });
+  }
+
+  it('if too few files may be open', async () => {
+    const line = await refusal({}, ['sh', '-c', 'ulimit -n 100; exec "$0" "$@"']);
+    expect(line).to.match(/^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)/);
+    expectQuoted(line, 'Start');
+  });
+
+  it('if other services use the data folder, and migrates nothing of it', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { tasks } = await startServices({ env: { DATA_DIR } });
+    // An older version of the services made this folder: a migration would change it under the running process.
+    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => database.close());
+    database.exec('PRAGMA user_version = 0; DROP INDEX uncompleted_tasks_by_status');
+    const line = await refusal({ DATA_DIR });
+    expect(line).to.equal(`${DATA_DIR} is in use: stop the services that use it, or set DATA_DIR to another folder`);
+    expectQuoted(line, 'Start');
+    const options = { cwd: projectFolder, env: { ...process.env, DATA_DIR } };
+    const migration = await run(process.execPath, ['dist/main', 'migrate'], options);
+    expect(migration).to.deep.equal({ code: 1, stdout: '', stderr: `${line}\n` });
+    expect(database.prepare('PRAGMA user_version').get()).to.deep.include({ user_version: 0 });
+    expect((await post(`${tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
+  });
+});

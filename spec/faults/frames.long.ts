@@ -1,3 +1,0 @@
-import { describeBrokenFrames } from './broken-frames.ts';
-
-describeBrokenFrames(300);

@@ -1,3 +1,0 @@
-import { describeMalformedHttp } from './malformed-http.ts';
-
-describeMalformedHttp(600);

@@ -1,0 +1,116 @@
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { type Sight, startNeighbours, TICK_INTERVAL_MS } from '../hostile/neighbours.ts';
+import { freshRows, range } from '../support/aged-rows.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { runCommand } from '../support/command.ts';
+import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { describeWith, lackingProgram } from '../support/requirements.ts';
+import { seed } from '../support/seed.ts';
+import { slowDisk } from '../support/slow-disk.ts';
+import { eventually } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+
+const SYNC_MS = 50;
+const MAX_TICK_MS = 250;
+const MAX_HEALTH_MS = 500;
+const FLOOD_CLIENTS = 32;
+const OLD_ROWS = 60_000;
+const KEPT_ROWS = 1000;
+const LARGE_RESULTS = 50;
+/** A result of almost 1 MiB, the limit of an output. */
+const LARGE_BYTES = 1024 * 1024 - 100;
+
+/** Starts services with old rows, on a disk that takes 50 ms a sync, and 20 stream clients with a health probe. */
+async function startOnSlowDisk() {
+  const { dataDir, beside, add } = await freshRows();
+  add(...range(1, OLD_ROWS).map((rowid) => ({ rowid, createdAt: 1_700_000_000, bytes: 500 })));
+  const disk = await slowDisk(SYNC_MS);
+  const TASK_HANDLERS = await writeHandlers(`export default { large: () => 'x'.repeat(${LARGE_BYTES}) }`);
+  const env = {
+    DATA_DIR: dataDir,
+    QUEUE_DRIVER: 'sqlite',
+    TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`,
+    TASK_PREFETCH: '50',
+  };
+  const services = await startServices({
+    env: { ...env, ...disk, TASK_HANDLERS, TASK_RETENTION_ROWS: `${KEPT_ROWS}` },
+  });
+  const neighbours = await startNeighbours();
+  const ticker = Number(new URL(services.ticker).port);
+  await neighbours.do({ step: 'join', ticker, token: await services.token() });
+  const { tasks, admin } = services;
+  /** Returns the delays that other clients observe while `work` runs. */
+  const during = async (work: () => Promise<unknown>): Promise<Sight> => {
+    await neighbours.do({ step: 'begin', tasks, admin, seed });
+    await work();
+    return neighbours.end();
+  };
+  const countRows = () => beside.prepare('SELECT count(*) AS count FROM tasks').get()?.count as number;
+  return { services, dataDir, countRows, during };
+}
+
+/** Submits as fast as responses arrive until `over` returns true. Returns the number of accepted tasks. */
+async function flood({ tasks }: RunningServices, over: () => boolean): Promise<number> {
+  let accepted = 0;
+  const client = async () => {
+    while (!over()) {
+      expect((await post(`${tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
+      accepted++;
+    }
+  };
+  await Promise.all(Array.from({ length: FLOOD_CLIENTS }, client));
+  return accepted;
+}
+
+/** Runs `work` under a flood of submissions. */
+async function flooded(services: RunningServices, work: () => Promise<unknown>): Promise<void> {
+  let isOver = false;
+  const submissions = flood(services, () => isOver);
+  await work();
+  isOver = true;
+  expect(await submissions).to.be.above(0);
+}
+
+function expectUnharmed(what: string, { tickMs, healthMs, machineMs, missed, errors, disconnections }: Sight): void {
+  const millis = (value: number) => value.toFixed(0);
+  console.log(`    ${what}: tick ${millis(tickMs)} ms, health ${millis(healthMs)} ms, machine ${millis(machineMs)} ms`);
+  // The delays of the clients' own process are not the services'.
+  expect(tickMs - machineMs, `${what}: tick late`).to.be.at.most(MAX_TICK_MS);
+  expect(healthMs - machineMs, `${what}: health`).to.be.at.most(MAX_HEALTH_MS);
+  expect({ missed, errors, disconnections }, what).to.deep.equal({ missed: 0, errors: {}, disconnections: {} });
+}
+
+describeWith(lackingProgram('gcc'), `a disk that takes ${SYNC_MS} ms a sync, under a flood of submissions`, () => {
+  it('delays no tick and no health check, also during retention, a backup, and large results', async () => {
+    const { services, dataDir, countRows, during } = await startOnSlowDisk();
+    const { tasks } = services;
+    // Shows that the disk is slow.
+    const began = performance.now();
+    expect((await post(`${tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
+    expect(performance.now() - began).to.be.at.least(SYNC_MS);
+
+    const retention = await during(() => flooded(services, () => eventually(countRows, (rows) => rows < OLD_ROWS / 2)));
+    expectUnharmed('retention', retention);
+
+    const folder = join(await temporaryFolder(), 'copy');
+    const backup = await during(() =>
+      flooded(services, async () => expect(await runCommand('backup', [folder], { dataDir })).to.include({ code: 0 })),
+    );
+    expectUnharmed('backup', backup);
+
+    const large = await during(async () => {
+      await post(`${tasks}/queue/pause`, {});
+      for (let count = 0; count < LARGE_RESULTS; count++) await post(`${tasks}/tasks`, { action: 'large' });
+      await flooded(services, async () => {
+        await post(`${tasks}/queue/resume`, {});
+        await eventually(
+          () => request(`${tasks}/tasks?action=large&summary=1`),
+          ({ body }) => body.count === LARGE_RESULTS,
+        );
+      });
+    });
+    expectUnharmed('large results', large);
+    expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
+  }).timeout(240_000);
+});

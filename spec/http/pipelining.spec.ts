@@ -1,0 +1,145 @@
+import { once } from 'node:events';
+import { get, type IncomingMessage, type ServerResponse } from 'node:http';
+import { expect } from 'chai';
+import { READING_MS } from '../../main/http/turn-limit.ts';
+import { countTurns } from '../support/event-loop-turns.ts';
+import { request } from '../support/program.ts';
+import { connectRaw, handshake, head } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
+
+const plain = head('GET / HTTP/1.1', 'Host: localhost');
+
+/** Starts a listener that holds its responses and records the paths of upgrades. */
+async function startHeld() {
+  const held: ServerResponse[] = [];
+  const upgraded: (string | undefined)[] = [];
+  const server = await serve((_request, response) => held.push(response));
+  server.listener.server.on('upgrade', ({ url }, socket) => {
+    upgraded.push(url);
+    socket.end('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+  });
+  return { ...server, held, upgraded };
+}
+
+describe('a request before the previous response has ended', () => {
+  const handshakeAndFrame = `${head(...handshake('/stream'))}\x81\x85\0\0\0\0hello`;
+  for (const [what, second] of [
+    ['a request', plain],
+    ['thousands of requests', plain.repeat(5000)],
+    ['a request that expects 100', head('POST / HTTP/1.1', 'Host: x', 'Content-Length: 1', 'Expect: 100-continue')],
+    ['a request that expects something else', head('GET / HTTP/1.1', 'Host: x', 'Expect: wonders')],
+    ['a handshake and a frame', handshakeAndFrame],
+  ] as const) {
+    it(`closes the connection and is not handled, in the same packet or later: ${what}`, async () => {
+      const { listener, url, held, upgraded, sockets } = await startHeld();
+      const same = await connectRaw(listener.port);
+      same.socket.write(Buffer.from(plain + second, 'latin1'));
+      expect(await same.ended).to.equal('');
+      const later = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+      await until(() => held.length === 2);
+      const closed = Promise.all(held.map((response) => new Promise((resolve) => response.once('close', resolve))));
+      held[1]?.write('fi');
+      await later.until(/fi\r\n$/);
+      later.socket.write(Buffer.from(second, 'latin1'));
+      expect(await later.ended).to.match(/fi\r\n$/);
+      await until(() => sockets.size === 0);
+      if (held[0]?.closed === false) await closed;
+      const other = request(url);
+      await until(() => held.length === 3);
+      held[2]?.end('fine');
+      expect((await other).body).to.equal('fine');
+      expect(upgraded).to.deep.equal([]);
+    });
+  }
+});
+
+describe('a request after the previous response', () => {
+  it('is handled, and so is a handshake', async () => {
+    const { listener, held, upgraded } = await startHeld();
+    const raw = await connectRaw(listener.port);
+    for (const [index, text] of ['first', 'second'].entries()) {
+      raw.socket.write(plain);
+      await until(() => held.length === index + 1);
+      held[index]?.end(text);
+      await raw.until(new RegExp(`${text}$`));
+    }
+    raw.socket.write(head(...handshake('/stream')));
+    expect(await raw.ended).to.match(/secondHTTP\/1\.1 101 /);
+    expect(upgraded).to.deep.equal(['/stream']);
+  });
+});
+
+/** Blocks the event loop. */
+function work(milliseconds: number): void {
+  for (const end = performance.now() + milliseconds; performance.now() < end; );
+}
+
+describe('data that arrives on many connections at once', () => {
+  const CONNECTIONS = 20;
+
+  /** Sends `wire` on all connections and returns the number of calls of the returned function in each turn. */
+  async function sendAtOnce(wire: string, count: (turns: Map<number, number>) => ReturnType<typeof serve>) {
+    const turns = new Map<number, number>();
+    const { listener, sockets } = await count(turns);
+    const raws = await Promise.all(Array.from({ length: CONNECTIONS }, () => connectRaw(listener.port)));
+    await until(() => sockets.size === CONNECTIONS);
+    for (const { socket } of raws) socket.write(wire);
+    await Promise.all(raws.map(({ ended }) => ended));
+    return { most: Math.max(...turns.values()), all: [...turns.values()].reduce((sum, each) => sum + each, 0) };
+  }
+
+  it('is handled in several turns', async () => {
+    const { most, all } = await sendAtOnce(head('GET / HTTP/1.1', 'Host: x', 'Connection: close'), (turns) => {
+      const turn = countTurns();
+      return serve((_request, response) => {
+        turns.set(turn(), (turns.get(turn()) ?? 0) + 1);
+        work(READING_MS);
+        response.end();
+      });
+    });
+    expect(all).to.equal(CONNECTIONS);
+    // Two phases of the event loop may have the same number.
+    expect(most).to.be.at.most(4);
+  });
+
+  for (const what of ['read', 'discarded'] as const) {
+    it(`is received in several turns if it is bodies of tiny chunks that are ${what}`, async () => {
+      const CHUNKS = 20_000;
+      const start = head('POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
+      const { most, all } = await sendAtOnce(`${start}${'1\r\nx\r\n'.repeat(CHUNKS)}0\r\n\r\n`, (turns) => {
+        const turn = countTurns();
+        return serve((request, response) => {
+          const count = () => turns.set(turn(), (turns.get(turn()) ?? 0) + 1);
+          request.once('resume', () => request.on('data', count)).once('end', () => request.socket.end());
+          if (what === 'read') request.resume();
+          else response.end();
+        });
+      });
+      expect(all).to.equal(CONNECTIONS * CHUNKS);
+      expect(most).to.be.at.most(100_000);
+    });
+  }
+
+  it('delays no other address', async () => {
+    let received = 0;
+    const { listener } = await serve((request, response) => {
+      if (request.method === 'GET') response.end('fine');
+      else request.on('data', () => work(READING_MS)).on('data', () => received++);
+    });
+    const start = head('POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
+    const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+    for (let count = 0; count < CONNECTIONS; count++) {
+      (await connectRaw(listener.port)).socket.write(start + chunk.repeat(20));
+    }
+    await until(() => received > 2);
+    const before = received;
+    const [response] = (await once(
+      get({ host: '127.0.0.1', port: listener.port, localAddress: '127.0.0.2', agent: false }),
+      'response',
+    )) as [IncomingMessage];
+    response.resume();
+    expect(response.statusCode).to.equal(200);
+    expect(received - before).to.be.below(CONNECTIONS);
+  });
+});

@@ -1,0 +1,177 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { Ledger, queueCounts } from '../support/ledger.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { post, type RunningServices, request, untilTask } from '../support/program.ts';
+import { randomFrom } from '../support/seed.ts';
+import { describeWithPostgres } from '../support/servers.ts';
+import { eventually } from '../support/until.ts';
+import { connect } from '../support/websocket.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { startCluster, startNodes } from './cluster.ts';
+import { through } from './parts.ts';
+
+const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, { action: 'sum', data: { numbers: [1, 2] } });
+
+describeWithPostgres('nodes whose servers or connections fail, or that are restarted', () => {
+  it('without PostgreSQL for a while: submissions and tokens are refused, sockets stay open, and everything recovers', async () => {
+    const postgres = await startPostgres();
+    afterTest(() => postgres.remove());
+    const cluster = await startCluster(postgres.url);
+    const [one, other] = (await startNodes(cluster, 2)) as [RunningServices, RunningServices];
+    const token = await one.token();
+    const client = await connect(one.stream, { token });
+    const before = await submit(one);
+    expect(before.status).to.equal(202);
+    await postgres.stop('immediate');
+    const refused = await eventually(
+      () => submit(one),
+      ({ status }) => status !== 202,
+    );
+    expect([refused.status, refused.body]).to.deep.equal([500, { error: 'failed to queue task' }]);
+    expect(refused.headers.get('retry-after')).to.equal('1');
+    const listing = await eventually(
+      () => request(`${one.tasks}/tasks`),
+      ({ status }) => status !== 200,
+    );
+    expect([listing.status, listing.body]).to.deep.equal([500, { error: 'database unavailable' }]);
+    const exchange = await post(`${other.ticker}/auth/token`, { api_key: other.apiKey });
+    expect([exchange.status, exchange.body]).to.deep.equal([500, { error: 'database unavailable' }]);
+    const history = await eventually(
+      () => request(`${one.ticker}/prices/history`, { headers: { Authorization: `Bearer ${token}` } }),
+      ({ status }) => status !== 200,
+    );
+    expect([history.status, history.body]).to.deep.equal([503, { error: 'token store unavailable' }]);
+    await eventually(
+      () => request(`${one.admin}/readyz`),
+      ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
+    );
+    await postgres.start();
+    for (const node of [one, other]) {
+      const { body } = await eventually(
+        () => submit(node),
+        ({ status }) => status === 202,
+      );
+      const task = await untilTask(other.tasks, body.id);
+      expect(task.result).to.equal('{"output":3}');
+    }
+    await untilTask(other.tasks, before.body.id);
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+    const resumed = Date.now() / 1000;
+    for (let timestamp = 0; timestamp < resumed; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);
+    await connect(other.stream, { token: await other.token() });
+    for (const node of [one, other]) {
+      await eventually(
+        () => request(`${node.admin}/readyz`),
+        ({ status }) => status === 200,
+      );
+      for (const { msg } of node.lines) expect(msg).to.not.match(/is gone|stood still/);
+    }
+  }).timeout(120_000);
+
+  it('of which one stands still: another one takes over its tasks, and what it finishes late changes nothing', async () => {
+    const cluster = await startCluster();
+    const folder = await temporaryFolder();
+    const env = {
+      TASK_HANDLERS: await writeHandlers(`
+        import { appendFileSync, existsSync } from 'node:fs';
+        export default {
+          async run({ folder }, { log }) {
+            appendFileSync(folder + '/runs', process.pid + '\\n');
+            log.info('running');
+            while (!existsSync(folder + '/' + process.pid)) await new Promise((next) => setTimeout(next, 5));
+            return process.pid;
+          },
+        };`),
+      TASK_CONCURRENCY: '1',
+      TASK_PREFETCH: '1',
+    };
+    const nodes = await startNodes(cluster, 2, env);
+    const [{ tasks }] = nodes as [RunningServices];
+    const { body } = await post(`${tasks}/tasks`, { action: 'run', data: { folder } });
+    const runs = (node: RunningServices) => node.lines.some(({ msg }) => msg === 'running');
+    await eventually(
+      () => nodes.filter(runs).length,
+      (count) => count === 1,
+    );
+    const stands = nodes.find(runs) as RunningServices;
+    const other = nodes.find((node) => node !== stands) as RunningServices;
+    stands.child.kill('SIGSTOP');
+    afterTest(() => stands.child.kill('SIGCONT'));
+    await eventually(
+      () => runs(other),
+      (isRunning) => isRunning,
+    );
+    await writeFile(join(folder, `${stands.child.pid}`), '');
+    stands.child.kill('SIGCONT');
+    await stands.logged(({ msg }) => msg.startsWith('this node stood still'));
+    await writeFile(join(folder, `${other.child.pid}`), '');
+    for (const node of nodes) {
+      const task = await untilTask(node.tasks, body.id);
+      expect(JSON.parse(task.result).output).to.equal(other.child.pid);
+    }
+    expect(await queueCounts(other.tasks)).to.include({ accepted: 1, completed: 1, dead: 0 });
+  }).timeout(120_000);
+
+  it('of which one is cut off from PostgreSQL: the others continue and process its tasks, and it recovers', async () => {
+    const cluster = await startCluster();
+    const { url, way } = await through(cluster.env.DATABASE_URL);
+    const stays = await cluster.node();
+    const cut = await cluster.node({ env: { DATABASE_URL: url } });
+    const ledger = new Ledger();
+    let over = false;
+    const loads = [stays, cut].map((node, index) =>
+      ledger.flood(node.tasks, randomFrom(10 + index), { clients: 4, over: () => over }),
+    );
+    await ledger.grows(300);
+    way.cut();
+    await ledger.grows(200);
+    expect((await submit(stays)).status).to.equal(202);
+    way.mend();
+    await eventually(
+      () => submit(cut),
+      ({ status }) => status === 202,
+    );
+    over = true;
+    await Promise.all(loads);
+    await ledger.accountedFor(cut.tasks);
+  }).timeout(120_000);
+
+  it('that are restarted one after the other under load: nothing is lost, and no request fails but on cut connections', async () => {
+    const cluster = await startCluster();
+    let running = await startNodes(cluster, 2);
+    const ledger = new Ledger();
+    const random = randomFrom(20);
+    let over = false;
+    const statuses = new Set<number | undefined>();
+    /** Pending requests by node. */
+    const open = new Map<RunningServices, number>();
+    const client = async () => {
+      for (let count = 0; !over; count++) {
+        const node = running[count % running.length] as RunningServices;
+        open.set(node, (open.get(node) ?? 0) + 1);
+        statuses.add(await ledger.submit(node.tasks, random));
+        open.set(node, (open.get(node) ?? 0) - 1);
+      }
+    };
+    const load = Promise.all(Array.from({ length: 4 }, client));
+    for (const old of running) {
+      await ledger.grows(200);
+      const fresh = await cluster.node();
+      // Like a proxy: first stop sending requests to the old node, then stop the node.
+      running = [...running.filter((node) => node !== old), fresh];
+      await eventually(
+        () => open.get(old) ?? 0,
+        (count) => count === 0,
+      );
+      old.child.kill('SIGTERM');
+      expect((await old.exited).code).to.equal(0);
+    }
+    over = true;
+    await load;
+    expect([...statuses]).to.deep.equal([202]);
+    await ledger.accountedFor((running[0] as RunningServices).tasks);
+  }).timeout(120_000);
+});

@@ -1,0 +1,105 @@
+import { expect } from 'chai';
+import { afterTest } from '../support/cleanup.ts';
+import { Ledger } from '../support/ledger.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
+import { describeWithPostgres } from '../support/servers.ts';
+import { eventually } from '../support/until.ts';
+import { connect, type StreamClient } from '../support/websocket.ts';
+import { startCluster } from './cluster.ts';
+
+/** A tick: its second, and the price of each symbol. */
+interface Tick {
+  timestamp: number;
+  prices: number[];
+}
+
+async function nextTick(client: StreamClient): Promise<Tick> {
+  const { data } = await client.nextOf('ticker');
+  return { timestamp: data[0].timestamp, prices: data.map(({ price }: { price: number }) => price) };
+}
+
+/** Asserts that no price differs from that of the tick before by more than one step of its random walk. */
+function expectOneWalk(ticks: readonly Tick[]): void {
+  for (const [index, { timestamp, prices }] of ticks.entries()) {
+    const before = ticks[index - 1];
+    if (before === undefined) continue;
+    expect(timestamp).to.be.at.least(before.timestamp);
+    for (const [symbol, price] of prices.entries()) {
+      const last = before.prices[symbol] as number;
+      expect(Math.abs(price - last)).to.be.at.most(last * 0.001 + 0.01 + 1e-9);
+    }
+  }
+}
+
+describeWithPostgres('nodes', () => {
+  it(`whose leader is killed under load: every accepted task is settled, and prices continue ${seedNote}`, async () => {
+    const cluster = await startCluster();
+    // The first node to start becomes the leader.
+    const doomed = await cluster.node();
+    const stays = await cluster.node();
+    const client = await connect(stays.stream, { token: await stays.token() });
+    const token = await doomed.token();
+    const cut = await connect(doomed.stream, { token });
+    const ticks: Tick[] = [];
+    while (ticks.length < 3) ticks.push(await nextTick(client));
+    const ledger = new Ledger();
+    let over = false;
+    const loads = [doomed, stays].map((node, index) =>
+      ledger.flood(node.tasks, randomFrom(index), { clients: 4, over: () => over }),
+    );
+    await ledger.grows(100);
+    doomed.child.kill('SIGKILL');
+    const killedAt = Date.now() / 1000;
+    await ledger.grows(50);
+    over = true;
+    await Promise.all(loads);
+    await ledger.accountedFor(stays.tasks);
+    // Ticks stamped more than a second after the kill cannot be those of the dead node.
+    while (ticks.filter(({ timestamp }) => timestamp > killedAt + 1).length < 3) ticks.push(await nextTick(client));
+    expectOneWalk(ticks);
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+    // The disconnected client reconnects to the other node with the same token.
+    await cut.closed;
+    const again = await connect(stays.stream, { token });
+    await again.nextOf('ticker');
+  }).timeout(120_000);
+
+  it('whose leader stands still: another one goes on, and no second gets two prices', async () => {
+    const cluster = await startCluster();
+    const stands = await cluster.node();
+    const stays = await cluster.node();
+    await stands.logged(({ msg }) => msg.startsWith('this node is now the leader'));
+    const clients = [
+      await connect(stands.stream, { token: await stands.token() }),
+      await connect(stays.stream, { token: await stays.token() }),
+    ];
+    const seen = new Map<number, Set<string>>();
+    for (const { socket } of clients)
+      socket.on('message', (text) => {
+        const { type, data } = JSON.parse(text.toString());
+        if (type !== 'ticker') return;
+        const { timestamp } = data[0];
+        seen.set(timestamp, (seen.get(timestamp) ?? new Set()).add(JSON.stringify(data)));
+      });
+    // The first message to each client is a snapshot, which may be of the second of a tick.
+    await eventually(
+      () => seen.size,
+      (size) => size >= 2,
+    );
+    seen.clear();
+    stands.child.kill('SIGSTOP');
+    afterTest(() => stands.child.kill('SIGCONT'));
+    const grows = async (count: number) => {
+      const goal = seen.size + count;
+      await eventually(
+        () => seen.size,
+        (size) => size >= goal,
+      );
+    };
+    await grows(3);
+    stands.child.kill('SIGCONT');
+    await grows(4);
+    for (const [timestamp, prices] of seen) expect([timestamp, prices.size]).to.deep.equal([timestamp, 1]);
+    expect(stays.lines.some(({ msg }) => msg.startsWith('this node is now the leader'))).to.equal(true);
+  }).timeout(120_000);
+});

@@ -1,0 +1,159 @@
+import { expect } from 'chai';
+import { Heartbeat } from '../../main/nodes/heartbeat.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { ManualClock } from '../support/manual-clock.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
+import { eventually, until } from '../support/until.ts';
+import { openBus, openDatabase, through } from './parts.ts';
+
+/** Opens a node's heartbeat, whose clock the spec advances. @param linkUrl the database for the link, as a proxy */
+async function openNode({ url }: Schema, linkUrl = url) {
+  const database = openDatabase(url);
+  const { bus, log, lines } = await openBus(linkUrl, systemClock, database);
+  const clock = new ManualClock();
+  const recovered: string[] = [];
+  let beats = 0;
+  const heartbeat = new Heartbeat({
+    link: bus.receiving,
+    pool: database,
+    id: bus.id,
+    recover: async (owner) => {
+      recovered.push(owner);
+      await sqlRecover(owner);
+      return [];
+    },
+    onRecovered: () => {},
+    clock,
+    log,
+  });
+  const sqlRecover = async (owner: string) => {
+    await database.query("UPDATE messages SET state = 'waiting', owner = NULL WHERE owner = $1", [owner]);
+  };
+  bus.on('lost', () => heartbeat.forget());
+  await heartbeat.open();
+  afterTest(() => heartbeat.close());
+  return {
+    id: bus.id,
+    bus,
+    heartbeat,
+    recovered,
+    lines,
+    /** Lets `count` seconds pass, and waits for the beat of each. */
+    async beat(count = 1) {
+      for (const until = beats + count; beats < until; beats++) {
+        await eventually(
+          () => clock.timers,
+          (timers) => timers > 0,
+        );
+        clock.advance(1000);
+      }
+      await eventually(
+        () => clock.timers,
+        (timers) => timers > 0,
+      );
+    },
+  };
+}
+
+const ids = async ({ sql }: Schema) =>
+  (await sql<{ id: string }>('SELECT id FROM nodes ORDER BY id')).map(({ id }) => id);
+
+describeWithPostgres('the heartbeats of nodes', () => {
+  it('delete the row of a node that is gone, and recover its messages', async () => {
+    const schema = await migratedSchema();
+    const [one, other] = [await openNode(schema), await openNode(schema)];
+    await one.beat(10);
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+    await insertRunning(schema, 'task', other.id);
+    await one.beat(2);
+    expect(await ids(schema)).to.deep.equal([one.id]);
+    await eventually(
+      () => one.recovered,
+      (recovered) => recovered.includes(other.id),
+    );
+    expect(one.lines.find(({ msg }) => msg.startsWith('a node is gone'))).to.include({ node: other.id });
+  });
+
+  it('recover the messages of an owner without a row, also if an earlier node died before it could', async () => {
+    const schema = await migratedSchema();
+    await insertRunning(schema, 'task', 'owner of another start');
+    const { recovered, beat } = await openNode(schema);
+    await beat();
+    await until(() => recovered.length > 0);
+    expect(recovered).to.deep.equal(['owner of another start']);
+  });
+
+  it('let a node that stood still return, which then beats again', async () => {
+    const schema = await migratedSchema();
+    const [one, other] = [await openNode(schema), await openNode(schema)];
+    await one.beat(12);
+    expect(await ids(schema)).to.deep.equal([one.id]);
+    await other.beat();
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+    expect(other.lines.find(({ msg }) => msg.startsWith('this node stood still'))).to.include({ level: 40 });
+    await one.beat(5);
+    await other.beat();
+    await one.beat(7);
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+  });
+
+  it('take nobody for dead because the server was away', async () => {
+    const server = await startPostgres();
+    afterTest(() => server.remove());
+    const schema = await migratedSchema(server);
+    const [one, other] = [await openNode(schema), await openNode(schema)];
+    await one.beat(9);
+    await server.stop('immediate');
+    await until(() => !one.bus.receiving.isUp && !other.bus.receiving.isUp);
+    await one.beat(20);
+    await server.start();
+    await until(() => one.bus.receiving.isUp && other.bus.receiving.isUp);
+    await one.beat(9);
+    const { rows } = { rows: await openDatabase(schema.url).query<{ id: string }>('SELECT id FROM nodes') };
+    expect(rows.map(({ id }) => id)).to.have.members([one.id, other.id]);
+  });
+
+  it('of a node that has lost its link go over its pool, so that it is not taken for dead while it takes tasks', async () => {
+    const schema = await migratedSchema();
+    const { url, way } = await through(schema.url);
+    const [one, other] = [await openNode(schema), await openNode(schema, url)];
+    await insertRunning(schema, 'task', other.id);
+    way.cut();
+    await until(() => !other.bus.receiving.isUp);
+    for (let round = 0; round < 3; round++) {
+      await one.beat(5);
+      await other.beat();
+    }
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+    expect(one.recovered).to.deep.equal([]);
+  });
+
+  it('of other nodes are observed over the unbroken link only', async () => {
+    const schema = await migratedSchema();
+    const { url, way } = await through(schema.url);
+    const [one, other] = [await openNode(schema, url), await openNode(schema)];
+    await one.beat(9);
+    way.cut();
+    await until(() => !one.bus.receiving.isUp);
+    await one.beat(20);
+    expect(await ids(schema)).to.deep.equal([one.id, other.id].sort());
+  });
+
+  it('are deleted when their node stops', async () => {
+    const schema = await migratedSchema();
+    const [one, other] = [await openNode(schema), await openNode(schema)];
+    await other.beat(3);
+    await other.heartbeat.close();
+    expect(await ids(schema)).to.deep.equal([one.id]);
+  });
+});
+
+async function insertRunning({ sql }: Schema, id: string, owner: string): Promise<void> {
+  await sql(
+    `INSERT INTO messages (id, action, state, run_at, accepted_at, delivery, attempts, crashes, deaths, owner, body)
+      VALUES ($1, 'sum', 'running', 1, 1, 1, 0, 0, 0, $2, '{}')`,
+    [id, owner],
+  );
+}

@@ -1,0 +1,63 @@
+import { expect } from 'chai';
+import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
+import { openBackend } from '../../main/backends/backend.ts';
+import { loadConfig } from '../../main/config.ts';
+import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { describeWithPostgres, emptySchema } from '../support/servers.ts';
+import { eventually, until } from '../support/until.ts';
+import { failure } from './parts.ts';
+
+async function open(databaseUrl: string) {
+  const { log, logged } = captureLog();
+  const config = loadConfig({ DATABASE_URL: databaseUrl, TOKEN_KEY: 'the key that all nodes of a spec share' });
+  const backend = await openBackend(config, systemClock, systemRandom, log);
+  afterTest(() => backend.close());
+  return { backend, logged };
+}
+
+describeWithPostgres('the storage of several nodes', () => {
+  it('makes the tables, and gives all that is kept in them', async () => {
+    const { url, sql } = await emptySchema();
+    const { backend } = await open(url);
+    const { apiKey } = await backend.apiKeys.ensureDemoUser(1);
+    expect(await backend.apiKeys.findOwner(apiKey)).to.deep.equal({ user_id: 'demo', role: 'user' });
+    expect(backend.store.isShared).to.equal(true);
+    const tokens = await backend.openTokenStore();
+    await tokens.put({ id: 'a', keyId: 'k', expiresAt: systemClock.now() + 60_000 });
+    expect(tokens.has('a')).to.equal(true);
+    await tokens.close();
+    for (const check of Object.values(backend.checks)) expect(await check()).to.equal(undefined);
+    expect(await sql('SELECT id FROM nodes')).to.have.lengthOf(1);
+    await backend.close();
+    expect(await sql('SELECT id FROM nodes')).to.deep.equal([]);
+  });
+
+  it('does not open where there is no server', async () => {
+    const error = await failure(() => open('postgres://spec:secret@127.0.0.1:1/test'));
+    expect(error)
+      .to.have.property('message')
+      .that.matches(/^cannot reach PostgreSQL at 127\.0\.0\.1:1\/test: /);
+  });
+
+  it('reports a stopped server in its checks and errors, and recovers when it is back', async () => {
+    const server = await startPostgres();
+    afterTest(() => server.remove());
+    const { backend, logged } = await open(server.url);
+    const { checks, apiKeys } = backend;
+    await server.stop('immediate');
+    await logged(({ msg }) => msg === 'a connection to PostgreSQL was lost');
+    await until(() => checks.notifications?.() !== undefined);
+    for (const check of [checks.auth_database, checks.tasks_database])
+      expect(await failure(() => check?.())).to.be.instanceOf(DatabaseUnavailable);
+    expect(await failure(() => apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
+    await server.start();
+    await eventually(
+      () => checks.notifications?.(),
+      (problem) => problem === undefined,
+    );
+    for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);
+  });
+});

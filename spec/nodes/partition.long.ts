@@ -1,0 +1,92 @@
+import { expect } from 'chai';
+import { Ledger } from '../support/ledger.ts';
+import { lackingNamespaces, makeNetworkNamespace } from '../support/network-namespace.ts';
+import { post, request, untilTask } from '../support/program.ts';
+import { describeWith } from '../support/requirements.ts';
+import { randomFrom } from '../support/seed.ts';
+import { describeWithPostgres } from '../support/servers.ts';
+import { eventually } from '../support/until.ts';
+import { connect } from '../support/websocket.ts';
+import { startCluster } from './cluster.ts';
+import { through } from './parts.ts';
+
+describeWith(lackingNamespaces(), 'a node whose network loses everything', () => {
+  describeWithPostgres('between it and the server', () => {
+    it('is not ready, refuses submissions, and recovers; the other nodes process its tasks', async () => {
+      const cluster = await startCluster();
+      const network = await makeNetworkNamespace();
+      const stays = await cluster.node();
+      const lost = await cluster.node({
+        within: network.within,
+        host: network.address,
+        env: {
+          HOST: '0.0.0.0',
+          ADMIN_HOST: '0.0.0.0',
+          DATABASE_URL: (await through(cluster.env.DATABASE_URL, network.gateway)).url,
+        },
+      });
+      const client = await connect(lost.stream, { token: await lost.token() });
+      await client.nextOf('ticker');
+      const ledger = new Ledger();
+      let over = false;
+      const loads = [stays, lost].map((node, index) =>
+        ledger.flood(node.tasks, randomFrom(30 + index), { clients: 4, over: () => over }),
+      );
+      await ledger.grows(300);
+      await network.cut();
+      const ready = () => request(`${lost.admin}/readyz`);
+      const submit = () => post(`${lost.tasks}/tasks`, { action: 'x' });
+      await eventually(ready, ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed');
+      const refused = await eventually(submit, ({ status }) => status !== 202);
+      expect([refused.status, refused.body]).to.deep.equal([500, { error: 'failed to queue task' }]);
+      await ledger.grows(200);
+      expect(client.socket.readyState).to.equal(client.socket.OPEN);
+      await network.mend();
+      await eventually(submit, ({ status }) => status === 202);
+      over = true;
+      await Promise.all(loads);
+      await ledger.accountedFor(lost.tasks);
+      const mended = Date.now() / 1000;
+      for (let timestamp = 0; timestamp < mended; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);
+      await eventually(ready, ({ status }) => status === 200);
+    }).timeout(120_000);
+  });
+});
+
+describeWithPostgres('nodes whose clocks differ by half a minute', () => {
+  for (const [which, shifts] of [
+    ['the one that makes the ticks is ahead', [30_000, 0]],
+    ['the one that makes the ticks is behind', [0, 30_000]],
+  ] as const) {
+    it(`know the same tokens, send the same ticks, and share tasks: ${which}`, async () => {
+      const cluster = await startCluster();
+      const start = (shift: number) =>
+        cluster.node({
+          nodeOptions: ['--import', new URL('../support/clock-shift.ts', import.meta.url).href],
+          env: { CLOCK_SHIFT_MS: String(shift) },
+        });
+      const [maker, other] = [await start(shifts[0]), await start(shifts[1])];
+      for (const [issuer, user] of [
+        [maker, other],
+        [other, maker],
+      ] as const) {
+        const client = await connect(user.stream, { token: await issuer.token() });
+        await client.nextOf('ticker');
+      }
+      const clients = [maker, other].map(async (node) => connect(node.stream, { token: await node.token() }));
+      const seen = await Promise.all(
+        clients.map(async (connecting) => {
+          const client = await connecting;
+          const texts: string[] = [];
+          while (texts.length < 6) texts.push(JSON.stringify((await client.nextOf('ticker')).data));
+          return texts;
+        }),
+      );
+      const [here = [], there = []] = seen;
+      expect(here.filter((text) => there.includes(text)).length).to.be.at.least(3);
+      const { body } = await post(`${maker.tasks}/tasks`, { action: 'sum', data: { numbers: [2, 3] } });
+      const task = await untilTask(other.tasks, body.id);
+      expect(task.result).to.equal('{"output":5}');
+    }).timeout(60_000);
+  }
+});

@@ -1,0 +1,106 @@
+import { expect } from 'chai';
+import { openTokenStore } from '../../main/nodes/open.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { request } from '../support/program.ts';
+import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
+import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../support/ticker-bundle.ts';
+import { eventually } from '../support/until.ts';
+import { connect } from '../support/websocket.ts';
+import { openBus, openDatabase, through } from './parts.ts';
+
+const KEY = 'a secret of more than thirty-two bytes';
+
+/** Starts service A as a separate node. */
+async function startNode(
+  { url }: Pick<Schema, 'url'>,
+  { maxTokensPerKey = 1000, ...options }: TickerBundleOptions = {},
+): Promise<TickerBundle> {
+  const { bus, log } = await openBus(url);
+  const store = await openTokenStore(openDatabase(url), bus, maxTokensPerKey, { clock: systemClock, log });
+  afterTest(() => store.close());
+  return startTickerBundle({ intervalMs: 20, ...options, shared: { store, key: KEY } });
+}
+
+describeWithPostgres('the tokens of many nodes', () => {
+  it('closes the connections of a token on every node, when it is revoked on one', async () => {
+    const schema = await migratedSchema();
+    const [a, b] = [await startNode(schema), await startNode(schema)];
+    const token = await a.token();
+    const [mine, other] = [await connect(b.stream, { token }), await connect(b.stream, { token: await a.token() })];
+    const { status } = await request(`${a.url}/auth/token`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${token}` },
+    });
+    expect(status).to.equal(204);
+    const { code, reason } = await mine.closed;
+    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
+    await other.nextOf('ticker');
+    const refusal = await connect(b.stream, { token }).catch((error) => error);
+    expect(refusal).to.include({ status: 401 });
+  });
+
+  it('closes the connections of a token on every node, when newer ones of its key evict it', async () => {
+    const schema = await migratedSchema();
+    const options = { maxTokensPerKey: 2 };
+    const [a, b] = [await startNode(schema, options), await startNode(schema, options)];
+    const token = await a.token();
+    const mine = await connect(b.stream, { token });
+    const other = await connect(a.stream, { token: await b.token() });
+    await a.token();
+    const { code, reason } = await mine.closed;
+    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
+    await other.nextOf('ticker');
+  });
+
+  it('closes the connections of a token on every node, when it expires', async () => {
+    const schema = await migratedSchema();
+    const options = { lifetimeSeconds: 2 };
+    const [a, b] = [await startNode(schema, options), await startNode(schema, options)];
+    const token = await a.token();
+    const clients = [await connect(a.stream, { token }), await connect(b.stream, { token })];
+    for (const client of clients) expect((await client.closed).code).to.equal(4003);
+  });
+
+  it('refuses tokens with 503, never 401, while the server is away, and keeps sockets open', async () => {
+    const schema = await migratedSchema();
+    const { url, way } = await through(schema.url);
+    const [a, b] = [await startNode({ url }), await startNode({ url })];
+    const token = await a.token();
+    const client = await connect(b.stream, { token });
+    const unheard = await a.token();
+    way.cut();
+    const statuses = new Set<number>();
+    for (const [node, used] of [
+      [a, token],
+      [b, token],
+      [b, unheard],
+    ] as const) {
+      const headers = { Authorization: `Bearer ${used}` };
+      const { body } = await eventually(
+        () => request(`${node.url}/prices/history`, { headers }),
+        ({ status }) => status !== 200,
+      );
+      expect(body).to.deep.equal({ error: 'token store unavailable' });
+      for (const [path, method] of [
+        ['/prices/history', 'GET'],
+        ['/auth/token', 'DELETE'],
+        ['/ws/ticker', 'GET'],
+      ])
+        statuses.add((await request(`${node.url}${path}`, { method: `${method}`, headers })).status);
+    }
+    expect([...statuses]).to.deep.equal([503]);
+    const exchange = { method: 'POST', body: JSON.stringify({ api_key: a.apiKey }) };
+    const { status, body } = await request(`${a.url}/auth/token`, exchange);
+    expect([status, body]).to.deep.equal([500, { error: 'token store unavailable' }]);
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+    way.mend();
+    await eventually(
+      () => request(`${b.url}/prices/history`, { headers: { Authorization: `Bearer ${unheard}` } }),
+      ({ status }) => status === 200,
+    );
+    expect(JSON.stringify([a.lines, b.lines]))
+      .to.not.include(token)
+      .and.not.include(unheard);
+  });
+});

@@ -1,0 +1,359 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { defaults } from '../../main/config.ts';
+import { openTickFeed } from '../../main/nodes/open.ts';
+import type { TickerOptions } from '../../main/ticker/ticker.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
+import { pricesOf, startTicker, thread } from '../support/ticker.ts';
+import { until } from '../support/until.ts';
+import { openBus, through } from './parts.ts';
+
+const INTERVAL_MS = 100;
+const SETTINGS = { ...defaults.ticker, intervalMs: INTERVAL_MS };
+/** Longest takeover: far more than the lease duration, for a loaded machine. */
+const TAKEOVER_MS = 15_000;
+
+type Node = Awaited<ReturnType<typeof startNode>>;
+
+/** Starts a ticker with one client, and a feed over its own connection. */
+async function startNode({ url }: Pick<Schema, 'url'>, options: Partial<TickerOptions> = {}) {
+  const { bus, log } = await openBus(url);
+  const feed = await openTickFeed(bus, SETTINGS, { clock: systemClock, log });
+  if (feed === undefined) throw new Error('no feed');
+  afterTest(() => feed.close());
+  const node = await startTicker({ intervalMs: INTERVAL_MS, feed, ...options });
+  const { recorder } = node.subscribe();
+  const snapshot = await recorder.next();
+  return {
+    ...node,
+    bus,
+    feed,
+    snapshot,
+    /** Returns the texts of the ticks sent to the client. */
+    texts: () => node.ticks.map(({ message }) => (message.topic === 'ws.send' ? message.data : '')),
+  };
+}
+
+async function startNodes(schema: Pick<Schema, 'url'>, count: number): Promise<Node[]> {
+  const nodes: Node[] = [];
+  for (let n = 0; n < count; n++) {
+    nodes.push(await startNode(schema));
+    // The first node becomes the leader before the next one starts.
+    await until(() => nodes[0]?.feed.isLeader === true && nodes.every(({ ticks }) => ticks.length > 0));
+  }
+  return nodes;
+}
+
+const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.isLeader);
+
+/** Asserts that no price changes by more than the specified maximum from one tick to the next. */
+function expectSmoothPrices(texts: readonly string[]): void {
+  const all = texts.map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }));
+  for (const [index, prices] of all.slice(1).entries()) {
+    for (const [symbol, price] of prices) {
+      const before = all[index]?.get(symbol) ?? Number.NaN;
+      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(before * 0.001 + 0.00501);
+    }
+  }
+}
+
+/** Waits until a node other than `old` makes the ticks. Fails if that takes too long, or if two nodes lead at once. */
+async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
+  const others = nodes.filter((node) => node !== old);
+  const from = performance.now();
+  const received = others.map(({ ticks }) => ticks.length);
+  await until(() => {
+    expect(leaders(nodes), 'leaders').to.have.length.at.most(1);
+    return (
+      leaders(others).length === 1 && others.every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 2)
+    );
+  });
+  expect(performance.now() - from).to.be.below(TAKEOVER_MS);
+  const [leader] = leaders(others);
+  if (leader === undefined) throw new Error('no node leads');
+  return leader;
+}
+
+/** Sends a tick as another node would. */
+const publish = ({ sql }: Schema, { bus }: Node, tick: object) =>
+  sql('SELECT pg_notify($1, $2)', [bus.channel, JSON.stringify({ from: 'spec', topic: 'tick', ...tick })]);
+
+describeWithPostgres('the tickers of many nodes', () => {
+  it('send the same ticks, which one of them makes', async () => {
+    const nodes = await startNodes(await migratedSchema(), 3);
+    const first = nodes.map(({ ticks }) => ticks.length);
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (first[index] ?? 0) + 15));
+    expect(leaders(nodes)).to.deep.equal([nodes[0]]);
+    const [own, ...others] = nodes.map((node) => node.texts());
+    if (own === undefined) throw new Error('no node');
+    for (const texts of others) {
+      const shared = own.slice(own.indexOf(texts[0] ?? ''));
+      const length = Math.min(shared.length, texts.length);
+      expect(length).to.be.greaterThan(14);
+      expect(texts.slice(0, length)).to.deep.equal(shared.slice(0, length));
+    }
+    expectSmoothPrices(own);
+  });
+
+  it('record the ticks that they make or relay', async () => {
+    const [leader, other] = await startNodes(await migratedSchema(), 2);
+    if (leader === undefined || other === undefined) throw new Error('no node');
+    const recorded = ({ ticker }: Node) => ticker.history.last(900, Date.now() / 1000);
+    await until(() => recorded(other).timestamps.length > 2);
+    const { timestamps, prices } = recorded(other);
+    // The first second may have begun before the node followed, and the last one may not be over.
+    const complete = timestamps.slice(1, -1);
+    const own = recorded(leader);
+    for (const timestamp of complete) {
+      const index = own.timestamps.indexOf(timestamp);
+      expect(own.prices['BTC-USD']?.[index]).to.equal(prices['BTC-USD']?.[timestamps.indexOf(timestamp)]);
+    }
+  });
+
+  it('greet those who come with the latest prices', async () => {
+    const schema = await migratedSchema();
+    const [leader] = await startNodes(schema, 1);
+    const late = await startNode(schema);
+    if (late.snapshot.topic !== 'ws.send') throw new Error(late.snapshot.topic);
+    expect(leader?.texts(), 'a tick of the leader, with its second').to.include(late.snapshot.data);
+    await until(() => late.ticks.length > 0);
+    const { recorder } = late.subscribe();
+    const message = await recorder.next();
+    if (message.topic !== 'ws.send') throw new Error(message.topic);
+    expect(leader?.texts(), 'a tick of the leader').to.include(message.data);
+  });
+
+  it('know the last prices when all of them were gone', async () => {
+    const schema = await migratedSchema();
+    const [last] = (await startNodes(schema, 1)) as [Node];
+    await last.ticker.stop();
+    await last.feed.close();
+    const { bus, log } = await openBus(schema.url);
+    const feed = await openTickFeed(bus, SETTINGS, { clock: systemClock, log });
+    afterTest(() => feed?.close());
+    const told: unknown[] = [];
+    feed?.follow({
+      onPrices: ({ symbols, prices }) => told.push({ symbols, prices }),
+      onTick: (tick) => told.push(tick),
+    });
+    const data = last.texts().at(-1) ?? '';
+    const prices = [...pricesOf({ topic: 'ws.send', type: 'text', data }).values()];
+    expect(told).to.deep.equal([{ symbols: 'BTC-USD,ETH-USD,SOL-USD', prices }]);
+  });
+
+  it('go on from the last prices when the connection of the leader is cut', async () => {
+    const schema = await migratedSchema();
+    const { url, way } = await through(schema.url);
+    const old = await startNode({ url });
+    await until(() => old.feed.isLeader && old.ticks.length > 0);
+    const [witness, third] = [await startNode(schema), await startNode(schema)];
+    await until(() => witness.ticks.length > 0);
+    const nodes = [old, witness, third];
+    way.cut();
+    const leader = await takeover(nodes, old);
+    expect(old.feed.isLeader).to.equal(false);
+    expect(leader).to.not.equal(old);
+    expectSmoothPrices(witness.texts());
+    const { length } = old.ticks;
+    const received = witness.ticks.length;
+    await until(() => witness.ticks.length > received + 5);
+    expect(old.ticks).to.have.lengthOf(length);
+  });
+
+  it('go on from the last prices when the thread of the leader dies', async () => {
+    const schema = await migratedSchema();
+    // This thread's shared prices differ from those in its last tick.
+    const old = await startNode(schema, { file: thread('mortal') });
+    await until(() => old.ticks.length > 3);
+    const witness = await startNode(schema);
+    await until(() => witness.ticks.length > 3);
+    old.die();
+    const diedAt = performance.now();
+    await old.logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    const received = [old, witness].map(({ ticks }) => ticks.length);
+    await until(() => [old, witness].every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 3));
+    expect(performance.now() - diedAt).to.be.below(TAKEOVER_MS);
+    expect(leaders([old, witness])).to.have.lengthOf(1);
+    for (const node of [old, witness]) expectSmoothPrices(node.texts());
+  });
+
+  it('go on from the last prices when the thread of the leader hangs', async () => {
+    const schema = await migratedSchema();
+    const old = await startNode(schema, { file: thread('hangs') });
+    await until(() => old.ticks.length > 3);
+    const witness = await startNode(schema);
+    await until(() => witness.ticks.length > 3);
+    old.die();
+    expect(await takeover([old, witness], old)).to.equal(witness);
+    expectSmoothPrices(witness.texts());
+    await old.logged(({ msg }) => msg === 'the ticker thread hangs: it is terminated');
+    const received = old.ticks.length;
+    await until(() => old.ticks.length > received + 3);
+    expect(witness.texts()).to.include(old.texts().at(-1));
+    expect(leaders([old, witness])).to.deep.equal([witness]);
+  });
+
+  it('go on at once when the leader is stopped', async () => {
+    const schema = await migratedSchema();
+    const nodes = await startNodes(schema, 2);
+    const [old, witness] = nodes as [Node, Node];
+    await old.ticker.stop();
+    await old.feed.close();
+    const [lease] = await schema.sql('SELECT owner, expires_at > clock_timestamp() AS held FROM leases');
+    expect(lease, 'released, not expired').to.not.deep.equal({ owner: old.bus.id, held: true });
+    expect(await takeover(nodes, old)).to.equal(witness);
+    expectSmoothPrices(witness.texts());
+  });
+
+  it('ignore ticks of an earlier leader, and malformed messages', async () => {
+    const schema = await migratedSchema();
+    const nodes = await startNodes(schema, 2);
+    const [node] = nodes as [Node, Node];
+    const symbols = 'BTC-USD,ETH-USD,SOL-USD';
+    const forged = { epoch: 2 ** 40, number: 1_000_000, symbols, prices: [1, 1, 1], timestamp: 1 };
+    await publish(schema, node, { ...forged, epoch: 0 });
+    for (const wrong of [
+      {},
+      { ...forged, epoch: 'x' },
+      { ...forged, timestamp: 0.5 },
+      { ...forged, symbols: undefined },
+      { ...forged, prices: [Number.NaN, 1, 1] },
+      { ...forged, prices: [1, 1] },
+      { ...forged, symbols: Array(65).fill('A').join(), prices: Array(65).fill(1) },
+    ])
+      await publish(schema, node, wrong);
+    const received = nodes.map(({ ticks }) => ticks.length);
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 5));
+    for (const node of nodes) {
+      for (const text of node.texts()) expect(text).to.not.include('"timestamp":1,').and.not.include('"timestamp":1}');
+      expectSmoothPrices(node.texts());
+    }
+    expect(leaders(nodes)).to.deep.equal([nodes[0]]);
+  });
+
+  it('stop making ticks at once when a tick of a later leader arrives', async () => {
+    const schema = await migratedSchema();
+    const nodes = await startNodes(schema, 2);
+    const symbols = 'BTC-USD,ETH-USD,SOL-USD';
+    await publish(schema, nodes[0] as Node, { epoch: 2 ** 40, number: 1, symbols, prices: [1, 1, 1], timestamp: 7 });
+    const data = JSON.stringify({
+      type: 'ticker',
+      data: symbols.split(',').map((symbol) => ({ symbol, price: 1, timestamp: 7 })),
+    });
+    await until(() => nodes.every((node) => node.texts().includes(data)));
+    expect(leaders(nodes)).to.deep.equal([]);
+  });
+
+  it('ask only the source of the leader, which a new leader starts with the last prices', async () => {
+    const folder = await temporaryFolder();
+    const source = join(folder, 'source.mjs');
+    // Each thread adds a different amount to the first price.
+    const code = `import { appendFileSync } from 'node:fs';
+      const step = 1 + Math.random();
+      let price;
+      export default {
+        start(symbols) { price = symbols[0].price; appendFileSync('${folder}/starts', price + '\\n'); },
+        prices: () => [price += step, 1, 1],
+      };`;
+    await writeFile(source, code);
+    const schema = await migratedSchema();
+    const old = await startNode(schema, { source });
+    await until(() => old.ticks.length > 3);
+    const next = await startNode(schema, { source });
+    await until(() => next.ticks.length > 3);
+    const starts = async () => (await readFile(join(folder, 'starts'), 'utf8')).trim().split('\n').map(Number);
+    expect(await starts()).to.deep.equal([42_000]);
+    await old.ticker.stop();
+    await old.feed.close();
+    const received = next.ticks.length;
+    await until(() => next.ticks.length > received + 3);
+    const priceOf = (data: string) => pricesOf({ topic: 'ws.send', type: 'text', data }).get('BTC-USD');
+    const told = old.texts().map(priceOf);
+    expect((await starts())[1]).to.equal(told.at(-1));
+    expect(await starts()).to.have.length(2);
+  });
+
+  it('refuse the ticks of a node with other symbols, say so, and take over the prices of the symbols that they share', async () => {
+    const schema = await migratedSchema();
+    const [leader] = (await startNodes(schema, 1)) as [Node];
+    const symbols = [
+      { symbol: 'SOL-USD', price: 1, decimals: 2 },
+      { symbol: 'XRP-USD', price: 0.5, decimals: 4 },
+    ];
+    const other = await startNode(schema, { symbols });
+    const line = await other.logged(({ msg }) => msg.startsWith('ticks of the leader are refused'));
+    expect(line).to.include({ level: 40, symbols: 'BTC-USD,ETH-USD,SOL-USD' });
+    expect([other.ticker.refusesTicks, other.ticker.lastDue, other.ticks.length]).to.deep.equal([true, 0, 0]);
+    const told = leader.texts().map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }).get('SOL-USD'));
+    const snapshot = pricesOf(other.snapshot);
+    expect(told).to.include(snapshot.get('SOL-USD'));
+    expect([...snapshot.keys(), snapshot.get('XRP-USD')]).to.deep.equal(['SOL-USD', 'XRP-USD', 0.5]);
+
+    await leader.ticker.stop();
+    await leader.feed.close();
+    await until(() => other.ticks.length > 3);
+    expect(other.ticker.refusesTicks).to.equal(false);
+    expect(
+      new Set(other.texts().map((data) => [...pricesOf({ topic: 'ws.send', type: 'text', data }).keys()].join())),
+    ).to.deep.equal(new Set(['SOL-USD,XRP-USD']));
+  });
+
+  it('are silent without the server, and go on when it is back', async () => {
+    const server = await startPostgres();
+    afterTest(() => server.remove());
+    const nodes = await startNodes(await migratedSchema(server), 2);
+    await server.stop('immediate');
+    await until(() => leaders(nodes).length === 0);
+    const silent = nodes.map(({ ticks }) => ticks.length);
+    const turns = nodes.map(({ ticker }) => ticker.loopDelays.cumulative().count);
+    await until(() =>
+      nodes.every(({ ticker }, index) => ticker.loopDelays.cumulative().count > (turns[index] ?? 0) + 10),
+    );
+    expect(nodes.map(({ ticks }) => ticks.length)).to.deep.equal(silent);
+    await server.start();
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 5));
+    expect(leaders(nodes)).to.have.lengthOf(1);
+    const [a, b] = nodes as [Node, Node];
+    const latest = b.texts().at(-1) ?? '';
+    await until(() => a.texts().includes(latest));
+  });
+
+  it('do the same when the server is frozen for a while, and never have two leaders', async () => {
+    const { url, way } = await through((await migratedSchema()).url);
+    const nodes = await startNodes({ url }, 2);
+    way.stall();
+    await until(() => leaders(nodes).length === 0);
+    const silent = nodes.map(({ ticks }) => ticks.length);
+    way.mend();
+    await until(() => {
+      expect(leaders(nodes)).to.have.length.at.most(1);
+      return nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 20);
+    });
+    expect(leaders(nodes)).to.have.lengthOf(1);
+  });
+
+  it('take no lease with a seed', async () => {
+    const { url, sql } = await migratedSchema();
+    const { bus, log } = await openBus(url);
+    expect(await openTickFeed(bus, { ...SETTINGS, seed: 'x' }, { clock: systemClock, log })).to.equal(undefined);
+    expect(await sql('SELECT owner FROM leases')).to.deep.equal([{ owner: '' }]);
+  });
+
+  it('send ticks of many symbols with long names', async () => {
+    const schema = await migratedSchema();
+    const symbols = Array.from({ length: 64 }, (_, index) => ({
+      symbol: `${String(index).padStart(16, 'X')}-${'Y'.repeat(16)}`,
+      price: 123_456_789.12345,
+      decimals: 5,
+    }));
+    const leader = await startNode(schema, { symbols });
+    await until(() => leader.ticks.length > 0);
+    const other = await startNode(schema, { symbols });
+    await until(() => other.ticks.length > 3);
+    expect(leader.texts()).to.include(other.texts()[1]);
+  });
+});

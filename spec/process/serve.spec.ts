@@ -1,0 +1,32 @@
+import { expect } from 'chai';
+import { banner } from '../../main/process/serve.ts';
+
+describe('banner', () => {
+  it('shows the URLs, the key and how to stop', () => {
+    const listeners = {
+      ticker: { host: '::', port: 8081 },
+      tasks: { host: '127.0.0.1', port: 8080 },
+      admin: { host: '::1', port: 9464 },
+    };
+    expect(banner(listeners, 'abc')).to.equal(
+      [
+        '',
+        '  Prices      http://localhost:8081   API key abc',
+        '  Tasks       http://localhost:8080',
+        '  Operation   http://localhost:9464',
+        '  Ctrl-C stops both services.',
+        '',
+        '',
+      ].join('\n'),
+    );
+  });
+
+  it('names the address of a listener on another one, and leaves out one that is off', () => {
+    const listeners = { ticker: { host: '192.0.2.7', port: 1 }, tasks: { host: '2001:db8::1', port: 2 } };
+    const text = banner(listeners, 'abc');
+    expect(text)
+      .to.include('http://192.0.2.7:1 ')
+      .and.to.include('http://[2001:db8::1]:2\n')
+      .and.not.include('Operation');
+  });
+});

@@ -1,0 +1,288 @@
+import { pino } from 'pino';
+import { SqliteStore } from '../../db/sqlite/store.ts';
+import { startRetention } from '../../main/tasks/retention.ts';
+import { Disk, type DiskFault, readTables } from './disk.ts';
+import { Process, type ProcessOptions, silent } from './process.ts';
+import { SeededRandom } from './random.ts';
+import { Simulation, type SimulationOptions, type SimulationResult, type World } from './simulation.ts';
+import { type FaultSet, ORDINARY, settingOf } from './steps.ts';
+import { SimulatedTime, turn } from './time.ts';
+
+const BOUND = 'A full queue refuses tasks.';
+const SAVED = 'A stop saves the queue.';
+const REST = 'After the faults, processing resumes automatically, and each task ends.';
+
+const CRASH = { kill: 0.5, losePower: 0.7, stop: 0.4 };
+const DISK = { failDisk: 1.5, repairDisk: 4, failSyncs: 1, slowSyncs: 2 };
+
+type FaultKind = keyof typeof CRASH | keyof typeof DISK | 'checkpoint' | 'waitDay' | keyof typeof ORDINARY;
+
+/** Runs one process with its file. */
+export async function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
+  const random = new SeededRandom(String(options.seed));
+  const setting = settingOf(random.fork('setting'));
+  const simulation = new FileSimulation(
+    { time: new SimulatedTime(), random, setting, note: options.note },
+    options.faults,
+  );
+  try {
+    return await simulation.run(options);
+  } finally {
+    simulation.close();
+  }
+}
+
+/** A process with SQLite: the parts that `startTasks` and the maintenance start. */
+class FileProcess extends Process {
+  hasFailedToSave = false;
+  readonly store: SqliteStore;
+  readonly #options: ProcessOptions & { disk: Disk; note: ((line: string) => void) | undefined };
+  #retention: ReturnType<typeof startRetention> | undefined;
+
+  constructor(options: ProcessOptions & { disk: Disk; note: ((line: string) => void) | undefined }) {
+    super(options);
+    const { disk, setting } = options;
+    const { clock } = this;
+    this.#options = options;
+    this.store = new SqliteStore({
+      dataDir: disk.folder,
+      driver: setting.driver,
+      bounds: { maxLength: setting.maxLength, maxBytes: 2 ** 40, maxKeys: setting.maxKeys },
+      now: () => clock.now(),
+      onSaveFailed: () => {
+        this.hasFailedToSave = true;
+      },
+      excessRows: async (rows) => Math.max(0, disk.read('SELECT 1 FROM tasks').length - rows),
+      syncFile: async () => {
+        const { ms, end } = disk.sync();
+        await clock.sleep(ms);
+        end();
+      },
+    });
+  }
+
+  async open(): Promise<void> {
+    const { history, setting, note } = this.#options;
+    const { clock, store } = this;
+    const log = note === undefined ? silent : pino({ base: null, timestamp: false }, { write: note });
+    const dispatcher = await this.openQueue(store, undefined, log);
+    if (store.isDurable) history.onOpen(store.isPaused());
+    store.start();
+    this.dispatcher = dispatcher;
+    this.#retention = startRetention({ store, rows: setting.rows, days: 0, clock, log });
+    dispatcher.start();
+  }
+
+  override kill(): void {
+    super.kill();
+    const { disk } = this.#options;
+    // Closes the connections, which find no file to write to.
+    disk.isDetached = true;
+    void this.store.close();
+    disk.isDetached = false;
+  }
+
+  /** Stops as a service does at SIGTERM. Resolves with whether the queue is kept. */
+  async stop(answered: Promise<unknown>): Promise<boolean> {
+    const { clock, store } = this;
+    this.isStopping = true;
+    await Promise.race([answered, clock.sleep(2000)]);
+    const deadline = clock.sleep(9000);
+    if (!store.isDurable) await this.dispatcher?.drain(deadline, clock.sleep(5000));
+    await this.dispatcher?.stop(deadline);
+    await this.#retention?.stop();
+    this.queue.close();
+    const isKept = await store.close();
+    this.isDead = true;
+    clock.kill();
+    return isKept;
+  }
+}
+
+class FileSimulation extends Simulation<FaultKind, FileProcess> {
+  protected readonly weights: Partial<Record<FaultKind, number>>;
+  readonly #disk: Disk;
+
+  constructor(world: World, faults: FaultSet) {
+    super(world);
+    this.#disk = new Disk(world.random.fork('disk'));
+    this.weights = {
+      ...ORDINARY,
+      checkpoint: 1,
+      // Retention wakes up each second.
+      ...(world.setting.rows === 0 && { waitDay: 0.2 }),
+      ...((faults === 'crash' || faults === 'all') && CRASH),
+      ...((faults === 'disk' || faults === 'all') && DISK),
+    };
+  }
+
+  close(): void {
+    this.#disk.remove();
+    const [process] = this.processes;
+    if (process !== undefined && !process.isDead) process.kill();
+  }
+
+  protected async start(): Promise<void> {
+    const disk = this.#disk;
+    const { driver, threads, prefetch, maxLength } = this.world.setting;
+    if (this.step === 0) this.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${maxLength} tasks`);
+    for (;;) {
+      const hidden = (text: string) => text.trim().replaceAll(disk.folder, '.');
+      const note = this.world.note && ((line: string) => this.note(`    log ${hidden(line)}`));
+      try {
+        const process = new FileProcess({ ...this.optionsOf(0), disk, note });
+        this.processes[0] = process;
+        await process.open();
+        break;
+      } catch (error) {
+        this.note(`    the start failed: ${hidden((error as Error).message)}`);
+        if (disk.fault === undefined) throw error;
+        disk.loseProcess();
+        await this.world.time.pass(1000);
+      }
+    }
+    this.note('    the process has started');
+    this.audit();
+  }
+
+  protected async fault(kind: FaultKind, random: SeededRandom): Promise<void> {
+    const disk = this.#disk;
+    switch (kind) {
+      case 'waitDay':
+        return this.pass(25 * 60 * 60 * 1000);
+      case 'checkpoint':
+        return this.#checkpoint(random);
+      case 'kill':
+        return this.restart();
+      case 'losePower':
+        return this.#losePower(random);
+      case 'stop':
+        await this.#stop();
+        return this.start();
+      case 'failDisk':
+        disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
+        return this.note(`    the disk is ${disk.fault}`);
+      case 'repairDisk':
+        return this.repair();
+      case 'failSyncs':
+        disk.failsSyncs = true;
+        break;
+      case 'slowSyncs':
+        disk.syncMs = random.pick([0, 20, 300, 3000]);
+    }
+  }
+
+  protected repair(): void {
+    Object.assign(this.#disk, { fault: undefined, failsSyncs: false, syncMs: 2 });
+  }
+
+  /** Kills the process, and starts the next. */
+  protected async restart(): Promise<void> {
+    this.#kill();
+    if (!this.#isDurable) this.history.queueLost();
+    await this.start();
+  }
+
+  protected isAtRest(): boolean {
+    const counts = this.processes[0]?.store.counts();
+    const isEmpty = counts !== undefined && counts.waiting + counts.delayed + counts.inFlight === 0;
+    return isEmpty && this.clients.unanswered.length === 0;
+  }
+
+  protected audit(): void {
+    const process = this.processes[0];
+    if (process === undefined || process.isDead) return;
+    const tables = this.#read(process);
+    this.history.audit(tables);
+    const counts = process.store.counts();
+    this.history.auditCounts(counts, tables.messages);
+    const length = counts.waiting + counts.delayed + counts.inFlight;
+    if (length > this.world.setting.maxLength) this.broken(BOUND, `the queue has ${length} tasks`);
+  }
+
+  protected async finish(): Promise<void> {
+    const process = this.processes[0] as FileProcess;
+    this.history.auditRest(this.#read(process), this.clients.unanswered);
+    this.audit();
+    await this.#stop();
+    if (this.violation === undefined) await this.start();
+  }
+
+  get #isDurable(): boolean {
+    return this.world.setting.driver === 'sqlite';
+  }
+
+  #read({ store }: FileProcess) {
+    const tables = readTables(store, this.#disk);
+    const { length } = tables.messages;
+    const count = this.#isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
+    const isOnce = new Set(tables.messages.map(({ id }) => id)).size === count;
+    if (!isOnce) this.broken('Counts and lists derive from the tables.', `${length} of ${count} messages are listed`);
+    return tables;
+  }
+
+  #kill(): void {
+    this.#disk.loseProcess(() => this.processes[0]?.kill());
+    this.history.processEnded(this.#isDurable);
+    this.note('    the process is killed');
+  }
+
+  async #losePower(random: SeededRandom): Promise<void> {
+    const disk = this.#disk;
+    this.#kill();
+    const end = random.pick(disk.ends);
+    disk.losePower(end);
+    this.note('    the power is lost');
+    this.history.powerLost(this.#isDurable);
+    // The file may still have the queue that the last stop has saved.
+    if (!this.#isDurable) this.history.queueLost();
+    await this.start();
+  }
+
+  async #stop(): Promise<void> {
+    const process = this.processes[0] as FileProcess;
+    const disk = this.#disk;
+    const isWritable = disk.fault === undefined;
+    disk.stopReading();
+    let isKept: boolean | undefined;
+    void process.stop(this.#untilAnswered()).then((kept) => {
+      isKept = kept;
+    });
+    const isOver = () => isKept !== undefined || process.isKillDue || this.violation !== undefined;
+    for (let count = 0; count < 100 && !isOver(); count += 1) await this.world.time.pass(1000, isOver);
+    if (process.isKillDue && isKept === undefined) {
+      this.#kill();
+      if (!this.#isDurable) this.history.queueLost();
+      return;
+    }
+    process.isKillDue = false;
+    if (isKept === undefined) return this.broken(REST, 'the process did not stop in time');
+    const isSaved = !process.hasFailedToSave;
+    this.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
+    this.history.processEnded(this.#isDurable);
+    if (!this.#isDurable) {
+      if (!isSaved && isWritable) this.broken(SAVED, 'the stop did not save the queue');
+      if (isSaved && !isKept) this.broken(SAVED, `the answer of the stop was ${isKept}`);
+      if (!isSaved) this.history.queueLost();
+    }
+    this.#disk.emptied();
+  }
+
+  async #untilAnswered(): Promise<void> {
+    while (this.clients.unanswered.length > 0 && this.violation === undefined) await turn();
+  }
+
+  /** Restarts the log as the maintenance thread does. */
+  async #checkpoint(random: SeededRandom): Promise<void> {
+    const process = this.processes[0];
+    process?.store.holdWrites();
+    for (let turns = random.below(4); turns > 0; turns -= 1) await turn();
+    if (random.chance(0.5)) await this.pass(random.below(100));
+    // A process that was killed meanwhile has another successor.
+    if (this.processes[0] !== process) return;
+    this.#disk.checkpoint();
+    this.#disk.emptied();
+    process?.store.resumeWrites();
+    await turn();
+  }
+}

@@ -1,0 +1,156 @@
+import type { PostgresDatabase } from '../../db/postgres/database.ts';
+import type { TaskStore, TaskSubject } from '../../db/task-store.ts';
+import { Bus } from '../../main/nodes/bus.ts';
+import { Heartbeat } from '../../main/nodes/heartbeat.ts';
+import type { Connect } from '../../main/nodes/link.ts';
+import { openTickFeed, openTokenStore } from '../../main/nodes/open.ts';
+import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
+import type { TokenStore } from '../../main/ticker/token-store.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { Process, type ProcessOptions, silent } from './process.ts';
+import type { TickOracle } from './ticks.ts';
+
+const INTERVAL_MS = 1000;
+const TOKENS_PER_KEY = 5;
+
+/** The server of several nodes, simulated or real. */
+export interface NodeServer {
+  connector(node: number, clock: Clock): Connect;
+  database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
+  openStore(
+    node: number,
+    owner: string,
+    clock: Clock,
+  ): TaskStore & { recover(owner: string): Promise<readonly TaskSubject[]> };
+  /** Ends connections, all or those of a node. */
+  cut(node?: number): void;
+  /** Ends all connections of a node whose process has died. */
+  end(node: number): void;
+}
+
+export interface NodeOptions extends ProcessOptions {
+  /** Number of the node among the others. Its processes follow one another. */
+  place: number;
+  name: string;
+  server: NodeServer;
+  ticks: TickOracle;
+  /** Called when a node makes a tick. */
+  onTick: (node: Node) => void;
+}
+
+/** One process of several: the parts that `main/nodes` starts. */
+export class Node extends Process {
+  readonly name: string;
+  awakeSince: number;
+  feed: TickFeed | undefined;
+  tokens: TokenStore | undefined;
+  readonly #options: NodeOptions;
+  readonly #bus: Bus;
+  #heartbeat: Heartbeat | undefined;
+  #store: TaskStore | undefined;
+  /** When the last message of the ticker thread arrives. */
+  #publishedAt = 0;
+  #price = 100;
+
+  constructor(options: NodeOptions) {
+    super(options);
+    const { name, place, server, time, random } = options;
+    this.#options = options;
+    this.name = name;
+    this.awakeSince = time.now;
+    const { clock } = this;
+    const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
+    this.#bus = new Bus({ databaseUrl: '', database, connect, clock, random, log: silent });
+  }
+
+  /** Opens all parts. @throws {Error} if the server cannot be reached */
+  async open(): Promise<void> {
+    const { place, name, server, ticks } = this.#options;
+    const { clock } = this;
+    const bus = this.#bus;
+    const parts = { clock, log: silent };
+    await bus.open();
+    const store = server.openStore(place, bus.id, clock);
+    const database = server.database(place, clock);
+    const recover = (owner: string) => store.recover(owner);
+    const onRecovered = () => bus.changed();
+    const links = { link: bus.receiving, pool: database };
+    const heartbeat = new Heartbeat({ ...links, id: bus.id, recover, onRecovered, ...parts });
+    bus.on('lost', () => heartbeat.forget());
+    await heartbeat.open();
+    const dispatcher = await this.openQueue(store, this.#observedBus());
+    await store.start();
+    const feed = await openTickFeed(bus, { seed: undefined, intervalMs: INTERVAL_MS }, parts);
+    this.tokens = await openTokenStore(database, bus, TOKENS_PER_KEY, parts);
+    const onPrices = ({ prices: [price = 0] }: Pick<Tick, 'prices'>) => {
+      this.#price = price;
+    };
+    const onTick = (tick: Tick) => {
+      onPrices(tick);
+      ticks.onDelivered(tick, name, clock.now());
+    };
+    feed?.follow({ onTick, onPrices });
+    feed?.setLeaseWanted(true);
+    bus.follow(true);
+    this.feed = feed;
+    this.#heartbeat = heartbeat;
+    this.#store = store;
+    this.dispatcher = dispatcher;
+    dispatcher.start();
+    this.#scheduleTick();
+  }
+
+  /** Stops as at SIGTERM. */
+  async stop(): Promise<void> {
+    if (this.dispatcher === undefined) return;
+    this.isStopping = true;
+    await this.dispatcher.stop(this.clock.sleep(5000));
+    this.queue.close();
+    await this.#store?.close();
+    await this.feed?.close();
+    await this.#heartbeat?.close();
+  }
+
+  override kill(): void {
+    super.kill();
+    // Not `close`, which would send the waiting messages of a killed process.
+    this.#bus.receiving.close();
+    void this.tokens?.close();
+    this.#options.server.end(this.#options.place);
+  }
+
+  /** Returns the bus, which reports the events of this node only. */
+  #observedBus() {
+    const bus = this.#bus;
+    const send: Bus['send'] = (message) => {
+      if (message.topic === 'event') this.#options.history.onEvent(message.event);
+      bus.send(message);
+    };
+    return { send, listen: bus.listen.bind(bus), follow: bus.follow.bind(bus) };
+  }
+
+  /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
+  #scheduleTick(former = 0): void {
+    const { clock, feed, name } = this;
+    const { random, journal, ticks, onTick } = this.#options;
+    if (feed === undefined) return;
+    const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
+    clock.timer(next * INTERVAL_MS - clock.now(), () => {
+      // A real timer may be a little early.
+      const timestamp = Math.max(next, Math.floor(clock.now() / INTERVAL_MS));
+      this.#scheduleTick(timestamp);
+      if (!feed.isLeader) return;
+      const price = Math.round(this.#price * (1 + (random.number() - 0.5) / 500) * 100) / 100;
+      const tick = { symbols: 'BTC-USD', prices: [price], timestamp, data: '' };
+      // Messages of a thread keep their order.
+      this.#publishedAt = Math.max(this.#publishedAt, clock.now() + random.below(300));
+      clock.timer(this.#publishedAt - clock.now(), () => {
+        if (!feed.publish(tick)) return;
+        this.#price = price;
+        journal.note(`    ${name} ticks ${timestamp}`);
+        onTick(this);
+        ticks.onPublished(tick, name, clock.now());
+      });
+    });
+  }
+}

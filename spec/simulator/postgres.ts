@@ -1,0 +1,198 @@
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { PostgresDatabase } from '../../db/postgres/database.ts';
+import { connectDirectly } from '../../db/postgres/direct-connection.ts';
+import { migratePostgres } from '../../db/postgres/migrate.ts';
+import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
+import type { StoredMessage } from '../../db/task-store.ts';
+import type { Connect } from '../../main/nodes/link.ts';
+import { type Clock, systemClock } from '../../workers/shared/clock.ts';
+import { type FaultyServer, nodeSetting, runNodes } from './nodes.ts';
+import { SeededRandom } from './random.ts';
+import type { SimulationOptions, SimulationResult } from './simulation.ts';
+import type { Setting } from './steps.ts';
+import type { Time } from './time.ts';
+
+const TIME_LIMIT_MS = 2000;
+/** Interval at which a wait looks whether it is over. */
+const LOOK_MS = 20;
+/** Factor of all waits and handlers, because this time is real. */
+const PACE = 0.1;
+
+const realTime: Time = {
+  get now() {
+    return systemClock.now();
+  },
+  timer: (delayMs, run) => systemClock.timer(delayMs, run),
+  async pass(ms, isOver = () => false) {
+    const end = systemClock.now() + ms;
+    do await systemClock.sleep(Math.min(LOOK_MS, end - systemClock.now()));
+    while (systemClock.now() < end && !isOver());
+  },
+};
+
+/** Runs nodes on a real server, in a schema of their own. The same seed has the same steps, but not the same history. */
+export async function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
+  const random = new SeededRandom(`nodes ${options.seed}`);
+  const setting = nodeSetting(random);
+  await using server = await RealServer.open(url, setting, random);
+  return await runNodes({ time: realTime, server, random, setting, note: options.note, pace: PACE }, options);
+}
+
+interface Proxy {
+  server: Server;
+  sockets: Set<Socket>;
+}
+
+/** A PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
+class RealServer implements FaultyServer {
+  lossRate = 0;
+  latencyMs = 0;
+  /** A real server keeps the order of notifications. */
+  isDisordered = false;
+  random: SeededRandom;
+  readonly #url: URL;
+  readonly #schema: string;
+  readonly #setting: Setting;
+  readonly #admin: PostgresDatabase;
+  readonly #store: PostgresStore;
+  readonly #proxies: Proxy[] = [];
+  /** Pools of each node. */
+  readonly #pools = new Map<number, PostgresDatabase[]>();
+  #isUp = true;
+
+  private constructor(url: string, schema: string, setting: Setting, random: SeededRandom) {
+    this.#url = new URL(url);
+    this.#schema = schema;
+    this.#setting = setting;
+    this.random = random;
+    this.#admin = this.#pool(this.#urlAt(this.#url.host), 4);
+    this.#store = this.#storeOn({ writes: this.#admin, reads: this.#admin }, 'admin', systemClock);
+  }
+
+  static async open(url: string, setting: Setting, random: SeededRandom): Promise<RealServer> {
+    const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
+    const server = new RealServer(url, schema, setting, random);
+    await server.#admin.query(`CREATE SCHEMA ${schema}`);
+    await migratePostgres(server.#urlAt(server.#url.host));
+    while (server.#proxies.length < 4) server.#proxies.push(await server.#openProxy());
+    return server;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.isUp = false;
+    for (const { server } of this.#proxies) server.close();
+    for (const node of this.#pools.keys()) this.end(node);
+    await this.#admin.query(`DROP SCHEMA ${this.#schema} CASCADE`);
+    await this.#admin.close();
+  }
+
+  get isUp(): boolean {
+    return this.#isUp;
+  }
+
+  set isUp(isUp: boolean) {
+    this.#isUp = isUp;
+    if (!isUp) this.cut();
+  }
+
+  connector(node: number): Connect {
+    return async (_url, options) => connectDirectly(await this.#urlOf(node), options);
+  }
+
+  database(node: number): PostgresDatabase {
+    const pool = this.#pool(this.#urlOf(node), 3);
+    this.#pools.set(node, [...(this.#pools.get(node) ?? []), pool]);
+    return pool;
+  }
+
+  openStore(node: number, owner: string, clock: Clock): PostgresStore {
+    const writes = this.#pool(this.#urlOf(node), WRITE_CONNECTIONS);
+    const reads = this.database(node);
+    this.#pools.get(node)?.push(writes);
+    return this.#storeOn({ writes, reads }, owner, clock);
+  }
+
+  cut(node?: number): void {
+    for (const [place, { sockets }] of this.#proxies.entries()) {
+      if (node === undefined || node === place) for (const socket of sockets) socket.destroy();
+    }
+  }
+
+  end(node: number): void {
+    this.cut(node);
+    for (const pool of this.#pools.get(node) ?? []) void pool.close().catch(() => {});
+    this.#pools.delete(node);
+  }
+
+  repair(): void {
+    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 0 });
+  }
+
+  async hasToken(id: string): Promise<boolean> {
+    return (await this.#admin.query('SELECT FROM tokens WHERE id = $1', [id])).length > 0;
+  }
+
+  async unfinished(): Promise<number> {
+    const count = "SELECT count(*) AS count FROM messages WHERE state <> 'failed'";
+    return (await this.#admin.query<{ count: number }>(count))[0]?.count ?? 0;
+  }
+
+  async read() {
+    const tables = await this.#admin.transaction(async (query) => {
+      await query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ');
+      const rows = await query<{ id: string; result: string }>('SELECT id, result FROM tasks');
+      const messages = await query<StoredMessage>('SELECT id, state, attempts, reason FROM messages');
+      return { rows, messages };
+    });
+    return { ...tables, counts: await this.#store.counts() };
+  }
+
+  #storeOn(databases: ConstructorParameters<typeof PostgresStore>[0], owner: string, clock: Clock): PostgresStore {
+    const bounds = { maxLength: this.#setting.maxLength, maxBytes: 2 ** 40, maxKeys: 1000 };
+    return new PostgresStore(databases, { bounds, owner, now: () => clock.now() });
+  }
+
+  #pool(url: string, connections: number): PostgresDatabase {
+    return new PostgresDatabase(url, { connections, timeLimitMs: TIME_LIMIT_MS });
+  }
+
+  #urlOf(node: number): string {
+    const { server } = this.#proxies[node] as Proxy;
+    return this.#urlAt(`127.0.0.1:${(server.address() as AddressInfo).port}`);
+  }
+
+  #urlAt(host: string): string {
+    const url = new URL(this.#url);
+    url.host = host;
+    url.searchParams.set('options', `-c search_path=${this.#schema}`);
+    return url.href.replaceAll('+', '%20');
+  }
+
+  async #openProxy(): Promise<Proxy> {
+    const sockets = new Set<Socket>();
+    const server = createServer((near) => {
+      const far = connect(Number(this.#url.port || 5432), this.#url.hostname);
+      for (const socket of [near, far]) {
+        sockets.add(socket);
+        const other = socket === near ? far : near;
+        socket.on('error', () => {});
+        socket.on('close', () => {
+          sockets.delete(socket);
+          other.destroy();
+        });
+        socket.on('data', (data) => {
+          // Nothing of a lost message arrives later, so the connection ends: after a commit, if it was an answer.
+          if (this.random.chance(this.lossRate / 10)) near.destroy();
+          else if (this.latencyMs === 0) other.write(data);
+          else setTimeout(() => other.write(data), this.latencyMs / 4);
+        });
+      }
+      if (!this.#isUp) near.destroy();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return { server, sockets };
+  }
+}

@@ -1,0 +1,301 @@
+import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
+import type { PostgresDatabase, Query } from '../../db/postgres/database.ts';
+import type { DirectOptions } from '../../db/postgres/direct-connection.ts';
+import { SqliteStore } from '../../db/sqlite/store.ts';
+import { type Awaitable, KeyReused, QueueFull } from '../../db/task-store.ts';
+import type { Connect } from '../../main/nodes/link.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { Disk, readTables } from './disk.ts';
+import type { SeededRandom } from './random.ts';
+import { SharedStore, SharedTables } from './shared-store.ts';
+import type { Setting } from './steps.ts';
+import type { SimulatedTime } from './time.ts';
+
+interface TokenRow {
+  id: string;
+  key_id: string;
+  expires_at: number;
+}
+
+interface Listener {
+  node: number;
+  /** When the last notification arrives, because a connection keeps their order. */
+  lastAt: number;
+  isListening: boolean;
+  receive: (payload: string) => void;
+  lose: () => void;
+}
+
+/** A pooled connection while it is used, which may hold advisory locks. */
+interface Session {
+  node: number;
+  isOpen: boolean;
+}
+
+/** Statements by the start of their text. */
+type Run = (values: readonly unknown[], listener: Listener | undefined, session: Session | undefined) => object[];
+
+const CONNECTION_LOST = 'the connection was lost';
+
+/**
+ * The server that several nodes share, with the tables `leases`, `tokens` and `nodes`, notifications and locks. Statements
+ * are known by their first words; the tables of tasks have a store of their own. Connections lose requests and answers,
+ * and end with a delay that the nodes do not know.
+ */
+export class SimulatedServer {
+  /** Whether connections can be opened and used. */
+  isUp = true;
+  /** Difference of the server's clock and that of the nodes. */
+  skewMs: number;
+  /** Probability that a request, or its answer, is lost. */
+  lossRate = 0;
+  /** Longest time in one direction. */
+  latencyMs = 5;
+  /** Whether notifications arrive twice and in another order, except for those of revocations. */
+  isDisordered = false;
+  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
+  random: SeededRandom;
+  readonly tokens = new Map<string, TokenRow>();
+  readonly tables: SharedTables;
+  readonly #disk: Disk;
+  readonly #time: SimulatedTime;
+  /** Heartbeats of the nodes. */
+  readonly #beats = new Map<string, number>();
+  readonly #sessions = new Set<Session>();
+  /** Holders of the advisory locks, by purpose. */
+  readonly #locks = new Map<string, Session>();
+  readonly #lease = { owner: '', epoch: 0, expiresAt: 0, state: null as string | null };
+  readonly #listeners = new Set<Listener>();
+  readonly #statements: readonly [start: string, run: Run][];
+
+  constructor(time: SimulatedTime, random: SeededRandom, { maxLength, maxKeys }: Setting) {
+    this.#time = time;
+    this.random = random;
+    this.#disk = new Disk(random);
+    const store = new SqliteStore({
+      dataDir: this.#disk.folder,
+      driver: 'memory',
+      bounds: { maxLength, maxBytes: 2 ** 40, maxKeys },
+      now: () => time.now,
+      excessRows: async () => 0,
+    });
+    this.tables = new SharedTables(store);
+    this.skewMs = random.between(-3_600_000, 3_600_000);
+    const lease = this.#lease;
+    const now = () => time.now + this.skewMs;
+    const revoke = (id: string) => {
+      if (this.tokens.delete(id)) this.#notify(JSON.stringify({ from: '', topic: 'revoked', id }));
+    };
+    this.#statements = Object.entries<Run>({
+      "SELECT 'ticker_and_tasks_": () => [{ channel: 'all' }],
+      LISTEN: (_, listener) => {
+        if (listener !== undefined) listener.isListening = true;
+        return [];
+      },
+      'SELECT pg_notify': ([, payloads]) => {
+        for (const payload of payloads as string[]) this.#notify(payload);
+        return [];
+      },
+      'UPDATE leases SET owner': ([owner, durationMs]) => {
+        if (lease.expiresAt > now() && lease.owner !== owner) return [];
+        Object.assign(lease, { owner, epoch: lease.epoch + 1, expiresAt: now() + (durationMs as number) });
+        return [{ epoch: lease.epoch, state: lease.state }];
+      },
+      'UPDATE leases SET expires_at': ([owner, durationMs, epoch, state]) => {
+        if (lease.owner !== owner || lease.epoch !== epoch) return [];
+        Object.assign(lease, { expiresAt: now() + (durationMs as number), state: state ?? lease.state });
+        return [{ epoch }];
+      },
+      'SELECT epoch, state': () => [{ epoch: lease.epoch, state: lease.state }],
+      'WITH evicted': ([, id, key_id, expires_at, maxPerKey, hasRoom]) => {
+        const own = [...this.tokens.values()].filter((token) => token.key_id === key_id);
+        const evicted = own.slice(0, Math.max(0, own.length - (maxPerKey as number) + 1)).map((token) => token.id);
+        for (const each of evicted) revoke(each);
+        const isAdded = hasRoom === true || evicted.length > 0;
+        if (isAdded) this.tokens.set(id as string, { id, key_id, expires_at } as TokenRow);
+        return [{ isAdded, evicted }];
+      },
+      'WITH revoked': ([, id]) => {
+        revoke(id as string);
+        return [];
+      },
+      'SELECT id, key_id': ([id]) => [this.tokens.get(id as string)].filter((token) => token !== undefined),
+      'SELECT id FROM tokens': ([ids]) => (ids as string[]).filter((id) => this.tokens.has(id)).map((id) => ({ id })),
+      'DELETE FROM tokens': ([before]) => {
+        const expired = [...this.tokens.values()].filter(({ expires_at }) => expires_at < (before as number));
+        for (const { id } of expired) this.tokens.delete(id);
+        return [];
+      },
+      'SELECT count(*)': () => [{ count: this.tokens.size }],
+      'WITH beat': ([id, counter]) => {
+        const rows = [...this.#beats].map(([node, beats]) => ({ id: node, counter: beats }));
+        this.#beats.set(id as string, counter as number);
+        return rows;
+      },
+      'DELETE FROM nodes': ([id, counter]) =>
+        this.#beats.get(id as string) === counter && this.#beats.delete(id as string) ? [{ id }] : [],
+      'SELECT owner FROM': () =>
+        [...this.tables.owners()].flatMap((owner) => (this.#beats.has(owner) ? [] : [{ owner }])),
+      'SELECT pg_try_advisory_lock': ([purpose], _, session) => {
+        const acquired = session?.isOpen === true && !this.#locks.has(purpose as string);
+        if (acquired) this.#locks.set(purpose as string, session);
+        return [{ acquired }];
+      },
+      'SELECT pg_advisory_unlock': ([purpose]) => {
+        this.#locks.delete(purpose as string);
+        return [];
+      },
+    });
+  }
+
+  /** Returns how a node opens connections. */
+  connector(node: number, clock: Clock): Connect {
+    return async (_url, options) => {
+      await clock.sleep(this.#latency());
+      if (!this.isUp) throw new Error('the server cannot be reached');
+      const listener = this.#listen(node, clock, options);
+      return {
+        query: this.#queryOn(clock, options.timeLimitMs, listener),
+        destroy: () => void this.#listeners.delete(listener),
+      };
+    };
+  }
+
+  /** Returns a connection pool of a node. */
+  database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'> {
+    return {
+      query: this.#queryOn(clock, 2000),
+      session: async (work) => {
+        const session = { node, isOpen: true };
+        this.#sessions.add(session);
+        return await work(this.#queryOn(clock, 2000, undefined, session)).finally(() => this.#close(session));
+      },
+    };
+  }
+
+  /** Opens the store of a node. */
+  openStore(_node: number, owner: string, clock: Clock): SharedStore {
+    const ask = <T>(run: () => Awaitable<T>) => this.#ask(clock, 2000, undefined, run);
+    return new SharedStore({ tables: this.tables, ask, owner, now: () => clock.now() });
+  }
+
+  hasToken(id: string): boolean {
+    return this.tokens.has(id);
+  }
+
+  read() {
+    const { store } = this.tables;
+    return { ...readTables(store, this.#disk), counts: store.counts() };
+  }
+
+  unfinished(): number {
+    const { waiting, delayed, inFlight } = this.tables.store.counts();
+    return waiting + delayed + inFlight;
+  }
+
+  /** Removes all tables. */
+  close(): void {
+    void this.tables.store.close();
+    this.#disk.remove();
+  }
+
+  /** Ends the faults. */
+  repair(): void {
+    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 5, isDisordered: false });
+  }
+
+  /** Ends connections, all or those of a node. */
+  cut(node?: number): void {
+    for (const session of this.#sessions) if (node === undefined || session.node === node) this.#close(session);
+    for (const listener of this.#listeners) {
+      if (node !== undefined && listener.node !== node) continue;
+      this.#listeners.delete(listener);
+      listener.lose();
+    }
+  }
+
+  end(node: number): void {
+    this.cut(node);
+  }
+
+  #close(session: Session): void {
+    session.isOpen = false;
+    this.#sessions.delete(session);
+    for (const [purpose, holder] of this.#locks) if (holder === session) this.#locks.delete(purpose);
+  }
+
+  #listen(node: number, clock: Clock, { onNotification, onLost }: DirectOptions): Listener {
+    const listener: Listener = {
+      node,
+      lastAt: 0,
+      isListening: false,
+      receive: (payload) => {
+        const deliver = () => onNotification?.(payload);
+        if (this.isDisordered && !payload.includes('"revoked"')) {
+          for (let copies = this.random.pick([1, 1, 2]); copies > 0; copies -= 1) {
+            clock.timer(this.random.below(300), deliver);
+          }
+          return;
+        }
+        const at = Math.max(this.#time.now + this.#latency(), listener.lastAt);
+        listener.lastAt = at;
+        clock.timer(at - this.#time.now, deliver);
+      },
+      lose: () => {
+        clock.timer(Math.max(this.random.below(500), listener.lastAt - this.#time.now), () => onLost(CONNECTION_LOST));
+      },
+    };
+    this.#listeners.add(listener);
+    return listener;
+  }
+
+  #queryOn(clock: Clock, defaultLimitMs: number, listener?: Listener, session?: Session): Query {
+    return async <Row>(text: string, values: readonly unknown[] = [], limitMs = defaultLimitMs) => {
+      const run = this.#statements.find(([start]) => text.startsWith(start))?.[1];
+      if (run === undefined) throw new Error(`unknown statement: ${text}`);
+      return this.#ask(clock, limitMs, listener, () => run(values, listener, session)) as Promise<Row[]>;
+    };
+  }
+
+  /** Sends a request. Fails after the time limit if the request, or its answer, is lost. */
+  #ask<T>(clock: Clock, limitMs: number, listener: Listener | undefined, run: () => Awaitable<T>): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const isConnected = () => this.isUp && (listener === undefined || this.#listeners.has(listener));
+    const isLost = () => !isConnected() || this.random.chance(this.lossRate);
+    const cancelLimit = clock.timer(limitMs, () => reject(new DatabaseUnavailable('Query read timeout')));
+    // The server runs a request that has reached it, whatever happens to its client.
+    this.#time.timer(this.#latency(), async () => {
+      if (isLost()) return;
+      const answer = await answerOf(run);
+      if (isLost()) return;
+      clock.timer(this.#latency(), () => {
+        if (!isConnected()) return;
+        cancelLimit();
+        answer(resolve, reject);
+      });
+    });
+    return promise;
+  }
+
+  #notify(payload: string): void {
+    for (const listener of this.#listeners) if (listener.isListening) listener.receive(payload);
+  }
+
+  #latency(): number {
+    // Mostly short, so that some answers overtake others.
+    return this.random.below((this.random.chance(0.3) ? this.latencyMs : Math.min(6, this.latencyMs)) + 1);
+  }
+}
+
+/** Runs a transaction, and returns how its answer is passed on. */
+async function answerOf<T>(
+  run: () => Awaitable<T>,
+): Promise<(resolve: (value: T) => void, reject: (error: unknown) => void) => void> {
+  try {
+    const value = await run();
+    return (resolve) => resolve(value);
+  } catch (error) {
+    if (!(error instanceof QueueFull || error instanceof KeyReused)) throw error;
+    return (_, reject) => reject(error);
+  }
+}

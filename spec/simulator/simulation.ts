@@ -1,0 +1,167 @@
+import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
+import { Clients } from './clients.ts';
+import { History, type Journal } from './history.ts';
+import { actions, type Process, type ProcessOptions } from './process.ts';
+import type { SeededRandom } from './random.ts';
+import { type FaultSet, REQUESTS, type Setting } from './steps.ts';
+import { type Time, turn } from './time.ts';
+
+/** A rule that did not hold. */
+export interface Violation {
+  /** A sentence of the guarantees. */
+  rule: string;
+  detail: string;
+}
+
+export interface SimulationOptions {
+  seed: number;
+  /** Number of steps. */
+  steps: number;
+  faults: FaultSet;
+  /** Numbers of the steps to run. Undefined for all. */
+  only?: ReadonlySet<number> | undefined;
+  /** Receives the log. */
+  note?: ((line: string) => void) | undefined;
+}
+
+export interface SimulationResult {
+  /** Numbers of the steps that ran. */
+  ran: number[];
+  violation: Violation | undefined;
+}
+
+export interface World {
+  time: Time;
+  random: SeededRandom;
+  setting: Setting;
+  note: SimulationOptions['note'];
+  /** Factor of all waits and of the durations of handlers. */
+  pace?: number;
+}
+
+/** Steps between two audits. */
+const AUDIT_STEPS = 50;
+const LONGEST_REST_MS = 24 * 60 * 60 * 1000;
+
+const isRequest = (kind: string): kind is (typeof REQUESTS)[number] => (REQUESTS as readonly string[]).includes(kind);
+
+/** Runs the steps of a seed: requests of clients, faults, and time. */
+export abstract class Simulation<Kind extends string, One extends Process> implements Journal {
+  readonly note: (line: string) => void;
+  protected readonly world: World;
+  protected readonly history: History;
+  protected readonly clients: Clients;
+  protected readonly processes: One[] = [];
+  /** Number of the present step. */
+  protected step = 0;
+  protected violation: Violation | undefined;
+  /** Number of processes that were started in the present step. */
+  #started = 0;
+
+  constructor(world: World) {
+    const { time, setting, note } = world;
+    this.world = world;
+    const startedAt = time.now;
+    this.note = (line) => note?.(`${String(time.now - startedAt).padStart(9)} ms ${line}`);
+    const now = () => time.now;
+    const submissionOf = (id: string) => this.clients.submissionOf(id);
+    const maxAttempts = (id: string) => actions.get(submissionOf(id).action)?.maxAttempts ?? retryPolicy.maxAttempts;
+    const { maxKeys, rows } = setting;
+    this.history = new History({ journal: this, now, submissionOf, maxAttempts, maxKeys, keepsRows: rows === 0 });
+    const target = (random: SeededRandom) => {
+      const serving = this.processes.filter(({ isServing }) => isServing);
+      return serving.length === 0 ? undefined : random.pick(serving);
+    };
+    this.clients = new Clients({ journal: this, book: this.history, now, moods: setting.moods, target });
+  }
+
+  protected abstract readonly weights: Partial<Record<Kind, number>>;
+  protected abstract start(): Promise<void>;
+  protected abstract fault(kind: Kind, random: SeededRandom): void | Promise<void>;
+  protected abstract restart(place: number): void | Promise<void>;
+  protected abstract audit(): void | Promise<void>;
+  protected abstract isAtRest(): boolean | Promise<boolean>;
+  /** Ends the faults. */
+  protected abstract repair(): void | Promise<void>;
+  /** Checks everything after the faults. */
+  protected abstract finish(): Promise<void>;
+  /** Called after each timer. */
+  protected watch(): void {}
+
+  broken(rule: string, detail: string): void {
+    this.violation ??= { rule, detail };
+  }
+
+  async run({ steps, only }: Pick<SimulationOptions, 'steps' | 'only'>): Promise<SimulationResult> {
+    const planned = this.world.random.fork('steps');
+    // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
+    // kinds would otherwise be covered by the others.
+    const weights = Object.entries(this.weights).map(([kind, weight]): [string, number] => {
+      return [kind, (weight as number) * planned.pick([0, 0.3, 1, 1, 2])];
+    });
+    weights.push(['submit', 5], ['wait', 5]);
+    const kinds = Array.from({ length: steps }, () => planned.weighted(weights));
+    const ran: number[] = [];
+    await this.start();
+    for (const [index, kind] of kinds.entries()) {
+      if (this.violation !== undefined) break;
+      if (only !== undefined && !only.has(index + 1)) continue;
+      this.step = index + 1;
+      this.#started = 0;
+      ran.push(this.step);
+      await this.#run(kind, this.world.random.fork(`step ${this.step}`));
+      if (ran.length % AUDIT_STEPS === 0) await this.audit();
+    }
+    if (this.violation === undefined) await this.#end();
+    return { ran, violation: this.violation };
+  }
+
+  /** Lets time pass, and starts the processes again that end meanwhile. */
+  protected async pass(ms: number): Promise<void> {
+    const { time, pace = 1 } = this.world;
+    const end = time.now + ms * pace;
+    while (time.now < end && this.violation === undefined) {
+      await time.pass(end - time.now, () => {
+        this.watch();
+        return this.violation !== undefined || this.processes.some(({ isKillDue }) => isKillDue);
+      });
+      for (const [place, { isKillDue }] of this.processes.entries()) if (isKillDue) await this.restart(place);
+    }
+  }
+
+  /** Returns the options of a new process, which depend on no earlier step. */
+  protected optionsOf(place: number): ProcessOptions & { name: string } {
+    this.#started += 1;
+    const name = `process ${place + 1}.${this.step}.${this.#started}`;
+    const { history } = this;
+    const random = this.world.random.fork(name);
+    return { ...this.world, name, random, journal: this, history, submissionOf: this.clients.submissionOf };
+  }
+
+  async #run(kind: string, random: SeededRandom): Promise<void> {
+    const name = `t${this.step}`;
+    this.note(`step ${this.step}: ${kind}`);
+    if (kind === 'wait') await this.pass(random.pick([1, 5, 20, 100, 500]));
+    else if (kind === 'waitLong') await this.pass(random.between(1000, 30_000));
+    else if (kind === 'submit' || kind === 'submitMany' || kind === 'repeat') this.clients[kind](name, random);
+    else if (isRequest(kind)) this.clients[kind](random);
+    else await this.fault(kind as Kind, random);
+    // The next step may come before the product has finished this one.
+    for (let turns = random.below(4); turns > 0; turns -= 1) await turn();
+    if (random.chance(0.3)) await this.pass(random.below(10));
+    for (const [place, { isKillDue }] of this.processes.entries()) if (isKillDue) await this.restart(place);
+  }
+
+  async #end(): Promise<void> {
+    const { time, random } = this.world;
+    this.note('the faults are over');
+    await this.repair();
+    await this.pass(15_000);
+    // A pause or resumption may have been lost with its process.
+    this.clients.resume(random);
+    const end = time.now + LONGEST_REST_MS;
+    while (this.violation === undefined && time.now < end && !(await this.isAtRest())) await this.pass(1000);
+    await this.pass(5000);
+    if (this.violation === undefined) await this.finish();
+  }
+}

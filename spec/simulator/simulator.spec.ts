@@ -1,0 +1,78 @@
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { run } from '../support/command.ts';
+import { SeededRandom } from './random.ts';
+import { simulate } from './seed.ts';
+import { shrink } from './shrink.ts';
+import type { SimulationOptions } from './simulation.ts';
+
+/** Seeds that find defects of the past, if they are made again. */
+const FOUND: { what: string; options: SimulationOptions }[] = [
+  { what: 'an event of a redrive after the next run', options: { seed: 2, steps: 300, faults: 'all' } },
+  { what: 'messages that wait for an ended suspect', options: { seed: 2, steps: 300, faults: 'none' } },
+  { what: 'suspects that nobody looks for', options: { seed: 44, steps: 300, faults: 'none' } },
+  { what: 'a revoked token in a cache after a lost answer', options: { seed: 67, steps: 300, faults: 'nodes' } },
+  { what: 'an evicted token in a cache after a lost answer', options: { seed: 137, steps: 300, faults: 'nodes' } },
+];
+
+const STEPS = 40;
+
+/** Runs the program. */
+const runProgram = (...args: string[]) =>
+  run(process.execPath, [fileURLToPath(new URL('simulate.ts', import.meta.url)), ...args]);
+
+describe('the simulator', () => {
+  for (const faults of ['none', 'disk', 'crash', 'nodes', 'all'] as const) {
+    it(`finds no broken guarantee in 20 seeds with the faults '${faults}'`, async () => {
+      for (let seed = 1; seed <= 20; seed += 1) {
+        const { violation } = await simulate({ seed, steps: STEPS, faults });
+        expect(violation, `seed ${seed}`).to.equal(undefined);
+      }
+    });
+  }
+
+  for (const { what, options } of FOUND) {
+    it(`no longer finds ${what}`, async () => {
+      expect((await simulate(options)).violation).to.equal(undefined);
+    });
+  }
+
+  it('writes the same log for the same seed', async () => {
+    for (const seed of [1, 4, 7]) {
+      const logs = [[], []] as string[][];
+      for (const log of logs) await simulate({ seed, steps: STEPS, faults: 'all', note: (line) => log.push(line) });
+      expect(logs[0]).to.have.length.above(STEPS);
+      expect(logs[0]).to.deep.equal(logs[1]);
+    }
+  });
+
+  it('runs the given steps only', async () => {
+    const { ran } = await simulate({ seed: 1, steps: STEPS, faults: 'crash', only: new Set([3, 5, 99]) });
+    expect(ran).to.deep.equal([3, 5]);
+  });
+
+  it('leaves out all steps but those that a failure needs', async () => {
+    const steps = Array.from({ length: 100 }, (_, index) => index);
+    const fails = async (kept: readonly number[]) => [7, 50, 51, 99].every((step) => kept.includes(step));
+    expect(await shrink(steps, fails)).to.deep.equal([7, 50, 51, 99]);
+  });
+
+  it('has random numbers that a fork does not change', () => {
+    const [one, other] = [new SeededRandom('1'), new SeededRandom('1')];
+    one.fork('x').number();
+    expect(one.number()).to.equal(other.number());
+    expect(one.fork('x').number()).to.not.equal(one.fork('y').number());
+    expect(one.uuid()).to.match(/^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/);
+  });
+
+  it('prints the log of one seed, and explains a wrong argument', async () => {
+    const { code, stdout } = await runProgram('--seed', '4711', '--steps', '20');
+    expect([code, stdout]).to.deep.equal([0, stdout]);
+    expect(stdout).to.match(/seed 4711 holds all guarantees\n$/);
+    const wrong = [['--seed', 'x'], ['--faults', 'x'], ['--only', '1'], ['--bogus'], ['--runs', '0']];
+    for (const answer of await Promise.all(wrong.map((args) => runProgram(...args)))) {
+      expect(answer.code).to.equal(2);
+      expect(answer.stderr).to.match(/^[^\n]+: [^\n]+\n$/);
+    }
+  });
+});

@@ -1,0 +1,133 @@
+import type { Clock } from '../../workers/shared/clock.ts';
+
+/** Time at which each simulation starts, in milliseconds since the epoch. */
+export const START = 1_800_000_000_000;
+
+interface Timer {
+  at: number;
+  run: (() => void) | undefined;
+}
+
+/** Resolves at the end of the event loop turn, after all callbacks that are scheduled for it. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Time of all processes. */
+export interface Time {
+  /** Milliseconds since the epoch. */
+  readonly now: number;
+  timer(delayMs: number, run: () => void): () => void;
+  /** Lets time pass. @param isOver whether to return before */
+  pass(ms: number, isOver?: () => boolean): Promise<void>;
+}
+
+/** Simulated time of all processes. */
+export class SimulatedTime implements Time {
+  now = START;
+  /** The next one is the last. */
+  readonly #timers: Timer[] = [];
+
+  timer(delayMs: number, run: () => void): () => void {
+    const timer: Timer = { at: this.now + Math.max(0, Math.ceil(delayMs)), run };
+    this.#insert(timer);
+    return () => {
+      timer.run = undefined;
+    };
+  }
+
+  /** Returns when the next timer is due. Undefined if there is none. */
+  next(): number | undefined {
+    while (this.#timers.length > 0 && this.#timers.at(-1)?.run === undefined) this.#timers.pop();
+    return this.#timers.at(-1)?.at;
+  }
+
+  /**
+   * Lets `ms` milliseconds pass. Each timer runs in a turn of its own.
+   *
+   * @param isOver whether to return before the time has passed, asked after each timer
+   */
+  async pass(ms: number, isOver: () => boolean = () => false): Promise<void> {
+    const end = this.now + ms;
+    for (let at = this.next(); at !== undefined && at <= end; at = this.next()) {
+      this.now = at;
+      this.#timers.pop()?.run?.();
+      await turn();
+      if (isOver()) return;
+    }
+    this.now = end;
+    await turn();
+  }
+
+  /** Inserts a timer after the timers that are due at the same time. */
+  #insert(timer: Timer): void {
+    let [low, high] = [0, this.#timers.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((this.#timers[middle] as Timer).at > timer.at) low = middle + 1;
+      else high = middle;
+    }
+    this.#timers.splice(low, 0, timer);
+  }
+}
+
+/** Clock of one process. After the death of the process, no timer fires. */
+export class ProcessClock implements Clock {
+  readonly #time: Time;
+  #isDead = false;
+  /** Timers that were due while the process stood still. Undefined while the process runs. */
+  #delayed: (() => void)[] | undefined;
+
+  constructor(time: Time) {
+    this.#time = time;
+  }
+
+  now(): number {
+    return this.#time.now;
+  }
+
+  timer(delayMs: number, run: () => void): () => void {
+    let isCancelled = false;
+    const fire = () => {
+      if (this.#isDead || isCancelled) return;
+      if (this.#delayed === undefined) run();
+      else this.#delayed.push(fire);
+    };
+    const cancel = this.#time.timer(delayMs, fire);
+    return () => {
+      isCancelled = true;
+      cancel();
+    };
+  }
+
+  sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const cancel = this.timer(delayMs, resolve);
+      signal?.addEventListener('abort', () => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  /** Ends the process. */
+  kill(): void {
+    this.#isDead = true;
+  }
+
+  /** Stops the process as SIGSTOP does. Time goes on. */
+  standStill(): void {
+    this.#delayed ??= [];
+  }
+
+  /** Continues the process, whose overdue timers fire in their order. */
+  async goOn(): Promise<void> {
+    const delayed = this.#delayed ?? [];
+    this.#delayed = undefined;
+    for (const fire of delayed) {
+      fire();
+      await turn();
+    }
+  }
+}

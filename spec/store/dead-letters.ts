@@ -1,0 +1,213 @@
+import { expect } from 'chai';
+import { deadLetterBounds, UnknownDeadLetter } from '../../db/task-store.ts';
+import { complete, discard, errorOf, type Fresh, messageOf, numbers, retry, sorted } from './stage.ts';
+
+/** Conformance specs of dead letters: listing, redriving, purging, and their bounds. */
+export function describeDeadLetters(fresh: Fresh): void {
+  describe('dead letters', () => {
+    it('are listed page by page, the last to fail first, all or those with a reason', async () => {
+      const queue = await fresh();
+      await queue.discard('bAcDeF');
+      expect(await queue.letterIds()).to.equal('bAcDeF');
+      const page = (limit: number, filter: object = {}) => queue.located({ state: 'failed', ...filter }, limit);
+      expect(await page(2)).to.equal('Fe');
+      expect(await page(2, { before: 'e' })).to.equal('Dc');
+      expect(await page(10, { before: 'c' })).to.equal('Ab');
+      expect(await page(10, { before: 'b' })).to.equal('');
+      expect(await page(2, { reason: 'bad data' })).to.equal('ec');
+      expect(await page(2, { reason: 'bad data', before: 'c' })).to.equal('b');
+      expect(await page(2, { reason: 'x' })).to.equal('');
+      await queue.publish('w');
+      for (const before of ['x', 'w', '', '__proto__'])
+        expect(await errorOf(() => page(2, { before }))).to.be.instanceOf(UnknownDeadLetter);
+    });
+
+    it('that failed in one millisecond are listed in order of arrival, page by page', async () => {
+      const queue = await fresh();
+      await queue.publish('abcde');
+      await queue.settleAll((await queue.takeAll(5)).toReversed(), discard());
+      const page = (before?: string) => queue.located({ state: 'failed', before }, 2);
+      expect([await page(), await page('d'), await page('b')]).to.deep.equal(['ed', 'cb', 'a']);
+    });
+
+    it('are counted by reason, the most frequent first', async () => {
+      const queue = await fresh();
+      expect(await queue.store.deadLetterReasons()).to.deep.equal({ reasons: [], total: 0 });
+      await queue.discard('aBc');
+      const badData = { reason: 'bad data', count: 2, permanent: true };
+      const timeout = { reason: 'timeout', count: 1, permanent: false };
+      expect(await queue.store.deadLetterReasons()).to.deep.equal({ reasons: [badData, timeout], total: 3 });
+      await queue.publish('d');
+      await queue.settle(await queue.next(), discard('bad data', 'transient'));
+      await queue.purge({ ids: ['a', 'c'] });
+      await queue.discard('E');
+      const reasons = [
+        { ...timeout, count: 2 },
+        { ...badData, count: 1, permanent: false },
+      ];
+      expect(await queue.store.deadLetterReasons()).to.deep.equal({ reasons, total: 3 });
+    });
+
+    it('are counted together beyond the first hundred reasons', async () => {
+      const queue = await fresh();
+      await queue.publishTogether(numbers(103));
+      const settled = (await queue.takeAll(103)).map((delivery) => ({ delivery, settlement: discard(delivery.id) }));
+      await queue.store.settle(settled);
+      const { reasons, total } = await queue.store.deadLetterReasons();
+      expect([reasons.length, total]).to.deep.equal([101, 103]);
+      expect(reasons.at(-1)).to.deep.equal({ reason: null, count: 3, permanent: true });
+    });
+
+    it('are redriven to the end of the queue, with no attempts, and keep the time of their acceptance', async () => {
+      const queue = await fresh();
+      await queue.publish('a');
+      await queue.settle(await queue.next(), retry(queue.now, 'no', 'crash'));
+      await queue.settle(await queue.next(), discard('no'));
+      await queue.discard('b');
+      const { acceptedAt } = await queue.message('a');
+      await queue.publish('c');
+      queue.now += 10;
+      const { bytes } = await queue.store.counts();
+      const done = [{ id: 'a', action: 'sum' }];
+      expect(await queue.store.redrive({ ids: ['a'] })).to.deep.equal({ done, remaining: 0 });
+      expect(await queue.letterIds()).to.equal('b');
+      await queue.expectCounts({ accepted: 3, dead: 1, waiting: 2, bytes: 2 * bytes });
+      const nothing = { attempts: 0, reason: null, history: [], failedAt: undefined, isPermanent: false };
+      expect(await queue.message('a')).to.deep.include(nothing);
+      const [c, a] = await queue.takeAll(2);
+      expect(c.id).to.equal('c');
+      expect(a).to.deep.include({ id: 'a', attempt: 1, crashes: 0, isSuspect: false, history: [], acceptedAt });
+      await queue.settle(a, discard('again'));
+      expect(await queue.message('a')).to.include({ attempts: 1, reason: 'again', acceptedAt });
+      expect(await queue.letterIds()).to.equal('ba');
+    });
+
+    it('are redriven by id, by reason or all, each once', async () => {
+      const queue = await fresh();
+      await queue.discard('aBcDeF');
+      const [ids, remaining] = await queue.redrive({ ids: ['e', 'a', 'a', 'x', '', '__proto__'] });
+      expect([sorted(ids), remaining]).to.deep.equal(['ae', 0]);
+      expect(await queue.letterIds()).to.equal('BcDF');
+      expect(await queue.redrive({ reason: 'timeout' })).to.deep.equal(['BDF', 0]);
+      expect(await queue.redrive({ reason: 'timeout' })).to.deep.equal(['', 0]);
+      expect(await queue.redrive({ all: true })).to.deep.equal(['c', 0]);
+      expect(await queue.redrive({ ids: ['a', 'x'] })).to.deep.equal(['', 0]);
+      await queue.expectCounts({ accepted: 6, dead: 0, waiting: 6, dropped: 0 });
+      for (const delivery of await queue.takeAll(6)) expect(delivery).to.include({ attempt: 1, crashes: 0 });
+    });
+
+    it('are purged by id, by reason or all, which counts as dropped', async () => {
+      const queue = await fresh();
+      await queue.discard('aBcDeF');
+      await queue.publish('w');
+      const done = [{ id: 'a', action: 'sum' }];
+      expect(await queue.store.purge({ ids: ['a', 'a', 'w', 'x'] })).to.deep.equal({ done, remaining: 0 });
+      expect(await queue.purge({ reason: 'timeout' })).to.equal('BDF');
+      expect(await queue.letterIds()).to.equal('ce');
+      expect(await queue.purge({ all: true })).to.equal('ce');
+      expect(await queue.purge({ all: true })).to.equal('');
+      await queue.expectCounts({ accepted: 7, dead: 0, dropped: 6, waiting: 1, evicted: 0 });
+      for (const id of 'aBc') expect(await queue.store.find(id)).to.equal(undefined);
+    });
+
+    it('fill the queue up to its number, oldest first, and the others stay', async () => {
+      const queue = await fresh({ maxLength: 5 });
+      await queue.discard('abcdef');
+      await queue.publish('XYZ');
+      expect(await queue.redrive({ all: true })).to.deep.equal(['ab', 4]);
+      expect(await queue.redrive({ all: true })).to.deep.equal(['', 4]);
+      expect(await queue.redrive({ ids: ['c'] })).to.deep.equal(['', 1]);
+      await queue.expectCounts({ accepted: 9, dead: 4, waiting: 5 });
+      expect(await queue.letterIds()).to.equal('cdef');
+    });
+
+    it('fill the queue up to its size', async () => {
+      const size = Buffer.byteLength(messageOf('a').body);
+      const queue = await fresh({ maxBytes: 3 * size });
+      await queue.discard('abcd');
+      await queue.publish('X');
+      expect(await queue.redrive({ all: true })).to.deep.equal(['ab', 2]);
+      await queue.expectCounts({ bytes: 3 * size });
+    });
+
+    it('are each redriven or purged once by concurrent calls', async () => {
+      const queue = await fresh();
+      const { store } = queue;
+      await queue.discard('abcdefgh');
+      const results = await Promise.all([
+        store.redrive({ all: true }),
+        store.purge({ ids: ['a', 'b'] }),
+        store.redrive({ ids: ['a', 'h'] }),
+        store.purge({ reason: 'bad data' }),
+      ]);
+      expect(sorted(results.flatMap(({ done }) => done.map(({ id }) => id)).join(''))).to.equal('abcdefgh');
+      const { waiting, dropped } = await store.counts();
+      expect(waiting + dropped).to.equal(8);
+      await queue.expectCounts({ accepted: 8, dead: 0 });
+      await queue.takeAll(waiting);
+    });
+
+    it('are redriven and purged in slices, all that were there when it began and no others', async () => {
+      const queue = await fresh();
+      await queue.publishTogether(numbers(2500));
+      const discardTaken = async () => {
+        queue.now += 1;
+        const deliveries = await queue.take(3000);
+        await queue.settleAll(deliveries, discard());
+        return deliveries.length;
+      };
+      expect(await discardTaken()).to.equal(2500);
+      let isOver = false;
+      const redriven = queue.store.redrive({ all: true }).finally(() => {
+        isOver = true;
+      });
+      let again = 0;
+      while (!isOver) {
+        again += await discardTaken();
+        await new Promise(setImmediate);
+      }
+      const { done, remaining } = await redriven;
+      expect([new Set(done.map(({ id }) => id)).size, done.length, remaining]).to.deep.equal([2500, 2500, 0]);
+      again += await discardTaken();
+      expect(again).to.equal(2500);
+      await queue.expectCounts({ accepted: 2500, dead: 2500, waiting: 0 });
+      expect((await queue.store.purge({ all: true })).done).to.have.length(2500);
+      await queue.expectCounts({ accepted: 2500, dead: 0, dropped: 2500 });
+    });
+
+    it('make room for newer ones beyond their size, the oldest first, and say which', async () => {
+      const queue = await fresh({ maxBytes: 100 * 1024 * 1024 });
+      const discardOne = async (id: string, size: number) => {
+        queue.now += 1;
+        await queue.store.publish(messageOf(id, 'sum', { text: 'x'.repeat(size) }));
+        return queue.settleAll([await queue.next()], discard());
+      };
+      const evicted: string[][] = [];
+      for (const id of 'abcdef') evicted.push(await discardOne(id, deadLetterBounds.maxBytes / 4));
+      expect(evicted).to.deep.equal([[], [], [], ['a'], ['b'], ['c']]);
+      expect(await queue.letterIds()).to.equal('def');
+      await queue.expectCounts({ accepted: 6, dead: 3, dropped: 3, evicted: 3, bytes: 0 });
+      await queue.purge({ all: true });
+      await queue.expectCounts({ dropped: 6, evicted: 3 });
+      expect(await discardOne('g', deadLetterBounds.maxBytes)).to.deep.equal(['g']);
+      await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
+    });
+
+    it('make room for newer ones beyond their number', async () => {
+      const { maxLength } = deadLetterBounds;
+      const queue = await fresh({ maxLength: 2 * maxLength });
+      for (let from = 0; from < maxLength; from += 2500) {
+        await queue.publishTogether(numbers(2500, from));
+        queue.now += 1;
+        expect(await queue.settleAll(await queue.takeAll(2500), discard())).to.deep.equal([]);
+      }
+      await queue.publish('xyz');
+      const [x, y, z] = await queue.takeAll(3);
+      queue.now += 1;
+      await queue.settle(y, complete());
+      expect(await queue.settleAll([x, z], discard())).to.deep.equal(['0', '1']);
+      await queue.expectCounts({ dead: maxLength, dropped: 2, evicted: 2, completed: 1 });
+      expect(await queue.located({ state: 'failed' }, 3)).to.equal(`zx${maxLength - 1}`);
+    });
+  });
+}

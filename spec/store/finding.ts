@@ -1,0 +1,77 @@
+import { expect } from 'chai';
+import { complete, type Fresh, messageOf, numbers, retry, sorted } from './stage.ts';
+
+/** Conformance specs of `find`, `locate`, `read` and `counts`. */
+export function describeFinding(fresh: Fresh): void {
+  describe('listing', () => {
+    it('locates the messages of each state in order', async () => {
+      const queue = await fresh();
+      await queue.discard('x');
+      await queue.publish('abcdefg');
+      const [a, b, c] = await queue.takeAll(5);
+      await queue.settle(a, retry(queue.now + 60));
+      await queue.settle(b, retry(queue.now + 50));
+      await queue.settle(c, complete());
+      expect(await queue.located({ state: 'queued' })).to.equal('fg');
+      expect(await queue.located({ state: 'retrying' })).to.equal('ba');
+      expect(sorted(await queue.located({ state: 'running' }))).to.equal('de');
+      expect(await queue.located({ state: 'failed' })).to.equal('x');
+      queue.now += 50;
+      expect(await queue.located({ state: 'retrying' })).to.equal('a');
+      expect(await queue.located({ state: 'queued' })).to.equal('fgb');
+      expect(await queue.located({ state: 'queued' }, 1)).to.equal('f');
+    });
+
+    it('locates the first of many, with their sizes', async () => {
+      const queue = await fresh();
+      await queue.publishTogether(numbers(120));
+      const found = await queue.store.locate({ state: 'queued' }, 100);
+      expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
+      for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
+    });
+
+    it('reads messages in the order asked for, without those that are gone', async () => {
+      const queue = await fresh();
+      await queue.discard('d');
+      await queue.publish('abc');
+      await queue.settle(await queue.next(), complete());
+      const read = await queue.store.read(['c', 'x', 'a', 'd', 'b', '__proto__']);
+      expect(read.map(({ id, state }) => `${id} ${state}`)).to.deep.equal(['c waiting', 'd failed', 'b waiting']);
+      expect(read[0]).to.deep.equal(await queue.message('c'));
+      expect(await queue.store.read([])).to.deep.equal([]);
+      for (const id of ['x', '', '__proto__', "'", '%']) expect(await queue.store.find(id)).to.equal(undefined);
+    });
+
+    it('cuts long bodies on request, and tells their size in bytes', async () => {
+      const queue = await fresh();
+      const { id, body, action } = messageOf('a', 'ü'.repeat(300), { text: '€'.repeat(3000) });
+      await queue.store.publish({ id, body, action });
+      const [cut] = await queue.store.read([id], 256);
+      expect(cut).to.deep.include({ body: body.slice(0, 256), bodyBytes: Buffer.byteLength(body), action });
+      expect((await queue.store.read([id]))[0]?.body).to.equal(body);
+    });
+  });
+
+  describe('counting', () => {
+    it('knows when the oldest message was accepted that is no dead letter', async () => {
+      const queue = await fresh();
+      const oldest = async () => (await queue.store.counts()).oldest;
+      await queue.discard('x');
+      expect(await oldest()).to.equal(undefined);
+      const first = queue.now;
+      await queue.publish('a');
+      queue.now += 10;
+      await queue.publish('b');
+      const [a, b] = await queue.takeAll(2);
+      expect(await oldest()).to.equal(first);
+      await queue.settle(b, complete());
+      await queue.settle(a, retry(queue.now + 60_000));
+      await queue.publish('c');
+      expect(await oldest()).to.equal(first);
+      await queue.cancel('a');
+      expect(await oldest()).to.equal(queue.now);
+      await queue.redrive({ all: true });
+      expect(await oldest()).to.equal(first);
+    });
+  });
+}

@@ -1,0 +1,38 @@
+import { randomUUID } from 'node:crypto';
+import { PostgresDatabase } from '../../db/postgres/database.ts';
+import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
+import type { TaskStore } from '../../db/task-store.ts';
+import { migratedSchema } from '../support/servers.ts';
+import type { Driver, OpenOptions } from './stage.ts';
+
+/** Opens a store as one node, which has not yet recovered the messages of others. */
+export async function openNode(url: string, owner: string, options: OpenOptions): Promise<PostgresStore> {
+  const limits = { timeLimitMs: 20_000 };
+  const writes = new PostgresDatabase(url, { connections: WRITE_CONNECTIONS, ...limits });
+  const reads = new PostgresDatabase(url, { connections: 2, ...limits });
+  const store = new PostgresStore({ writes, reads }, { ...options, owner });
+  await store.start();
+  return store;
+}
+
+/** Returns the driver that keeps the queue in PostgreSQL. Each node recovers the messages of the one before. */
+export function postgresDriver(): Driver {
+  const nodes = new WeakMap<TaskStore, { url: string; owner: string }>();
+  const open = async (url: string, options: OpenOptions) => {
+    const owner = randomUUID();
+    const store = await openNode(url, owner, options);
+    nodes.set(store, { url, owner });
+    return store;
+  };
+  return {
+    isDurable: true,
+    randomRuns: 8,
+    open: async (options) => open((await migratedSchema()).url, options),
+    reopen: async (former, options) => {
+      const { url, owner } = nodes.get(former) as { url: string; owner: string };
+      const store = await open(url, options);
+      await store.recover(owner);
+      return store;
+    },
+  };
+}

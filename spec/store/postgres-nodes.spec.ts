@@ -1,0 +1,149 @@
+import { expect } from 'chai';
+import type { PostgresStore } from '../../db/postgres/store.ts';
+import { type Delivery, KeyReused } from '../../db/task-store.ts';
+import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+import { openNode } from './postgres-driver.ts';
+import { complete, discard, idsOf, messageOf, numbers, release, sorted, TestQueue } from './stage.ts';
+
+/** Opens one queue on two nodes, the owners `one` and `other`. */
+async function twoNodes(): Promise<[TestQueue, TestQueue]> {
+  const { url } = await migratedSchema();
+  const node = async (owner: string) => {
+    const queue = new TestQueue({
+      isDurable: true,
+      randomRuns: 0,
+      open: (options) => openNode(url, owner, options),
+      reopen: (_, options) => openNode(url, owner, options),
+    });
+    await queue.open();
+    return queue;
+  };
+  return [await node('one'), await node('other')];
+}
+
+const recover = ({ store }: TestQueue, owner: string) => (store as PostgresStore).recover(owner);
+
+describeWithPostgres('two nodes with one queue', () => {
+  it('share its messages, each of which one of them gets', async () => {
+    const [one, other] = await twoNodes();
+    await one.publishTogether(numbers(200));
+    const taken = await Promise.all(Array.from({ length: 30 }, (_, index) => [one, other][index % 2]?.take(7)));
+    const ids = taken.flatMap((deliveries) => deliveries?.map(({ id }) => id) ?? []);
+    expect(new Set(ids).size).to.equal(ids.length);
+    ids.push(...(await other.take(300)).map(({ id }) => id));
+    expect(ids.sort()).to.deep.equal(numbers(200).sort());
+    for (const node of [one, other]) await node.expectCounts({ accepted: 200, inFlight: 200, waiting: 0 });
+  });
+
+  it('see, pause, cancel and redrive the same messages', async () => {
+    const [one, other] = await twoNodes();
+    await one.discard('x');
+    other.now = one.now;
+    await other.publish('abc');
+    const a = await one.next();
+    expect(await other.letterIds()).to.equal('x');
+    expect(await other.cancel('a')).to.equal('requested');
+    expect(await one.store.cancelRequests(['a', 'b'])).to.deep.equal(['a']);
+    expect(await one.settle(a, release)).to.equal('cancelled');
+    await other.store.setPaused(true);
+    expect([await one.store.isPaused(), await one.takeIds(5)]).to.deep.equal([true, '']);
+    await one.store.setPaused(false);
+    const redriven = await Promise.all([one.redrive({ all: true }), other.redrive({ all: true })]);
+    expect(redriven.map(([ids]) => ids).join('')).to.equal('x');
+    expect(sorted(await other.takeIds(5))).to.equal('bcx');
+    for (const node of [one, other]) await node.expectCounts({ accepted: 4, cancelled: 1, inFlight: 3, dead: 0 });
+  });
+
+  it('accept a submission with a key once, whichever it comes to', async () => {
+    const [one, other] = await twoNodes();
+    const publish = (id: string, node: TestQueue) => node.publishKeyed(id, 'key');
+    const answers = await Promise.all([...'abcdef'].map((id, index) => publish(id, index % 2 === 0 ? one : other)));
+    expect(new Set(answers).size).to.equal(1);
+    expect(await other.publishKeyed('x', 'key', 'y')).to.be.instanceOf(KeyReused);
+    await one.expectCounts({ accepted: 1, waiting: 1 });
+  });
+
+  it('show each other when an attempt started and its progress', async () => {
+    const [one, other] = await twoNodes();
+    await one.publish('ab');
+    const [a, b] = await one.takeAll(2);
+    const progress = { fraction: 0.5, note: 'half' };
+    await one.store.report?.([
+      { delivery: a, startedAt: 5, progress },
+      { delivery: b, startedAt: 4, progress: undefined },
+    ]);
+    expect(await other.message('a')).to.deep.include({ startedAt: 5, progress });
+    expect(await other.located({ state: 'running' })).to.equal('ba');
+    await one.settle(a, release);
+    expect(await other.next()).to.include({ id: 'a' });
+    await one.store.report?.([{ delivery: a, startedAt: 6, progress }]);
+    expect(await other.message('a')).to.include({ startedAt: undefined, progress: undefined });
+  });
+
+  it('recover the messages of a node that is gone, once, and none of a node that is there', async () => {
+    const [one, other] = await twoNodes();
+    await one.publish('abcd');
+    const [a, b] = await one.takeAll(2);
+    const c = await other.next();
+    await one.cancel('b');
+    await Promise.all([recover(other, 'one'), recover(other, 'one'), recover(one, 'one')]);
+    await other.expectCounts({ accepted: 4, waiting: 2, inFlight: 1, cancelled: 1 });
+    for (const [delivery, settlement] of [
+      [a, complete('late')],
+      [b, discard()],
+    ] as const)
+      expect(await one.settle(delivery, settlement)).to.equal('late');
+    expect(await other.settle(c, complete())).to.equal('applied');
+    const [again, d] = await other.takeAll(2);
+    expect(again).to.include({ id: 'a', attempt: 1, isSuspect: false });
+    expect(d.id).to.equal('d');
+  });
+
+  it('hold up nobody but the node that runs a suspect', async () => {
+    const [one, other] = await twoNodes();
+    await one.publish('a');
+    for (let death = 0; death < 2; death++) {
+      expect(await one.takeIds(1, true)).to.equal('a');
+      await recover(other, 'one');
+    }
+    await other.publish('bc');
+    expect(await other.takeIds(1)).to.equal('b');
+    const c = await one.next(true);
+    expect(c.id).to.equal('c');
+    await one.settle(c, complete());
+    expect(await one.takeIds(5, true)).to.equal('a');
+    await other.publish('de');
+    expect(await one.takeIds(1)).to.equal('');
+    expect(await other.takeIds(5)).to.equal('de');
+  });
+
+  it('bring every task to one end while both publish, take and settle at the same time', async () => {
+    const [one, other] = await twoNodes();
+    const ends = new Map<string, number>();
+    const work = async (node: TestQueue, first: number) => {
+      const submitted = numbers(150, first).map((id) => node.store.publish(messageOf(id)));
+      for (let round = 0; round < 60; round++) {
+        const deliveries = await node.take(10);
+        const settlementOf = ({ arrival, attempt }: Delivery) =>
+          arrival % 7 === 0 && attempt === 1
+            ? ({ kind: 'retry', runAt: 0, reason: 'no', failure: 'transient' } as const)
+            : complete();
+        const settled = deliveries.map((delivery) => ({ delivery, settlement: settlementOf(delivery) }));
+        const { effects } = await node.store.settle(settled);
+        expect(effects.every((effect) => effect === 'applied')).to.equal(true);
+        for (const { delivery, settlement } of settled)
+          if (settlement.kind === 'complete') ends.set(delivery.id, (ends.get(delivery.id) ?? 0) + 1);
+      }
+      await Promise.all(submitted);
+    };
+    await Promise.all([work(one, 1000), work(other, 2000)]);
+    for (let rest = await one.take(50); rest.length > 0; rest = await one.take(50)) {
+      await one.settleAll(rest, complete());
+      for (const { id } of rest) ends.set(id, (ends.get(id) ?? 0) + 1);
+    }
+    expect([...ends.keys()].sort()).to.deep.equal([...numbers(150, 1000), ...numbers(150, 2000)]);
+    expect(new Set(ends.values())).to.deep.equal(new Set([1]));
+    for (const node of [one, other]) await node.expectEnded({ accepted: 300, completed: 300 });
+    expect(idsOf(await other.store.rows.list({}))).to.have.length(400);
+  });
+});

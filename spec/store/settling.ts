@@ -1,0 +1,201 @@
+import { expect } from 'chai';
+import type { Delivery, Settlement } from '../../db/task-store.ts';
+import {
+  ack,
+  cancel,
+  complete,
+  discard,
+  type Fresh,
+  HOUR,
+  idsOf,
+  numbers,
+  output,
+  release,
+  retry,
+  row,
+  START,
+  type TestQueue,
+} from './stage.ts';
+
+const EVERY: readonly Settlement[] = [complete('late'), ack, retry(START + HOUR), discard(), release, cancel];
+
+/** Expects that no settlement of `delivery` has an effect. */
+async function expectLate(queue: TestQueue, delivery: Delivery): Promise<void> {
+  const before = await queue.store.find(delivery.id);
+  await queue.unchanged(async () => {
+    for (const late of EVERY) expect(await queue.settle(delivery, late), late.kind).to.equal('late');
+  });
+  expect(await queue.store.find(delivery.id)).to.deep.equal(before);
+}
+
+/** Conformance specs of settlements, including late ones, and of rows. */
+export function describeSettling(fresh: Fresh): void {
+  describe('settling', () => {
+    it('writes the row of a completed task and deletes its message', async () => {
+      const queue = await fresh();
+      await queue.publish('a');
+      queue.now += 7999;
+      const { body, ...delivery } = await queue.next();
+      expect(await queue.resultOf('a')).to.equal(undefined);
+      expect(await queue.settle({ body, ...delivery }, complete('x'))).to.equal('applied');
+      const times = { created_at: START / 1000, processed_at: START / 1000 + 7 };
+      const expected = { id: 'a', payload: body, status: 'completed', result: output('x'), ...times };
+      expect(await queue.store.find('a')).to.deep.equal({ row: expected });
+      await queue.expectEnded({ accepted: 1, completed: 1 });
+    });
+
+    it('of several deliveries has the effect of each, in order', async () => {
+      const queue = await fresh();
+      await queue.publish('abcdefg');
+      const [a, b, c, d, e, f] = (await queue.takeAll(6)) as [
+        Delivery,
+        Delivery,
+        Delivery,
+        Delivery,
+        Delivery,
+        Delivery,
+      ];
+      await queue.settle(f, release);
+      await queue.cancel('e');
+      const { effects, evicted } = await queue.store.settle([
+        { delivery: a, settlement: complete() },
+        { delivery: b, settlement: retry(queue.now + 5) },
+        { delivery: f, settlement: complete() },
+        { delivery: c, settlement: discard() },
+        { delivery: e, settlement: retry(queue.now + 5) },
+        { delivery: d, settlement: ack },
+        { delivery: a, settlement: complete(2) },
+      ]);
+      expect(effects).to.deep.equal(['applied', 'applied', 'late', 'applied', 'cancelled', 'applied', 'late']);
+      expect(evicted).to.deep.equal([]);
+      expect(await queue.resultOf('a')).to.equal(output(1));
+      await queue.expectCounts({ accepted: 7, completed: 2, delayed: 1, dead: 1, waiting: 2, cancelled: 1 });
+      await queue.expectCounts({ retried: 1, failed: 1 });
+      expect(await queue.store.settle([])).to.deep.equal({ effects: [], evicted: [] });
+    });
+
+    for (const first of EVERY) {
+      it(`has an effect once, whatever is settled afterwards: ${first.kind}`, async () => {
+        const queue = await fresh();
+        await queue.publish('a');
+        const delivery = await queue.next();
+        expect(await queue.settle(delivery, first)).to.equal('applied');
+        await expectLate(queue, delivery);
+      });
+    }
+
+    it('of a delivery does nothing to those that follow it, nor to the row of one', async () => {
+      const queue = await fresh();
+      await queue.publish('a');
+      const former = await queue.next();
+      await queue.settle(former, release);
+      const present = await queue.next();
+      await expectLate(queue, former);
+      expect(await queue.located({ state: 'running' })).to.equal('a');
+      expect(await queue.settle(present, complete('good'))).to.equal('applied');
+      await expectLate(queue, former);
+      expect(await queue.resultOf('a')).to.equal(output('good'));
+    });
+
+    it('of a delivery does nothing to a dead letter, nor to its next life', async () => {
+      const queue = await fresh();
+      await queue.publish('a');
+      const former = await queue.next();
+      await queue.settle(former, discard());
+      await expectLate(queue, former);
+      await queue.redrive({ all: true });
+      await expectLate(queue, former);
+      const present = await queue.next();
+      await expectLate(queue, former);
+      expect(await queue.located({ state: 'running' })).to.equal('a');
+      expect(await queue.settle(present, complete())).to.equal('applied');
+    });
+
+    it('of an acked message counts it as completed once, and its row follows', async () => {
+      const queue = await fresh();
+      await queue.publish('a');
+      const delivery = await queue.next();
+      await queue.settle(delivery, ack);
+      expect(await queue.store.find('a')).to.equal(undefined);
+      expect(await queue.cancel('a')).to.equal(undefined);
+      expect(await queue.settle(delivery, row('later'))).to.equal('applied');
+      expect(await queue.stateOf('a')).to.equal('completed');
+      expect(await queue.resultOf('a')).to.equal(output('later'));
+      await queue.expectEnded({ accepted: 1, completed: 1 });
+    });
+
+    it('keeps what failed for good as a dead letter', async () => {
+      const queue = await fresh();
+      await queue.publish('ab');
+      const [a, b] = await queue.takeAll(2);
+      queue.now += 10;
+      await queue.settle(b, discard('bad data'));
+      await queue.settle(a, retry(queue.now));
+      queue.now += 10;
+      await queue.settle(await queue.next(), discard('too often', 'transient'));
+      const common = { state: 'failed', acceptedAt: START };
+      const [first, second] = await queue.letters();
+      const badData = { reason: 'bad data', attempts: 1, failedAt: START + 10, isPermanent: true };
+      expect(first).to.deep.include({ ...common, id: 'b', ...badData });
+      const tooOften = { reason: 'too often', attempts: 2, failedAt: START + 20, isPermanent: false };
+      expect(second).to.deep.include({ ...common, id: 'a', ...tooOften });
+      await queue.expectEnded({ accepted: 2, dead: 2, failed: 2, retried: 1 });
+    });
+
+    it('takes reasons of any characters', async () => {
+      const queue = await fresh();
+      await queue.publish('ab');
+      const [a, b] = await queue.takeAll(2);
+      const reason = 'ä\u0000 \ud800 😀';
+      expect(await queue.settle(a, retry(queue.now + 1, reason))).to.equal('applied');
+      expect(await queue.settle(b, discard(reason))).to.equal('applied');
+      for (const id of 'ab') expect((await queue.message(id)).reason).to.match(/^ä.* .+ 😀$/su);
+      expect((await queue.store.deadLetterReasons()).total).to.equal(1);
+    });
+  });
+
+  describe('the rows of completed tasks', () => {
+    const listed = async ({ store }: TestQueue) => idsOf(await store.rows.list({}));
+    const deleteOld = async ({ store }: TestQueue, limits: { before?: number; rows?: number }) => {
+      while (await store.deleteOldRows({ before: limits.before, rows: limits.rows }));
+    };
+    const completeAll = async (queue: TestQueue, ids: string) => {
+      await queue.publish(ids);
+      for (const delivery of await queue.takeAll(ids.length)) {
+        queue.now += 1000;
+        await queue.settle(delivery, complete());
+      }
+    };
+
+    it('are listed newest first by acceptance, in whatever order the tasks were completed', async () => {
+      const queue = await fresh();
+      await queue.publish('abc');
+      const [a, b, c] = await queue.takeAll(3);
+      for (const delivery of [b, c, a]) await queue.settle(delivery, complete());
+      expect(await listed(queue)).to.equal('cba');
+    });
+
+    it('are deleted if they are older than a time, or beyond a number, the oldest first', async () => {
+      const queue = await fresh();
+      await completeAll(queue, 'abcdef');
+      await deleteOld(queue, {});
+      await deleteOld(queue, { before: START / 1000 + 3 });
+      expect(await listed(queue)).to.equal('fedc');
+      await deleteOld(queue, { rows: 3 });
+      expect(await listed(queue)).to.equal('fed');
+      await completeAll(queue, 'gh');
+      await deleteOld(queue, { rows: 3, before: START / 1000 });
+      expect(await listed(queue)).to.equal('hgf');
+    });
+
+    it('are deleted in slices', async () => {
+      const queue = await fresh();
+      await queue.publishTogether(numbers(600));
+      await queue.settleAll(await queue.takeAll(600), complete());
+      expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(true);
+      await deleteOld(queue, { rows: 5 });
+      expect(await queue.store.rows.list({})).to.have.length(5);
+      expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(false);
+    });
+  });
+}

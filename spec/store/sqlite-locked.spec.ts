@@ -1,0 +1,167 @@
+import { renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { Database } from '../../db/sqlite/database.ts';
+import type { Delivery } from '../../db/task-store.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
+import { ack, complete, discard, errorOf, HOUR, messageOf, release, retry, START, sorted, TestQueue } from './stage.ts';
+
+const LOCKED = 'database is locked';
+const errorText = async (call: () => unknown) => (await errorOf(call)).message;
+
+/** Opens a queue with the dead letter x, the deliveries a to d and the waiting message e. Its file is locked. */
+async function locked(driver: 'memory' | 'sqlite') {
+  const folder = await freshFolder();
+  const queue = new TestQueue(sqliteDriver(driver, folder));
+  await queue.open();
+  await queue.discard('x');
+  await queue.publish('abcde');
+  const deliveries = await queue.takeAll(4);
+  const other = beside(folder);
+  other.exec('BEGIN IMMEDIATE');
+  const path = join(folder, 'tasks.db');
+  return { queue, store: queue.store, deliveries, path, unlock: () => other.exec('COMMIT') };
+}
+
+const allSettled = ([a, b, c, d]: Awaited<ReturnType<typeof locked>>['deliveries']) => [
+  { delivery: a, settlement: complete() },
+  { delivery: b, settlement: retry(START + HOUR) },
+  { delivery: c, settlement: discard() },
+  { delivery: d, settlement: release },
+];
+
+/** Expects that the settlements can be repeated, and that each then has its effect. */
+async function expectSettles(
+  queue: TestQueue,
+  settled: { delivery: Delivery; settlement: ReturnType<typeof complete> }[],
+) {
+  expect((await queue.store.settle(settled)).effects).to.deep.equal(settled.map(() => 'applied'));
+  const states = await Promise.all([...'abcd'].map((id) => queue.stateOf(id)));
+  expect(states).to.deep.equal(['completed', 'waiting', 'failed', 'waiting']);
+  await queue.expectCounts({ completed: 1, delayed: 1, dead: 2, inFlight: 0 });
+  expect(queue.store.problem()).to.equal(undefined);
+}
+
+describe('the driver sqlite, while its file is locked', () => {
+  it('refuses what it cannot write, and changes nothing', async () => {
+    const { queue, store, deliveries, unlock } = await locked('sqlite');
+    const calls: (() => unknown)[] = [
+      () => store.publish(messageOf('f')),
+      () => store.cancel('e'),
+      () => store.cancel('a'),
+      () => store.setPaused(true),
+      () => store.redrive({ all: true }),
+      () => store.purge({ all: true }),
+      () => store.take(5, false),
+      () => store.settle(allSettled(deliveries)),
+    ];
+    await queue.unchanged(async () => {
+      for (const call of calls) expect(await errorText(call), `${call}`).to.equal(LOCKED);
+    });
+    expect(await store.isPaused()).to.equal(false);
+    expect(await store.cancelRequests(['a', 'e'])).to.deep.equal([]);
+    expect(await queue.letterIds()).to.equal('x');
+    unlock();
+    await expectSettles(queue, allSettled(deliveries));
+    expect(await queue.takeIds(5)).to.equal('de');
+  });
+
+  it('says so, and recovers without another submission', async () => {
+    const { store, unlock } = await locked('sqlite');
+    expect(store.problem()).to.equal(undefined);
+    await errorOf(() => store.publish(messageOf('f')));
+    expect(store.problem()).to.equal(LOCKED);
+    unlock();
+    expect(store.problem()).to.equal(undefined);
+  });
+
+  it('waits for the lock once, then not again until the lock is released', async () => {
+    const { queue, unlock } = await locked('sqlite');
+    const begun = performance.now();
+    for (let call = 0; call < 40; call++) await errorOf(() => queue.store.publish(messageOf('f')));
+    // One wait takes 50 ms.
+    expect(performance.now() - begun).to.be.below(40 * 50);
+    unlock();
+    await queue.publish('g');
+  });
+});
+
+describe('the driver memory, while its file is locked', () => {
+  it('refuses only what needs the file', async () => {
+    const { queue, store, deliveries } = await locked('memory');
+    const [a, b, c, d] = deliveries;
+    await queue.publish('fg');
+    expect(await queue.cancel('f')).to.equal('cancelled');
+    expect(await queue.redrive({ all: true })).to.deep.equal(['x', 0]);
+    await store.setPaused(true);
+    await store.setPaused(false);
+    expect(await queue.settle(b, retry(START + HOUR))).to.equal('applied');
+    expect(await queue.settle(c, discard())).to.equal('applied');
+    expect(await queue.settle(d, release)).to.equal('applied');
+    expect(sorted(await queue.takeIds(9))).to.equal('degx');
+    expect(store.problem()).to.equal(undefined);
+    await queue.unchanged(async () => expect(await errorText(() => queue.settle(a, complete()))).to.equal(LOCKED));
+    expect(store.problem()).to.equal(LOCKED);
+    expect(await queue.settle(a, ack)).to.equal('applied');
+  });
+
+  it('changes nothing if one of several settlements needs the file, but accepts submissions of the same turn', async () => {
+    const { queue, store, deliveries, unlock } = await locked('memory');
+    const submitted = store.publish(messageOf('f'));
+    const settled = allSettled(deliveries).toReversed();
+    await queue.unchanged(async () => expect(await errorText(() => store.settle(settled))).to.equal(LOCKED));
+    expect(await submitted).to.deep.equal({ id: 'f', isNew: true });
+    await queue.expectCounts({ accepted: 7, waiting: 2, inFlight: 4 });
+    unlock();
+    await expectSettles(queue, settled);
+  });
+
+  it('says that nothing was kept if it cannot save its queue when it is closed', async () => {
+    const { store } = await locked('memory');
+    expect(await store.close()).to.equal(false);
+  });
+});
+
+for (const driver of ['memory', 'sqlite'] as const) {
+  describe(`the driver ${driver}, while its file is away`, () => {
+    it('says so, and goes on when it is back', async () => {
+      const { queue, store, deliveries, path, unlock } = await locked(driver);
+      unlock();
+      renameSync(path, `${path}.away`);
+      expect(store.problem()).to.equal(`${path} does not exist`);
+      const refused = await errorText(() => queue.settle(deliveries[0], complete()));
+      expect(refused).to.equal(`${path} does not exist`);
+      if (driver === 'memory') await queue.publish('f');
+      else expect(await errorText(() => queue.publish('f'))).to.equal(`${path} does not exist`);
+      renameSync(`${path}.away`, path);
+      expect(store.problem()).to.equal(undefined);
+      await expectSettles(queue, allSettled(deliveries));
+    });
+
+    it('says that nothing was kept if it is closed', async () => {
+      const { store, path, unlock } = await locked(driver);
+      unlock();
+      renameSync(path, `${path}.away`);
+      expect(await store.close()).to.equal(false);
+    });
+  });
+}
+
+describe('the submissions of one event loop turn', () => {
+  it('are one transaction, and none is read before its commit', async () => {
+    const folder = await freshFolder();
+    const queue = new TestQueue(sqliteDriver('sqlite', folder));
+    await queue.open();
+    const { mock: spy } = mock.method(Database.prototype, 'transaction');
+    afterTest(() => spy.restore());
+    const submitted = queue.publishTogether([...'abcdefgh']);
+    await queue.expectCounts({ accepted: 0, waiting: 0 });
+    expect(await queue.store.find('a')).to.equal(undefined);
+    await submitted;
+    expect(spy.callCount()).to.equal(1);
+    const others = beside(folder).prepare('SELECT id FROM messages ORDER BY arrival').all();
+    expect(others.map(({ id }) => id).join('')).to.equal('abcdefgh');
+  });
+});

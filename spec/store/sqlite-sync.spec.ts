@@ -1,0 +1,121 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { WalSync } from '../../db/sqlite/wal-sync.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { until } from '../support/until.ts';
+import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
+import { complete, discard, errorOf, messageOf, release, retry, TestQueue } from './stage.ts';
+
+/** Opens a queue in a file, whose syncs are `disk.sync`. */
+async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
+  const folder = await freshFolder();
+  const queue = new TestQueue(sqliteDriver(driver, folder));
+  await queue.open();
+  const disk = { sync: async () => {} };
+  const { mock: syncs } = mock.method(WalSync.prototype, 'sync', () => disk.sync());
+  afterTest(() => syncs.restore());
+  return { queue, folder, disk, syncs };
+}
+
+describe('what a client is told', () => {
+  it('is committed and then synced before the answer: submission, cancellation, pause, redrive and purge', async () => {
+    const { queue, folder, disk, syncs } = await start();
+    const { store } = queue;
+    await queue.discard('xy');
+    await queue.publishKeyed('a', 'key');
+    await queue.publish('b');
+    await queue.next();
+    const other = beside(folder);
+    const version = () => (other.prepare('PRAGMA data_version').get() as { data_version: number }).data_version;
+    const calls: (() => Promise<unknown>)[] = [
+      () => store.publish(messageOf('c')),
+      () => store.cancel('a'),
+      () => store.cancel('b'),
+      () => store.setPaused(true),
+      () => store.redrive({ ids: ['x'] }),
+      () => store.purge({ all: true }),
+    ];
+    // These write nothing, but the submission or cancellation before may not be on disk yet.
+    const repeated = [() => queue.publishKeyed('d', 'key'), () => store.cancel('b')];
+    for (const call of [...calls, ...repeated]) {
+      const gate = Promise.withResolvers<void>();
+      disk.sync = () => gate.promise;
+      const before = { syncs: syncs.callCount(), version: version() };
+      let isAnswered = false;
+      const answer = call().then(() => {
+        isAnswered = true;
+      });
+      await until(() => syncs.callCount() > before.syncs || isAnswered);
+      if (calls.includes(call)) expect(version(), `${call}`).to.be.above(before.version);
+      await new Promise(setImmediate);
+      expect(isAnswered, `${call}`).to.equal(false);
+      gate.resolve();
+      await answer;
+    }
+  });
+
+  it('is reported as requeued before its sync, because it may run at once', async () => {
+    const { queue, disk } = await start();
+    await queue.discard('x');
+    const gate = Promise.withResolvers<void>();
+    disk.sync = () => gate.promise;
+    const requeued: string[] = [];
+    const answer = queue.store.redrive({ all: true }, (tasks) => requeued.push(...tasks.map(({ id }) => id)));
+    await until(() => requeued.length > 0);
+    expect(await queue.takeIds(1)).to.equal('x');
+    gate.resolve();
+    await answer;
+    expect(requeued).to.deep.equal(['x']);
+  });
+
+  it('fails if the disk cannot sync it', async () => {
+    const { queue, disk } = await start();
+    await queue.discard('xy');
+    disk.sync = () => Promise.reject(new Error('EIO: i/o error, fdatasync'));
+    const error = await errorOf(() => queue.store.publish(messageOf('a')));
+    expect(error.message).to.equal('EIO: i/o error, fdatasync');
+    const calls = [
+      () => queue.store.redrive({ ids: ['x'] }),
+      () => queue.store.purge({ ids: ['y'] }),
+      () => queue.store.setPaused(false),
+      () => queue.store.cancel('x'),
+    ];
+    for (const call of calls) expect((await errorOf(call)).message, `${call}`).to.equal(error.message);
+    disk.sync = async () => {};
+    await queue.publish('b');
+  });
+
+  it('is accepted again once a check finds that the disk syncs again, without another submission', async () => {
+    const { queue, disk } = await start();
+    disk.sync = () => Promise.reject(new Error('EIO: i/o error, fdatasync'));
+    await errorOf(() => queue.store.publish(messageOf('a')));
+    expect(queue.store.problem()).to.equal('EIO: i/o error, fdatasync');
+    // The retry that the check began fails, without an unhandled rejection.
+    await new Promise(setImmediate);
+    expect(queue.store.problem()).to.equal('EIO: i/o error, fdatasync');
+    disk.sync = async () => {};
+    await until(() => queue.store.problem() === undefined);
+  });
+});
+
+describe('what no client waits for', () => {
+  it('is not synced: takes and settlements', async () => {
+    const { queue, syncs } = await start();
+    await queue.publish('abcd');
+    const before = syncs.callCount();
+    for (const settlement of [complete(), retry(queue.now + 1), release, discard()])
+      expect(await queue.settle(await queue.next(), settlement)).to.equal('applied');
+    await new Promise(setImmediate);
+    expect(syncs.callCount()).to.equal(before);
+  });
+
+  it('is everything in the driver memory', async () => {
+    const { queue, disk } = await start('memory');
+    disk.sync = () => new Promise(() => {});
+    await queue.discard('x');
+    await queue.publish('ab');
+    await queue.store.setPaused(true);
+    await queue.redrive({ all: true });
+    expect(await queue.cancel('a')).to.equal('cancelled');
+  });
+});

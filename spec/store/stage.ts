@@ -1,0 +1,269 @@
+import { expect } from 'chai';
+import type {
+  DeadLetterSelection,
+  Delivery,
+  Failure,
+  Message,
+  MessageFilter,
+  QueueBounds,
+  QueueCounts,
+  Settlement,
+  SettlementOf,
+  StoredMessage,
+  TaskStore,
+} from '../../db/task-store.ts';
+import { afterTest } from '../support/cleanup.ts';
+
+/** Time at which each test begins, in milliseconds since the epoch. */
+export const START = 1_800_000_000_000;
+export const HOUR = 3_600_000;
+export const roomy: QueueBounds = { maxLength: 5000, maxBytes: 10_000_000, maxKeys: 100 };
+
+export interface OpenOptions {
+  bounds: QueueBounds;
+  now: () => number;
+}
+
+/** Opens stores, and starts them. Several stores can be open over the same tables. */
+export interface Driver {
+  /** Whether messages survive the death of the process. */
+  isDurable: boolean;
+  randomRuns: number;
+  /** Opens a store with tables of its own, which are empty. */
+  open(options: OpenOptions): Promise<TaskStore>;
+  /** Opens another store over the tables of a store that is closed, or whose process is gone. */
+  reopen(former: TaskStore, options: OpenOptions): Promise<TaskStore>;
+}
+
+/** Opens a queue with empty tables. A bound that is not given is generous. */
+export type Fresh = (bounds?: Partial<QueueBounds>) => Promise<TestQueue>;
+
+export function freshFrom(driver: Driver): Fresh {
+  return async (bounds) => {
+    const queue = new TestQueue(driver, { ...roomy, ...bounds });
+    await queue.open();
+    return queue;
+  };
+}
+
+/** Consecutive stores over the same tables, whose time only the test changes. All are closed after the test. */
+export class TestQueue {
+  now = START;
+  readonly #driver: Driver;
+  #bounds: QueueBounds;
+  #store: TaskStore | undefined;
+
+  constructor(driver: Driver, bounds: QueueBounds = roomy) {
+    this.#driver = driver;
+    this.#bounds = bounds;
+  }
+
+  /** The present store. */
+  get store(): TaskStore {
+    if (this.#store === undefined) throw new Error('no store is open');
+    return this.#store;
+  }
+
+  /** Opens the first store. */
+  async open(): Promise<void> {
+    await this.#use(this.#driver.open(this.#options));
+  }
+
+  /** Closes the store and opens the next one. */
+  async restart(bounds: Partial<QueueBounds> = {}): Promise<void> {
+    this.#bounds = { ...this.#bounds, ...bounds };
+    expect(await this.store.close()).to.equal(true);
+    await this.die();
+  }
+
+  /** Opens the next store, as if the process of this one had been killed. */
+  async die(): Promise<void> {
+    await this.#use(this.#driver.reopen(this.store, this.#options));
+  }
+
+  /** Publishes messages with these ids, one after another. */
+  async publish(ids: Iterable<string>): Promise<void> {
+    for (const id of ids) expect(await this.store.publish(messageOf(id))).to.deep.equal({ id, isNew: true });
+  }
+
+  /** Publishes messages in one event loop turn. */
+  async publishTogether(ids: readonly string[]): Promise<void> {
+    await Promise.all(ids.map((id) => this.store.publish(messageOf(id))));
+  }
+
+  /** Publishes a message with an idempotency key. Returns the id of the accepted task, or the error. */
+  async publishKeyed(id: string, key: string, fingerprint = 'x'): Promise<string | Error> {
+    const published = this.store.publish(messageOf(id), { key, fingerprint });
+    return published.then(
+      (accepted) => accepted.id,
+      (error: Error) => error,
+    );
+  }
+
+  async take(max: number, isIdle = false): Promise<Delivery[]> {
+    return (await this.store.take(max, isIdle)).deliveries;
+  }
+
+  /** Takes exactly `count` messages. */
+  async takeAll(count: number): Promise<[Delivery, Delivery, Delivery, Delivery, ...Delivery[]]> {
+    const deliveries = await this.take(count);
+    expect(deliveries).to.have.length(count);
+    return deliveries as [Delivery, Delivery, Delivery, Delivery];
+  }
+
+  async takeIds(max: number, isIdle = false): Promise<string> {
+    return idsOf(await this.take(max, isIdle));
+  }
+
+  /** Takes the next message, which must be due. */
+  async next(isIdle = false): Promise<Delivery> {
+    const [delivery] = await this.take(1, isIdle);
+    if (delivery === undefined) throw new Error('no message is due');
+    return delivery;
+  }
+
+  /** Settles a delivery. Returns the effect. */
+  async settle(delivery: Delivery, settlement: Settlement) {
+    const { effects } = await this.store.settle([{ delivery, settlement }]);
+    expect(effects).to.have.length(1);
+    return effects[0];
+  }
+
+  /** Settles deliveries alike, as many at a time as a dispatcher does. Returns the ids of dead letters that were evicted. */
+  async settleAll(deliveries: readonly Delivery[], settlement: Settlement): Promise<string[]> {
+    const ids: string[] = [];
+    for (let from = 0; from < deliveries.length; from += 64) {
+      const settled = deliveries.slice(from, from + 64).map((delivery) => ({ delivery, settlement }));
+      const { effects, evicted } = await this.store.settle(settled);
+      expect(effects).to.deep.equal(settled.map(() => 'applied'));
+      ids.push(...evicted.map(({ id }) => id));
+    }
+    return ids;
+  }
+
+  /** Publishes messages and discards them in this order, a millisecond apart. Upper case ids fail transiently. */
+  async discard(ids: Iterable<string>): Promise<void> {
+    for (const id of ids) {
+      this.now += 1;
+      await this.publish([id]);
+      const isUpper = /[A-Z]/.test(id);
+      const settlement = discard(isUpper ? 'timeout' : 'bad data', isUpper ? 'transient' : 'permanent');
+      expect(await this.settle(await this.next(), settlement)).to.equal('applied');
+    }
+  }
+
+  /** Returns the stored message of a task that is not completed. */
+  async message(id: string): Promise<StoredMessage> {
+    const found = await this.store.find(id);
+    if (found === undefined || !('message' in found)) throw new Error(`no message has the id ${id}`);
+    return found.message;
+  }
+
+  /** Returns the state of a task's message, or `completed` if it has a row. */
+  async stateOf(id: string): Promise<string | undefined> {
+    const found = await this.store.find(id);
+    return found && ('row' in found ? found.row.status : found.message.state);
+  }
+
+  async resultOf(id: string): Promise<string | null | undefined> {
+    return (await this.store.rows.find(id))?.result;
+  }
+
+  async located(filter: MessageFilter, limit = 100): Promise<string> {
+    return idsOf(await this.store.locate(filter, limit));
+  }
+
+  /** Returns all dead letters, oldest first. */
+  async letters(): Promise<readonly StoredMessage[]> {
+    const located = await this.store.locate({ state: 'failed' }, 20_000);
+    return this.store.read(located.map(({ id }) => id).reverse());
+  }
+
+  async letterIds(): Promise<string> {
+    return idsOf(await this.letters());
+  }
+
+  /** Returns the ids of the redriven tasks, and the number of the remaining dead letters. */
+  async redrive(selection: DeadLetterSelection): Promise<[string, number]> {
+    const { done, remaining } = await this.store.redrive(selection);
+    return [idsOf(done), remaining];
+  }
+
+  async purge(selection: DeadLetterSelection): Promise<string> {
+    const { done, remaining } = await this.store.purge(selection);
+    expect(remaining).to.equal(0);
+    return sorted(idsOf(done));
+  }
+
+  async cancel(id: string) {
+    return (await this.store.cancel(id))?.outcome;
+  }
+
+  /** Expects these counts, and that every accepted task is in exactly one of them. */
+  async expectCounts(expected: Partial<QueueCounts>): Promise<void> {
+    const counts = await this.store.counts();
+    expect(counts).to.include(expected);
+    const { completed, dead, dropped, cancelled, waiting, delayed, inFlight } = counts;
+    expect(counts.accepted).to.equal(completed + dead + dropped + cancelled + waiting + delayed + inFlight);
+  }
+
+  /** Expects that all tasks in the store have ended in this way. */
+  async expectEnded(ended: Partial<QueueCounts>): Promise<void> {
+    const none = { completed: 0, dead: 0, dropped: 0, cancelled: 0, waiting: 0, delayed: 0, inFlight: 0, bytes: 0 };
+    await this.expectCounts({ ...none, ...ended });
+  }
+
+  /** Expects that `change` does not change the counts. */
+  async unchanged<Value>(change: () => Promise<Value>): Promise<Value> {
+    const before = await this.store.counts();
+    const value = await change();
+    expect(await this.store.counts()).to.deep.equal(before);
+    return value;
+  }
+
+  get #options(): OpenOptions {
+    return { bounds: this.#bounds, now: () => this.now };
+  }
+
+  async #use(opening: Promise<TaskStore>): Promise<void> {
+    const store = await opening;
+    this.#store = store;
+    afterTest(() => store.close());
+  }
+}
+
+/** Returns a message with this id. */
+export function messageOf(id: string, action = 'sum', data: object = {}): Message {
+  const body = JSON.stringify({ id, action, data, created_at: START / 1000 });
+  return { id, action: action.slice(0, 256), body };
+}
+
+export const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id).join('');
+export const sorted = (ids: string) => [...ids].sort().join('');
+export const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, index) => `${from + index}`);
+export const reasonsOf = ({ history }: Pick<StoredMessage, 'history'>) => history.map(({ reason }) => reason);
+
+export const output = (value: unknown) => JSON.stringify({ output: value });
+export const complete = (value: unknown = 1): Settlement => ({ kind: 'complete', result: output(value) });
+export const row = (value: unknown): Settlement => ({ kind: 'row', result: output(value) });
+export const release: Settlement = { kind: 'release' };
+export const ack: Settlement = { kind: 'ack' };
+export const cancel: Settlement = { kind: 'cancel' };
+
+export function retry(runAt: number, reason = 'it failed', failure: Failure = 'transient'): SettlementOf<'retry'> {
+  return { kind: 'retry', runAt, reason, failure };
+}
+
+export function discard(reason = 'no', failure: Failure = 'permanent'): SettlementOf<'discard'> {
+  return { kind: 'discard', reason, failure };
+}
+
+/** Returns the error of a call that must fail. */
+export async function errorOf(call: () => unknown): Promise<Error> {
+  try {
+    await call();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error(`${call} did not fail`);
+}

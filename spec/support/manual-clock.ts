@@ -1,0 +1,53 @@
+import type { Clock } from '../../workers/shared/clock.ts';
+
+/** A clock that only the spec advances. */
+export class ManualClock implements Clock {
+  #now: number;
+  readonly #timers = new Set<{ at: number; run: () => void }>();
+
+  /** @param now milliseconds since the epoch */
+  constructor(now = 1_790_000_000_000) {
+    this.#now = now;
+  }
+
+  /** Number of timers that have not fired. */
+  get timers(): number {
+    return this.#timers.size;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  timer(delayMs: number, run: () => void): () => void {
+    const timer = { at: this.#now + Math.max(0, delayMs), run };
+    this.#timers.add(timer);
+    return () => void this.#timers.delete(timer);
+  }
+
+  sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const cancel = this.timer(delayMs, resolve);
+      signal?.addEventListener('abort', () => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  /** Lets `ms` milliseconds pass, and runs the timers that are due meanwhile at their times, in order. */
+  advance(ms: number): void {
+    const end = this.#now + ms;
+    for (let next = this.#next(); next !== undefined && next.at <= end; next = this.#next()) {
+      this.#timers.delete(next);
+      this.#now = Math.max(this.#now, next.at);
+      next.run();
+    }
+    this.#now = end;
+  }
+
+  #next() {
+    return [...this.#timers].sort((one, other) => one.at - other.at)[0];
+  }
+}

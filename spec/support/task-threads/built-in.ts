@@ -1,0 +1,15 @@
+/** A task thread without a handlers module. A task's action names its behaviour. */
+import { existsSync, writeFileSync } from 'node:fs';
+import type { TaskAnswer, ToTaskThread } from '../../../workers/tasks/messages.ts';
+
+export default (message: ToTaskThread): TaskAnswer | undefined => {
+  if ('selfTest' in message) return undefined;
+  const { action, data } = JSON.parse(message.body);
+  if (action === 'exit') process.exit(3);
+  if (action === 'hang') for (;;);
+  if (action === 'wait') {
+    writeFileSync(data.begun, '');
+    while (!existsSync(data.go));
+  }
+  return { outcome: { ended: 'returned', output: JSON.stringify(action) }, ms: 1500 };
+};

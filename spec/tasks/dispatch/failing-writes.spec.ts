@@ -1,0 +1,116 @@
+import { expect } from 'chai';
+import { type TaskStore, ValueRefused } from '../../../db/task-store.ts';
+import { now, startDispatching } from './dispatching.ts';
+import { returned } from './hand-driven-pool.ts';
+
+/** Replaces methods of a store. */
+function replace(store: TaskStore, methods: Partial<TaskStore>): TaskStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const own = methods[name as keyof TaskStore];
+      const value = own ?? Reflect.get(target, name, target);
+      return typeof value === 'function' ? value.bind(own === undefined ? target : methods) : value;
+    },
+  });
+}
+
+/** Starts a dispatcher whose store fails to settle and to take while `failure` is set. */
+async function startFailing(prefetch = 5) {
+  const state: { settle?: Error; take?: Error; settles: number } = { settles: 0 };
+  const dispatching = await startDispatching(undefined, { prefetch }, (store) =>
+    replace(store, {
+      settle(settled) {
+        state.settles += 1;
+        if (state.settle !== undefined) throw state.settle;
+        // As PostgreSQL refuses NUL.
+        const isBad = settled.some(
+          ({ settlement }) => settlement.kind === 'complete' && settlement.result.includes('BAD'),
+        );
+        if (isBad) throw new ValueRefused('invalid byte');
+        return store.settle(settled);
+      },
+      take(max, isIdle) {
+        if (state.take !== undefined) throw state.take;
+        return store.take(max, isIdle);
+      },
+    }),
+  );
+  return { state, ...dispatching };
+}
+
+describe('Dispatcher, while ends cannot be written', () => {
+  it('keeps the outcome, takes nothing, and repeats the write after growing delays', async () => {
+    const { state, pool, publish, clock, dispatcher, queue } = await startFailing();
+    state.settle = new Error('disk full');
+    await publish(...'abcdef');
+    (await pool.given(1)).end(returned);
+    await new Promise(setImmediate);
+    clock.advance(5);
+    expect(dispatcher.writeFailure).to.equal('disk full');
+    expect(state.settles).to.equal(1);
+    const repeats = [100, 200, 400, 800, 1600, 3200, 5000, 5000].map((delayMs) => {
+      clock.advance(delayMs - 1);
+      const before = state.settles;
+      clock.advance(1);
+      return state.settles - before;
+    });
+    expect(repeats).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 1]);
+    (await pool.given(2)).end(returned);
+    await new Promise(setImmediate);
+    expect(pool.ids).to.equal('abcdef');
+    delete state.settle;
+    clock.advance(5000);
+    expect(dispatcher.writeFailure).to.equal(undefined);
+    expect(await queue.counts()).to.include({ completed: 2 });
+  });
+
+  it('dead-letters only the task whose value the database refuses', async () => {
+    const { pool, publish, reach, queue } = await startFailing();
+    await publish('a', 'b', 'c');
+    await pool.given(3);
+    for (const [index, run] of pool.runs.entries()) run.end({ ended: 'returned', output: index === 1 ? '"BAD"' : '1' });
+    await reach({ completed: 2, dead: 1 });
+    const [letter] = await queue.read(['b']);
+    expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
+  });
+
+  it('stops although nothing can be written, and says so', async () => {
+    const { state, pool, publish, dispatcher } = await startFailing();
+    state.settle = new Error('disk full');
+    await publish('a');
+    (await pool.given(1)).end(returned);
+    expect(await dispatcher.stop(now)).to.equal(false);
+  });
+
+  it('stops although the ack of a task whose handler has returned cannot be written', async () => {
+    const { state, pool, dispatcher, publish } = await startFailing();
+    await publish('a');
+    const run = await pool.given(1);
+    state.settle = new Error('disk full');
+    run.onAcknowledged('ack');
+    run.end(returned);
+    expect(await dispatcher.stop(now)).to.equal(false);
+  });
+
+  it('writes the row of a task that was acked just before the stop', async () => {
+    const { pool, dispatcher, publish, store } = await startFailing();
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('ack');
+    run.end(returned);
+    expect(await dispatcher.stop(now)).to.equal(true);
+    expect(await store.find('a')).to.have.nested.property('row.result', '{"output":1}');
+  });
+
+  it('takes again a second after a take that failed', async () => {
+    const { state, pool, publish, clock, dispatcher } = await startFailing();
+    state.take = new Error('the file is locked');
+    await publish('a');
+    await new Promise(setImmediate);
+    expect(dispatcher.writeFailure).to.equal('the file is locked');
+    delete state.take;
+    clock.advance(1000);
+    (await pool.given(1)).end(returned);
+    expect(dispatcher.writeFailure).to.equal(undefined);
+  });
+});

@@ -1,0 +1,18 @@
+import type { QueueCounts } from '../../db/task-store.ts';
+
+/** Counts of a queue that has accepted nothing. */
+export const NO_COUNTS: QueueCounts = {
+  accepted: 0,
+  completed: 0,
+  retried: 0,
+  failed: 0,
+  dead: 0,
+  dropped: 0,
+  cancelled: 0,
+  waiting: 0,
+  delayed: 0,
+  inFlight: 0,
+  bytes: 0,
+  oldest: undefined,
+  evicted: 0,
+};

@@ -1,0 +1,254 @@
+import childProcess, { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import type { TaskProcessStart } from '../../../workers/tasks/messages.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { until } from '../../support/until.ts';
+import { failed, returned, startHandlers, writeHandlers } from '../handlers/handling.ts';
+
+const own = { TASK_ISOLATION: 'process', TASK_CANCEL_GRACE_MS: '60000' };
+
+const handlers = `
+  ok: () => 'ok',
+  pid: () => process.pid,
+  heed: (_, { signal, progress }) => new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+    progress(0.5, 'waiting');
+  }),
+  ignore: () => new Promise(() => {}),
+  abort: () => process.kill(process.pid, 'SIGABRT'),
+`;
+
+const crashed = { ended: 'crashed', reason: 'process died: SIGABRT' };
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+/** Calls `fork` instead of Node's function of this name, with Node's function, until the test ends. */
+function mockFork(fork: (start: () => ChildProcess) => ChildProcess): void {
+  const original = childProcess.fork;
+  const replacement = (...args: unknown[]) => fork(() => Reflect.apply(original, childProcess, args));
+  const { mock: forks } = mock.method(childProcess, 'fork', replacement as typeof original);
+  syncBuiltinESMExports();
+  afterTest(() => {
+    forks.restore();
+    syncBuiltinESMExports();
+  });
+}
+
+describe('a pool whose threads have processes of their own', () => {
+  it('runs the handlers of a module as threads do', async () => {
+    const { run, output, told, cancel, reports, logged, pool } = await startHandlers(
+      `${handlers}
+      fail() { throw new RetryAfter(5, 'it failed'); },
+      ack(_, { ack, log }) { ack(); log.warn({ err: new TypeError('broken') }, 'logged'); return 5; },`,
+      { ...own, TASK_OVERLAP: '3' },
+    );
+    expect([pool.threads, pool.overlap, pool.busy, pool.serving]).to.deep.equal([1, 3, 0, true]);
+    expect(await run('pid')).to.deep.equal(returned);
+    expect(output()).to.be.above(0).and.not.equal(process.pid);
+    expect(await run('fail')).to.deep.equal({ ...failed('it failed'), retryAfterMs: 5 });
+    expect(await run('ack')).to.deep.equal(returned);
+    expect(output()).to.equal(5);
+    const { level, action, err } = await logged(({ msg }) => msg === 'logged');
+    expect({ level, action }).to.deep.equal({ level: 40, action: 'ack' });
+    expect(err).to.include({ type: 'TypeError', message: 'broken' });
+    const outcome = run('heed');
+    await until(() => reports.length === 1);
+    expect(pool.busy).to.equal(1);
+    expect(cancel()).to.equal(false);
+    expect(await outcome).to.deep.equal({ ended: 'cancelled' });
+    expect(reports).to.deep.equal([{ id: '4', fraction: 0.5, note: 'waiting' }]);
+    expect(told.slice(4)).to.deep.equal(['3 started', '3 ack', '3 ended', '4 started', '4 ended']);
+    expect(pool.durations.cumulative().count).to.equal(4);
+  });
+
+  for (const [what, code] of [
+    ['a string of 400 million characters', `'x'.repeat(4e8)`],
+    ['a Map of 20 million entries', 'new Map(Array.from({ length: 2e7 }, (_, index) => [index, index])).size'],
+  ]) {
+    it(`loses only the task that allocates ${what}`, async () => {
+      const { run, cancel, pool, told } = await startHandlers(`${handlers} huge: () => ${code},`, {
+        ...own,
+        TASK_CONCURRENCY: '2',
+      });
+      const beside = run('heed');
+      await until(() => told.length === 1);
+      const [huge, after] = [run('huge'), run('ok')];
+      expect((await huge).ended).to.equal('crashed');
+      expect(await after).to.deep.equal(returned);
+      cancel(1);
+      expect(await beside).to.deep.equal({ ended: 'cancelled' });
+      expect(pool.serving).to.equal(true);
+    }).timeout(120_000);
+  }
+
+  it('runs all tasks of a process that dies again, each alone, and charges only the one that ends it again', async () => {
+    const go = join(await temporaryFolder(), 'go');
+    const { run, told, logged } = await startHandlers(
+      `...(globalThis.running = 0, {}),
+      async wait() {
+        const isAfter = process.getBuiltinModule('fs').existsSync(${JSON.stringify(go)});
+        running += 1;
+        await new Promise((resolve) => isAfter && setTimeout(resolve, 20));
+        return running--;
+      },
+      async abort() {
+        while (!process.getBuiltinModule('fs').existsSync(${JSON.stringify(go)})) await new Promise(setImmediate);
+        process.kill(process.pid, 'SIGABRT');
+      },`,
+      { ...own, TASK_OVERLAP: '10' },
+    );
+    const outcomes = [run('wait'), run('abort'), run('wait')];
+    await until(() => told.length === 3);
+    writeFileSync(go, '');
+    expect(await Promise.all(outcomes)).to.deep.equal([returned, crashed, returned]);
+    const { reason } = await logged(({ msg }) => msg === 'the process of a task thread ended: it is replaced');
+    expect(reason).to.equal('process died: SIGABRT');
+  });
+
+  it('delays the load of processes that end again and again, but not after the crash of a task', async () => {
+    const delays: number[] = [];
+    const loads: number[] = [];
+    const children: ChildProcess[] = [];
+    mockFork((start) => {
+      const child = start();
+      const { mock: sent } = mock.method(child, 'send');
+      child.once('message', () => {
+        const first = sent.calls[0]?.arguments[0] as TaskProcessStart | undefined;
+        delays.push(first?.loadDelayMs ?? Number.NaN);
+        loads.push(performance.now());
+        // The first process must live until the pool has started.
+        if (loads.length > 1 && loads.length < 6) child.kill('SIGKILL');
+      });
+      children.push(child);
+      return child;
+    });
+    const { run } = await startHandlers(handlers, own);
+    children[0]?.kill('SIGKILL');
+    await until(() => loads.length === 6);
+    expect(delays).to.deep.equal([0, 0, 50, 100, 200, 400]);
+    const [before, last] = loads.slice(-2) as [number, number];
+    expect(last - before).to.be.at.least(400);
+    expect(await run('abort')).to.deep.equal(crashed);
+    expect(await run('ok')).to.deep.equal(returned);
+    expect(delays.slice(6)).to.deep.equal([0]);
+  });
+
+  it('withdraws tasks that wait, and releases them at a stop', async () => {
+    const { run, cancel, pool } = await startHandlers(handlers, own);
+    const heeds = run('heed');
+    const outcomes = [run('ok'), run('ok')];
+    expect(cancel()).to.equal(true);
+    await pool.stop(new Promise(() => {}));
+    for (const outcome of [heeds, ...outcomes]) expect(await outcome).to.include({ ended: 'released' });
+    expect(await run('ok')).to.include({ ended: 'released' });
+  });
+
+  it('ends a handler that ignores its signal at the deadline of a stop', async () => {
+    const { run, told, pool } = await startHandlers(handlers, own);
+    const outcome = run('ignore');
+    await until(() => told.length === 1);
+    await pool.stop(Promise.resolve());
+    expect(await outcome).to.include({ ended: 'released' });
+  });
+
+  it('ends the process of a handler that blocks at its time limit', async () => {
+    const { run, output } = await startHandlers(`${handlers} block: { timeoutMs: 50, handler() { for (;;); } },`, {
+      ...own,
+      TASK_CANCEL_GRACE_MS: '20',
+    });
+    await run('pid');
+    const pid = output();
+    expect(await run('block')).to.deep.equal({ ended: 'crashed', reason: 'took longer than 50 ms' });
+    await until(() => !isAlive(pid));
+    await run('pid');
+    expect(output()).to.not.equal(pid);
+  });
+
+  it('says why it does not start', async () => {
+    const module = `...(process.getBuiltinModule('worker_threads').workerData.abortChannel && (() => { throw new Error('no'); })()),`;
+    const error = await startHandlers(module, own).catch((failure) => failure);
+    expect(error.message).to.equal('the task threads do not start: no');
+  });
+
+  it('does not start if only some of its processes can be created', async () => {
+    const closed: Promise<unknown>[] = [];
+    mockFork((start) => {
+      if (closed.length === 1) throw new Error('spawn ENOMEM');
+      const child = start();
+      closed.push(once(child, 'close'));
+      return child;
+    });
+    const rejected = mock.fn();
+    process.prependListener('unhandledRejection', rejected);
+    afterTest(() => process.off('unhandledRejection', rejected));
+    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
+    expect(error.message).to.equal('spawn ENOMEM');
+    await Promise.all(closed);
+    await new Promise(setImmediate);
+    expect(rejected.mock.callCount()).to.equal(0);
+  });
+
+  it('does not start if a process ends after its own test, while another loads', async () => {
+    const folder = await temporaryFolder();
+    const [first, go] = [join(folder, 'first'), join(folder, 'go')];
+    mockFork((start) => {
+      const child = start();
+      child.on('message', (message: object) => {
+        if (!('isLoaded' in message) || existsSync(go)) return;
+        child.kill('SIGKILL');
+        child.once('close', () => writeFileSync(go, ''));
+      });
+      return child;
+    });
+    // The check of the module, which has no channel for aborts, must not wait.
+    const module = `...(await (async () => {
+      if (!process.getBuiltinModule('worker_threads').workerData.abortChannel) return;
+      const { existsSync, writeFileSync } = process.getBuiltinModule('fs');
+      try {
+        return writeFileSync(${JSON.stringify(first)}, '', { flag: 'wx' });
+      } catch {}
+      while (!existsSync(${JSON.stringify(go)})) await new Promise((resolve) => setTimeout(resolve, 1));
+    })()),`;
+    const error = await startHandlers(module, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
+    expect(error.message).to.equal('the task threads do not start: a thread ended during the test');
+  });
+
+  it('ends with the process that it belongs to, even if a handler blocks', async () => {
+    const module = await writeHandlers('export default { block() { console.log(String(process.pid)); for (;;); } };');
+    const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href);
+    const script = join(await temporaryFolder(), 'parent.mts');
+    const source = `
+      import pino from ${url('node_modules/pino/pino.js')};
+      import { loadConfig } from ${url('main/config.ts')};
+      import { ThreadPool } from ${url('main/tasks/pool/thread-pool.ts')};
+      import { systemClock as clock } from ${url('workers/shared/clock.ts')};
+      import { newDelivery } from ${url('spec/tasks/handlers/handling.ts')};
+      const { tasks } = loadConfig({ TASK_HANDLERS: ${JSON.stringify(module)}, TASK_ISOLATION: 'process' });
+      const pool = await ThreadPool.start(tasks, { actions: new Map(), clock, log: pino() });
+      await pool.run(newDelivery('a', 'block'), { onStart() {}, onAcknowledged() {}, onProgress() {} });
+    `;
+    writeFileSync(script, source);
+    const parent = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+    afterTest(() => parent.kill('SIGKILL'));
+    let output = '';
+    parent.stdout.setEncoding('utf8').on('data', (text) => {
+      output += text;
+    });
+    await until(() => output.includes('\n'));
+    const pid = Number(JSON.parse(output).msg);
+    expect(isAlive(pid)).to.equal(true);
+    parent.kill('SIGKILL');
+    await until(() => !isAlive(pid));
+  });
+});

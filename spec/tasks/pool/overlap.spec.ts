@@ -1,0 +1,141 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { temporaryFolder } from '../../support/cleanup.ts';
+import { until } from '../../support/until.ts';
+import { returned, startHandlers } from '../handlers/handling.ts';
+import { watchThreads } from './pooling.ts';
+
+/** Code of handlers that can count how many of them run in their thread. */
+async function countingHandlers() {
+  const dead = join(await temporaryFolder(), 'dead');
+  const handlers = `
+    ...(globalThis.running = 0, {}),
+    // Waits for its signal, or returns how many run in the thread if the death has happened.
+    async wait(_, { signal }) {
+      running += 1;
+      const fs = process.getBuiltinModule('fs');
+      const isAfterDeath = fs.existsSync(${JSON.stringify(dead)});
+      await new Promise((resolve) => isAfterDeath ? setTimeout(resolve, 20) : signal.addEventListener('abort', resolve));
+      return running--;
+    },
+    async die(_, { progress }) {
+      running += 1;
+      progress(0);
+      while (!process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})) await new Promise(setImmediate);
+      process.reallyExit(7);
+    },
+    ignore: (_, { progress }) => { running += 1; progress(0); return new Promise(() => {}); },
+    alone: { overlap: false, handler: async () => {
+      running += 1;
+      await new Promise(setImmediate);
+      return running--;
+    } },
+  `;
+  return { handlers, dead };
+}
+
+const overlapping = { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000' };
+
+describe('handlers that share threads', () => {
+  it('run at once, as many as the threads take', async () => {
+    const { handlers } = await countingHandlers();
+    const { run, told, pool } = await startHandlers(handlers, { ...overlapping, TASK_CONCURRENCY: '2' });
+    expect([pool.threads, pool.overlap]).to.deep.equal([2, 10]);
+    const outcomes = Array.from({ length: 21 }, () => run('wait'));
+    await until(() => told.length === 20);
+    expect(pool.busy).to.equal(2);
+    await pool.stop(new Promise(() => {}));
+    const ended = (await Promise.all(outcomes)).map((outcome) => outcome.ended);
+    expect(ended).to.deep.equal([...Array(20).fill('returned'), 'released']);
+    expect(told.filter((event) => event.endsWith('started'))).to.have.length(20);
+  });
+
+  it('start in order as others end', async () => {
+    const { handlers } = await countingHandlers();
+    const { run, told, cancel } = await startHandlers(handlers, { ...overlapping, TASK_OVERLAP: '2' });
+    const [first, , third, fourth] = [run('wait'), run('wait'), run('wait'), run('wait')];
+    await until(() => told.length === 2);
+    expect(cancel(4)).to.equal(true);
+    expect(await fourth).to.deep.equal({ ended: 'released', reason: 'cancelled' });
+    expect(cancel(1)).to.equal(false);
+    expect(await first).to.deep.equal(returned);
+    await until(() => told.includes('3 started'));
+    cancel(3);
+    expect(await third).to.deep.equal(returned);
+  });
+
+  it('run again alone if their thread ends, and only the one that ends its thread again is charged', async () => {
+    const { handlers, dead } = await countingHandlers();
+    const { run, told, output } = await startHandlers(handlers, overlapping);
+    const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
+    await until(() => told.length === 4);
+    writeFileSync(dead, '');
+    expect(await Promise.all(outcomes)).to.deep.equal([
+      returned,
+      { ended: 'crashed', reason: 'thread died: exit code 7' },
+      returned,
+      returned,
+    ]);
+    expect(output()).to.equal(1);
+    expect(told.filter((event) => event.endsWith('started'))).to.have.length(4);
+  });
+
+  it('have their time limits also when they run again alone', async () => {
+    const { handlers, dead } = await countingHandlers();
+    const { run, told } = await startHandlers(
+      `${handlers} hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },`,
+      { ...overlapping, TASK_CANCEL_GRACE_MS: '20' },
+    );
+    const outcomes = [run('hang'), run('die')];
+    await until(() => told.length === 2);
+    writeFileSync(dead, '');
+    expect(await Promise.all(outcomes)).to.deep.equal([
+      { ended: 'crashed', reason: 'took longer than 500 ms' },
+      { ended: 'crashed', reason: 'thread died: exit code 7' },
+    ]);
+  });
+
+  it('run again alone if one of them ignores its signal', async () => {
+    const { handlers, dead } = await countingHandlers();
+    const watched = watchThreads();
+    const { run, told, cancel, output } = await startHandlers(handlers, { ...overlapping, TASK_CANCEL_GRACE_MS: '50' });
+    const outcomes = [run('wait'), run('wait'), run('ignore')];
+    await until(() => told.length === 3);
+    writeFileSync(dead, '');
+    expect(cancel()).to.equal(false);
+    expect(await Promise.all(outcomes)).to.deep.equal([returned, returned, { ended: 'cancelled' }]);
+    expect(output()).to.equal(1);
+    expect(watched.ended).to.be.at.least(1);
+  });
+
+  it('run no second time if they have settled their tasks', async () => {
+    const go = join(await temporaryFolder(), 'go');
+    const { run, told } = await startHandlers(
+      `async die() {
+        while (!process.getBuiltinModule('fs').existsSync(${JSON.stringify(go)})) await new Promise(setImmediate);
+        process.reallyExit(7);
+      },
+      acked(_, { ack }) { ack(); return new Promise(() => {}); },`,
+      overlapping,
+    );
+    const outcomes = [run('acked'), run('die')];
+    await until(() => told.length === 3);
+    writeFileSync(go, '');
+    expect((await Promise.all(outcomes)).map(({ ended }) => ended)).to.deep.equal(['released', 'crashed']);
+    expect(told.filter((event) => event.startsWith('1'))).to.deep.equal(['1 started', '1 ack', '1 ended']);
+  });
+
+  it('leave a thread to an action that must not share, in the order of the tasks', async () => {
+    const { handlers } = await countingHandlers();
+    const { run, told, cancel, output } = await startHandlers(handlers, overlapping);
+    const waits = run('wait');
+    await until(() => told.length === 1);
+    const outcomes = [run('alone'), run('alone')];
+    expect(told).to.deep.equal(['1 started']);
+    cancel(1);
+    expect(await Promise.all([waits, ...outcomes])).to.deep.equal([returned, returned, returned]);
+    expect(told).to.deep.equal(['1', '2', '3'].flatMap((id) => [`${id} started`, `${id} ended`]));
+    expect(output()).to.equal(1);
+  });
+});

@@ -1,0 +1,132 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { QueueCounts } from '../../db/task-store.ts';
+import { QueueHistory } from '../../main/tasks/queue-history.ts';
+import { NO_COUNTS } from './no-counts.ts';
+
+const START = 1_790_000_000;
+
+/** A history whose totals the spec changes, on a clock in seconds after the start. */
+function startHistory(initial: Partial<QueueCounts> = {}) {
+  const history = new QueueHistory(START * 1000);
+  const totals = { ...NO_COUNTS, ...initial };
+  const advance = (seconds: number) => history.advance({ ...totals }, Math.round((START + seconds) * 1000));
+  advance(0);
+  return { history, totals, advance };
+}
+
+describe('the history of the queue', () => {
+  it('has a number of each kind of event for each complete second', () => {
+    const { history, totals, advance } = startHistory();
+    Object.assign(totals, { accepted: 3, retried: 1, waiting: 1, delayed: 1, inFlight: 1 });
+    advance(1.001);
+    Object.assign(totals, { completed: 1, failed: 1, dead: 1, cancelled: 1, waiting: 0, delayed: 0, inFlight: 0 });
+    advance(2);
+    totals.accepted += 1;
+    advance(2.999);
+    expect(history.read()).to.deep.equal({
+      end: START + 1,
+      seconds: 2,
+      accepted: [3, 0],
+      completed: [0, 1],
+      failed: [0, 1],
+      retried: [1, 0],
+      depth: [3, 0],
+    });
+  });
+
+  it('counts redriven dead letters as accepted, but not those that were purged', () => {
+    const { history, totals, advance } = startHistory({ accepted: 5, failed: 5, dead: 5 });
+    Object.assign(totals, { dead: 3, waiting: 2 });
+    advance(1);
+    Object.assign(totals, { dead: 0, dropped: 3 });
+    advance(2);
+    expect(history.read()).to.deep.include({ accepted: [2, 0], failed: [0, 0], depth: [2, 2] });
+  });
+
+  it('omits what happened before it began', () => {
+    const { history, advance } = startHistory({ accepted: 1000, completed: 900, waiting: 100 });
+    advance(1);
+    expect(history.read()).to.deep.include({ seconds: 1, accepted: [0], completed: [0], depth: [100] });
+  });
+
+  it('is empty before the first complete second', () => {
+    const { history, totals, advance } = startHistory();
+    totals.accepted = 1;
+    advance(0.999);
+    expect(history.read()).to.deep.include({ end: START - 1, seconds: 0, accepted: [], depth: [] });
+  });
+
+  it('omits the seconds up to `since`', () => {
+    const { history, totals, advance } = startHistory();
+    for (let second = 1; second <= 5; second++) {
+      totals.completed += second;
+      totals.waiting = second;
+      advance(second);
+    }
+    expect(history.read(START + 2)).to.deep.include({ end: START + 4, seconds: 2, completed: [4, 5], depth: [4, 5] });
+    expect(history.read(START + 4)).to.deep.include({ end: START + 4, seconds: 0, completed: [] });
+    expect(history.read(START + 1000)).to.deep.include({ seconds: 0, depth: [] });
+    expect(history.read(0)).to.deep.include({ seconds: 5, completed: [1, 2, 3, 4, 5] });
+  });
+
+  it('keeps 900 seconds', () => {
+    const { history, totals, advance } = startHistory();
+    for (let second = 1; second <= 1000; second++) {
+      totals.accepted += 1;
+      totals.waiting = second;
+      advance(second);
+    }
+    const { end, seconds, accepted, depth } = history.read();
+    expect({ end, seconds }).to.deep.equal({ end: START + 999, seconds: 900 });
+    expect(accepted).to.deep.equal(Array(900).fill(1));
+    expect(depth).to.deep.equal(Array.from({ length: 900 }, (_, index) => 101 + index));
+  });
+
+  it('counts what happened during a stall of the event loop in the second in which the stall began', () => {
+    const { history, totals, advance } = startHistory();
+    Object.assign(totals, { accepted: 2, waiting: 7 });
+    advance(4.2);
+    expect(history.read()).to.deep.include({ end: START + 3, accepted: [2, 0, 0, 0], depth: [7, 7, 7, 7] });
+  });
+
+  it('is idle for the time that a suspended machine skips', () => {
+    const { history, totals, advance } = startHistory();
+    Object.assign(totals, { accepted: 1, waiting: 3 });
+    advance(1e6);
+    const { end, seconds, accepted, depth } = history.read();
+    expect({ end, seconds }).to.deep.equal({ end: START + 1e6 - 1, seconds: 900 });
+    expect(accepted).to.deep.equal([1, ...Array(899).fill(0)]);
+    expect(depth).to.deep.equal(Array(900).fill(3));
+  });
+
+  it('goes on after the totals were reset', () => {
+    const { history, totals, advance } = startHistory({ completed: 100 });
+    totals.completed = 2;
+    advance(1);
+    totals.completed = 5;
+    advance(2);
+    expect(history.read()).to.deep.include({ completed: [0, 3] });
+  });
+
+  it('loses and invents no event, however late it is told', () => {
+    const step = fc.record({ events: fc.nat(5), seconds: fc.double({ min: 0, max: 5, noNaN: true }) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
+        const { history, totals, advance } = startHistory();
+        let clock = 0;
+        for (const { events, seconds } of steps) {
+          totals.completed += events;
+          clock += seconds;
+          advance(clock);
+        }
+        advance(clock + 5);
+        const { seconds, ...columns } = history.read();
+        expect(columns.completed.reduce((sum, count) => sum + count, 0)).to.equal(totals.completed);
+        for (const name of ['accepted', 'completed', 'failed', 'retried', 'depth'] as const) {
+          expect(columns[name]).to.have.length(seconds);
+        }
+      }),
+    );
+  });
+});

@@ -1,0 +1,132 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { QueueCounts } from '../../db/task-store.ts';
+import { QueueMonitor } from '../../main/tasks/queue-monitor.ts';
+import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
+import { ManualClock } from '../support/manual-clock.ts';
+import { NO_COUNTS } from './no-counts.ts';
+
+const START = 1_790_000_000;
+
+/** Starts a monitor, on a clock and with totals that the spec changes. */
+function startMonitor() {
+  const clock = new ManualClock(START * 1000 + 400);
+  const totals: QueueCounts = { ...NO_COUNTS };
+  let calls = 0;
+  const queue = {
+    isPaused: false,
+    counts: async () => {
+      calls += 1;
+      return { ...totals };
+    },
+  };
+  const [waits, durations] = [new Histogram(TASK_DURATION_BOUNDS), new Histogram(TASK_DURATION_BOUNDS)];
+  const problems: Record<string, string | undefined> = {};
+  const monitor = new QueueMonitor({
+    queue,
+    pool: { threads: 2, overlap: 4, busy: 1, durations },
+    dispatcher: { metrics: { waits } },
+    bounds: { maxLength: 100, maxBytes: 100_000 },
+    prefetch: 5,
+    problems: [() => problems.threads, () => problems.rows],
+    clock,
+  });
+  monitor.start();
+  const advance = async (ms: number) => {
+    clock.advance(ms);
+    await setImmediate();
+  };
+  return { monitor, queue, totals, problems, waits, durations, advance, calls: () => calls };
+}
+
+describe('the monitor of the queue', () => {
+  it('reports limits, threads, the pause, and percentiles', () => {
+    const { monitor, queue, waits, durations } = startMonitor();
+    expect(monitor.status()).to.deep.equal({
+      limits: { length: 100, bytes: 100_000, prefetch: 5, dead_letters: 10_000 },
+      threads: { busy: 1, total: 2, overlap: 4 },
+      paused: false,
+      stalled: null,
+      latency: { window_seconds: 300, waiting: null, running: null },
+    });
+    queue.isPaused = true;
+    waits.observe(0.3);
+    durations.observe(3);
+    const { paused, latency } = monitor.status();
+    const { waiting, running } = latency;
+    expect(paused).to.equal(true);
+    expect(waiting?.p50).to.be.within(0.25, 0.5);
+    expect(running?.p50).to.be.within(2.5, 5);
+  });
+
+  it('completes a second of the history when a second ends, with the depth at its end', async () => {
+    const { monitor, totals, advance } = startMonitor();
+    await advance(0);
+    Object.assign(totals, { accepted: 1, waiting: 1 });
+    await advance(600);
+    Object.assign(totals, { accepted: 3, waiting: 3 });
+    await advance(999);
+    expect(monitor.history()).to.deep.include({ end: START, accepted: [1], depth: [1] });
+    await advance(1);
+    expect(monitor.history()).to.deep.include({ end: START + 1, accepted: [1, 2], depth: [1, 3] });
+    expect(monitor.history(START)).to.deep.include({ accepted: [2], depth: [3] });
+  });
+
+  it('adds what a failed count missed to the history after the next one', async () => {
+    const { monitor, queue, totals, advance } = startMonitor();
+    await advance(0);
+    const { counts } = queue;
+    queue.counts = () => Promise.reject(new Error('away'));
+    totals.accepted = 2;
+    await advance(2600);
+    expect(monitor.history()).to.deep.include({ seconds: 0 });
+    queue.counts = counts;
+    await advance(1000);
+    expect(monitor.history()).to.deep.include({ end: START + 3, accepted: [2, 0, 0, 0] });
+  });
+
+  it('counts once at a time, however long it takes', async () => {
+    const { queue, totals, advance, monitor } = startMonitor();
+    await advance(0);
+    const answer = Promise.withResolvers<QueueCounts>();
+    let asked = 0;
+    queue.counts = () => {
+      asked += 1;
+      return answer.promise;
+    };
+    await advance(5000);
+    expect(asked).to.equal(1);
+    answer.resolve({ ...totals, accepted: 1 });
+    await advance(0);
+    await advance(1000);
+    expect([asked, monitor.history().accepted]).to.deep.equal([2, [1, 0, 0, 0, 0, 0]]);
+  });
+
+  it('reports since when no task can be processed, and the first reason', async () => {
+    const { monitor, problems, advance } = startMonitor();
+    problems.rows = 'disk full';
+    await advance(600);
+    const since = START + 1;
+    expect(monitor.status().stalled).to.deep.equal({ reason: 'disk full', since });
+    await advance(5000);
+    expect(monitor.status().stalled).to.deep.equal({ reason: 'disk full', since });
+    problems.threads = 'the threads do not start';
+    await advance(1000);
+    expect(monitor.status().stalled).to.deep.equal({ reason: 'the threads do not start', since });
+    problems.rows = undefined;
+    problems.threads = undefined;
+    await advance(1000);
+    expect(monitor.status().stalled).to.equal(null);
+    problems.rows = 'disk full';
+    await advance(1000);
+    expect(monitor.status().stalled).to.deep.equal({ reason: 'disk full', since: START + 9 });
+  });
+
+  it('checks and counts nothing after it is stopped', async () => {
+    const { monitor, problems, advance, calls } = startMonitor();
+    problems.rows = 'disk full';
+    monitor.stop();
+    await advance(10_000);
+    expect([monitor.status().stalled, calls()]).to.deep.equal([null, 1]);
+  });
+});

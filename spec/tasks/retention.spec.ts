@@ -1,0 +1,91 @@
+import { expect } from 'chai';
+import { startRetention } from '../../main/tasks/retention.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { until } from '../support/until.ts';
+
+const DAY = 86_400;
+
+/**
+ * Starts the loop over a store whose steps each take `stepMs` and return the next of `answers`: whether more may be left, or
+ * an error. The clock jumps over each pause until there is no answer left.
+ */
+async function run({ rows = 0, days = 0, stepMs = 0, answers }: Run) {
+  let now = 100 * DAY * 1000;
+  const limits: unknown[] = [];
+  const pauses: number[] = [];
+  const { log, lines } = captureLog();
+  const retention = startRetention({
+    ...{ rows, days, log },
+    store: {
+      async deleteOldRows(given) {
+        limits.push(given);
+        now += stepMs;
+        const answer = answers.shift();
+        if (answer instanceof Error) throw answer;
+        return answer ?? false;
+      },
+    },
+    clock: {
+      now: () => now,
+      timer: () => () => {},
+      sleep(delayMs, signal) {
+        pauses.push(delayMs);
+        now += delayMs;
+        if (answers.length > 0) return Promise.resolve();
+        return new Promise((resolve) => signal?.addEventListener('abort', () => resolve()));
+      },
+    },
+  });
+  afterTest(() => retention.stop());
+  await until(() => answers.length === 0 && pauses.length === limits.length);
+  return { limits, pauses, lines, retention };
+}
+
+interface Run {
+  rows?: number;
+  days?: number;
+  stepMs?: number;
+  answers: (boolean | Error)[];
+}
+
+describe('the retention', () => {
+  it('gives the store the limits that are set', async () => {
+    const before = 98 * DAY;
+    expect((await run({ rows: 7, answers: [false] })).limits).to.deep.equal([{ rows: 7, before: undefined }]);
+    expect((await run({ days: 2, answers: [false] })).limits).to.deep.equal([{ rows: undefined, before }]);
+    expect((await run({ rows: 7, days: 2, answers: [false] })).limits).to.deep.equal([{ rows: 7, before }]);
+  });
+
+  it('does nothing without a limit', async () => {
+    expect((await run({ answers: [] })).limits).to.deep.equal([]);
+  });
+
+  it('leaves two thirds of the time to others between the steps of a round, and at least a second after it', async () => {
+    const { pauses } = await run({ rows: 1, stepMs: 5, answers: [true, true, false, true, false] });
+    expect(pauses).to.deep.equal([10, 10, 1000, 10, 1000]);
+  });
+
+  it('pauses after a step that is faster than the clock', async () => {
+    expect((await run({ rows: 1, answers: [true, false] })).pauses).to.deep.equal([2, 1000]);
+  });
+
+  it('searches for at most 5 % of the time', async () => {
+    expect((await run({ rows: 1, stepMs: 400, answers: [false] })).pauses).to.deep.equal([8000]);
+  });
+
+  it('logs an error, and tries again after 15 s', async () => {
+    const { pauses, lines } = await run({ rows: 1, answers: [new Error('database is locked'), false] });
+    expect(pauses).to.deep.equal([15_000, 1000]);
+    expect(lines).to.have.lengthOf(1);
+    expect(lines[0]).to.include({ level: 50, msg: 'old rows cannot be deleted: retrying', delayMs: 15_000 });
+    expect(lines[0]?.err).to.include({ message: 'database is locked' });
+  });
+
+  it('ends its pause when it is stopped, which may be asked for twice, and deletes no more', async () => {
+    const { limits, retention } = await run({ rows: 1, answers: [false] });
+    await retention.stop();
+    await retention.stop();
+    expect(limits).to.have.lengthOf(1);
+  });
+});

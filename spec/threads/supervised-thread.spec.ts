@@ -1,0 +1,50 @@
+import { expect } from 'chai';
+import { SupervisedThread } from '../../main/threads/supervised-thread.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { until } from '../support/until.ts';
+
+describe('a supervised worker', () => {
+  it('is ready after its first accepted message, and the others are discarded', async () => {
+    const { log } = captureLog();
+    const messages: string[] = [];
+    const worker = new SupervisedThread<never, string>({
+      name: 'test',
+      file: new URL(
+        `data:text/javascript,${encodeURIComponent(`
+          import { parentPort } from 'node:worker_threads';
+          for (const message of [null, 1, 'ready']) parentPort.postMessage(message);
+          setInterval(() => {}, 1000);`)}`,
+      ),
+      workerData: () => ({}),
+      restartDelaysMs: [0],
+      stableAfterMs: 60_000,
+      isMessage: (message) => typeof message === 'string',
+      onMessage: (message) => messages.push(message),
+      log,
+    });
+    afterTest(() => worker.stop());
+    await worker.ready();
+    expect(messages).to.deep.equal(['ready']);
+  });
+
+  it('is restarted later if the process cannot create a thread', async () => {
+    const { log, lines } = captureLog();
+    let spawned = 0;
+    const worker = new SupervisedThread({
+      name: 'test',
+      file: new URL('../support/ticker-threads/exits.ts', import.meta.url),
+      // A function cannot be cloned, so the second thread is not created.
+      workerData: () => (++spawned === 2 ? { fails() {} } : {}),
+      restartDelaysMs: [0],
+      stableAfterMs: 60_000,
+      log,
+    });
+    afterTest(() => worker.stop());
+    worker.start();
+    await until(() => spawned >= 4);
+    const failures = lines.filter(({ msg }) => msg === 'the test thread failed');
+    expect(failures).to.have.length(1);
+    expect(worker.restarts).to.be.at.least(3);
+  });
+});

@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { expect } from 'chai';
+import { readThrown } from '../../../workers/shared/thrown.ts';
+
+/** Returns a port of 127.0.0.1 on which no server listens. */
+async function closedPort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+describe('readThrown', () => {
+  it('adds the cause to the message of a failed fetch, which says nothing', async () => {
+    const port = await closedPort();
+    const failed = await fetch(`http://127.0.0.1:${port}`).catch((error: unknown) => error);
+    expect(readThrown(failed).reason).to.equal(`fetch failed: connect ECONNREFUSED 127.0.0.1:${port}`);
+  });
+
+  it('names the code of a cause without a message', () => {
+    // The cause of a `fetch` from a host name with several addresses.
+    const cause = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' });
+    expect(readThrown(new TypeError('fetch failed', { cause })).reason).to.equal('fetch failed: ECONNREFUSED');
+    expect(readThrown(new TypeError('fetch failed')).reason).to.equal('fetch failed');
+  });
+
+  it('leaves other messages as they are, so that equal failures have equal reasons', () => {
+    expect(readThrown(new Error('no stock', { cause: new Error('row 7') })).reason).to.equal('no stock');
+  });
+});

@@ -1,0 +1,93 @@
+import { truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
+import { PriceRecording } from '../../../workers/ticker/price-recording.ts';
+import { temporaryFolder } from '../../support/cleanup.ts';
+
+const SYMBOLS: readonly TickerSymbol[] = [
+  { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
+  { symbol: 'DOGE-USD', price: 0.08, decimals: 5 },
+];
+
+async function record(text: string | Buffer): Promise<string> {
+  const file = join(await temporaryFolder(), 'prices.csv');
+  await writeFile(file, text);
+  return file;
+}
+
+async function refusal(text: string): Promise<string> {
+  const file = await record(text);
+  try {
+    new PriceRecording(file, SYMBOLS);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error('the recording is accepted');
+}
+
+/** Replays a number of ticks. */
+const replay = (recording: PriceRecording, ticks: number) =>
+  Array.from({ length: ticks }, () => [...recording.prices()]);
+
+describe('a recording of prices', () => {
+  it('is replayed a row in each tick, and from its first row again after the last', async () => {
+    const file = await record('timestamp,DOGE-USD,BTC-USD\n1,0.08,42000\n2,0.081,42001.5\n3,0.082,42002\n');
+    const recording = new PriceRecording(file, SYMBOLS);
+    recording.start(SYMBOLS.map((each) => ({ ...each, price: 1 })));
+    expect(recording.rows).to.equal(3);
+    const first = [42_000, 0.08];
+    expect(replay(recording, 4)).to.deep.equal([first, [42_001.5, 0.081], [42_002, 0.082], first]);
+  });
+
+  it('continues after the row with the last known prices', async () => {
+    const recording = new PriceRecording(await record('BTC-USD,DOGE-USD\n1,1\n2,1\n3,1\n'), SYMBOLS);
+    const start = (...prices: number[]) =>
+      recording.start(SYMBOLS.map((each, index) => ({ ...each, price: prices[index] ?? 0 })));
+    start(2, 1);
+    expect(replay(recording, 2)).to.deep.equal([
+      [3, 1],
+      [1, 1],
+    ]);
+    start(3, 1);
+    expect(replay(recording, 1)).to.deep.equal([[1, 1]]);
+    start(2, 2);
+    expect(replay(recording, 1)).to.deep.equal([[1, 1]]);
+  });
+
+  it('may have quotes, white space, a byte order mark, Windows line ends, blank lines, and more decimals than are sent', async () => {
+    const text = '\uFEFF"time", "BTC-USD" ,DOGE-USD\r\n2026-01-01,"42000.126", 8.1e-2\r\n\r\n';
+    const recording = new PriceRecording(await record(text), SYMBOLS);
+    expect(replay(recording, 1)).to.deep.equal([[42_000.13, 0.081]]);
+  });
+
+  const header = 'time,BTC-USD,DOGE-USD\n';
+  for (const [what, text, message] of [
+    ['is empty', '', 'line 1 names no column BTC-USD'],
+    ['lacks a symbol', 'time,BTC-USD\n1,2\n', 'line 1 names no column DOGE-USD'],
+    ['has no rows', header, 'the file has no prices'],
+    ['has a short line', `${header}1,2,3\n1,2\n`, 'line 3 has 2 fields, and line 1 has 3'],
+    ['has no number', `${header}1,x,3\n`, 'line 2: BTC-USD must be a positive number with at most 2 decimals, got "x"'],
+    ['has a gap', `${header}1,,3\n`, 'line 2: BTC-USD must be a positive number with at most 2 decimals, got ""'],
+    [
+      'has a price of zero',
+      `${header}1,2,0.000001\n`,
+      'line 2: DOGE-USD must be a positive number with at most 5 decimals, got "0.000001"',
+    ],
+    [
+      'has an infinite price',
+      `${header}1,Infinity,3\n`,
+      'line 2: BTC-USD must be a positive number with at most 2 decimals, got "Infinity"',
+    ],
+  ] as const) {
+    it(`is refused if it ${what}, with the line`, async () => {
+      expect(await refusal(text)).to.equal(message);
+    });
+  }
+
+  it('is refused if it is larger than 64 MiB', async () => {
+    const file = await record(header);
+    await truncate(file, 64 * 1024 * 1024 + 1);
+    expect(() => new PriceRecording(file, SYMBOLS)).to.throw('the file has more than 64 MiB');
+  });
+});

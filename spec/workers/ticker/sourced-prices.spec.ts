@@ -1,0 +1,298 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
+import { SourceCount } from '../../../workers/ticker/messages.ts';
+import type { PriceSource } from '../../../workers/ticker/sourced-prices.ts';
+import { SourcedPrices } from '../../../workers/ticker/sourced-prices.ts';
+
+const SYMBOLS: readonly TickerSymbol[] = [
+  { symbol: 'A-USD', price: 10, decimals: 2 },
+  { symbol: 'B-USD', price: 20, decimals: 4 },
+];
+
+/** Creates prices with a source that the spec controls. Its first answer is `[1, 2]`. */
+function create(source: Partial<PriceSource> | (() => PriceSource | Promise<PriceSource>) = {}) {
+  const answers: unknown[] = [];
+  const started: (readonly TickerSymbol[])[] = [];
+  const controlled = {
+    start: (symbols: readonly TickerSymbol[]) => void started.push(symbols),
+    prices: () => (answers.length === 0 ? [1, 2] : answers.shift()) as number[],
+    ...source,
+  };
+  const counts = new Float64Array(SourceCount.count);
+  const values = Float64Array.from(SYMBOLS, ({ price }) => price);
+  const problems: (string | undefined)[] = [];
+  const prices = new SourcedPrices({
+    symbols: SYMBOLS,
+    values,
+    intervalMs: 1000,
+    open: typeof source === 'function' ? source : () => controlled,
+    counts,
+    onProblem: (problem) => problems.push(problem),
+  });
+  return { prices, answers, started, problems, counts: () => [...counts], values: () => [...values] };
+}
+
+/** An error whose message throws when it is read. */
+const unreadable = Object.defineProperty(new Error(), 'message', {
+  get() {
+    throw new Error('no message');
+  },
+});
+
+describe('prices of a source', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('are those of its last answer, rounded to the decimals of each symbol', async () => {
+    const { prices, answers, values, counts, problems } = create();
+    await prices.step(0);
+    expect(values()).to.deep.equal([1, 2]);
+    answers.push(Float64Array.of(10.126, 20.12346));
+    await prices.step(1000);
+    expect(values()).to.deep.equal([10.13, 20.1235]);
+    expect([counts(), problems]).to.deep.equal([[0, 0, 0], []]);
+  });
+
+  it('are asked for with the time of the tick and the last prices, after one start', async () => {
+    const asked: unknown[] = [];
+    const { prices, started } = create({
+      prices(due, last) {
+        asked.push([due, [...last]]);
+        return [3, 4];
+      },
+    });
+    for (const due of [1000, 2000]) await prices.step(due);
+    expect(asked).to.deep.equal([
+      [1000, [10, 20]],
+      [2000, [3, 4]],
+    ]);
+    expect(started).to.deep.equal([SYMBOLS]);
+    prices.pause();
+    await prices.step(3000);
+    expect(started[1]?.map(({ price }) => price)).to.deep.equal([3, 4]);
+    expect(started).to.have.length(2);
+  });
+
+  for (const [what, answer, problem, refused] of [
+    ['NaN', [Number.NaN, 5], 'prices() returned NaN for A-USD', 1],
+    ['infinity', [Number.POSITIVE_INFINITY, 5], 'prices() returned Infinity for A-USD', 1],
+    ['zero', [0, 5], 'prices() returned 0 for A-USD', 1],
+    ['a price that rounds to zero', [0.004, 5], 'prices() returned 0.004 for A-USD', 1],
+    ['a price beyond the range of rounding', [1e307, 5], 'prices() returned 1e+307 for A-USD', 1],
+    ['a negative price', [-1, 5], 'prices() returned -1 for A-USD', 1],
+    ['a text', ['1', 5], 'prices() returned no number for A-USD', 1],
+    ['an integer without a number', [1n, 5], 'prices() returned no number for A-USD', 1],
+    ['a hole', [undefined, 5], 'prices() returned no number for A-USD', 1],
+  ] as const) {
+    it(`keep the last one instead of ${what}, and take the others`, async () => {
+      const { prices, answers, values, counts, problems } = create();
+      answers.push(answer, [6, 7]);
+      await prices.step(0);
+      expect([values(), counts(), problems]).to.deep.equal([[10, 5], [0, 0, refused], [problem]]);
+      await prices.step(1000);
+      expect([values(), problems]).to.deep.equal([
+        [6, 7],
+        [problem, undefined],
+      ]);
+    });
+  }
+
+  for (const [what, answer, got] of [
+    ['too few', [1], '1 prices'],
+    ['too many', [1, 2, 3], '3 prices'],
+    ['undefined', undefined, 'no array'],
+    ['null', null, 'no array'],
+    ['an object', { 0: 1, 1: 2, length: 2 }, 'no array'],
+    ['a text', '12', 'no array'],
+  ] as const) {
+    it(`are all kept if the answer is ${what}`, async () => {
+      const { prices, answers, values, counts, problems } = create();
+      answers.push(answer);
+      await prices.step(0);
+      expect([values(), counts()]).to.deep.equal([
+        [10, 20],
+        [0, 0, 2],
+      ]);
+      expect(problems).to.deep.equal([`prices() returned ${got} for 2 symbols`]);
+    });
+  }
+
+  for (const [what, thrown, reason] of [
+    ['an error', new Error('no\nconnection'), 'no connection'],
+    ['null', null, 'null'],
+    ['an error that cannot be read', unreadable, 'an error that cannot be read'],
+    ['a huge text', 'x'.repeat(1e6), 'x'.repeat(1000)],
+  ] as const) {
+    it(`are kept if the source throws or rejects with ${what}`, async () => {
+      for (const fails of [() => Promise.reject(thrown), () => thrower(thrown)]) {
+        const { prices, answers, values, counts, problems } = create({ prices: fails });
+        answers.push([1, 2]);
+        await prices.step(0);
+        expect([values(), counts()]).to.deep.equal([
+          [10, 20],
+          [1, 0, 0],
+        ]);
+        expect(problems[0]).to.equal(`prices() failed: ${reason}`.slice(0, 200));
+      }
+    });
+  }
+
+  it('are kept if reading the answer throws', async () => {
+    const { prices, values, counts, problems } = create({ prices: () => hostileList() });
+    await prices.step(0);
+    expect([values()[1], counts(), problems]).to.deep.equal([20, [1, 0, 0], ['reading the prices failed: no price']]);
+  });
+
+  it('of an asynchronous answer are in the same tick if they are there at once, otherwise in the next', async () => {
+    const { prices, answers, values } = create();
+    answers.push(Promise.resolve([1, 2]));
+    await prices.step(0);
+    expect(values()).to.deep.equal([1, 2]);
+
+    const later = Promise.withResolvers<number[]>();
+    answers.push(later.promise, [5, 6]);
+    await prices.step(1000);
+    expect(values()).to.deep.equal([1, 2]);
+    later.resolve([3, 4]);
+    await later.promise;
+    answers.unshift(Promise.withResolvers().promise);
+    await prices.step(2000);
+    expect(values()).to.deep.equal([3, 4]);
+  });
+
+  it('are kept while an answer is missing, which is counted for each tick; a late answer ends that', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const clock = mock.method(performance, 'now', () => now);
+    let now = 0;
+    try {
+      const slow = Promise.withResolvers<number[]>();
+      let calls = 0;
+      const { prices, values, counts, problems } = create({
+        prices: () => (++calls === 1 ? slow.promise : [7, 8]),
+      });
+      await prices.step(0);
+      for (now = 1000; now <= 3000; now += 1000) await prices.step(now);
+      expect([calls, values(), counts()]).to.deep.equal([1, [10, 20], [0, 3, 0]]);
+      expect(problems).to.deep.equal(['prices() takes longer than one interval of 1000 ms']);
+      slow.resolve([3, 4]);
+      await slow.promise;
+      await prices.step(now);
+      expect([calls, values()]).to.deep.equal([2, [7, 8]]);
+      expect(problems.at(-1)).to.equal(undefined);
+    } finally {
+      clock.mock.restore();
+    }
+  });
+
+  it('are asked for again if an answer is missing for ten seconds, and its late arrival has no effect', async () => {
+    let now = 0;
+    const clock = mock.method(performance, 'now', () => now);
+    try {
+      const never = Promise.withResolvers<number[]>();
+      let calls = 0;
+      const { prices, answers, values } = create({
+        prices: () => (++calls === 1 ? never.promise : (answers.shift() as number[])),
+      });
+      answers.push([7, 8]);
+      await prices.step(0);
+      for (now = 1000; now < 10_000; now += 1000) await prices.step(now);
+      expect(calls).to.equal(1);
+      await prices.step(now);
+      expect([calls, values()]).to.deep.equal([2, [7, 8]]);
+      never.resolve([1, 1]);
+      await never.promise;
+      answers.push(Promise.withResolvers().promise);
+      await prices.step(now + 1000);
+      expect(values()).to.deep.equal([7, 8]);
+    } finally {
+      clock.mock.restore();
+    }
+  });
+
+  it('that arrive after another node has taken over have no effect', async () => {
+    const slow = Promise.withResolvers<number[]>();
+    const { prices, answers, values, problems } = create();
+    answers.push(slow.promise, Promise.withResolvers().promise);
+    await prices.step(0);
+    prices.pause();
+    slow.resolve([3, 4]);
+    await slow.promise;
+    await prices.step(1000);
+    expect([values(), problems]).to.deep.equal([[10, 20], []]);
+  });
+
+  it('count no stall while the source has been loading for less than half an interval', async () => {
+    let now = 0;
+    const clock = mock.method(performance, 'now', () => now);
+    try {
+      const loaded = Promise.withResolvers<PriceSource>();
+      const { prices, values, counts, problems } = create(() => loaded.promise);
+      void prices.open();
+      now = 499;
+      await prices.step(0);
+      expect([counts(), problems]).to.deep.equal([[0, 0, 0], []]);
+      now = 1499;
+      await prices.step(1000);
+      expect([counts(), problems]).to.deep.equal([[0, 1, 0], ['loading takes longer than one interval of 1000 ms']]);
+      loaded.resolve({ prices: () => [1, 2] });
+      await loaded.promise;
+      await prices.step(2000);
+      expect([values(), problems.at(-1)]).to.deep.equal([[1, 2], undefined]);
+    } finally {
+      clock.mock.restore();
+    }
+  });
+
+  it('come once the source can be opened and started, which is tried once a second', async () => {
+    let now = 0;
+    const clock = mock.method(performance, 'now', () => now);
+    try {
+      let opened = 0;
+      let starts = 0;
+      const source: PriceSource = {
+        start: () => (++starts === 1 ? Promise.reject(new Error('not yet')) : undefined),
+        prices: () => [1, 2],
+      };
+      const open = () => (++opened === 1 ? thrower(new Error('no file')) : source);
+      const { prices, values, problems } = create(open);
+      await prices.open();
+      expect(problems).to.deep.equal(['loading failed: no file']);
+      await prices.step(0);
+      expect(opened).to.equal(1);
+      now = 1000;
+      await prices.step(1000);
+      expect([opened, starts, problems.at(-1)]).to.deep.equal([2, 1, 'start() failed: not yet']);
+      await prices.step(1000);
+      expect(starts).to.equal(1);
+      now = 2000;
+      await prices.step(2000);
+      expect([starts, values(), problems.at(-1)]).to.deep.equal([2, [1, 2], undefined]);
+    } finally {
+      clock.mock.restore();
+    }
+  });
+
+  it('take over an error that the source raises outside of a call until its next answer', async () => {
+    const { prices, counts, problems } = create();
+    prices.fail(new Error('socket closed'));
+    for (let error = 0; error < 100; error++) prices.fail(new Error(`error ${error}`));
+    expect([counts(), problems]).to.deep.equal([[101, 0, 0], ['the source failed: socket closed']]);
+    await prices.step(0);
+    expect(problems.at(-1)).to.equal(undefined);
+  });
+});
+
+function thrower(thrown: unknown): never {
+  throw thrown;
+}
+
+/** Returns an array whose second element throws when it is read. */
+function hostileList(): number[] {
+  const list = [1, 2];
+  Object.defineProperty(list, 1, {
+    get() {
+      throw new Error('no price');
+    },
+  });
+  return list;
+}

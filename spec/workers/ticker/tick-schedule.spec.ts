@@ -1,0 +1,121 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { Clock } from '../../../workers/shared/clock.ts';
+import { nextTick, startSchedule } from '../../../workers/ticker/tick-schedule.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
+
+const START = 1_700_000_000_000;
+
+const interval = fc.integer({ min: 1, max: 60_000 });
+const time = fc.integer({ min: 0, max: 2 ** 42 });
+
+describe('the next tick', () => {
+  const table: [title: string, now: number, next: number][] = [
+    ['follows a tick on time', 5000, 6000],
+    ['follows a tick that was late, on time', 5999, 6000],
+    ['leaves out all that were slept through', 9500, 10_000],
+    ['comes when it was due when it was looked for too early', 4999, 5000],
+  ];
+  for (const [title, now, next] of table)
+    it(title, () => {
+      expect(nextTick(now, 1000)).to.equal(next);
+    });
+
+  it('lies in the future, and no further than one interval', () => {
+    fc.assert(
+      fc.property(time, interval, (now, intervalMs) => {
+        const next = nextTick(now, intervalMs);
+        expect(next).to.be.greaterThan(now);
+        expect(next).to.be.at.most(now + intervalMs);
+      }),
+    );
+  });
+
+  it('lies on a whole multiple of the interval, whatever the clock does', () => {
+    fc.assert(
+      fc.property(fc.array(time, { minLength: 1 }), interval, (clock, intervalMs) => {
+        let due = Number.NEGATIVE_INFINITY;
+        for (const now of clock) {
+          due = nextTick(now, intervalMs);
+          expect(due % intervalMs).to.equal(0);
+        }
+      }),
+    );
+  });
+
+  it('drifts by nothing, however late each tick comes', () => {
+    fc.assert(
+      fc.property(
+        time,
+        interval,
+        fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })),
+        (from, intervalMs, lateness) => {
+          const first = nextTick(from, intervalMs);
+          let due = first;
+          for (const late of lateness) due = nextTick(due + Math.floor(late * intervalMs), intervalMs);
+          expect(due).to.equal(first + lateness.length * intervalMs);
+        },
+      ),
+    );
+  });
+});
+
+describe('the schedule', () => {
+  /** Starts a schedule, whose ticks end with `ended`. `jump` advances the time without its timers. */
+  function start(startedAt = START, ended = Promise.resolve()) {
+    const timers = new ManualClock(startedAt);
+    const ticks: number[] = [];
+    let jumped = 0;
+    const now = () => timers.now() + jumped;
+    const clock: Clock = { now, timer: (delayMs, run) => timers.timer(delayMs, run), sleep: (ms) => timers.sleep(ms) };
+    startSchedule(clock, 1000, async () => {
+      ticks.push(now() - START);
+      await ended;
+    });
+    const jump = (ms: number) => {
+      jumped += ms;
+    };
+    const pass = async (ms: number) => {
+      for (let left = ms; left > 0; left -= 250) {
+        timers.advance(Math.min(left, 250));
+        await setImmediate();
+      }
+    };
+    return { ticks, pass, jump };
+  }
+
+  it('ticks at every due time and not before', async () => {
+    const { ticks, pass } = start(START + 250);
+    await pass(749);
+    expect(ticks).to.deep.equal([]);
+    await pass(4001);
+    expect(ticks).to.deep.equal([1000, 2000, 3000, 4000, 5000]);
+  });
+
+  it('waits on when a timer is early', async () => {
+    const { ticks, pass, jump } = start();
+    jump(-1);
+    await pass(1000);
+    expect(ticks).to.deep.equal([]);
+    await pass(1);
+    expect(ticks).to.deep.equal([1000]);
+  });
+
+  it('ticks once for all that was slept through', async () => {
+    const { ticks, pass, jump } = start();
+    await pass(1000);
+    jump(10_000);
+    await pass(2000);
+    expect(ticks).to.deep.equal([1000, 12_000, 13_000]);
+  });
+
+  it('ticks no second time in the interval in which a late tick ends', async () => {
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const { ticks, pass } = start(START, ended);
+    await pass(2200);
+    resolve();
+    await pass(900);
+    expect(ticks).to.deep.equal([1000, 3000]);
+  });
+});

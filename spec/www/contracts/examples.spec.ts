@@ -1,0 +1,116 @@
+import { expect } from 'chai';
+import { describePrices } from '../../../main/admin/api-documents.ts';
+import { defaults } from '../../../main/config.ts';
+import { catalogue } from '../../../main/http/errors.ts';
+import type { QueueEvent } from '../../../main/tasks/task-events.ts';
+import { closeCodes } from '../../../main/ticker/close-codes.ts';
+import {
+  asyncApi,
+  checkEvent,
+  checkFrame,
+  events,
+  mismatch,
+  openApi,
+  resolve,
+  responsesIn,
+  sentTypes,
+} from '../../support/contract.ts';
+
+type Node = Record<string, unknown>;
+
+/** Yields every object of a document that satisfies `fits`, with its path. */
+function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Generator<[string, Node]> {
+  if (typeof node !== 'object' || node === null) return;
+  if (fits(node as Node)) yield [path, node as Node];
+  for (const [key, value] of Object.entries(node)) yield* find(value, fits, `${path}/${key.replaceAll('/', '~1')}`);
+}
+
+describe('The contracts', () => {
+  it('have only examples that hold to their schemas', () => {
+    const schemas = [...find(openApi, ({ examples }) => Array.isArray(examples))];
+    for (const [path, schema] of schemas) {
+      for (const example of schema.examples as unknown[]) expect(mismatch(schema, example), path).to.equal(undefined);
+    }
+    expect(schemas.length).to.be.above(50);
+
+    // An AsyncAPI message also has `examples`, but those are objects with a payload, not values.
+    for (const [name, { payload, examples }] of Object.entries(asyncApi.components.messages)) {
+      expect(examples, name).to.have.length(1);
+      for (const example of examples) {
+        expect(mismatch(payload, example.payload), name).to.equal(undefined);
+        if (name !== 'ping') checkFrame(JSON.stringify(example.payload));
+      }
+    }
+  });
+
+  it('describe the prices of the configured symbols, and no others', () => {
+    const symbols = [
+      { symbol: 'DOGE-USD', price: 0.08123, decimals: 5 },
+      { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
+    ];
+    const frame = (...names: string[]) =>
+      JSON.stringify({ type: 'ticker', data: names.map((symbol) => ({ symbol, price: 1, timestamp: 0 })) });
+    checkFrame(frame('DOGE-USD', 'BTC-USD'), symbols);
+    expect(() => checkFrame(frame('DOGE-USD', 'ETH-USD'), symbols)).to.throw('not as described');
+    expect(() => checkFrame(frame('DOGE-USD'), symbols)).to.throw('not as described');
+    const { examples, payload } = describePrices(asyncApi, symbols).components.messages.ticker;
+    expect(mismatch(payload, examples[0]?.payload)).to.equal(undefined);
+    expect(JSON.stringify(payload)).to.include('at most 5 decimal places');
+  });
+
+  it('describe every message and event, and no others', () => {
+    expect(sentTypes).to.have.members(['welcome', 'ticker', 'pong']);
+    expect(asyncApi.components.messages).to.have.all.keys(...sentTypes, 'ping');
+    const names: Record<QueueEvent['event'] | 'gap', true> = {
+      accepted: true,
+      started: true,
+      progress: true,
+      retrying: true,
+      completed: true,
+      cancelled: true,
+      failed: true,
+      purged: true,
+      paused: true,
+      resumed: true,
+      gap: true,
+    };
+    expect(events).to.have.all.keys(names);
+  });
+
+  it('show an event as it comes over the wire', () => {
+    const streams = [...find(openApi.paths, (node) => 'x-events' in node && 'example' in node)];
+    const [, name = '', data = ''] = /\nevent: (.+)\ndata: (.+)\n\n$/.exec(String(streams[0]?.[1].example)) ?? [];
+    checkEvent(name, data);
+  });
+
+  it('have every error of the catalogue, with its status, and no others', () => {
+    const described = new Set<string>();
+    const responses = Object.values(openApi.paths).flatMap(responsesIn).flatMap(Object.entries);
+    for (const [status, reference] of responses) {
+      const { description = '', content } = resolve(reference) ?? {};
+      const schema = content?.['application/json']?.schema as
+        | { properties?: { error?: { enum: string[] } } }
+        | undefined;
+      for (const text of schema?.properties?.error?.enum ?? []) {
+        described.add(`${status} ${text}`);
+        expect(description, status).to.include(`\`${text}\``);
+      }
+    }
+    expect([...described]).to.have.members(Object.values(catalogue).map(([status, text]) => `${status} ${text}`));
+  });
+
+  it('have every close code, and no others', () => {
+    const rows = [...asyncApi.info.description.matchAll(/^\| (\d+) \| (?:`(.+?)` )?\| (yes|no) \| [\w`]/gm)];
+    const described = rows.map(([, code, reason = '', reconnect]) => {
+      return { code: Number(code), reason, reconnect: reconnect === 'yes' };
+    });
+    expect(described).to.have.deep.members(Object.values(closeCodes));
+  });
+
+  it('name the default ports', () => {
+    const ports = openApi.servers.map((server) => [server['x-name'], Number(server.url.split(':').at(-1))]);
+    const { ticker, tasks, admin } = defaults;
+    expect(Object.fromEntries(ports)).to.deep.equal({ ticker: ticker.port, tasks: tasks.port, admin: admin.port });
+    expect(asyncApi.servers.ticker.host).to.equal(`localhost:${ticker.port}`);
+  });
+});

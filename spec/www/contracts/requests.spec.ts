@@ -1,0 +1,75 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { catalogue, HttpError } from '../../../main/http/errors.ts';
+import { idempotencyKey } from '../../../main/tasks/http/prepare-submission.ts';
+import { isObject } from '../../../workers/shared/json-object.ts';
+import { parseSubmission } from '../../../workers/submissions/parse-submission.ts';
+import { mismatch, openApi } from '../../support/contract.ts';
+import { post } from '../../support/program.ts';
+import { startTickerBundle } from '../../support/ticker-bundle.ts';
+
+/** Returns the message of the error that `run` throws, or undefined. */
+function refusal(run: () => unknown): string | undefined {
+  try {
+    run();
+    return undefined;
+  } catch (error) {
+    expect(error).to.be.an.instanceof(HttpError);
+    return (error as HttpError).message;
+  }
+}
+
+describe('A request', () => {
+  const { Submission, TokenRequest } = openApi.components.schemas;
+  const key = openApi.paths['/tasks']?.post?.parameters?.find(({ name }) => name === 'Idempotency-Key');
+
+  it('to submit a task is accepted if and only if the contract allows it', () => {
+    const bodies = fc.oneof(
+      fc.record({ action: fc.jsonValue(), data: fc.jsonValue() }, { requiredKeys: [] }),
+      fc.record(
+        { action: fc.string(), data: fc.dictionary(fc.string(), fc.jsonValue()) },
+        { requiredKeys: ['action'] },
+      ),
+      fc.dictionary(fc.string(), fc.jsonValue()),
+    );
+    let taken = 0;
+    fc.assert(
+      fc.property(bodies, (value) => {
+        const body = JSON.parse(JSON.stringify(value));
+        const bytes = Buffer.from(JSON.stringify(body));
+        const parsed = parseSubmission({ bytes, id: 'x', createdAt: 1, hasKey: false });
+        const refused = 'error' in parsed ? catalogue[parsed.error][1] : undefined;
+        const expected =
+          typeof body.action !== 'string'
+            ? 'action required'
+            : 'data' in body && !isObject(body.data)
+              ? 'data must be an object'
+              : undefined;
+        expect(refused).to.equal(expected);
+        expect(mismatch(Submission, body) === undefined).to.equal(refused === undefined);
+        if (refused === undefined) taken++;
+      }),
+      { numRuns: 500 },
+    );
+    expect(taken).to.be.above(0);
+  });
+
+  it('may have exactly the keys that the contract describes', () => {
+    const keys = fc.oneof(fc.string(), fc.constantFrom('x'.repeat(255), 'x'.repeat(256), 'a\n', '', '~', '\x7f'));
+    fc.assert(
+      fc.property(keys, (value) => {
+        const refused = refusal(() => idempotencyKey({ 'idempotency-key': value }));
+        expect(mismatch(key?.schema ?? {}, value) === undefined).to.equal(refused === undefined);
+      }),
+    );
+  });
+
+  it('for a token is processed if the contract allows it', async () => {
+    const { url } = await startTickerBundle();
+    for (const body of [{ api_key: 'x' }, { api_key: 'x', other: 1 }, { api_key: '' }, { api_key: 1 }, {}, [], null]) {
+      const { status, body: answer } = await post(`${url}/auth/token`, body);
+      const described = mismatch(TokenRequest, body) === undefined;
+      expect([status, answer.error]).to.deep.equal(described ? [401, 'invalid API key'] : [400, 'api_key required']);
+    }
+  });
+});

@@ -1,0 +1,51 @@
+import { randomUUID } from 'node:crypto';
+
+/** Source of time. Passed in, so that specs and simulations control it. */
+export interface Clock {
+  /** Whole milliseconds since the epoch. Never goes back, even if the system's clock is set back. */
+  now(): number;
+  /** Calls `run` once after `delayMs` milliseconds. The returned function prevents the call. */
+  timer(delayMs: number, run: () => void): () => void;
+  /** Resolves after `delayMs` milliseconds, or earlier if `signal` is aborted. Never rejects. */
+  sleep(delayMs: number, signal?: AbortSignal): Promise<void>;
+}
+
+/** Source of chance. Passed in, so that specs and simulations control it. */
+export interface Random {
+  /** Returns a number from 0 up to, but not including, 1. */
+  number(): number;
+  uuid(): string;
+}
+
+/** Longest delay of a Node timer. A longer one would fire at once. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/** Difference of the wall clock and the monotonic clock. */
+let offset = performance.timeOrigin;
+
+/** The wall clock, except that monotonic time goes on if it is set back. Otherwise, retries would wait for hours. */
+export const systemClock: Clock = {
+  now() {
+    const elapsed = performance.now();
+    offset = Math.max(offset, Date.now() - elapsed);
+    return Math.floor(offset + elapsed);
+  },
+  timer(delayMs, run) {
+    const timer = setTimeout(run, Math.min(Math.max(0, delayMs), MAX_TIMER_MS));
+    return () => clearTimeout(timer);
+  },
+  sleep(delayMs, signal) {
+    return new Promise((resolve) => {
+      if (signal?.aborted) return resolve();
+      const wake = () => {
+        cancel();
+        signal?.removeEventListener('abort', wake);
+        resolve();
+      };
+      const cancel = systemClock.timer(delayMs, wake);
+      signal?.addEventListener('abort', wake);
+    });
+  },
+};
+
+export const systemRandom: Random = { number: Math.random, uuid: randomUUID };

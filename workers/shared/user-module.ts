@@ -1,0 +1,62 @@
+import { statSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { parentPort, workerData } from 'node:worker_threads';
+import { oneLine, readThrown } from './thrown.ts';
+
+/** Message of Node.js for a module with `import` or `export` in a package of CommonJS modules. */
+const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
+const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
+
+/**
+ * Returns the default export of a user's module. `name` is a path or package name.
+ *
+ * @throws {Error} with a one-line reason, whatever the module throws
+ */
+export async function importUserModule(name: string): Promise<unknown> {
+  try {
+    const { default: exported } = await importFromWorkingDirectory(name);
+    return exported;
+  } catch (error) {
+    const reason = oneLine(readThrown(error).reason);
+    throw new Error(ES_SYNTAX.test(reason) ? `${reason}: ${ES_REMEDY}` : reason, { cause: error });
+  }
+}
+
+async function importFromWorkingDirectory(name: string): Promise<{ default?: unknown }> {
+  const path = resolve(name);
+  const isPath = /^\.{0,2}\//.test(name) || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  if (isPath) return import(pathToFileURL(path).href);
+  // With this parent URL, Node resolves the package from the working directory, not from the program's folder.
+  const parentURL = pathToFileURL(resolve('package.json')).href;
+  const hooks = registerHooks({
+    resolve: (specifier, context, next) => next(specifier, specifier === name ? { ...context, parentURL } : context),
+  });
+  try {
+    return await import(name);
+  } finally {
+    hooks.deregister();
+  }
+}
+
+/** Report of a one-shot thread. `reportId` distinguishes reports from messages that a user's module sends. */
+export interface OneShotReport {
+  reportId: string;
+  /** `failure` is a single line. */
+  report: { result: unknown } | { failure: string };
+}
+
+/** Runs a one-shot thread's check of a user's module. Sends the result, or the reason of a failure, as the report. */
+export function reportCheck(check: () => Promise<unknown>): void {
+  const { reportId } = workerData as Pick<OneShotReport, 'reportId'>;
+  const send = (report: OneShotReport['report']) =>
+    parentPort?.postMessage({ reportId, report } satisfies OneShotReport);
+  // Node emits `beforeExit` if the module awaits a promise that never settles, because nothing is left to run.
+  process.once('beforeExit', () => send({ failure: 'it never finishes loading' }));
+  // Not awaited, because Node prints a warning if a top-level `await` never settles.
+  void check().then(
+    (result) => send({ result }),
+    (error) => send({ failure: oneLine(readThrown(error).reason) }),
+  );
+}

@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import type { Message } from '../../db/task-store.ts';
+import { isObject, parseJsonObject } from '../shared/json-object.ts';
+import type { WrongField } from './data-schemas.ts';
+
+export interface SubmittedBody {
+  bytes: Uint8Array<ArrayBuffer>;
+  id: string;
+  /** Creation time of the task in Unix seconds. */
+  createdAt: number;
+  /** Whether the submission has an idempotency key. */
+  hasKey: boolean;
+}
+
+/** Message to queue, or the refusal of a body. `fingerprint` is set if there is an idempotency key. */
+export type ParsedSubmission = { message: Message; fingerprint: string | undefined } | Refusal;
+
+/** `field` is the first wrong field of `data`, set only for `invalidData`. */
+export interface Refusal {
+  error: SubmissionError;
+  field?: WrongField;
+}
+
+/** Returns undefined if the action and its data are accepted. `Other` is a result that leaves the decision open. */
+export type SubmissionCheck<Other = never> = (action: string, data: object) => Refusal | Other | undefined;
+
+/** Returned by a {@link MainThreadCheck} if the submission thread must check the data under a time limit. */
+export const DEFERRED = 'deferred';
+
+export type MainThreadCheck = SubmissionCheck<typeof DEFERRED>;
+
+/** Sent by the submission thread once it can parse bodies. */
+export const READY = 'ready';
+
+/** Sent by the submission thread before a check that needs a time limit. `checking` is the action. */
+export interface CheckStarted {
+  checking: string;
+}
+
+export type SubmissionError =
+  | 'invalidJson'
+  | 'dataTooDeep'
+  | 'actionRequired'
+  | 'dataMustBeObject'
+  | 'unknownAction'
+  | 'invalidData';
+
+/** Maximum nesting depth of a body, because `JSON.stringify` takes time quadratic in the depth. */
+const MAX_DEPTH = 512;
+
+const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
+
+/**
+ * Parses a body of `POST /tasks`. If `check` returns a refusal or `Other`, returns that result. The fingerprint is a
+ * hash of the action and data without the white space between JSON tokens.
+ */
+export function parseSubmission<Other = never>(
+  { bytes, id, createdAt, hasKey }: SubmittedBody,
+  check?: SubmissionCheck<Other>,
+): ParsedSubmission | Other {
+  const depthError = checkDepth(bytes);
+  if (depthError !== undefined) return { error: depthError };
+  const body = parseJsonObject(bytes);
+  if (body === undefined) return { error: 'invalidJson' };
+  const { action, data = {} } = body;
+  if (typeof action !== 'string') return { error: 'actionRequired' };
+  if (!isObject(data)) return { error: 'dataMustBeObject' };
+  const refusal = check?.(action, data);
+  if (refusal !== undefined) return refusal;
+  const content = `"action":${JSON.stringify(action)},"data":${JSON.stringify(data)}`;
+  return {
+    message: {
+      id,
+      action: cut(action, ACTION_LENGTH),
+      body: `{"id":${JSON.stringify(id)},${content},"created_at":${createdAt}}`,
+    },
+    fingerprint: hasKey ? createHash('sha256').update(`{${content}}`).digest('base64') : undefined,
+  };
+}
+
+/** Returns the whole action of a task message. */
+export function actionOf({ action, body }: Pick<Message, 'action' | 'body'>): string | undefined {
+  // `cut` may have removed half a surrogate pair.
+  return action === undefined || action.length < ACTION_LENGTH - 1 ? action : JSON.parse(body).action;
+}
+
+/** Maximum number of characters of {@link Message.action}. */
+export const ACTION_LENGTH = 256;
+/** Number of characters read to find {@link ACTION_LENGTH} characters that may all be escaped. */
+const READ_LENGTH = 2048;
+const ACTION = /","action":("(?:[^"\\]|\\[^u]|\\u[\da-f]{4})*)("?)/i;
+
+/** Returns the first characters of the action in the text of a task message, of which the end may be missing. */
+export function actionStart(text: string): string | undefined {
+  const [, start, quote] = ACTION.exec(text.slice(0, READ_LENGTH)) ?? [];
+  if (start === undefined || (quote === '' && text.length < READ_LENGTH)) return undefined;
+  try {
+    // Parsing copies the action, whereas a slice would keep the whole text in memory.
+    return cut(JSON.parse(`${start}"`), ACTION_LENGTH);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the first `length` UTF-16 code units of a text, without half a surrogate pair at the end. */
+export function cut(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const isHalf = /[\ud800-\udbff]/.test(text[length - 1] as string) && /[\udc00-\udfff]/.test(text[length] as string);
+  return text.slice(0, isHalf ? length - 1 : length);
+}
+
+/** Runs before `JSON.parse`, which takes ten times longer for a deeply nested body. */
+function checkDepth(body: Uint8Array): SubmissionError | undefined {
+  if (body.length <= MAX_DEPTH) return undefined;
+  let depth = 0;
+  let deepest = 0;
+  let quoted = false;
+  for (let index = 0; index < body.length; index++) {
+    const byte = body[index];
+    if (quoted) {
+      if (byte === BACKSLASH) index++;
+      else if (byte === QUOTE) quoted = false;
+    } else if (byte === QUOTE) quoted = true;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) deepest = Math.max(deepest, ++depth);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--;
+  }
+  if (deepest <= MAX_DEPTH) return undefined;
+  return depth === 0 ? 'dataTooDeep' : 'invalidJson';
+}

@@ -1,0 +1,29 @@
+/** One-shot worker thread that imports and checks a handlers module, and reports its actions or its first problem. */
+import { workerData } from 'node:worker_threads';
+import { oneLine, readThrown } from '../shared/thrown.ts';
+import { reportCheck } from '../shared/user-module.ts';
+import type { ActionSettings, HandlersManifest } from './messages.ts';
+import { type LoadedHandler, loadHandlers } from './module-handlers.ts';
+
+reportCheck(async (): Promise<HandlersManifest> => {
+  const handlers = await loadHandlers(workerData.module);
+  const manifest = new Map<string, ActionSettings>();
+  for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));
+  return manifest;
+});
+
+/** @throws {Error} if the schema is not JSON or does not compile */
+async function settingsOf(action: string, { handler: _, schema, ...settings }: LoadedHandler): Promise<ActionSettings> {
+  if (schema === undefined) return settings;
+  try {
+    const plain: object = JSON.parse(JSON.stringify(schema));
+    // Imported lazily, because the schema compiler takes longer to load than the rest of the thread's code.
+    const { compileSchema } = await import('../submissions/data-schemas.ts');
+    compileSchema(plain);
+    return { ...settings, schema: plain };
+  } catch (error) {
+    throw new Error(
+      `action ${JSON.stringify(action)}: its schema does not compile: ${oneLine(readThrown(error).reason)}`,
+    );
+  }
+}

@@ -1,0 +1,103 @@
+import type { Delivery, TaskProgress } from '../../db/task-store.ts';
+import type { AttemptFailure } from '../shared/thrown.ts';
+
+/** Settings of an action in the handlers module, as plain data. */
+export interface ActionSettings {
+  schema?: object;
+  timeoutMs?: number;
+  maxAttempts?: number;
+  /** Set if the action must have its thread to itself. */
+  overlap?: false;
+}
+
+/** Settings of each action in the handlers module. The main thread never imports the module. */
+export type HandlersManifest = ReadonlyMap<string, ActionSettings>;
+
+export interface SubmissionRules {
+  actions: HandlersManifest;
+  /** Whether to refuse a task whose action is neither in `actions` nor built-in. */
+  rejectUnknown: boolean;
+}
+
+/** `workerData` of a task thread. */
+export interface TaskThreadStart {
+  /** Path or package name of the handlers module. Undefined if only built-in actions run. */
+  module: string | undefined;
+  /** Maximum size of a handler's return value as JSON text, in bytes. */
+  maxOutputBytes: number;
+  /** Name of the `BroadcastChannel` for {@link AbortRequest} messages. */
+  abortChannel: string;
+  /** Number of handlers at a time. */
+  overlap: number;
+  memoryMb: number;
+}
+
+/** First message to the child process of a task thread. */
+export interface TaskProcessStart extends TaskThreadStart {
+  /** Delay before the process starts its thread. */
+  loadDelayMs: number;
+}
+
+export type ToTaskProcess = Exclude<ToTaskThread, { selfTest: true }> | { abort: AbortRequest };
+
+export type FromTaskProcess =
+  | { isLoaded: true }
+  | { run: number; answer: TaskAnswer }
+  /** Message of the process's thread. */
+  | { message: FromTaskThread }
+  /** Reason for the end of the process's thread. The process ends. */
+  | { threadEnd: string };
+
+/** Message to a task thread. `run` is a number, unique in its pool. A self-test has no answer but the end of the call. */
+export type ToTaskThread = ({ run: number } & Pick<Delivery, 'body' | 'attempt'>) | { selfTest: true };
+
+export type HandlerOutcome =
+  /** `output` is the JSON text of the return value. */
+  | { ended: 'returned'; output: string }
+  | ({ ended: 'raised' } & AttemptFailure)
+  /** The handler threw after its signal had been aborted. */
+  | { ended: 'released'; reason: string };
+
+export type Acknowledgement = 'ack' | 'nack';
+
+export interface TaskAnswer {
+  outcome: HandlerOutcome;
+  /** Duration of the attempt in milliseconds. */
+  ms: number;
+  /** Set if the handler called `ack` or `nack`. */
+  acknowledged?: Acknowledgement;
+  /** Last progress that was sent. */
+  progress?: TaskProgress;
+}
+
+/** Broadcast to all task threads. Aborts the signal of one run, or of all running and later runs. */
+export type AbortRequest =
+  | { run: 'all'; reason: 'shutdown' }
+  | { run: number; reason: 'cancelled' }
+  /** The run has reached its time limit. */
+  | { run: number; reason: 'timeout'; limitMs: number };
+
+/** Messages of a task thread that runs a handlers module. The answer to a run may arrive earlier than its messages. */
+export type FromTaskThread =
+  | { run: number; started: true }
+  /** Sent when a handler settles its task while it runs. */
+  | { run: number; acknowledged: Acknowledgement }
+  /** Sent at most ten times a second for each run. */
+  | { run: number; progress: TaskProgress }
+  | { logLine: HandlerLogLine };
+
+/** Maximum number of characters of {@link TaskProgress.note}. */
+export const MAX_NOTE = 200;
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** Log line of a handlers module. */
+export interface HandlerLogLine {
+  level: LogLevel;
+  message: string;
+  /** Additional fields of the log line, as the JSON text of an object. */
+  fields?: string;
+}
+
+/** Maximum size of a log line's message, and of the line's fields as JSON text. */
+export const MAX_LOG_PART_BYTES = 4 * 1024;

@@ -1,0 +1,122 @@
+import { parentPort } from 'node:worker_threads';
+import type { TaskProgress } from '../../db/task-store.ts';
+import { readThrown } from '../shared/thrown.ts';
+import type { HandlerLog } from './handler-log.ts';
+import type { TaskContext, TaskLog } from './handlers-api.ts';
+import {
+  type AbortRequest,
+  type Acknowledgement,
+  type FromTaskThread,
+  type HandlerOutcome,
+  type LogLevel,
+  MAX_NOTE,
+} from './messages.ts';
+
+const PROGRESS_INTERVAL_MS = 100;
+
+/** Fields of a task that are set before its handler starts. */
+export type TaskIdentity = Pick<TaskContext, 'id' | 'action' | 'createdAt' | 'attempt'>;
+
+/** The `task` argument of a module's handler. */
+export class RunningTask implements TaskContext {
+  readonly id: string;
+  readonly action: string;
+  readonly createdAt: number;
+  readonly attempt: number;
+  /** Set if the handler has called `ack` or `nack`. */
+  acknowledged: Acknowledgement | undefined;
+  /** Last progress that was sent. */
+  reported: TaskProgress | undefined;
+  readonly #run: number;
+  readonly #handlerLog: HandlerLog;
+  #controller: AbortController | undefined;
+  #abortRequest: AbortRequest | undefined;
+  #progress: TaskProgress | undefined;
+  #progressTimer: NodeJS.Timeout | undefined;
+  #reportedAt: number;
+  #hasEnded = false;
+
+  constructor({ id, action, createdAt, attempt }: TaskIdentity, run: number, handlerLog: HandlerLog) {
+    this.id = id;
+    this.action = action;
+    this.createdAt = createdAt;
+    this.attempt = attempt;
+    this.#run = run;
+    this.#handlerLog = handlerLog;
+    // A previous attempt may just have reported progress, perhaps in another thread.
+    this.#reportedAt = attempt > 1 ? performance.now() : Number.NEGATIVE_INFINITY;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#abortRequest !== undefined) this.#controller.abort(abortError(this.#abortRequest));
+    }
+    return this.#controller.signal;
+  }
+
+  get log(): TaskLog {
+    const own = { task: this.id, action: this.action };
+    const writer =
+      (level: LogLevel) =>
+      (...args: unknown[]) =>
+        this.#handlerLog.write(level, own, args);
+    return { debug: writer('debug'), info: writer('info'), warn: writer('warn'), error: writer('error') };
+  }
+
+  readonly ack = (): void => this.#acknowledge('ack');
+
+  readonly nack = (): void => this.#acknowledge('nack');
+
+  readonly progress = (fraction: number, note?: string): void => {
+    if (this.#hasEnded || !Number.isFinite(fraction)) return;
+    const text = typeof note === 'string' ? { note: note.slice(0, MAX_NOTE) } : {};
+    this.#progress = { fraction: Math.min(1, Math.max(0, fraction)), ...text };
+    const waitMs = this.#reportedAt + PROGRESS_INTERVAL_MS - performance.now();
+    // Checks the clock, because a timer does not fire while a handler blocks its thread.
+    if (waitMs <= 0) this.#reportProgress();
+    else this.#progressTimer ??= setTimeout(() => this.#reportProgress(), waitMs);
+  };
+
+  /** Aborts the signal, even if the handler reads `signal` only later. Only the first request has an effect. */
+  abort(request: AbortRequest): void {
+    if (this.#hasEnded || this.#abortRequest !== undefined) return;
+    this.#abortRequest = request;
+    this.#controller?.abort(abortError(request));
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    clearTimeout(this.#progressTimer);
+  }
+
+  /** Returns the outcome of a handler that threw. The reason is the abort, if the handler had read `signal`. */
+  outcomeOf(thrown: unknown): HandlerOutcome {
+    const request = this.#controller && this.#abortRequest;
+    if (request === undefined) return { ended: 'raised', ...readThrown(thrown) };
+    if (request.reason === 'timeout') return { ended: 'raised', ...readThrown(abortError(request)) };
+    return { ended: 'released', reason: request.reason };
+  }
+
+  #acknowledge(how: Acknowledgement): void {
+    if (this.#hasEnded || this.acknowledged !== undefined) return;
+    this.acknowledged = how;
+    parentPort?.postMessage({ run: this.#run, acknowledged: how } satisfies FromTaskThread);
+  }
+
+  #reportProgress(): void {
+    clearTimeout(this.#progressTimer);
+    this.#progressTimer = undefined;
+    if (this.#progress === undefined) return;
+    this.#reportedAt = performance.now();
+    this.reported = this.#progress;
+    parentPort?.postMessage({ run: this.#run, progress: this.#progress } satisfies FromTaskThread);
+    this.#progress = undefined;
+  }
+}
+
+function abortError(request: AbortRequest): DOMException {
+  return request.reason === 'timeout'
+    ? new DOMException(`took longer than ${request.limitMs} ms`, 'TimeoutError')
+    : new DOMException(`the task was aborted: ${request.reason}`, 'AbortError');
+}
