@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { snippets } from '../../www/ticker/snippets.ts';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { adapt, examples, paste } from '../support/examples.ts';
-import { type RunningServices, startServices, watch } from '../support/program.ts';
+import { freshSettings, type RunningServices, startServices, watch } from '../support/program.ts';
 
 /** Commands that run wscat, each with another way to pass the token. */
 const commands: Record<string, (services: RunningServices) => string | undefined | Promise<string>> = {
@@ -15,14 +15,14 @@ const commands: Record<string, (services: RunningServices) => string | undefined
 
 describe('wscat', () => {
   const started = onceForSuite(async () => {
-    const DATA_DIR = await temporaryFolder();
-    return { DATA_DIR, services: await startServices({ env: { DATA_DIR } }) };
+    const env = await freshSettings();
+    return { env, services: await startServices({ env }) };
   });
 
   for (const [place, command] of Object.entries(commands)) {
     it(`receives the welcome and prices if the token is in ${place}`, async () => {
-      const { DATA_DIR, services } = started();
-      const shell = paste((await command(services)) ?? '', { DATA_DIR, API_KEY: services.apiKey });
+      const { env, services } = started();
+      const shell = paste((await command(services)) ?? '', { ...env, API_KEY: services.apiKey });
       const client = watch(shell);
       await client.logged(({ type }) => type === 'ticker');
       // wscat exits at the end of its input, as at Ctrl-D.
