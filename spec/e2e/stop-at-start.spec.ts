@@ -25,7 +25,7 @@ async function folderWithTasks(): Promise<string> {
 
 /** Starts a process and waits until its start hangs. */
 async function startHanging(env: Record<string, string>) {
-  const preload = pathToFileURL(join(projectFolder, 'spec/support/hanging-lookup.ts')).href;
+  const preload = pathToFileURL(join(projectFolder, 'spec/e2e/hanging-lookup.ts')).href;
   const program = await startProgram({ env, nodeOptions: ['--import', preload] });
   await program.logged(({ msg }) => msg === 'the start hangs');
   return program;

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import { Ledger } from '../support/ledger.ts';
-import { lackingNamespaces, makeNetworkNamespace } from '../support/network-namespace.ts';
 import { post, request, untilTask } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
 import { randomFrom } from '../support/seed.ts';
@@ -8,6 +7,7 @@ import { describeWithPostgres } from '../support/servers.ts';
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { startCluster } from './cluster.ts';
+import { lackingNamespaces, makeNetworkNamespace } from './network-namespace.ts';
 import { through } from './parts.ts';
 
 describeWith(lackingNamespaces(), 'a node whose network loses everything', () => {
@@ -62,7 +62,7 @@ describeWithPostgres('nodes whose clocks differ by half a minute', () => {
       const cluster = await startCluster();
       const start = (shift: number) =>
         cluster.node({
-          nodeOptions: ['--import', new URL('../support/clock-shift.ts', import.meta.url).href],
+          nodeOptions: ['--import', new URL('clock-shift.ts', import.meta.url).href],
           env: { CLOCK_SHIFT_MS: String(shift) },
         });
       const [maker, other] = [await start(shifts[0]), await start(shifts[1])];

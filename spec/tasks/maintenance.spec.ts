@@ -82,7 +82,7 @@ describe('the maintenance thread', () => {
 
   it('lets writes go on if it dies while they are held', async () => {
     const { launch, calls, logged } = await start();
-    launch({ file: new URL('../support/maintenance-threads/dies-while-held.ts', import.meta.url) });
+    launch({ file: new URL('maintenance-threads/dies-while-held.ts', import.meta.url) });
     await logged(({ msg }) => msg === ENDED);
     expect(calls).to.deep.equal(['hold', 'resume']);
   });

@@ -46,7 +46,7 @@ function start({ file, ...options }: StartOptions = {}) {
     ...options,
     clock: systemClock,
     log: captured.log,
-    ...(file && { file: new URL(`../../support/submission-threads/${file}.ts`, import.meta.url) }),
+    ...(file && { file: new URL(`submission-threads/${file}.ts`, import.meta.url) }),
   });
   afterTest(() => thread.stop());
   let started = 0;

@@ -8,7 +8,7 @@ import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { newDelivery } from '../handlers/handling.ts';
 
-export const threadFile = (name: string) => new URL(`../../support/task-threads/${name}.ts`, import.meta.url);
+export const threadFile = (name: string) => new URL(`threads/${name}.ts`, import.meta.url);
 
 /** Starts a pool of one thread without a handlers module. */
 export async function startBuiltIns(env: Record<string, string> = {}, clock: Clock = systemClock, file = 'built-in') {

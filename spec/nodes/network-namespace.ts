@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
-import { afterTest } from './cleanup.ts';
-import { lackingProgram } from './requirements.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { lackingProgram } from '../support/requirements.ts';
 
 const ip = (...args: string[]) => promisify(execFile)('ip', args);
 

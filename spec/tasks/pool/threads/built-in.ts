@@ -1,6 +1,6 @@
 /** A task thread without a handlers module. A task's action names its behaviour. */
 import { existsSync, writeFileSync } from 'node:fs';
-import type { TaskAnswer, ToTaskThread } from '../../../workers/tasks/messages.ts';
+import type { TaskAnswer, ToTaskThread } from '../../../../workers/tasks/messages.ts';
 
 export default (message: ToTaskThread): TaskAnswer | undefined => {
   if ('selfTest' in message) return undefined;
