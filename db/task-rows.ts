@@ -61,6 +61,20 @@ export const SUMMARY_LENGTH = 256;
 /** Maximum length of `TaskSummary.head`. Must be at least `READ_LENGTH` in workers/submissions/parse-submission.ts. */
 export const HEAD_LENGTH = 2048;
 
+/** Columns of a {@link TaskRow}, of what locates it, and of a {@link TaskSummary}, in SQLite and in PostgreSQL. */
+export const rowColumns = {
+  whole: 'id, payload, status, result, created_at, processed_at',
+  location: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
+  summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
+    substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
+    substr(payload, 1, ${HEAD_LENGTH}) AS head`,
+};
+
+/** Returns the last field of a task message, without parsing the message. */
+export function createdAt(body: string): number {
+  return Number(body.slice(body.lastIndexOf(':') + 1, -1));
+}
+
 /**
  * Whether a listing uses the index on actions. For a status other than `completed`, the index on statuses is faster,
  * because few rows have such a status.

@@ -1,5 +1,6 @@
 import { readHistory } from '../attempt-history.ts';
 import type { MessageChange } from '../message-change.ts';
+import { createdAt } from '../task-rows.ts';
 import {
   type Delivery,
   type ListedState,
@@ -14,7 +15,7 @@ import {
 } from '../task-store.ts';
 import { addCounts, type Counter } from './counts.ts';
 import { type BoundStatement, columns } from './database.ts';
-import { createdAt, insertRows, STORE_ROWS } from './tasks.ts';
+import { insertRows, STORE_ROWS } from './tasks.ts';
 
 export type Effect = SettleResult['effects'][number];
 

@@ -1,10 +1,9 @@
 import {
   actionText,
-  HEAD_LENGTH,
   LISTING_SIZE,
   type Located,
   readsActions,
-  SUMMARY_LENGTH,
+  rowColumns,
   type TaskFilter,
   type TaskPosition,
   type TaskRow,
@@ -13,15 +12,9 @@ import {
 } from '../task-rows.ts';
 import type { BoundStatement, PostgresDatabase } from './database.ts';
 
-const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-const LOCATION = 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes';
-const SUMMARY = `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
-  substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
-  substr(payload, 1, ${HEAD_LENGTH}) AS head`;
-
 const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = $1`;
-const FIND = find(COLUMNS);
-const FIND_SUMMARY = find(SUMMARY);
+const FIND = find(rowColumns.whole);
+const FIND_SUMMARY = find(rowColumns.summary);
 const POSITION = find('created_at AS "createdAt", arrival');
 
 /** Exported, so that a spec can check the query plans. */
@@ -33,7 +26,7 @@ export const taskStatements = { FIND, FIND_SUMMARY, POSITION };
  *
  * @param select returns the columns of a row, then `arrival`, and then the delivery that completed the task, or null
  */
-export const insertRows = (select: string) => `INSERT INTO tasks (${COLUMNS}, arrival, delivery) ${select}
+export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.whole}, arrival, delivery) ${select}
   ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status, result = excluded.result,
     created_at = excluded.created_at, processed_at = excluded.processed_at, delivery = excluded.delivery`;
 
@@ -87,7 +80,7 @@ export class Tasks implements TaskRows {
   }
 
   locate(filter: TaskFilter = {}): Promise<Located[]> {
-    return this.#newest(LOCATION, filter);
+    return this.#newest(rowColumns.location, filter);
   }
 
   find(id: string): Promise<TaskRow | undefined> {
@@ -103,11 +96,11 @@ export class Tasks implements TaskRows {
   }
 
   list(filter: TaskFilter = {}): Promise<TaskRow[]> {
-    return this.#newest(COLUMNS, filter);
+    return this.#newest(rowColumns.whole, filter);
   }
 
   summarize(filter: TaskFilter = {}): Promise<TaskSummary[]> {
-    return this.#newest(SUMMARY, filter);
+    return this.#newest(rowColumns.summary, filter);
   }
 
   async #one<Row>(text: string, id: string): Promise<Row | undefined> {
@@ -119,11 +112,6 @@ export class Tasks implements TaskRows {
     const { text, values } = listingQuery(columns, filter);
     return this.#database.query<Row>(text, values);
   }
-}
-
-/** Returns the last field of a task message, without parsing the message. */
-export function createdAt(body: string): number {
-  return Number(body.slice(body.lastIndexOf(':') + 1, -1));
 }
 
 /** PostgreSQL refuses a string that contains a NUL character. */

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, type MessageChange } from '../message-change.ts';
+import { createdAt } from '../task-rows.ts';
 import {
   type Awaitable,
   BULK_SLICE,
@@ -568,9 +569,4 @@ export class SqliteStore implements TaskStore {
     this.#oldestArrival = oldest?.arrival ?? this.#lastArrival + 1;
     return oldest?.acceptedAt;
   }
-}
-
-/** Returns the last field of a task message, without parsing the message. */
-function createdAt(body: string): number {
-  return Number(body.slice(body.lastIndexOf(':') + 1, -1));
 }

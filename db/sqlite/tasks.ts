@@ -1,10 +1,9 @@
 import {
   actionText,
-  HEAD_LENGTH,
   LISTING_SIZE,
   type Located,
   readsActions,
-  SUMMARY_LENGTH,
+  rowColumns,
   type TaskFilter,
   type TaskPosition,
   type TaskRow,
@@ -13,18 +12,12 @@ import {
 } from '../task-rows.ts';
 import type { Database } from './database.ts';
 
-const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-const LOCATION = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
-const SUMMARY = `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
-  substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
-  substr(payload, 1, ${HEAD_LENGTH}) AS head`;
-
 // SQLite uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. The expression yields `"` for an
 // action that is longer than `MAX_ACTION_LENGTH`.
 const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
 
 // If another task has the rowid, NULL makes SQLite assign a new one. REPLACE would delete the other task's row.
-const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
+const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.whole}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
 /** Rows of the SQLite table `tasks`. Methods throw SQLite's errors and the errors of {@link Database.statement}. */
@@ -36,15 +29,15 @@ export class Tasks implements TaskRows {
   }
 
   locate(filter: TaskFilter = {}): Located[] {
-    return this.#newest(LOCATION, filter);
+    return this.#newest(rowColumns.location, filter);
   }
 
   find(id: string): TaskRow | undefined {
-    return this.#database.get(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`, id);
+    return this.#database.get(`SELECT ${rowColumns.whole} FROM tasks WHERE id = ?`, id);
   }
 
   findSummary(id: string): TaskSummary | undefined {
-    return this.#database.get(`SELECT ${SUMMARY} FROM tasks WHERE id = ?`, id);
+    return this.#database.get(`SELECT ${rowColumns.summary} FROM tasks WHERE id = ?`, id);
   }
 
   position(id: string): TaskPosition | undefined {
@@ -56,11 +49,11 @@ export class Tasks implements TaskRows {
   }
 
   list(filter: TaskFilter = {}): TaskRow[] {
-    return this.#newest(COLUMNS, filter);
+    return this.#newest(rowColumns.whole, filter);
   }
 
   summarize(filter: TaskFilter = {}): TaskSummary[] {
-    return this.#newest(SUMMARY, filter);
+    return this.#newest(rowColumns.summary, filter);
   }
 
   /**
