@@ -40,10 +40,12 @@ export class TurnWriter {
     this.#held ??= Promise.withResolvers();
   }
 
+  /** Commits the writes that wait before others continue, so that events of a commit precede what follows from it. */
   resume(): void {
-    this.#held?.resolve();
+    const held = this.#held;
     this.#held = undefined;
     this.commit();
+    held?.resolve();
   }
 
   /** Runs `run`, which changes only tables of the queue, in the transaction of this turn. Resolves after the commit. */
