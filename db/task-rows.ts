@@ -3,15 +3,17 @@ export type Awaitable<Value> = Value | Promise<Value>;
 
 /** Read access to the table `tasks`. */
 export interface TaskRows {
-  /** Returns up to {@link LISTING_SIZE} matching rows, newest first. */
-  list(filter: TaskFilter): Awaitable<TaskRow[]>;
-  /** Like `list`, with payloads and results cut to {@link SUMMARY_LENGTH} characters. */
-  summarize(filter: TaskFilter): Awaitable<TaskSummary[]>;
-  /** Returns the ids and sizes of the rows that `list` returns. */
-  locate(filter: TaskFilter): Awaitable<Located[]>;
+  /** Returns a part (default: `whole`) of up to {@link LISTING_SIZE} matching rows, newest first. */
+  list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Awaitable<RowParts[Part][]>;
+  find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Awaitable<RowParts[Part] | undefined>;
   position(id: string): Awaitable<TaskPosition | undefined>;
-  find(id: string): Awaitable<TaskRow | undefined>;
-  findSummary(id: string): Awaitable<TaskSummary | undefined>;
+}
+
+/** What can be read of a row. */
+export interface RowParts {
+  whole: TaskRow;
+  summary: TaskSummary;
+  size: Located;
 }
 
 /** Filter for a listing. A row must match all fields that are set. */
@@ -61,10 +63,10 @@ export const SUMMARY_LENGTH = 256;
 /** Maximum length of `TaskSummary.head`. Must be at least `READ_LENGTH` in workers/submissions/parse-submission.ts. */
 export const HEAD_LENGTH = 2048;
 
-/** Columns of a {@link TaskRow}, of what locates it, and of a {@link TaskSummary}, in SQLite and in PostgreSQL. */
-export const rowColumns = {
+/** Columns of each part of a row, in SQLite and in PostgreSQL. */
+export const rowColumns: Record<keyof RowParts, string> = {
   whole: 'id, payload, status, result, created_at, processed_at',
-  location: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
+  size: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
   summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
     substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
     substr(payload, 1, ${HEAD_LENGTH}) AS head`,

@@ -1,24 +1,24 @@
 import {
   actionText,
   LISTING_SIZE,
-  type Located,
+  type RowParts,
   readsActions,
   rowColumns,
   type TaskFilter,
   type TaskPosition,
-  type TaskRow,
   type TaskRows,
-  type TaskSummary,
 } from '../task-rows.ts';
 import type { BoundStatement, PostgresDatabase } from './database.ts';
 
 const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = $1`;
-const FIND = find(rowColumns.whole);
-const FIND_SUMMARY = find(rowColumns.summary);
-const POSITION = find('created_at AS "createdAt", arrival');
 
 /** Exported, so that a spec can check the query plans. */
-export const taskStatements = { FIND, FIND_SUMMARY, POSITION };
+export const taskStatements = {
+  whole: find(rowColumns.whole),
+  summary: find(rowColumns.summary),
+  size: find(rowColumns.size),
+  position: find('created_at AS "createdAt", arrival'),
+};
 
 /**
  * Returns SQL that writes rows, which replace rows with the same ids. A replaced row keeps its position in the order of
@@ -79,38 +79,22 @@ export class Tasks implements TaskRows {
     this.#database = database;
   }
 
-  locate(filter: TaskFilter = {}): Promise<Located[]> {
-    return this.#newest(rowColumns.location, filter);
+  async list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Promise<RowParts[Part][]> {
+    if (filter.status !== undefined && !isText(filter.status)) return [];
+    const { text, values } = listingQuery(rowColumns[part ?? 'whole'], filter);
+    return this.#database.query<RowParts[Part]>(text, values);
   }
 
-  find(id: string): Promise<TaskRow | undefined> {
-    return this.#one<TaskRow>(FIND, id);
-  }
-
-  findSummary(id: string): Promise<TaskSummary | undefined> {
-    return this.#one<TaskSummary>(FIND_SUMMARY, id);
+  find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Promise<RowParts[Part] | undefined> {
+    return this.#one(taskStatements[part ?? 'whole'], id);
   }
 
   position(id: string): Promise<TaskPosition | undefined> {
-    return this.#one<TaskPosition>(POSITION, id);
-  }
-
-  list(filter: TaskFilter = {}): Promise<TaskRow[]> {
-    return this.#newest(rowColumns.whole, filter);
-  }
-
-  summarize(filter: TaskFilter = {}): Promise<TaskSummary[]> {
-    return this.#newest(rowColumns.summary, filter);
+    return this.#one(taskStatements.position, id);
   }
 
   async #one<Row>(text: string, id: string): Promise<Row | undefined> {
     return isText(id) ? (await this.#database.query<Row>(text, [id]))[0] : undefined;
-  }
-
-  async #newest<Row>(columns: string, filter: TaskFilter): Promise<Row[]> {
-    if (filter.status !== undefined && !isText(filter.status)) return [];
-    const { text, values } = listingQuery(columns, filter);
-    return this.#database.query<Row>(text, values);
   }
 }
 

@@ -1,14 +1,13 @@
 import {
   actionText,
   LISTING_SIZE,
-  type Located,
+  type RowParts,
   readsActions,
   rowColumns,
   type TaskFilter,
   type TaskPosition,
   type TaskRow,
   type TaskRows,
-  type TaskSummary,
 } from '../task-rows.ts';
 import type { Database } from './database.ts';
 
@@ -28,16 +27,8 @@ export class Tasks implements TaskRows {
     this.#database = database;
   }
 
-  locate(filter: TaskFilter = {}): Located[] {
-    return this.#newest(rowColumns.location, filter);
-  }
-
-  find(id: string): TaskRow | undefined {
-    return this.#database.get(`SELECT ${rowColumns.whole} FROM tasks WHERE id = ?`, id);
-  }
-
-  findSummary(id: string): TaskSummary | undefined {
-    return this.#database.get(`SELECT ${rowColumns.summary} FROM tasks WHERE id = ?`, id);
+  find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): RowParts[Part] | undefined {
+    return this.#database.get(`SELECT ${rowColumns[part ?? 'whole']} FROM tasks WHERE id = ?`, id);
   }
 
   position(id: string): TaskPosition | undefined {
@@ -46,14 +37,6 @@ export class Tasks implements TaskRows {
 
   lastArrival(): number {
     return this.#database.get<{ last: number }>('SELECT ifnull(max(rowid), 0) AS last FROM tasks')?.last ?? 0;
-  }
-
-  list(filter: TaskFilter = {}): TaskRow[] {
-    return this.#newest(rowColumns.whole, filter);
-  }
-
-  summarize(filter: TaskFilter = {}): TaskSummary[] {
-    return this.#newest(rowColumns.summary, filter);
   }
 
   /**
@@ -65,13 +48,13 @@ export class Tasks implements TaskRows {
     this.#database.run(STORE, arrival, id, payload, status, result, created_at, processed_at);
   }
 
-  #newest<Row>(columns: string, filter: TaskFilter): Row[] {
+  list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): RowParts[Part][] {
     const { conditions, values } = matching(filter);
     // Rows with the same `created_at`, in seconds, are ordered by rowid, which is the order of arrival.
     const page = (bounds: string[], limits: number[], size: number) => {
       const where = ['1', ...conditions, ...bounds].join(' AND ');
-      const sql = `SELECT ${columns} FROM tasks WHERE ${where} ORDER BY created_at DESC, rowid DESC LIMIT ?`;
-      return this.#database.all<Row>(sql, ...values, ...limits, size);
+      const sql = `SELECT ${rowColumns[part ?? 'whole']} FROM tasks WHERE ${where} ORDER BY created_at DESC, rowid DESC LIMIT ?`;
+      return this.#database.all<RowParts[Part]>(sql, ...values, ...limits, size);
     };
     if (filter.before === undefined) return page([], [], LISTING_SIZE);
     const { createdAt, arrival } = filter.before;

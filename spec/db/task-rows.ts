@@ -74,7 +74,7 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
     const { rows } = await fresh();
     for (const status of [undefined, 'completed']) {
       expect(await rows.list({ status })).to.deep.equal([]);
-      expect(await rows.locate({ status })).to.deep.equal([]);
+      expect(await rows.list({ status }, 'size')).to.deep.equal([]);
     }
   });
 
@@ -86,7 +86,7 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
     for (const index of [2, 0, 3, 4, 1, 0]) await store(...(tasks[index] as (typeof tasks)[0]));
     for (const status of [undefined, 'completed']) {
       expect(ids(await rows.list({ status }))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
-      expect(ids(await rows.locate({ status }))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
+      expect(ids(await rows.list({ status }, 'size'))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
     }
   });
 
@@ -96,7 +96,7 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
     const newest = Array.from({ length: 100 }, (_, index) => `t${129 - index}`);
     for (const status of [undefined, 'completed']) {
       expect(ids(await rows.list({ status }))).to.deep.equal(newest);
-      expect(ids(await rows.locate({ status }))).to.deep.equal(newest);
+      expect(ids(await rows.list({ status }, 'size'))).to.deep.equal(newest);
     }
   });
 
@@ -119,7 +119,7 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
     expect(ids(await rows.list({ status: '' }))).to.deep.equal(['c']);
     for (const status of ['Completed', 'complete', '%', '*', "' OR 1=1 --", '\0', 'completed\0', '\ud800']) {
       expect(await rows.list({ status }), status).to.deep.equal([]);
-      expect(await rows.locate({ status }), status).to.deep.equal([]);
+      expect(await rows.list({ status }, 'size'), status).to.deep.equal([]);
       expect(await rows.find(status), status).to.equal(undefined);
     }
   });
@@ -182,8 +182,8 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
         const last = pages.at(-1);
         const before = last === undefined ? undefined : await rows.position(last);
         const page = ids(await rows.list({ ...filter, before }));
-        expect(ids(await rows.locate({ ...filter, before }))).to.deep.equal(page);
-        expect(ids(await rows.summarize({ ...filter, before }))).to.deep.equal(page);
+        expect(ids(await rows.list({ ...filter, before }, 'size'))).to.deep.equal(page);
+        expect(ids(await rows.list({ ...filter, before }, 'summary'))).to.deep.equal(page);
         if (page.length === 0) break;
         pages.push(...page);
       }
@@ -205,9 +205,13 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
     };
     const b = { ...completed('b', 2), payload_bytes: 2, result_bytes: 12, head: '{}' };
     const c = { id: 'c', payload: '{}', status: 'pending', result: null, created_at: 0, processed_at: null };
-    expect(await rows.summarize({})).to.deep.equal([b, a, { ...c, payload_bytes: 2, result_bytes: null, head: '{}' }]);
-    expect(await rows.findSummary('a')).to.deep.equal(a);
-    expect(await rows.findSummary('d')).to.equal(undefined);
+    expect(await rows.list({}, 'summary')).to.deep.equal([
+      b,
+      a,
+      { ...c, payload_bytes: 2, result_bytes: null, head: '{}' },
+    ]);
+    expect(await rows.find('a', 'summary')).to.deep.equal(a);
+    expect(await rows.find('d', 'summary')).to.equal(undefined);
   });
 
   it('tells how many bytes the texts of a row have', async () => {
@@ -216,7 +220,7 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
       completed('b', 3, { payload: 'x'.repeat(1e6) }),
     );
     await insert('c', 'pending', 1);
-    expect(await rows.locate({})).to.deep.equal([
+    expect(await rows.list({}, 'size')).to.deep.equal([
       { id: 'b', bytes: 1_000_012 },
       { id: 'a', bytes: 7 },
       { id: 'c', bytes: 2 },
@@ -227,7 +231,12 @@ export function describeTaskRows(fresh: () => Promise<FreshRows>): void {
     const { rows, dropTable, close } = await fresh();
     await rows.list({});
     await dropTable();
-    const calls = [() => rows.list({}), () => rows.list({ status: 'x' }), () => rows.locate({}), () => rows.find('x')];
+    const calls = [
+      () => rows.list({}),
+      () => rows.list({ status: 'x' }),
+      () => rows.list({}, 'size'),
+      () => rows.find('x'),
+    ];
     for (const call of calls) {
       const error = await outcome(call);
       expect(error).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);

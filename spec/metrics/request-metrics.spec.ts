@@ -66,8 +66,8 @@ describe('the metrics of requests', () => {
       await until(() => sockets.size === 0);
       return result;
     };
-    const [located, found] = [await queue.store.rows.locate({}), await queue.find('a')];
-    mock.method(queue.store.rows, 'locate', () => whenGone(located));
+    const [located, found] = [await queue.store.rows.list({}, 'size'), await queue.find('a')];
+    mock.method(queue.store.rows, 'list', () => whenGone(located));
     mock.method(queue, 'find', () => whenGone(found));
     afterTest(() => mock.restoreAll());
     for (const path of ['/tasks', '/tasks/a']) {

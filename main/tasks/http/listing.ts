@@ -41,18 +41,21 @@ export async function replyTasks(
   const before = id === undefined ? undefined : await query(() => rows.position(id));
   if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
   const filter = { status, action, before };
-  const located = await query(() => rows.locate(filter));
-  const reading = isSummary
-    ? {
-        maxBytes: ESTIMATED_SUMMARY_BYTES,
-        readAll: async () => (await query(() => rows.summarize(filter))).map(summaryOf),
-        read: async (id: string) => {
-          const summary = await query(() => rows.findSummary(id));
-          return summary && summaryOf(summary);
-        },
-      }
-    : { readAll: () => query(() => rows.list(filter)), read: (id: string) => query(() => rows.find(id)) };
-  await replyLocated(ctx, { name: 'tasks', located, ...reading }, options);
+  const listing = {
+    name: 'tasks',
+    located: await query(() => rows.list(filter, 'size')),
+    maxBytes: isSummary ? ESTIMATED_SUMMARY_BYTES : undefined,
+    async readAll() {
+      return isSummary
+        ? (await query(() => rows.list(filter, 'summary'))).map(summaryOf)
+        : query(() => rows.list(filter));
+    },
+    async read(id: string) {
+      const row = await query(() => rows.find(id, isSummary ? 'summary' : 'whole'));
+      return row && 'head' in row ? summaryOf(row) : row;
+    },
+  };
+  await replyLocated(ctx, listing, options);
 }
 
 function summaryOf({ head, ...row }: TaskSummary): object {

@@ -45,12 +45,13 @@ describeWithPostgres('Tasks in PostgreSQL', () => {
       await made.sql(`INSERT INTO tasks (id, payload, status, result, created_at, processed_at, arrival)
         SELECT 'id' || n, '{}', ${status}, '{}', n / 50, n, n FROM generate_series(1, 50000) AS n`);
       await made.sql('ANALYZE tasks');
-      const { FIND, FIND_SUMMARY, POSITION } = taskStatements;
+      const { whole, summary, size, position } = taskStatements;
       const listings = [{}, { status: 'x' }, { action: 'x' }].map((filter) => listingQuery('*', filter).text);
       for (const [statement, index] of [
-        [FIND, 'tasks_pkey'],
-        [FIND_SUMMARY, 'tasks_pkey'],
-        [POSITION, 'tasks_pkey'],
+        [whole, 'tasks_pkey'],
+        [summary, 'tasks_pkey'],
+        [size, 'tasks_pkey'],
+        [position, 'tasks_pkey'],
         [listings[0], 'tasks_by_creation'],
         [listings[1], 'tasks_by_status'],
         [listings[2], 'tasks_by_action'],
