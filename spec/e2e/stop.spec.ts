@@ -143,7 +143,7 @@ describe('the stop', () => {
       Array.from({ length: 100 }, () => post(`${services.tasks}/tasks`, { action: 'x' }).then(({ body }) => body.id)),
     );
     services.parent.kill('SIGKILL');
-    expect(await services.exitCode()).to.equal(0);
+    expect((await services.exited).code).to.equal(0);
     expect(storedTasks(services.dataDir)).to.equal(ids.length);
   });
 });

@@ -4,16 +4,19 @@ import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
-import { post, type RunningServices, request, startProgram, startServices, untilTask } from '../support/program.ts';
+import {
+  limitedTo,
+  post,
+  type RunningServices,
+  request,
+  startProgram,
+  startServices,
+  untilTask,
+} from '../support/program.ts';
 import { handshake, head } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
-
-/** Options for a process with that limit of open files. */
-function limitedTo(openFiles: number): { within: string[] } {
-  return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
-}
 
 /** Opens connections, and waits until each is accepted or refused. */
 async function connectMany(url: string, count: number, localAddress = '127.0.0.1'): Promise<Socket[]> {

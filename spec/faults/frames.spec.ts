@@ -13,7 +13,7 @@ describe('clients that send broken frames', () => {
   it(`are seen by no neighbour, and leave nothing behind, wherever they are cut off ${seedNote}`, async () => {
     const bundle = await startTickerBundle({ intervalMs: 20 });
     const [token, { port }] = [await bundle.token(), bundle.listener];
-    const crowd = await gather({ port, token, readers: NEIGHBOURS, silent: 0, chatty: 0 });
+    const crowd = await gather({ port, token, readers: NEIGHBOURS });
     const several = fc.array(attacks, { minLength: 1, maxLength: 8 });
     const run = fc.asyncProperty(several, async (group) => {
       await Promise.all(group.map((each) => attack(port, token, each)));

@@ -46,8 +46,8 @@ async function linesAreLost(services: RedirectedServices): Promise<void> {
 }
 
 async function stop(services: RedirectedServices): Promise<void> {
-  process.kill(services.pid, 'SIGTERM');
-  expect(await services.exitCode()).to.equal(0);
+  services.child.kill('SIGTERM');
+  expect((await services.exited).code).to.equal(0);
 }
 
 describe('a process whose standard output is', () => {

@@ -69,6 +69,6 @@ describe('clients that never read', () => {
     await until(() => total() === stuck + 10 * closeFrame);
     await crowd.letAllRead();
     await until(() => bundle.relay.size === 5);
-    expect((await crowd.report()).closed).to.deep.equal({ 4008: 10 });
+    expect((await crowd.report()).closed).to.deep.equal({ 'close code 4008': 10 });
   });
 });

@@ -61,13 +61,12 @@ async function startOnSlowDisk() {
   const services = await startServices({
     env: { ...env, ...disk, TASK_HANDLERS, TASK_RETENTION_ROWS: `${KEPT_ROWS}` },
   });
-  const neighbours = await startNeighbours();
-  const ticker = Number(new URL(services.ticker).port);
-  await neighbours.do({ step: 'join', ticker, token: await services.token() });
+  const neighbours = startNeighbours();
+  await neighbours.join(Number(new URL(services.ticker).port), await services.token());
   const { tasks, admin } = services;
   /** Returns the delays that other clients observe while `work` runs. */
   const during = async (work: () => Promise<unknown>): Promise<Sight> => {
-    await neighbours.do({ step: 'begin', tasks, admin, seed });
+    await neighbours.begin({ tasks, admin }, seed);
     await work();
     return neighbours.end();
   };

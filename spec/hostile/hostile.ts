@@ -4,8 +4,8 @@ import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
 import { ProvingGround, type Result } from './proving-ground.ts';
 import { scenarioNamed, scenarios } from './scenarios/all.ts';
-import { heading, line, outcomes } from './table.ts';
 import { lackingFor } from './target.ts';
+import { leftOf } from './verdict.ts';
 
 const USAGE = `npm run hostile -- [options] [scenario or group ...]
 
@@ -18,6 +18,10 @@ HOSTILE_SEED     what is random follows it (another one at each run)
 
 Ends with exit code 1 when a bound is broken.
 `;
+
+/** Heading of the lines of {@link line}. */
+const heading =
+  'scenario                      sent     accepted/s  tick ms      health ms    submit ms  peak MiB  kept MiB  resident MiB  fds  machine ms  s';
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -44,7 +48,7 @@ async function main(): Promise<number> {
   say(`HOSTILE_SEED=${seed} HOSTILE_SECONDS=${seconds}\n\n${heading}`);
   const results: Result[] = [];
   try {
-    const ground = await ProvingGround.open({ seed, seconds });
+    const ground = new ProvingGround({ seed, seconds });
     say(line(await ground.measureBaseline()));
     for (const scenario of chosen) {
       const lacking = lackingFor(scenario.setup ?? {});
@@ -74,4 +78,37 @@ function report(results: readonly Result[], seed: number): number {
   say('machine (without an attack, or of the neighbours themselves: the last column) where those are longer.');
   for (const { name } of failed) say(`broken: HOSTILE_SEED=${seed} npm run hostile -- ${name}`);
   return failed.length > 0 ? 1 : 0;
+}
+
+/** Formats the observations of a scenario as one line, with bounds beside the latencies. */
+function line({ name, bounds, observed, seconds }: Result): string {
+  const { sight, actions, before, after, peakMib } = observed;
+  const left = leftOf(observed, bounds);
+  const { tickMs, healthMs, submitMs, machineMs, accepted } = sight;
+  const ofBound = (value: number, bound: number) =>
+    `${value.toFixed(0)}/${Number.isFinite(bound) ? bound.toFixed(0) : '-'}`;
+  const cells: [string, number][] = [
+    [name, 30],
+    [`${actions}`, 9],
+    [(accepted / sight.seconds).toFixed(1), 12],
+    [ofBound(tickMs, bounds.tickMs), 13],
+    [ofBound(healthMs, bounds.healthMs), 13],
+    [submitMs.toFixed(0), 11],
+    [peakMib.toFixed(0), 10],
+    [left.memory.toFixed(1), 10],
+    [left.resident.toFixed(0), 14],
+    [`${after.descriptors - before.descriptors}`, 5],
+    [machineMs.toFixed(0), 12],
+    [seconds.toFixed(1), 0],
+  ];
+  return cells
+    .map(([text, width]) => text.padEnd(width))
+    .join('')
+    .trimEnd();
+}
+
+/** Formats the outcomes of an attack, the most frequent first. */
+function outcomes({ observed }: Result): string {
+  const sorted = Object.entries(observed.outcomes).sort(([, one], [, other]) => other - one);
+  return sorted.map(([outcome, count]) => `${count} × ${outcome}`).join(', ');
 }

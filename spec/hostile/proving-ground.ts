@@ -1,30 +1,13 @@
-import { type Child, startChild } from '../support/child.ts';
+import { setTimeout } from 'node:timers/promises';
+import { crc32 } from 'node:zlib';
+import { startChild } from '../support/child.ts';
 import { queueCounts } from '../support/ledger.ts';
-import type { Mark } from './attacker.ts';
-import { type Bounds, usualBounds } from './bounds.ts';
-import { type Footprint, measure, peakMib, settle } from './footprint.ts';
-import { type Neighbours, STREAMS, startNeighbours } from './neighbours.ts';
-import { randomOf } from './random.ts';
+import { randomFrom } from '../support/seed.ts';
+import type { Attacks } from './attacks.ts';
+import { STREAMS, startNeighbours } from './neighbours.ts';
 import type { ListedScenario, Scenario, Setup } from './scenario.ts';
 import { Target } from './target.ts';
-import { type Baseline, broken, effectiveBounds, type Observation } from './verdict.ts';
-
-/** Order to the process that attacks. */
-export interface AttackStart {
-  /** Name of the scenario. */
-  name: string;
-  mark: Mark;
-  seed: number;
-  seconds: number;
-}
-
-export interface AttackEnd {
-  /** Number of requests, frames and connections that were sent. */
-  actions: number;
-  outcomes: Record<string, number>;
-  /** Stack of an error thrown by the attack itself. */
-  error?: string | undefined;
-}
+import { type Bounds, broken, effectiveBounds, type Footprint, type Observation, usualBounds } from './verdict.ts';
 
 /** Outcome of one scenario. */
 export interface Result {
@@ -42,31 +25,24 @@ export interface Result {
 }
 
 const QUIET: ListedScenario = { name: 'no attack', group: 'baseline' };
-/** Shortest measurement window, in seconds: one health probe and ten ticks. */
-const WARM_UP_SECONDS = 1;
+/** Shortest measurement window: one health probe and ten ticks. */
+const WARM_UP_MS = 1000;
 
 /** Runs scenarios one after another against real processes, each with neighbours. */
 export class ProvingGround {
   readonly #seed: number;
   readonly #seconds: number;
-  readonly #neighbours: Neighbours;
-  readonly #attackers: Child<AttackStart, AttackEnd>;
+  readonly #neighbours = startNeighbours();
+  readonly #attacks = startChild<Attacks>(new URL('attacks.ts', import.meta.url).href);
   #target: Target | undefined;
   /** Footprint of the new process. */
   #start: Footprint | undefined;
-  #baseline: Baseline = { tickMs: 0, healthMs: 0 };
+  /** Latencies without an attack. */
+  #baseline = { tickMs: 0, healthMs: 0 };
 
-  private constructor(seed: number, seconds: number, neighbours: Neighbours, attackers: Child<AttackStart, AttackEnd>) {
+  constructor({ seed, seconds }: { seed: number; seconds: number }) {
     this.#seed = seed;
     this.#seconds = seconds;
-    this.#neighbours = neighbours;
-    this.#attackers = attackers;
-  }
-
-  static async open({ seed, seconds }: { seed: number; seconds: number }): Promise<ProvingGround> {
-    const attackers = startChild<AttackStart, AttackEnd>(new URL('attacker-process.ts', import.meta.url));
-    const [neighbours, attacker] = await Promise.all([startNeighbours(), attackers]);
-    return new ProvingGround(seed, seconds, neighbours, attacker);
   }
 
   /** Measures the machine's latencies without an attack, for the duration of a scenario. */
@@ -83,15 +59,15 @@ export class ProvingGround {
     const began = performance.now();
     const bounds = { ...usualBounds, ...scenario.bounds };
     const target = await this.#targetOf(setup);
-    const before = await measure(target);
+    const before = await target.measure();
     this.#start ??= before;
-    await this.#begin(target);
+    await this.#neighbours.begin({ tasks: target.tasks, admin: target.admin }, this.#seed);
     const attacked = await this.#attack(scenario, target);
     const sight = await this.#neighbours.end();
-    const peak = peakMib(target, before);
+    const peak = target.peakMib(before);
     const errors = attacked.errors;
-    await this.#neighbours.do({ step: 'account', tasks: target.tasks }).catch(({ message }) => errors.push(message));
-    const after = await settle(target, before, bounds);
+    await this.#neighbours.account(target.tasks).catch(({ message }) => errors.push(message));
+    const after = await target.settle(before, bounds);
     const { accepted } = (await queueCounts(target.tasks)) as unknown as { accepted: number };
     const observed: Observation = { sight, peakMib: peak, start: this.#start, before, after, ...attacked, errors };
     const effective = effectiveBounds(bounds, this.#baseline, sight);
@@ -113,7 +89,6 @@ export class ProvingGround {
     { name, attack, fault }: Scenario,
     target: Target,
   ): Promise<Pick<Observation, 'actions' | 'outcomes' | 'errors'>> {
-    const { mark } = target;
     const [seed, seconds] = [this.#seed, this.#seconds];
     const total = { actions: 0, outcomes: {} as Record<string, number>, errors: [] as string[] };
     const count = (outcome: string, times = 1) => {
@@ -123,18 +98,16 @@ export class ProvingGround {
       total.actions++;
       count(outcome);
     };
-    const faulted = fault?.({ target, random: randomOf(name, seed), seconds, did });
-    const ended = attack && this.#attackers.ask({ name, mark, seed, seconds });
-    const results = await Promise.allSettled([
-      ended,
-      faulted,
-      new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
+    const fail = (error: unknown) => void total.errors.push(String(error));
+    const [attacked] = await Promise.all([
+      attack && this.#attacks.attack(name, target.mark, seed, seconds).catch(fail),
+      fault?.({ target, random: randomFrom(crc32(name), seed), seconds, did }).catch(fail),
+      setTimeout(seconds * 1000),
     ]);
-    for (const result of results) if (result.status === 'rejected') total.errors.push(String(result.reason));
-    const { actions = 0, outcomes = {}, error }: Partial<AttackEnd> = (await ended?.catch(() => undefined)) ?? {};
+    const { actions = 0, outcomes = {}, error } = attacked ?? {};
     total.actions += actions;
     for (const [outcome, times] of Object.entries(outcomes)) count(outcome, times);
-    if (error !== undefined) total.errors.push(error);
+    if (error !== undefined) fail(error);
     return total;
   }
 
@@ -143,21 +116,17 @@ export class ProvingGround {
     if (this.#target !== undefined) return this.#target;
     const target = await Target.start(setup);
     this.#target = target;
-    await this.#neighbours.do({ step: 'join', ticker: target.mark.ports.ticker, token: await target.token() });
+    await this.#neighbours.join(target.mark.ports.ticker, await target.token());
     // Warm-up: a new process grows with its first requests.
-    await this.#begin(target);
-    await new Promise((resolve) => setTimeout(resolve, WARM_UP_SECONDS * 1000));
+    await this.#neighbours.begin({ tasks: target.tasks, admin: target.admin }, this.#seed);
+    await setTimeout(WARM_UP_MS);
     await this.#neighbours.end();
-    await this.#neighbours.do({ step: 'account', tasks: target.tasks });
+    await this.#neighbours.account(target.tasks);
     return target;
   }
 
-  async #begin({ tasks, admin }: Target): Promise<void> {
-    await this.#neighbours.do({ step: 'begin', tasks, admin, seed: this.#seed });
-  }
-
   async #end(): Promise<void> {
-    await this.#neighbours.do({ step: 'leave' });
+    await this.#neighbours.leave();
     await this.#target?.end('SIGKILL');
     this.#target = undefined;
     this.#start = undefined;

@@ -1,7 +1,7 @@
 import type { Random } from '../support/seed.ts';
 import type { Attacker } from './attacker.ts';
-import type { Bounds } from './bounds.ts';
 import type { Target } from './target.ts';
+import type { Bounds } from './verdict.ts';
 
 /** Setup of the process under attack. Scenarios with the same setup share a process. */
 export interface Setup {

@@ -1,26 +1,29 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
 import { fullPipe } from '../support/named-pipe.ts';
-import { post, type RunningServices, startServices } from '../support/program.ts';
-import { type RedirectedServices, startRedirected } from '../support/redirected-services.ts';
+import { openDescriptors, peakResidentBytes, resetPeak } from '../support/proc.ts';
+import { limitedTo, post, type RunningServices, startServices } from '../support/program.ts';
+import { type Killable, startRedirected } from '../support/redirected-services.ts';
 import { lackingMounts, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { eventually } from '../support/until.ts';
 import type { Mark } from './attacker.ts';
 import { TICK_INTERVAL_MS } from './neighbours.ts';
 import type { Setup } from './scenario.ts';
+import { type Bounds, type Footprint, leftOf } from './verdict.ts';
 
+const MIB = 1024 * 1024;
+/**
+ * Longest wait until the memory and descriptors are back within the bounds. The services close connections without a
+ * reader within ten seconds, but a loaded machine takes longer to read an attack's data.
+ */
+const SETTLE_MS = 45_000;
+const REST_MS = 100;
 const NEIGHBOUR_KEY = 'n'.repeat(32);
 const ATTACKER_KEY = 'a'.repeat(32);
-
-/** Memory of the process after a garbage collection, in bytes. */
-export interface Memory {
-  resident: number;
-  /** Objects and buffers of the main thread. */
-  live: number;
-}
 
 /** Returns what this machine lacks for a setup, or undefined. */
 export function lackingFor({ diskMb }: Setup): string | undefined {
@@ -34,7 +37,7 @@ export class Target {
   readonly disk: SmallDisk | undefined;
   /** Access to the threads, if the setup asks for it. */
   inspector: Inspector | undefined;
-  #services!: RunningServices | RedirectedServices;
+  #services!: Pick<RunningServices, 'exited' | 'ticker' | 'tasks' | 'admin'> & { child: Killable };
   #probeFile = '';
 
   private constructor(setup: Setup, dataDir: string, disk: SmallDisk | undefined) {
@@ -74,7 +77,7 @@ export class Target {
     }
     const services = await startServices({
       env,
-      ...(openFiles !== undefined && { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] }),
+      ...(openFiles !== undefined && limitedTo(openFiles)),
       ...(inspected && { nodeOptions: inspectable }),
     });
     if (inspected) this.inspector = await inspect(services);
@@ -82,7 +85,7 @@ export class Target {
   }
 
   get pid(): number {
-    return 'pid' in this.#services ? this.#services.pid : (this.#services.child.pid as number);
+    return this.#services.child.pid as number;
   }
 
   get tasks(): string {
@@ -106,20 +109,51 @@ export class Target {
 
   /** Sends a signal and returns the exit code, or the signal that ended the process. */
   async end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null> {
-    process.kill(this.pid, signal);
-    if ('pid' in this.#services) return this.#services.exitCode();
+    this.#services.child.kill(signal);
     const { code, signal: by } = await this.#services.exited;
     return by ?? code;
   }
 
-  /** Makes the process collect garbage. Returns its memory use. */
-  async memory(): Promise<Memory> {
+  /** Measures the process at rest and resets its peak memory. */
+  async measure(): Promise<Footprint> {
+    const footprint = await this.#footprint();
+    resetPeak(this.pid);
+    let { descriptors } = footprint;
+    let before: number;
+    // A process that listens still starts threads.
+    do {
+      before = descriptors;
+      await setTimeout(REST_MS);
+      descriptors = openDescriptors(this.pid);
+    } while (descriptors !== before);
+    return { ...footprint, descriptors };
+  }
+
+  /** Returns the growth of the peak memory since {@link measure}, in MiB. */
+  peakMib({ resident }: Footprint): number {
+    return Math.max(0, peakResidentBytes(this.pid) - resident) / MIB;
+  }
+
+  /** Waits until the process is back within the bounds, or until the timeout, and measures it. */
+  async settle(before: Footprint, bounds: Bounds): Promise<Footprint> {
+    const deadline = performance.now() + SETTLE_MS;
+    for (;;) {
+      const after = await this.#footprint();
+      const left = leftOf({ start: before, before, after }, bounds);
+      const isBack = left.memory <= left.allowedMemory && left.descriptors === 0;
+      if (isBack || performance.now() > deadline) return after;
+      await setTimeout(250);
+    }
+  }
+
+  /** Makes the process collect garbage. Returns the resources that it has left. */
+  async #footprint(): Promise<Footprint> {
     rmSync(this.#probeFile, { force: true });
     process.kill(this.pid, 'SIGUSR2');
     await eventually(
       () => existsSync(this.#probeFile),
       (written) => written,
     );
-    return JSON.parse(readFileSync(this.#probeFile, 'utf8'));
+    return { ...JSON.parse(readFileSync(this.#probeFile, 'utf8')), descriptors: openDescriptors(this.pid) };
   }
 }

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { usualBounds } from './bounds.ts';
+
 import type { Sight } from './neighbours.ts';
-import { broken, effectiveBounds, type Observation } from './verdict.ts';
+import { broken, effectiveBounds, type Observation, usualBounds } from './verdict.ts';
 
 const MIB = 1024 * 1024;
 

@@ -1,9 +1,77 @@
-import type { Bounds } from './bounds.ts';
-import { type Footprints, leftOf } from './footprint.ts';
 import { type Sight, STREAMS } from './neighbours.ts';
+
+const MIB = 1024 * 1024;
+
+/** Limits of the effects on neighbours during an attack, and of the resources in use after it. */
+export interface Bounds {
+  /** Longest time from a tick's due time to its arrival. */
+  tickMs: number;
+  /** Longest time of a health response. */
+  healthMs: number;
+  /** Growth of the peak resident memory during the attack, in MiB. */
+  peakMib: number;
+  /**
+   * Objects and buffers that the process keeps by design after the attack, in MiB, in addition to {@link LEFT_SHARE}.
+   */
+  keptMib: number;
+  /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue or stops the process. */
+  refusals: boolean;
+  /** Whether streams of neighbours may be closed, because the scenario stops the process. */
+  disconnections: boolean;
+}
+
+/** Allowed growth of objects and buffers, as a share of their size at the start. */
+const LEFT_SHARE = 0.2;
+
+/**
+ * Allowed growth of the resident memory since the start of the process, in MiB, in addition to that of objects and buffers. Allocators
+ * do not return all pages, so the memory of bodies (64 MiB), responses (128 MiB) and the thread that parses bodies (64 MiB) may stay
+ * resident, once, with a quarter of it for garbage. So may 64 MiB of garbage in each of the two task threads, which collect garbage
+ * only when they allocate.
+ */
+const RESIDENT_MIB = 448;
+
+/** Descriptors that vary at rest, such as the connection of a probe. */
+const DESCRIPTORS_AT_REST = 3;
+
+export const usualBounds: Bounds = {
+  tickMs: 100,
+  healthMs: 250,
+  // Twice the budgets of request and response bodies (64 and 128 MiB), for garbage that is not collected yet.
+  peakMib: 384,
+  keptMib: 0,
+  refusals: false,
+  disconnections: false,
+};
+
+/** Bounds for hundreds of connections that send data whose parsing takes tens of milliseconds a packet. */
+export const floodBounds: Partial<Bounds> = { tickMs: 250, healthMs: 500 };
+
+/** Bounds for a process that is stopped or killed during the scenario. */
+export const stopBounds: Partial<Bounds> = {
+  tickMs: Number.POSITIVE_INFINITY,
+  healthMs: Number.POSITIVE_INFINITY,
+  refusals: true,
+  disconnections: true,
+};
 
 /** Noise of the machine is allowed twice: delays of the process and of the neighbour add up. */
 const NOISE_FACTOR = 2;
+
+/** Resources of a process after a garbage collection. Memory is in bytes. */
+export interface Footprint {
+  resident: number;
+  /** Objects and buffers of the main thread. */
+  live: number;
+  descriptors: number;
+}
+
+/** Footprints of the new process, before an attack, and after it. */
+export interface Footprints {
+  start: Footprint;
+  before: Footprint;
+  after: Footprint;
+}
 
 /** Everything observed during a scenario. */
 export interface Observation extends Footprints {
@@ -14,14 +82,26 @@ export interface Observation extends Footprints {
   errors: string[];
 }
 
-/** Latencies without an attack. */
-export interface Baseline {
-  tickMs: number;
-  healthMs: number;
+/** Resources that a process has kept since earlier measurements, in MiB, and the allowed growth of its memory. */
+export function leftOf({ start, before, after }: Footprints, { keptMib }: Bounds) {
+  return {
+    /** Growth of objects and buffers. */
+    memory: (after.live - before.live) / MIB,
+    allowedMemory: (before.live * LEFT_SHARE) / MIB + keptMib,
+    /** Growth of the resident memory since the start of the process. */
+    resident: (after.resident - start.resident) / MIB,
+    allowedResident: RESIDENT_MIB + keptMib,
+    /** Number of descriptors left open. */
+    descriptors: Math.max(0, after.descriptors - before.descriptors - DESCRIPTORS_AT_REST),
+  };
 }
 
 /** Returns the bounds of this run: the stated ones, or a multiple of the machine's own delays if larger. */
-export function effectiveBounds(bounds: Bounds, baseline: Baseline, { machineMs }: Sight): Bounds {
+export function effectiveBounds(
+  bounds: Bounds,
+  baseline: Pick<Bounds, 'tickMs' | 'healthMs'>,
+  { machineMs }: Sight,
+): Bounds {
   const { tickMs, healthMs } = bounds;
   return {
     ...bounds,

@@ -178,8 +178,6 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, r
       port: Number(port),
       token: await services.token(),
       readers,
-      silent: 0,
-      chatty: 0,
     });
     const ledger = new Ledger();
     const random = randomFrom(QUEUE_DRIVER.length);

@@ -1,4 +1,7 @@
-import { startChild } from './child.ts';
+import { Crowd } from '../load/crowd.ts';
+import { serveCalls, startChild } from './child.ts';
+import { checkFrame } from './contract.ts';
+import { watchDelays } from './delays.ts';
 
 /**
  * Numbers of clients: readers, and clients that never read, of which the silent ones send nothing and the chatty ones
@@ -8,38 +11,85 @@ export interface CrowdStart {
   port: number;
   token: string;
   readers: number;
-  silent: number;
-  chatty: number;
+  silent?: number;
+  chatty?: number;
   /** Whether the spec makes up the ticks. Real ticks are checked against the contract. */
   madeUp?: boolean;
 }
 
-export type CrowdTask = 'report' | 'let all read';
-
 /** Observations of the readers. */
-export interface CrowdReport {
-  /** Number of open connections of all clients, as the clients see it. */
-  open: number;
-  /** Timestamps of all distinct ticks in order, without snapshots. */
-  timestamps: number[];
-  /** Number of the newest ticks that readers have not received. */
-  lacking: number;
-  /** Number of ticks that readers missed in between. */
-  missed: number;
-  /** Number of messages by type. */
-  types: Record<string, number>;
-  /** Number of close frames by code. */
-  closed: Record<string, number>;
+export type CrowdReport = Awaited<ReturnType<Clients['report']>>;
+
+/** Many clients of the stream in one process. */
+class Clients {
+  #crowd!: Crowd;
+  #readers = 0;
+  readonly #delays = watchDelays();
+  readonly #types: Record<string, number> = {};
+
+  async join({ port, token, readers, silent = 0, chatty = 0, madeUp = false }: CrowdStart): Promise<void> {
+    /** Distinct messages. Each is checked once. */
+    const messages = new Set<string>();
+    const connections = readers + silent + chatty;
+    this.#readers = readers;
+    this.#crowd = new Crowd({
+      target: { host: '127.0.0.1', port, path: '/ws/ticker', token },
+      connections,
+      silent: silent + chatty,
+      pinging: chatty,
+      // Below the listen backlog of a server.
+      concurrency: 200,
+      onText: (text) => {
+        const type = /^{"type":"(\w+)"/.exec(text)?.[1] ?? text;
+        this.#types[type] = (this.#types[type] ?? 0) + 1;
+        if (messages.has(text)) return;
+        messages.add(text);
+        if (!madeUp) checkFrame(text);
+      },
+    });
+    await this.#crowd.gather();
+    if (this.#crowd.size < connections) throw new Error(`clients cannot join: ${[...this.#crowd.losses.keys()]}`);
+  }
+
+  /** Reports once all readers have received the newest tick, or one of them has disconnected. */
+  async report() {
+    let lacking: number;
+    do lacking = await this.#crowd.catchUp(100);
+    while (lacking > 0 && this.#crowd.size >= this.#readers);
+    const { missed, timestamps, lateness } = this.#crowd.record.report();
+    return {
+      /** Number of open connections of all clients, as the clients see it. */
+      open: this.#crowd.size,
+      /** Timestamps of all distinct ticks in order, without snapshots. */
+      timestamps,
+      /** Number of the newest ticks that readers have not received, and of those that they missed in between. */
+      ...{ lacking, missed },
+      /** Number of messages by type. */
+      types: this.#types,
+      /** Number of close frames by code. */
+      closed: Object.fromEntries([...this.#crowd.losses].filter(([reason]) => reason.startsWith('close code'))),
+      /** Longest delays of ticks that are due at full seconds, and of timers in this process. */
+      ...{ lateMs: lateness.max, machineMs: this.#delays.worstMs() },
+    };
+  }
+
+  /** Discards the records of all ticks and delays so far. */
+  startOver(): void {
+    this.#crowd.startOver();
+    this.#delays.reset();
+  }
+
+  /** Makes the silent and chatty clients start reading. */
+  letAllRead(): void {
+    this.#crowd.letAllRead();
+  }
 }
 
 /** Opens clients in a child process and waits until all have joined. */
 export async function gather(start: CrowdStart) {
-  const file = new URL('crowd-process.ts', import.meta.url);
-  const child = await startChild<CrowdTask, CrowdReport>(file, [JSON.stringify(start)]);
-  return {
-    /** Reports once all readers have received the newest tick, or one of them has disconnected. */
-    report: () => child.ask('report'),
-    /** Makes the silent and chatty clients start reading. */
-    letAllRead: () => child.ask('let all read'),
-  };
+  const clients = startChild<Clients>(import.meta.url);
+  await clients.join(start);
+  return clients;
 }
+
+if (import.meta.main) serveCalls(new Clients());

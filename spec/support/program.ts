@@ -37,6 +37,11 @@ export interface ProgramOptions {
   cwd?: string;
 }
 
+/** Options of a process with that limit of open files. */
+export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'within'>> {
+  return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
+}
+
 /** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
 export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
   const { env = {}, node = process.execPath, nodeOptions = [], within = [], cwd } = options;

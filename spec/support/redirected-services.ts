@@ -19,6 +19,11 @@ export interface RedirectOptions {
 
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
 
+export interface Killable {
+  pid?: number | undefined;
+  kill(signal: NodeJS.Signals): boolean;
+}
+
 /** Starts `node dist/main` from a shell, does not read its standard output, and waits until it is ready. */
 export async function startRedirected(options: RedirectOptions) {
   const folder = await temporaryFolder();
@@ -66,15 +71,17 @@ export async function startRedirected(options: RedirectOptions) {
   return {
     /** The shell or `script`. */
     parent,
-    pid,
+    child: { pid, kill: (signal: NodeJS.Signals) => process.kill(pid, signal) },
+    /** Exit code of the process. */
+    get exited() {
+      return number(codeFile).then((code) => ({ code, signal: null }));
+    },
     ...{ ticker: address('ticker'), tasks: address('tasks'), admin: address('admin') },
     stream: `ws://127.0.0.1:${ports.ticker}/ws/ticker`,
     dataDir,
     async token(): Promise<string> {
       return (await post(`${address('ticker')}/auth/token`, { api_key: demoKey(dataDir) })).body.token;
     },
-    /** Returns the exit code of the process once it has ended. */
-    exitCode: () => number(codeFile),
     /** Returns the value of a metric without labels. */
     async metric(metric: string) {
       const { body } = await request(`${address('admin')}/metrics`);

@@ -1,8 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { Crowd } from '../../load/crowd.ts';
+import { gather } from '../../support/crowd.ts';
 import { startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { startContender, streamOf } from '../server.ts';
+import { streamOf } from '../server.ts';
 
 /** Storms of one measurement. Each begins at another time after a tick. */
 const STORMS = 5;
@@ -25,20 +26,18 @@ export function storm(clients: number, observers: number): Figure {
 
 async function measure(clients: number, count: number): Promise<Record<string, number>> {
   const target = await streamOf(await startServices());
-  const observers = await startContender('observers.ts', { args: [target.port, `${target.token}`, count] });
+  const observers = await gather({ port: target.port, token: `${target.token}`, readers: count });
   const observe = async () => {
-    const { length } = observers.lines;
-    observers.child.stdin?.write('\n');
-    const line = await observers.logged((each) => observers.lines.indexOf(each) >= length);
-    return line as unknown as Record<'lateMs' | 'machineMs' | 'ended', number>;
+    const { lateMs, machineMs, open } = await observers.report();
+    await observers.startOver();
+    return { lateMs, machineMs, ended: count - open };
   };
-  const gather = async (concurrency: number) => {
+  const reconnect = async (concurrency: number) => {
     const crowd = new Crowd({ target, connections: clients, concurrency });
     await crowd.gather();
     return crowd;
   };
-  await observers.logged(({ open }) => open === true);
-  let crowd = await gather(200);
+  let crowd = await reconnect(200);
   try {
     await observe();
     await setTimeout(3000);
@@ -49,7 +48,7 @@ async function measure(clients: number, count: number): Promise<Record<string, n
       await setTimeout(1000 - (Date.now() % 1000) + (number * 1000) / STORMS);
       const began = performance.now();
       crowd.disperse();
-      crowd = await gather(clients);
+      crowd = await reconnect(clients);
       seconds = Math.max(seconds, (performance.now() - began) / 1000);
       failed += clients - crowd.size;
       // Until the tick after the storm has arrived.

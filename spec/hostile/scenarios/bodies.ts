@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
 import { type Attacker, posting, type Service } from '../attacker.ts';
-import { floodBounds } from '../bounds.ts';
 import type { Scenario } from '../scenario.ts';
+import { floodBounds } from '../verdict.ts';
 import { submissionOf } from './submissions.ts';
 
 const MIB = 1024 * 1024;

@@ -1,7 +1,7 @@
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
-import { floodBounds } from '../bounds.ts';
 import type { Scenario } from '../scenario.ts';
+import { floodBounds } from '../verdict.ts';
 
 /** Requests that fill a packet of 64 KiB. */
 const REQUESTS = 3600;

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import type { Attacker } from '../attacker.ts';
-import { stopBounds } from '../bounds.ts';
 import type { Scenario, Stage } from '../scenario.ts';
+import { stopBounds } from '../verdict.ts';
 import { failing } from './submissions.ts';
 
 /** Returns a fault that ends the process halfway through the scenario and restarts it in the same folder. */
