@@ -55,13 +55,13 @@ export class Attacker {
     this.outcomes.set(`${outcome}`, (this.outcomes.get(`${outcome}`) ?? 0) + 1);
   }
 
-  /** Repeats a step in `clients` concurrent loops until the attack is over. */
+  /** Repeats a step in `clients` concurrent loops until the attack is over, however busy the machine is at least once. */
   async repeat(clients: number, step: (client: number) => Promise<unknown>): Promise<void> {
     const loop = async (client: number) => {
-      while (!this.over) {
+      do {
         await step(client);
         await setTimeout(0);
-      }
+      } while (!this.over);
     };
     await Promise.all(Array.from({ length: clients }, (_, client) => loop(client)));
   }

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { sendings } from '../../support/http-corpus.ts';
+import { type Sending, sendings } from '../../support/http-corpus.ts';
 import { checkAnswers, exchange } from '../../support/http-exchange.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenario } from '../scenario.ts';
@@ -8,17 +8,14 @@ import type { Scenario } from '../scenario.ts';
 const CHUNK = 50;
 
 const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {
-  for (let chunk = 0; !attacker.over; chunk++) {
-    const samples = fc.sample(sendings, { seed: attacker.seed + chunk, numRuns: CHUNK });
-    const client = async () => {
-      for (let pieces = samples.pop(); pieces !== undefined && !attacker.over; pieces = samples.pop()) {
-        checkAnswers(await exchange(attacker.mark.ports[service], pieces));
-        attacker.sent();
-        attacker.got('proper');
-      }
-    };
-    await Promise.all(Array.from({ length: 4 }, client));
-  }
+  let samples: Sending[] = [];
+  let { seed } = attacker;
+  await attacker.repeat(4, async () => {
+    if (samples.length === 0) samples = fc.sample(sendings, { seed: seed++, numRuns: CHUNK });
+    checkAnswers(await exchange(attacker.mark.ports[service], samples.pop() as Sending));
+    attacker.sent();
+    attacker.got('proper');
+  });
 };
 
 export const fuzz: readonly Scenario[] = [

@@ -10,14 +10,13 @@ const CONNECTIONS = 300;
 const smallest = 'GET / HTTP/1.1\r\n\r\n';
 
 /** Repeatedly opens connections, sends the same bytes on all of them at once, and waits for their end. */
-async function sendAtOnce(attacker: Attacker, bytes: string): Promise<void> {
-  while (!attacker.over) {
+const sendAtOnce = (attacker: Attacker, bytes: string) =>
+  attacker.repeat(1, async () => {
     const sockets = await attacker.connections('tasks', CONNECTIONS);
     for (const socket of sockets) socket.write(bytes);
     attacker.sent(sockets.length * REQUESTS);
     await Promise.all(sockets.map((socket) => attacker.answer(socket)));
-  }
-}
+  });
 
 export const pipelines: readonly Scenario[] = [
   {
