@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import type { StreamTarget } from '../load/stream-client.ts';
 import { cpuSeconds } from '../support/proc.ts';
 import { freshSettings, type Program, projectFolder, type RunningServices, watch } from '../support/program.ts';
@@ -37,4 +38,39 @@ export async function streamOf({ ticker, token }: RunningServices): Promise<Stre
 /** Seconds of CPU that all threads of a contender have used. */
 export function cpuOf({ child }: Program): number {
   return cpuSeconds(child.pid as number);
+}
+
+/** Has processes of a contender add and process tasks: a single one in turn, several at the same time. */
+export async function runQueue(name: string, count: number, options: ContenderOptions & { nodes?: number } = {}) {
+  const { nodes = 1, args = [] } = options;
+  const start = () => startContender(`contenders/${name}.ts`, { ...options, args: [count / nodes, ...args] });
+  const servers = await Promise.all(Array.from({ length: nodes }, start));
+  const reported = (what: string) => Promise.all(servers.map((server) => server.logged((line) => line[what] === true)));
+  const begin = (step: string) => {
+    for (const { child } of servers) child.stdin?.write(`${step}\n`);
+    return performance.now();
+  };
+  const processed = () =>
+    servers.reduce(
+      (sum, { lines }) => sum + Number(lines.findLast((line) => line.processed !== undefined)?.processed ?? 0),
+      0,
+    );
+  const cpu = () => servers.reduce((sum, server) => sum + cpuOf(server), 0);
+  await reported('ready');
+  let working = nodes > 1 ? begin('work') : 0;
+  const adding = begin('add');
+  await reported('added');
+  const added = performance.now();
+  const cpuBefore = cpu();
+  if (nodes === 1) working = begin('work');
+  while (processed() < count) await setTimeout(1);
+  const end = performance.now();
+  const used = cpu() - cpuBefore;
+  for (const { child, exited } of servers) {
+    child.kill('SIGKILL');
+    await exited;
+  }
+  const perSecond = (from: number, to: number) => count / ((to - from) / 1000);
+  const submitted = perSecond(adding, added);
+  return { submitted, worked: perSecond(working, end), both: perSecond(adding, end), cpu: (used / count) * 1e6 };
 }

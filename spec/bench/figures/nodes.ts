@@ -6,7 +6,7 @@ import { startPostgres } from '../../support/postgres-server.ts';
 import { type RunningServices, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
 import { startRedis } from '../redis.ts';
-import { type ContenderOptions, startContender, streamOf } from '../server.ts';
+import { runQueue, streamOf } from '../server.ts';
 
 const NODES = 2;
 const TOKEN_KEY = 'the key that all nodes of a bench share';
@@ -16,9 +16,9 @@ const DURABLE = 'BullMQ, appendfsync always';
 /** Compares two nodes with two processes of BullMQ on one Redis, and of two queues that keep their tasks in PostgreSQL. */
 export function nodes(count: number, ticks: number): Figure {
   const storeRows = (name: string, url: string, env: Record<string, string> = {}) =>
-    measureRows(name, count, url, { args: [count / NODES], env: { DATABASE_URL: url, ...env } });
+    measureRows(name, count, url, { DATABASE_URL: url, ...env });
   const bullMq = async (...settings: string[]) =>
-    work('bullmq-node', count, { args: [count / NODES, await startRedis(...settings)] });
+    runQueue('bullmq', count, { nodes: NODES, args: [await startRedis(...settings)] });
   const product = { TOKEN_KEY, QUEUE_MAX_LENGTH: `${count}` };
   const worked = { key: 'worked', unit: '/s' };
   return {
@@ -26,14 +26,14 @@ export function nodes(count: number, ticks: number): Figure {
     contenders: {
       product: async () => {
         const url = await newDatabase();
-        const rates = await storeRows('product-node', url, product);
+        const rates = await storeRows('product', url, product);
         return { ...rates, ...(await stream({ DATABASE_URL: url, TOKEN_KEY }, ticks)) };
       },
-      [PREFETCH]: async () => storeRows('product-node', await newDatabase(), { ...product, TASK_PREFETCH: '50' }),
+      [PREFETCH]: async () => storeRows('product', await newDatabase(), { ...product, TASK_PREFETCH: '50' }),
       BullMQ: () => bullMq('--appendonly', 'no'),
       [DURABLE]: () => bullMq('--appendonly', 'yes', '--appendfsync', 'always'),
-      'graphile-worker': async () => storeRows('graphile-worker-node', await newDatabase()),
-      'pg-boss': async () => storeRows('pg-boss-node', await newDatabase()),
+      'graphile-worker': async () => storeRows('graphile-worker', await newDatabase()),
+      'pg-boss': async () => storeRows('pg-boss', await newDatabase()),
     },
     readings: [
       { ...worked, name: 'tasks, submission to stored row', target: { atLeast: 4000 } },
@@ -56,32 +56,15 @@ async function newDatabase(): Promise<string> {
   return postgres.url;
 }
 
-/** Measures {@link work}. @throws {Error} if the number of rows stored is not the number of tasks */
-async function measureRows(name: string, count: number, url: string, options: ContenderOptions) {
-  const measured = await work(name, count, options);
+/** Measures {@link runQueue}. @throws {Error} if the number of rows stored is not the number of tasks */
+async function measureRows(name: string, count: number, url: string, env: Record<string, string>) {
+  const measured = await runQueue(name, count, { nodes: NODES, env });
   const client = new Client({ connectionString: url });
   await client.connect();
   const { rows } = await client.query('SELECT count(*)::int AS stored FROM tasks');
   await client.end();
   if (rows[0]?.stored !== count) throw new Error(`${rows[0]?.stored} rows of ${count} were stored`);
   return measured;
-}
-
-/** Has all nodes begin at once, and waits until all that they add is done. */
-async function work(name: string, count: number, options: ContenderOptions): Promise<Record<string, number>> {
-  const start = () => startContender(`contenders/${name}.ts`, options);
-  const servers = await Promise.all(Array.from({ length: NODES }, start));
-  await Promise.all(servers.map((server) => server.logged(({ ready }) => ready === true)));
-  const began = performance.now();
-  for (const { child } of servers) child.stdin?.write('\n');
-  const done = () => servers.reduce((sum, { lines }) => sum + Number(lines.at(-1)?.doneByThis ?? 0), 0);
-  while (done() < count) await setTimeout(10);
-  const worked = count / ((performance.now() - began) / 1000);
-  for (const { child, exited } of servers) {
-    child.kill('SIGKILL');
-    await exited;
-  }
-  return { worked };
 }
 
 /** A client of each node; the one that makes the ticks is killed in the end. */

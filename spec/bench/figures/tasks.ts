@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Figure, Reading } from '../figure.ts';
 import { startRedis } from '../redis.ts';
-import { type ContenderOptions, startContender } from '../server.ts';
+import { runQueue } from '../server.ts';
 
 /** Folder of another version of the project with its packages installed, to compare the product with. */
 const { BASE } = process.env;
@@ -63,16 +63,10 @@ function besideBase(reading: Reading): Reading[] {
 }
 
 async function measureBullMq(count: number, ...settings: string[]): Promise<Record<string, number>> {
-  return measure('bullmq', { args: [count, await startRedis(...settings)] });
+  return runQueue('bullmq', count, { args: [await startRedis(...settings)] });
 }
 
 function measureProduct(count: number, env: Record<string, string> = {}, folder?: string) {
-  const options = { args: [count], env: { QUEUE_MAX_LENGTH: `${count}`, ...env } };
-  return measure('product-queue', { ...options, ...(folder !== undefined && { folder: resolve(folder) }) });
-}
-
-async function measure(name: string, options: ContenderOptions): Promise<Record<string, number>> {
-  const contender = await startContender(`contenders/${name}.ts`, options);
-  const measured: unknown = await contender.logged(({ worked }) => worked !== undefined);
-  return measured as Record<string, number>;
+  const options = { env: { QUEUE_MAX_LENGTH: `${count}`, ...env } };
+  return runQueue('product', count, { ...options, ...(folder !== undefined && { folder: resolve(folder) }) });
 }

@@ -1,12 +1,11 @@
 /** graphile-worker, one of several processes, at a concurrency of 5. Its task stores a row with a query of its own. */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
-import { countProcessed, runNode } from './run-queue.ts';
+import { countProcessed, takeSteps } from './run-queue.ts';
 import { POSTGRES_INSERT, processTask } from './task-row.ts';
 
 /** As many connections as the tasks that are added at once need, and some for the worker. */
 const MAX_POOL_SIZE = 40;
-const share = Number(process.argv[2]);
 const connectionString = process.env.DATABASE_URL;
 await migratePostgres(connectionString);
 // Standard output carries the counts.
@@ -23,8 +22,7 @@ const taskList = {
 };
 // The batching that its documentation recommends for throughput: one job more than its concurrency.
 const preset = { worker: { localQueue: { size: 6 }, completeJobBatchDelay: 0 } };
-runNode({
-  share,
+takeSteps({
   startWorker: () =>
     run({
       connectionString,

@@ -2,10 +2,9 @@
 import { Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
-import { countProcessed, runNode } from './run-queue.ts';
+import { countProcessed, takeSteps } from './run-queue.ts';
 import { POSTGRES_INSERT, processTask } from './task-row.ts';
 
-const share = Number(process.argv[2]);
 const connectionString = process.env.DATABASE_URL;
 await migratePostgres(connectionString);
 const rows = new Pool({ connectionString });
@@ -20,8 +19,7 @@ const store = async ({ data }) => {
   await rows.query(POSTGRES_INSERT, processTask(data));
   countProcessed();
 };
-runNode({
-  share,
+takeSteps({
   startWorker: () => boss.work('uppercase', options, (jobs) => Promise.all(jobs.map(store))),
   add: (task) => boss.send('uppercase', task),
 });
