@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Database } from '../../db/sqlite/database.ts';
-import { migrate } from '../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
+import { fillDataFolder } from './migrated-folder.ts';
 
 /** A row, identified by its arrival number. Times are Unix seconds. */
 export interface Row {
@@ -16,7 +16,7 @@ export interface Row {
 /** Creates a data folder, a connection to its rows, and a second connection that inserts and lists rows. */
 export async function freshRows() {
   const dataDir = await temporaryFolder();
-  migrate(dataDir);
+  fillDataFolder(dataDir);
   const path = join(dataDir, 'tasks.db');
   const database = new Database(path, { busyTimeoutMs: 1000 });
   const beside = new DatabaseSync(path, { timeout: 1000 });

@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore, type SqliteStoreOptions } from '../../db/sqlite/store.ts';
 import { afterTest } from './cleanup.ts';
+import { fillDataFolder } from './migrated-folder.ts';
 
 /** Opens an empty store in a folder of its own. It is closed after the test. */
 export function openFreshStore(
@@ -11,7 +11,7 @@ export function openFreshStore(
   options: Pick<SqliteStoreOptions, 'now'> & Partial<SqliteStoreOptions>,
 ): SqliteStore {
   const dataDir = mkdtempSync(join(tmpdir(), 'store-'));
-  migrate(dataDir);
+  fillDataFolder(dataDir);
   const bounds = { maxLength: 1000, maxBytes: 1_000_000, maxKeys: 100 };
   const store = new SqliteStore({ dataDir, driver, bounds, excessRows: async () => 0, ...options });
   store.start();

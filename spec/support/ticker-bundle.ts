@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { ApiKeys } from '../../db/sqlite/api-keys.ts';
 import { Database } from '../../db/sqlite/database.ts';
-import { migrate } from '../../db/sqlite/migrate.ts';
 import { defaults } from '../../main/config.ts';
 import type { Timeouts } from '../../main/http/listener.ts';
 import { RateLimit } from '../../main/http/rate-limit.ts';
@@ -21,6 +20,7 @@ import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract } from './contract-watch.ts';
 import { captureLog } from './log.ts';
+import { fillDataFolder } from './migrated-folder.ts';
 import { Recorder } from './recorder.ts';
 import { serve } from './server.ts';
 
@@ -58,7 +58,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, userPolicy = userPolicyFile, limits } = options;
   const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true, clock = systemClock } = options;
   const dataDir = await temporaryFolder();
-  migrate(dataDir);
+  fillDataFolder(dataDir);
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);

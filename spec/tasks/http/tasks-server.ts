@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { migrate } from '../../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../../db/sqlite/store.ts';
 import type { TaskRow } from '../../../db/task-rows.ts';
 import type { Delivery, Message, QueueBounds, Settlement } from '../../../db/task-store.ts';
@@ -21,6 +20,7 @@ import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
 import { type CapturedLog, captureLog } from '../../support/log.ts';
+import { fillDataFolder } from '../../support/migrated-folder.ts';
 import { type HttpResponse, request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
 import { eventually } from '../../support/until.ts';
@@ -85,7 +85,7 @@ export async function startTasksServer({
 } = {}): Promise<TasksServer> {
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await temporaryFolder();
-  migrate(dataDir);
+  fillDataFolder(dataDir);
   const bounds = { maxLength, maxBytes, maxKeys };
   const store = new SqliteStore({ dataDir, driver: 'memory', bounds, now: clock.now, excessRows: async () => 0 });
   afterTest(() => store.close());
