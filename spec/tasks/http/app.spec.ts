@@ -1,66 +1,125 @@
 import { expect } from 'chai';
+import { tokenAccess } from '../../../main/process/start-services.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
+import { itemsOf } from '../../support/contract.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
+import { startTickerBundle } from '../../support/ticker-bundle.ts';
 import { startTasksServer } from './tasks-server.ts';
 
-describe('createTasksApp', () => {
-  it('answers unknown paths with 404, whatever the method', async () => {
-    const { url, queue } = await startTasksServer();
-    for (const path of [
+const ID = '00000000-0000-4000-8000-000000000000';
+
+describe('service B', () => {
+  const server = onceForSuite(() => startTasksServer());
+
+  it('answers 404 to an unknown path, whatever the method', async () => {
+    const paths = [
       '/task',
       '/Tasks',
       '/tasks/',
       '/TASKS/events',
       '/tasks/events/',
-      '/tasks/00000000-0000-4000-8000-000000000000/',
+      `/tasks/${ID}/`,
       '/Queue',
       '/queue/',
-      '/Dead-Letters',
-      '/dead-letters/',
-      '/dead-letters/00000000-0000-4000-8000-000000000000/Retry',
-      '/tasks/1/2',
-      '/tasksx',
-      '/queue/1',
-      '/dead-letters/1/2',
-      '//tasks',
-      '/tasks%2f',
-      // Exists only with TASKS_REQUIRE_TOKEN.
-      '/auth/token',
-      '/%',
-      '/%00',
-      '/../tasksx',
-    ]) {
+    ];
+    paths.push('/Dead-Letters', '/dead-letters/', `/dead-letters/${ID}/Retry`, '/tasks/1/2', '/tasksx', '/queue/1');
+    paths.push('/dead-letters/1/2', '//tasks', '/tasks%2f', '/%', '/%00', '/../tasksx');
+    // Exists only with TASKS_REQUIRE_TOKEN.
+    paths.push('/auth/token');
+    for (const path of paths) {
       for (const method of ['GET', 'POST', 'DELETE']) {
-        const { status, body } = await request(url + path, { method });
-        expect({ status, body }, `${method} ${path}`).to.deep.equal({ status: 404, body: { error: 'not found' } });
+        const { status, body } = await request(server().url + path, { method });
+        expect([status, body], `${method} ${path}`).to.deep.equal([404, { error: 'not found' }]);
       }
     }
-    expect((await queue.counts()).accepted).to.equal(0);
   });
 
-  it('answers other methods of /tasks with 405 and those that are allowed', async () => {
-    const { tasksUrl } = await startTasksServer();
-    for (const method of ['PUT', 'PATCH', 'DELETE']) {
-      const { status, body, headers } = await request(tasksUrl, { method });
-      expect({ status, body }, method).to.deep.equal({ status: 405, body: { error: 'method not allowed' } });
-      expect(headers.get('allow'), method).to.equal('GET, HEAD, POST, OPTIONS');
-    }
-  });
+  for (const [path, item] of itemsOf('tasks').filter(([path]) => !['/', '/{path}', '/auth/token'].includes(path))) {
+    const methods = Object.keys(item).filter((key) => /^(get|head|post|delete)$/.test(key));
+    const allowed = [...methods, 'options'].join(', ').toUpperCase();
+    it(`answers 405 to a method of ${path} other than ${allowed}`, async () => {
+      const others = ['GET', 'POST', 'DELETE', 'PUT', 'PATCH'].filter((method) => !allowed.includes(method));
+      for (const method of others) {
+        const { status, body, headers } = await request(server().url + path.replace('{id}', ID), { method });
+        expect([status, body, headers.get('allow')], method).to.deep.equal([
+          405,
+          { error: 'method not allowed' },
+          allowed,
+        ]);
+      }
+    });
+  }
 
-  it('answers a method that nobody knows with 405, too', async () => {
-    const { port } = await startTasksServer();
+  it('answers 405 to a method that HTTP does not define', async () => {
     for (const method of ['PROPFIND', 'TRACE', 'QUERY']) {
-      const { ended } = await connectRaw(port, `${method} /tasks HTTP/1.1`, 'Host: x', 'Connection: close');
+      const { ended } = await connectRaw(server().port, `${method} /tasks HTTP/1.1`, 'Host: x', 'Connection: close');
       const { status, headers, body } = parseResponse(await ended);
-      expect({ status, body }, method).to.deep.equal({ status: 405, body: '{"error":"method not allowed"}\n' });
+      expect([status, body], method).to.deep.equal([405, '{"error":"method not allowed"}\n']);
       expect(headers, method).to.include('Allow: GET, HEAD, POST, OPTIONS');
     }
   });
 
-  it('needs no authentication, and does not care for one', async () => {
-    const { tasksUrl } = await startTasksServer();
+  it('needs no authentication by default, and ignores an Authorization header', async () => {
     const headers = { Authorization: 'Bearer nonsense' };
-    expect((await request(tasksUrl, { headers })).status).to.equal(200);
-    expect((await request(tasksUrl, { method: 'POST', headers, body: '{"action":"x"}' })).status).to.equal(202);
+    expect((await request(server().tasksUrl, { headers })).status).to.equal(200);
+    expect((await server().submit('{"action":"x"}', { headers })).status).to.equal(202);
+  });
+});
+
+/** Headers with which Chromium, Firefox and Safari open an address from the address bar or a link. */
+const navigation = {
+  Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
+  'Sec-Fetch-Dest': 'document',
+  'Sec-Fetch-Mode': 'navigate',
+};
+
+describe('the URL of a task', () => {
+  const started = onceForSuite(async () => {
+    const server = await startTasksServer();
+    const { headers, body } = await server.submit('{"action":"sum"}');
+    return { ...server, id: body.id as string, location: server.url + headers.get('location') };
+  });
+
+  it('redirects a browser to the task on the board', async () => {
+    const { status, headers } = await request(started().location, { headers: navigation, redirect: 'manual' });
+    expect(status).to.equal(303);
+    expect(headers.get('location')).to.equal(`/?task=${started().id}`);
+    expect(headers.get('cache-control')).to.equal('no-store');
+  });
+
+  it('redirects a browser without a token, because the board asks for the key', async () => {
+    const { tokens } = await startTickerBundle();
+    const { url } = await startTasksServer({ access: tokenAccess({ tokens, tokenRoutes: (_ctx, next) => next() }) });
+    expect((await request(`${url}/tasks/a`, { headers: navigation, redirect: 'manual' })).status).to.equal(303);
+    expect((await request(`${url}/tasks/a`)).status).to.equal(401);
+  });
+
+  it('is the only address of the API that redirects a browser', async () => {
+    for (const path of ['/tasks', '/queue', '/tasks/a/b', '/tasks/%', '/tasks/..%2f']) {
+      const { status } = await request(started().url + path, { headers: navigation, redirect: 'manual' });
+      expect(status, path).to.not.equal(303);
+    }
+    const events = await fetch(`${started().url}/tasks/events`, { headers: navigation, redirect: 'manual' });
+    expect(events.status).to.equal(200);
+    await events.body?.cancel();
+  });
+
+  for (const [client, headers] of Object.entries<Record<string, string>>({
+    curl: { Accept: '*/*' },
+    'Java’s HttpURLConnection': { Accept: 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2' },
+    'fetch in a page': { Accept: '*/*', 'Sec-Fetch-Dest': 'empty', 'Sec-Fetch-Mode': 'cors' },
+    'a client without these headers': {},
+  })) {
+    it(`answers ${client} with JSON`, async () => {
+      const { status, body } = await request(started().location, { headers, redirect: 'manual' });
+      expect([status, body.id]).to.deep.equal([200, started().id]);
+    });
+  }
+
+  it('does not redirect a cancellation', async () => {
+    const { headers } = await started().submit('{"action":"sum"}');
+    const url = started().url + headers.get('location');
+    expect((await request(url, { method: 'DELETE', headers: navigation })).status).to.equal(204);
   });
 });

@@ -1,37 +1,143 @@
 import { expect } from 'chai';
+import type { Delivery } from '../../../db/task-store.ts';
+import { systemClock } from '../../../workers/shared/clock.ts';
+import { discard, retry } from '../../store/stage.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
-import { startTasksServer } from './tasks-server.ts';
+import { eventually } from '../../support/until.ts';
+import { startTasksServer, type TasksServer } from './tasks-server.ts';
+
+describe('GET /queue', () => {
+  it('accounts for every accepted task, and shows the limits, the threads and the age of the oldest task', async () => {
+    const { url, submit, takeAll, settle, queued } = await startTasksServer({ maxLength: 7, maxBytes: 5000 });
+    const { status, body: empty } = await request(`${url}/queue`);
+    expect(status).to.equal(200);
+    expect(empty.limits).to.deep.equal({ length: 7, bytes: 5000, dead_letters: 10_000, prefetch: 5 });
+    expect(empty.threads).to.deep.equal({ busy: 0, total: 2, overlap: 1 });
+    expect(empty).to.include({ oldest_age_seconds: null, paused: false, stalled: null });
+    expect(empty.latency).to.deep.equal({ window_seconds: 300, waiting: null, running: null });
+
+    for (let i = 0; i < 2; i++) await submit('{"action":"sum"}');
+    for (const delivery of await takeAll(2)) await settle(delivery, discard());
+    await submit('{"action":"sum"}');
+    const { body } = await eventually(
+      () => request(`${url}/queue`),
+      (answer) => answer.body.oldest_age_seconds > 0,
+    );
+    const counts = { accepted: 3, completed: 0, dead: 2, dropped: 0, cancelled: 0, waiting: 1, delayed: 0 };
+    expect(body).to.include({ ...counts, in_flight: 0 });
+    const [waiting] = await queued();
+    expect(body.bytes).to.equal(Buffer.byteLength(waiting?.body ?? ''));
+  });
+
+  it('says since when and why no task can be processed', async () => {
+    const { url, health } = await startTasksServer();
+    const before = Math.floor(systemClock.now() / 1000);
+    health.problem = 'database or disk is full';
+    const stalled = async () => (await request(`${url}/queue`)).body.stalled;
+    const { reason, since } = await eventually(stalled, (found) => found !== null);
+    expect(reason).to.equal('database or disk is full');
+    expect(since).to.be.within(before, systemClock.now() / 1000);
+    health.problem = undefined;
+    await eventually(stalled, (found) => found === null);
+  });
+});
 
 describe('POST /queue/pause and /queue/resume', () => {
-  it('pause and resume the queue, any number of times', async () => {
+  it('pause and resume the queue, any number of times, and a paused queue accepts and cancels tasks', async () => {
     const server = await startTasksServer();
-    for (const [path, paused] of [
-      ['pause', true],
-      ['pause', true],
-      ['resume', false],
-      ['resume', false],
-    ] as const) {
-      const { status, body } = await request(`${server.url}/queue/${path}`, { method: 'POST' });
-      expect([status, body]).to.deep.equal([200, { paused }]);
-      expect(server.queue.isPaused).to.equal(paused);
+    for (const [path, paused] of Object.entries({ pause: true, 'pause?': true, resume: false, 'resume?': false })) {
+      const answer = await request(`${server.url}/queue/${path}`, { method: 'POST' });
+      expect(answer).to.deep.include({ status: 200, body: { paused } });
       expect((await request(`${server.url}/queue`)).body).to.include({ paused });
+      const { status, body } = await server.submit('{"action":"sum"}');
+      expect(status).to.equal(202);
+      expect(await server.queued()).to.have.length(paused ? 0 : 1);
+      const cancelled = await request(`${server.tasksUrl}/${body.id}`, { method: 'DELETE' });
+      expect(cancelled.status).to.equal(paused ? 204 : 202);
     }
   });
+});
 
-  it('accept and cancel tasks while the queue is paused', async () => {
-    const server = await startTasksServer();
-    await server.queue.pause();
-    const { status, body } = await server.submit('{"action":"sum"}');
-    expect(status).to.equal(202);
-    expect(await server.queued()).to.deep.equal([]);
-    expect((await request(`${server.tasksUrl}/${body.id}`, { method: 'DELETE' })).status).to.equal(204);
+describe('GET /queue/history', () => {
+  it('counts the events of each second', async () => {
+    const { url, submit, takeAll, settle, complete } = await startTasksServer();
+    for (let i = 0; i < 3; i++) await submit('{"action":"sum"}');
+    const [one, two, three] = (await takeAll(3)) as [Delivery, Delivery, Delivery];
+    await complete(one);
+    await settle(two, retry(systemClock.now() + 60_000));
+    await settle(three, discard());
+    const sum = (column: number[]) => column.reduce((total, count) => total + count, 0);
+    const { body } = await eventually(
+      () => request(`${url}/queue/history`),
+      (answer) => sum(answer.body.accepted) === 3 && sum(answer.body.failed) === 1,
+    );
+    expect([sum(body.completed), sum(body.retried), body.depth.at(-1)]).to.deep.equal([1, 1, 1]);
+    expect(body.end).to.be.at.most(systemClock.now() / 1000);
+    for (const name of ['accepted', 'completed', 'failed', 'retried', 'depth']) {
+      expect(body[name]).to.have.length(body.seconds);
+    }
+    const later = (await request(`${url}/queue/history?since=${body.end}`)).body;
+    expect(later.seconds).to.equal(later.end - body.end);
+    expect((await request(`${url}/queue/history?since=999999999999`)).body.seconds).to.equal(0);
   });
+});
 
-  it('take no other method', async () => {
-    const { url } = await startTasksServer();
-    for (const path of ['pause', 'resume']) {
-      const { status, headers } = await request(`${url}/queue/${path}`);
-      expect([status, headers.get('allow')]).to.deep.equal([405, 'POST, OPTIONS']);
+describe('GET /queue/tasks', () => {
+  const listing = async ({ url }: TasksServer, state: string) =>
+    (await request(`${url}/queue/tasks?state=${state}`)).body;
+
+  it('answers with the tasks of a state, the start of each, and the number of all', async () => {
+    const server = await startTasksServer({ bodyLimit: 10_000 });
+    const { id } = (await server.submit(`{"action":"sum","data":{"text":"${'ü'.repeat(1000)}"}}`)).body;
+    const { tasks, ...counts } = await listing(server, 'queued');
+    expect(counts).to.deep.equal({ count: 1, total: 1 });
+    const delivery = await server.take();
+    const { body, acceptedAt: accepted_at_ms } = delivery;
+    const payload_bytes = Buffer.byteLength(body);
+    const start = { id, action: 'sum', accepted_at_ms, payload: body.slice(0, 256), payload_bytes };
+    expect(tasks).to.deep.equal([{ ...start, status: 'queued' }]);
+    expect(await listing(server, 'queued')).to.deep.equal({ tasks: [], count: 0, total: 0 });
+    expect(await listing(server, 'running')).to.deep.equal({ tasks, count: 1, total: 1 });
+
+    server.queue.reportStart(delivery);
+    server.queue.reportProgress(delivery, { fraction: 0.5 });
+    const [running] = (await listing(server, 'running')).tasks;
+    const { started_at_ms, ...rest } = running;
+    expect(rest).to.deep.equal({ ...start, status: 'running', attempt: 1, progress: { fraction: 0.5 } });
+    expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
+
+    await server.settle(delivery, retry(systemClock.now() + 3_600_000));
+    const [retrying] = (await listing(server, 'retrying')).tasks;
+    const { next_attempt_at_ms, next_attempt_at, ...others } = retrying;
+    expect(others).to.deep.equal({ ...start, status: 'retrying', attempts: 1, reason: 'it failed' });
+    expect(next_attempt_at_ms).to.be.above(systemClock.now());
+    expect(next_attempt_at).to.equal(Math.ceil(next_attempt_at_ms / 1000));
+  });
+});
+
+describe('the queries of the queue', () => {
+  const server = onceForSuite(() => startTasksServer());
+  const SINCE = ['', 'x', '-1', '1.5', '1&since=2', '9'.repeat(13)].map((value) => `since=${value}`);
+  const STATE = ['', 'failed', 'Queued', 'queued&state=queued', 'constructor'].map((value) => `state=${value}`);
+
+  for (const [path, queries, error] of [
+    ['history', SINCE, 'since must be Unix seconds'],
+    ['tasks', ['', ...STATE], 'state must be queued, running or retrying'],
+  ] as const) {
+    it(`are refused by GET /queue/${path} with 400: ${error}`, async () => {
+      for (const query of queries) {
+        const answer = await request(`${server().url}/queue/${path}?${query}`);
+        expect(answer, query).to.deep.include({ status: 400, body: { error } });
+      }
+    });
+  }
+
+  it('are answered 500 if the queue is unavailable', async () => {
+    server().queue.counts = () => Promise.reject(new Error('away'));
+    for (const path of ['/queue', '/queue/tasks?state=queued']) {
+      const answer = await request(server().url + path);
+      expect(answer, path).to.deep.include({ status: 500, body: { error: 'queue unavailable' } });
     }
   });
 });

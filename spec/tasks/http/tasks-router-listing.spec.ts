@@ -1,127 +1,149 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import type { TaskRow } from '../../../db/task-rows.ts';
+import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
-import { startTasksServer } from './tasks-server.ts';
+import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-function completed(id: string, created_at: number): TaskRow {
-  const payload = `{"id":"${id}", "data":{}}`;
-  return { id, payload, status: 'completed', result: '{"output":"ü"}', created_at, processed_at: created_at + 1 };
+const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+
+/** Returns a completed task, created in second `number`. */
+function completed(number: number, action = 'sum', text = '', output = '0'): TaskRow {
+  const id = idOf(number);
+  const payload = JSON.stringify({ id, action, data: { text }, created_at: number });
+  return { id, payload, status: 'completed', result: `{"output":${output}}`, created_at: number, processed_at: number };
 }
 
-const idsOf = (body: { tasks: { id: string }[] }) => body.tasks.map(({ id }) => id);
+/** Returns the listed ids, which must be as many as the count says. */
+async function listed({ tasksUrl }: TasksServer, query = ''): Promise<string[]> {
+  const { status, body } = await request(tasksUrl + query);
+  expect([status, body.count], query).to.deep.equal([200, body.tasks.length]);
+  return body.tasks.map(({ id }: { id: string }) => id);
+}
+
+const newestFirst = (from: number, to: number) =>
+  Array.from({ length: from - to + 1 }, (_, index) => idOf(from - index));
 
 describe('GET /tasks', () => {
-  it('answers with an empty list where nothing is stored', async () => {
+  const INSERT = 'INSERT INTO tasks (id, payload, status, created_at) VALUES (?, ?, ?, 1)';
+  const many = onceForSuite(async () => {
+    const server = await startTasksServer();
+    for (let number = 0; number < 250; number++) server.storeRow(completed(number));
+    return server;
+  });
+
+  it('answers with an empty list if no row is stored', async () => {
     const { tasksUrl } = await startTasksServer();
     const { status, body, headers } = await request(tasksUrl);
-    expect({ status, body }).to.deep.equal({ status: 200, body: { tasks: [], count: 0 } });
+    expect([status, body]).to.deep.equal([200, { tasks: [], count: 0 }]);
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
   });
 
   it('answers with every field of each row, payload and result as the stored text', async () => {
     const { tasksUrl, storeRow, runSql } = await startTasksServer({ realRows: false });
-    storeRow(completed('a', 5));
-    runSql("INSERT INTO tasks (id, payload, created_at) VALUES ('b', '{}', 4)");
-    const { body } = await request(tasksUrl);
-    expect(body).to.deep.equal({
-      tasks: [
-        completed('a', 5),
-        { id: 'b', payload: '{}', status: 'pending', result: null, created_at: 4, processed_at: null },
-      ],
-      count: 2,
-    });
+    const row = { ...completed(5), payload: '{"id":"a", "data":{}}', result: '{"output":"ü"}' };
+    storeRow(row);
+    runSql(INSERT, 'b', '{}', 'pending');
+    const pending = { id: 'b', payload: '{}', status: 'pending', result: null, created_at: 1, processed_at: null };
+    expect((await request(tasksUrl)).body).to.deep.equal({ tasks: [row, pending], count: 2 });
+    const [summary] = (await request(`${tasksUrl}?summary=1&status=pending`)).body.tasks;
+    expect(summary).to.deep.equal({ ...pending, action: null, payload_bytes: 2, result_bytes: null });
   });
 
-  it('answers with the newest 100, and counts what it returns', async () => {
-    const { tasksUrl, storeRow } = await startTasksServer({ realRows: false });
-    for (let time = 0; time < 120; time++) storeRow(completed(`t${time}`, time));
-    const { body } = await request(tasksUrl);
-    expect(body.count).to.equal(100);
-    expect(idsOf(body)).to.deep.equal(Array.from({ length: 100 }, (_, index) => `t${119 - index}`));
-  });
-
-  it('answers with the rows of a status, to the letter', async () => {
-    const { tasksUrl, storeRow, runSql } = await startTasksServer({ realRows: false });
-    const insert = 'INSERT INTO tasks (id, payload, status, created_at) VALUES (?, ?, ?, 1)';
-    storeRow(completed('a', 5));
-    for (const [id, status] of [
-      ['b', 'pending'],
-      ['c', ''],
-      ['d', 'a b&ü'],
-    ] as const) {
-      runSql(insert, id, '{}', status);
+  it('answers with the newest 100 rows, then with those before a task, page by page', async () => {
+    const pages = [await listed(many())];
+    while (pages.at(-1)?.length === 100) {
+      pages.push(await listed(many(), `?before=${pages.at(-1)?.at(-1)}&summary=${pages.length % 2}`));
     }
-    const expected = { completed: 'a', pending: 'b', '': 'c', 'a%20b%26%C3%BC': 'd', 'a+b%26ü': 'd', failed: '' };
-    for (const [status, ids] of Object.entries({ ...expected, COMPLETED: '', '%25': '', "'+OR+1=1--": '' })) {
-      const { body } = await request(`${tasksUrl}?status=${status}`);
-      expect(idsOf(body), status).to.deep.equal([...ids]);
-      expect(body.count, status).to.equal(ids.length);
+    expect(pages).to.deep.equal([newestFirst(249, 150), newestFirst(149, 50), newestFirst(49, 0)]);
+  });
+
+  it('answers with the rows of exactly this status', async () => {
+    const server = await startTasksServer({ realRows: false });
+    server.storeRow(completed(5));
+    for (const [id, status] of Object.entries({ b: 'pending', c: '', d: 'a b&ü' }))
+      server.runSql(INSERT, id, '{}', status);
+    const expected = { completed: [idOf(5)], pending: ['b'], '': ['c'], 'a%20b%26%C3%BC': ['d'], 'a+b%26ü': ['d'] };
+    const none = { failed: [], COMPLETED: [], '%25': [], "'+OR+1=1--": [] };
+    for (const [status, ids] of Object.entries({ ...expected, ...none })) {
+      expect(await listed(server, `?status=${status}`), status).to.deep.equal(ids);
     }
   });
 
-  it('ignores parameters that it does not know', async () => {
-    const { tasksUrl, storeRow } = await startTasksServer({ realRows: false });
-    storeRow(completed('a', 5));
+  it('answers with the rows of exactly this action', async () => {
+    const server = await startTasksServer();
+    const actions = ['sum', '', 'a b&ü', '%', '"', 'x'.repeat(256)];
+    for (const [number, action] of actions.entries()) server.storeRow(completed(number, action));
+    for (const [number, action] of actions.entries()) {
+      const query = `?action=${encodeURIComponent(action)}&status=completed`;
+      expect(await listed(server, query), action).to.deep.equal([idOf(number)]);
+    }
+    for (const query of ['action=Sum', 'action=sum&status=pending', `action=sum&before=${idOf(0)}`]) {
+      expect(await listed(server, `?${query}`), query).to.deep.equal([]);
+    }
+  });
+
+  it('ignores unknown parameters', async () => {
     for (const query of ['?', '?limit=0', '?Status=x', '?status%00=x', '?__proto__=x&constructor=y']) {
-      expect((await request(tasksUrl + query)).body.count, query).to.equal(1);
+      expect(await listed(many(), query), query).to.have.length(100);
     }
   });
 
-  it('refuses a status that is given twice', async () => {
-    const { tasksUrl } = await startTasksServer();
-    for (const query of ['status=a&status=b', 'status=a&status=a', 'status&status']) {
-      expect(await request(`${tasksUrl}?${query}`), query).to.deep.include({
-        status: 400,
-        body: { error: 'status must be given once' },
-      });
+  it('refuses a parameter that is given twice, an unknown task in `before`, and an action that is too long', async () => {
+    const tooLong = 'action must have at most 256 characters, escaped as JSON';
+    const refused = [
+      ...['status', 'action', 'before', 'summary'].flatMap((name) =>
+        [`${name}=a&${name}=b`, `${name}=a&${name}=a`, `${name}&${name}`].map((query) => [
+          query,
+          `${name} must be given once`,
+        ]),
+      ),
+      ...['', 'x', idOf(250)].map((id) => [`before=${id}`, 'before is unknown']),
+      ...['x'.repeat(257), '"'.repeat(129)].map((action) => [`action=${encodeURIComponent(action)}`, tooLong]),
+    ];
+    for (const [query, error] of refused) {
+      expect(await request(`${many().tasksUrl}?${query}`), query).to.deep.include({ status: 400, body: { error } });
+    }
+    for (const action of [`"${'x'.repeat(254)}`, '\u{1f600}'.repeat(256)]) {
+      expect(await listed(many(), `?action=${encodeURIComponent(action)}`)).to.deep.equal([]);
     }
   });
 
-  it('refuses an action that is longer than those that it can find', async () => {
-    const { tasksUrl } = await startTasksServer();
-    const ask = (action: string) => request(`${tasksUrl}?action=${encodeURIComponent(action)}`);
-    for (const action of [`"${'x'.repeat(254)}`, '\u{1f600}'.repeat(256)])
-      expect(await ask(action)).to.have.property('status', 200);
-    for (const action of ['x'.repeat(257), '"'.repeat(129)])
-      expect(await ask(action)).to.deep.include({
-        status: 400,
-        body: { error: 'action must have at most 256 characters, escaped as JSON' },
-      });
+  it('answers with summaries, cut to 256 characters, with the true sizes and the action', async () => {
+    const { tasksUrl, storeRow } = await startTasksServer();
+    const large = completed(2, 'ü'.repeat(300), 'x'.repeat(1000), `"${'y'.repeat(500)}"`);
+    for (const row of [completed(1), large]) storeRow(row);
+    const { payload, result, ...rest } = completed(1);
+    const small = { ...rest, action: 'sum', payload, payload_bytes: payload.length, result, result_bytes: 12 };
+    const { body } = await request(`${tasksUrl}?summary=1`);
+    const cut = { payload: large.payload.slice(0, 256), result: large.result?.slice(0, 256) };
+    const sizes = { payload_bytes: Buffer.byteLength(large.payload), result_bytes: large.result?.length };
+    expect(body).to.deep.equal({ tasks: [{ ...large, ...cut, ...sizes, action: 'ü'.repeat(256) }, small], count: 2 });
   });
 
-  it('answers HEAD as GET without the body', async () => {
-    const { tasksUrl, storeRow } = await startTasksServer({ realRows: false });
-    storeRow(completed('a', 5));
-    const get = await request(tasksUrl);
-    const head = await request(tasksUrl, { method: 'HEAD' });
-    expect({ status: head.status, body: head.body }).to.deep.equal({ status: 200, body: '' });
-    for (const name of ['content-type', 'content-length']) {
-      expect(head.headers.get(name), name).to.equal(get.headers.get(name)).and.to.be.a('string');
-    }
+  it('answers with the summaries of 100 large rows although they exceed the budget of responses', async () => {
+    const server = await startTasksServer({ responses: new ByteBudget(1_000_000) });
+    for (let number = 0; number < 100; number++) server.storeRow(completed(number, 'sum', 'x'.repeat(100_000)));
+    expect(await listed(server, '?summary=1')).to.deep.equal(newestFirst(99, 0));
   });
 
-  it('answers 500 while the database file is away, and works when it is back', async () => {
-    const { tasksUrl, storeRow, file, lines } = await startTasksServer({ realRows: false });
-    storeRow(completed('a', 5));
+  it('answers 500 while the database file is away or has no table, and logs why', async () => {
+    const { tasksUrl, storeRow, runSql, file, lines } = await startTasksServer();
+    storeRow(completed(5));
+    const paths = ['', '?status=completed', `/${idOf(1)}`];
+    const expectError = async (error: string, reason: string) => {
+      for (const path of paths)
+        expect(await request(tasksUrl + path)).to.deep.include({ status: 500, body: { error } });
+      for (const line of lines) expect(line).to.include({ level: 50, msg: error, method: 'GET' });
+      expect(lines).to.have.length(paths.length);
+      expect(JSON.stringify(lines.splice(0))).to.include(reason);
+    };
     renameSync(file, `${file}.away`);
-    for (const query of ['', '?status=completed']) {
-      expect(await request(tasksUrl + query)).to.deep.include({ status: 500, body: { error: 'database unavailable' } });
-    }
-    expect(lines.map(({ level, msg }) => [level, msg])).to.deep.equal(Array(2).fill([50, 'database unavailable']));
+    await expectError('database unavailable', 'tasks.db');
     renameSync(`${file}.away`, file);
     expect((await request(tasksUrl)).body.count).to.equal(1);
-  });
-
-  it('answers 500 when the table is dropped, and says why in the log only', async () => {
-    const { tasksUrl, runSql, lines } = await startTasksServer({ realRows: false });
-    await request(tasksUrl);
     runSql('DROP TABLE tasks');
-    for (const query of ['', '?status=completed']) {
-      expect(await request(tasksUrl + query)).to.deep.include({ status: 500, body: { error: 'query failed' } });
-    }
-    expect(lines).to.have.length(2);
-    expect(lines[0]).to.include({ level: 50, msg: 'query failed', method: 'GET', path: '/tasks' });
-    expect(JSON.stringify(lines[0])).to.include('no such table: tasks');
+    await expectError('query failed', 'no such table: tasks');
   });
 });

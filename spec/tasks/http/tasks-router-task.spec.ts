@@ -1,122 +1,189 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
+import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/stage.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
+import { followEvents } from './event-client.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
+const SUM = '{"action":"sum"}';
+const notFound = [404, { error: 'task not found' }];
+const cancelling = (id: string) => [202, { id, status: 'cancelling' }];
+const finished = [409, { error: 'task finished' }];
+
+const submit = async (server: TasksServer): Promise<string> => (await server.submit(SUM)).body.id;
+
 /** Submits a task and takes its delivery from the queue. */
-async function submitAndTake({ submit, take }: TasksServer) {
-  const { body, headers } = await submit('{"action":"sum"}');
-  const delivery = await take();
-  return { id: body.id as string, location: headers.get('location') ?? '', delivery };
+async function submitAndTake(server: TasksServer) {
+  const id = await submit(server);
+  return { id, delivery: await server.take() };
+}
+
+async function show({ tasksUrl }: TasksServer, id: string) {
+  return (await request(`${tasksUrl}/${id}`)).body;
+}
+
+async function cancel({ tasksUrl }: TasksServer, id: string): Promise<[status: number, body: unknown]> {
+  const { status, body } = await request(`${tasksUrl}/${id}`, { method: 'DELETE' });
+  return [status, body];
 }
 
 describe('GET /tasks/:id', () => {
-  it('is where the 202 points to', async () => {
-    const server = await startTasksServer();
-    const before = Date.now();
-    const { id, location, delivery } = await submitAndTake(server);
-    expect(location).to.equal(`/tasks/${id}`);
-    const { status, body, headers } = await request(server.url + location);
-    const { accepted_at_ms, ...task } = body;
-    const payload = delivery.body;
-    expect({ status, task }).to.deep.equal({ status: 200, task: { id, status: 'queued', payload, history: [] } });
-    expect(accepted_at_ms).to.be.within(before, Date.now());
+  const server = onceForSuite(() => startTasksServer());
+
+  it('shows a task with its payload and history while it is queued, runs and is retried', async () => {
+    const before = systemClock.now();
+    const { id, delivery } = await submitAndTake(server());
+    const { status, body, headers } = await request(`${server().tasksUrl}/${id}`);
+    const { accepted_at_ms, ...queued } = body;
+    expect(status).to.equal(200);
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
-  });
+    expect(queued).to.deep.equal({ id, status: 'queued', payload: delivery.body, history: [] });
+    expect(accepted_at_ms).to.be.within(before, systemClock.now());
 
-  it('tells how far a task has come', async () => {
-    const server = await startTasksServer();
-    const { id, location, delivery } = await submitAndTake(server);
-    const look = async () => (await request(server.url + location)).body;
-    const submitted = { payload: delivery.body, accepted_at_ms: delivery.acceptedAt };
-    const startedAfter = Date.now();
-    server.queue.reportStart(delivery);
-    const { started_at_ms, ...running } = await look();
+    const submitted = { payload: delivery.body, accepted_at_ms };
+    server().queue.reportStart(delivery);
+    const { started_at_ms, ...running } = await show(server(), id);
     expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
-    expect(started_at_ms).to.be.within(startedAfter, Date.now());
-    const before = Date.now() / 1000;
-    await server.settle(delivery, retry(Date.now() + 60_000, 'query failed'));
-    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await look();
-    expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed']);
-    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed', ...submitted });
-    expect(Math.ceil(next_attempt_at_ms / 1000)).to.equal(next_attempt_at);
-    expect(next_attempt_at)
-      .to.satisfy(Number.isSafeInteger)
-      .and.to.be.within(before + 60, Date.now() / 1000 + 61);
+    expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
+
+    await server().settle(delivery, retry(systemClock.now(), 'query failed'));
+    const again = await server().take();
+    server().queue.reportStart(again);
+    const second = await show(server(), id);
+    expect(second).to.include({ status: 'running', attempt: 2 });
+    expect(second.history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed']);
+
+    const due = systemClock.now() + 3_600_000;
+    await server().settle(again, retry(due, 'no'));
+    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await show(server(), id);
+    expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed', 'no']);
+    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 2, reason: 'no', ...submitted });
+    expect([next_attempt_at_ms, next_attempt_at]).to.deep.equal([due, Math.ceil(due / 1000)]);
   });
 
-  it('shows a waiting task though the rows cannot be read', async () => {
-    const server = await startTasksServer();
-    const { id, location } = await submitAndTake(server);
-    renameSync(server.file, `${server.file}.away`);
-    expect((await request(server.url + location)).body).to.include({ id, status: 'queued' });
+  it('shows the progress of a running task, which its followers are told', async () => {
+    const events = await followEvents(server().url);
+    const { id, delivery } = await submitAndTake(server());
+    server().queue.reportStart(delivery);
+    for (const name of ['accepted', 'started']) expect((await events.next())?.event).to.equal(name);
+    for (const progress of [{ fraction: 0.5, note: 'half' }, { fraction: 1 }]) {
+      server().queue.reportProgress(delivery, progress);
+      const running = { id, status: 'running', attempt: 1, progress };
+      expect(await show(server(), id)).to.deep.include(running);
+      const reported = await events.next();
+      expect(reported?.event).to.equal('progress');
+      expect(reported?.data).to.deep.include(running);
+    }
   });
 
   it('shows the row of a completed task, exactly as the listing does', async () => {
-    const server = await startTasksServer();
-    const { id, location, delivery } = await submitAndTake(server);
-    const row = await server.complete(delivery);
+    const { id, delivery } = await submitAndTake(server());
+    const row = await server().complete(delivery);
     expect(row).to.include({ id, payload: delivery.body, status: 'completed', result: RESULT });
-    const { status, body } = await request(server.url + location);
-    expect({ status, body }).to.deep.equal({ status: 200, body: row });
-    expect((await request(server.tasksUrl)).body.tasks).to.deep.equal([body]);
+    expect(await show(server(), id)).to.deep.equal(row);
+    expect((await request(server().tasksUrl)).body.tasks).to.deep.equal([row]);
   });
 
   it('shows the dead letter of a discarded task', async () => {
-    const server = await startTasksServer();
-    const before = Math.floor(Date.now() / 1000);
-    const { id, location, delivery } = await submitAndTake(server);
-    await server.settle(delivery, discard('data.text must be a string'));
-    const { first_at, last_at, history, ...letter } = (await request(server.url + location)).body;
-    const payload = delivery.body;
+    const before = Math.floor(systemClock.now() / 1000);
+    const { id, delivery } = await submitAndTake(server());
     const reason = 'data.text must be a string';
+    await server().settle(delivery, discard(reason));
+    const { first_at, last_at, history, ...letter } = await show(server(), id);
+    const payload = delivery.body;
     expect(letter).to.deep.equal({ id, status: 'failed', payload, reason, attempts: 1, permanent: true });
     expect(history).to.have.length(1);
     expect(history[0]).to.include({ reason });
-    expect(first_at)
-      .to.satisfy(Number.isSafeInteger)
-      .and.to.be.within(before, Date.now() / 1000);
-    expect(last_at)
-      .to.satisfy(Number.isSafeInteger)
-      .and.to.be.within(first_at, Date.now() / 1000);
+    expect([first_at, last_at].every(Number.isSafeInteger)).to.equal(true);
+    expect(first_at).to.be.within(before, last_at);
+    expect(last_at).to.be.at.most(systemClock.now() / 1000);
   });
 
-  it('does not find what was never submitted', async () => {
-    const { tasksUrl } = await startTasksServer();
-    for (const id of [
-      '6f9619ff-8b86-4d01-b42d-00cf4fc964ff',
-      'x',
-      '%00',
-      '__proto__',
-      `'%20OR%201=1`,
-      'a'.repeat(500),
-    ]) {
-      const { status, body } = await request(`${tasksUrl}/${id}`);
-      expect({ status, body }, id).to.deep.equal({ status: 404, body: { error: 'task not found' } });
+  it('and DELETE /tasks/:id answer 404 for a task that was never submitted', async () => {
+    const ids = ['6f9619ff-8b86-4d01-b42d-00cf4fc964ff', 'x', '%00', '__proto__', `'%20OR%201=1`, 'a'.repeat(500)];
+    for (const id of ids) {
+      const { status, body } = await request(`${server().tasksUrl}/${id}`);
+      expect([status, body], id).to.deep.equal(notFound);
+      expect(await cancel(server(), id), id).to.deep.equal(notFound);
+    }
+    expect((await request(`${server().tasksUrl}/1`, { method: 'HEAD' })).status).to.equal(404);
+  });
+
+  it('shows a waiting task although the rows cannot be read', async () => {
+    const { id } = await submitAndTake(server());
+    renameSync(server().file, `${server().file}.away`);
+    expect(await show(server(), id)).to.include({ id, status: 'queued' });
+    renameSync(`${server().file}.away`, server().file);
+  });
+});
+
+describe('DELETE /tasks/:id', () => {
+  const started = onceForSuite(() => startTasksServer());
+  const cancelled = async () => (await request(`${started().url}/queue`)).body.cancelled as number;
+
+  it('removes a task that is queued or waits for its next attempt, which is unknown from then on', async () => {
+    const server = started();
+    const submitAndRetry = async () => {
+      const { id, delivery } = await submitAndTake(server);
+      await server.settle(delivery, retry(systemClock.now() + 3_600_000));
+      return id;
+    };
+    for (const make of [submitAndRetry, () => submit(server)]) {
+      const id = await make();
+      const before = await cancelled();
+      expect(await cancel(server, id)).to.deep.equal([204, '']);
+      expect(await cancel(server, id)).to.deep.equal(notFound);
+      expect((await request(`${server.tasksUrl}/${id}`)).status).to.equal(404);
+      const { body } = await request(`${server.url}/queue`);
+      expect(body).to.include({ cancelled: before + 1, waiting: 0, delayed: 0 });
     }
   });
 
-  it('fails as the listing does when the database does', async () => {
-    const { tasksUrl, runSql, file } = await startTasksServer();
-    runSql('DROP TABLE tasks');
-    const failed = await request(`${tasksUrl}/1`);
-    expect([failed.status, failed.body]).to.deep.equal([500, { error: 'query failed' }]);
-    renameSync(file, `${file}.away`);
-    const gone = await request(`${tasksUrl}/1`);
-    expect([gone.status, gone.body]).to.deep.equal([500, { error: 'database unavailable' }]);
+  it('asks a running task to end, each time that it is called', async () => {
+    const { id, delivery } = await submitAndTake(started());
+    started().queue.reportStart(delivery);
+    for (let times = 0; times < 2; times++) expect(await cancel(started(), id)).to.deep.equal(cancelling(id));
+    await started().settle(delivery, { kind: 'cancel' });
+    expect(await cancel(started(), id)).to.deep.equal(notFound);
   });
 
-  it('takes HEAD and DELETE, and no other method', async () => {
-    const { tasksUrl } = await startTasksServer();
-    expect((await request(`${tasksUrl}/1`, { method: 'HEAD' })).status).to.equal(404);
-    for (const method of ['POST', 'PATCH', 'PUT']) {
-      const { status, body, headers } = await request(`${tasksUrl}/1`, { method });
-      expect([status, body, headers.get('allow')]).to.deep.equal([
-        405,
-        { error: 'method not allowed' },
-        'GET, HEAD, DELETE, OPTIONS',
-      ]);
-    }
+  it('refuses a task that has finished', async () => {
+    const [completed, failed] = [await submitAndTake(started()), await submitAndTake(started())];
+    await started().complete(completed.delivery);
+    await started().settle(failed.delivery, discard());
+    for (const { id } of [completed, failed]) expect(await cancel(started(), id)).to.deep.equal(finished);
+  });
+
+  it('leaves its idempotency key in use, so that a repeated submission does not bring the task back', async () => {
+    const { submit: post, queued } = started();
+    const headers = { 'Idempotency-Key': 'k' };
+    const { body } = await post(SUM, { headers });
+    await cancel(started(), body.id);
+    const again = await post(SUM, { headers: { ...headers, Prefer: 'wait=30' } });
+    expect([again.status, again.body]).to.deep.equal([202, body]);
+    expect(await queued()).to.deep.equal([]);
+  });
+
+  it('ends the wait for the task with 202, and is reported to followers', async function () {
+    // Below the wait of 30 s.
+    this.timeout(20_000);
+    const events = await followEvents(started().url);
+    const waiting = started().submit(SUM, { headers: { Prefer: 'wait=30' } });
+    const id = (await events.next())?.data.id;
+    expect(await cancel(started(), id)).to.deep.equal([204, '']);
+    expect((await waiting).status).to.equal(202);
+    const reported = await events.next();
+    expect(reported?.event).to.equal('cancelled');
+    expect(reported?.data).to.include({ id, status: 'cancelled' });
+  });
+
+  it('answers 500 and leaves the task in the queue if the cancellation cannot be stored', async () => {
+    const server = await startTasksServer();
+    const id = await submit(server);
+    server.queue.cancel = () => Promise.reject(new Error('away'));
+    expect(await cancel(server, id)).to.deep.equal([500, { error: 'queue unavailable' }]);
+    expect((await server.queued()).map((message) => message.id)).to.deep.equal([id]);
   });
 });

@@ -11,25 +11,41 @@ import { startTasksServer } from './tasks-server.ts';
 
 const KIB = 1024;
 
-/** Returns a counter of bytes per event-loop turn. Turns are counted until the test ends. */
-function countByTurn(): { add(bytes: number): void; max(): number; sum(): number } {
+/** Counts the bytes of the calls of a method by event-loop turn, until the test ends. */
+function countByTurn<Target extends object, Name extends keyof Target>(
+  target: Target,
+  name: Name,
+  // biome-ignore lint/suspicious/noExplicitAny: the arguments are those of the method.
+  bytesOf: (...args: any[]) => number,
+): { max(): number; sum(): number } {
   const turns = [0];
   let next = setImmediate(function turn() {
     turns.push(0);
     next = setImmediate(turn);
   });
-  afterTest(() => clearImmediate(next));
-  return {
-    add(bytes) {
-      turns[turns.length - 1] = (turns.at(-1) as number) + bytes;
-    },
-    max: () => Math.max(...turns),
-    sum: () => turns.reduce((sum, bytes) => sum + bytes),
+  const original = target[name] as (...args: unknown[]) => unknown;
+  const counted = (...args: unknown[]) => {
+    turns[turns.length - 1] = (turns.at(-1) as number) + bytesOf(...args);
+    return original.apply(target, args);
   };
+  const { mock: calls } = mock.method(target, name as never, counted as never) as unknown as {
+    mock: { restore(): void };
+  };
+  afterTest(() => {
+    clearImmediate(next);
+    calls.restore();
+  });
+  return { max: () => Math.max(...turns), sum: () => turns.reduce((sum, bytes) => sum + bytes) };
+}
+
+/** Sends ten requests at the same time, each of which must be answered with a list of six. */
+async function listAtOnce(url: string): Promise<void> {
+  const answers = await Promise.all(Array.from({ length: 10 }, () => request(url)));
+  expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
 }
 
 describe('a turn of the event loop', () => {
-  /** Completes bodies of `size` bytes at the same time. @returns the bytes parsed in each event-loop turn */
+  /** Completes bodies of `size` bytes at the same time. Returns the bytes parsed in each event-loop turn. */
   async function parsedByTurn(size: number, clientCount: number) {
     const bodyBudget = new ByteBudget(10_000 * KIB);
     const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });
@@ -39,13 +55,7 @@ describe('a turn of the event loop', () => {
     for (const { socket } of clients) socket.write(body.slice(0, -1));
     await until(() => bodyBudget.used >= clientCount * (size - 1));
 
-    const parsed = countByTurn();
-    const { parse } = JSON;
-    mock.method(JSON, 'parse', (text: string) => {
-      if (text.length >= size) parsed.add(text.length);
-      return parse(text);
-    });
-    afterTest(() => mock.restoreAll());
+    const parsed = countByTurn(JSON, 'parse', ({ length }: string) => (length >= size ? length : 0));
     for (const { socket } of clients) socket.write('}');
     for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(202);
     expect(bodyBudget.used).to.equal(0);
@@ -58,7 +68,7 @@ describe('a turn of the event loop', () => {
     expect(parsed.max()).to.be.at.most(TURN_BYTES / 4);
   });
 
-  it('parses no large body: a thread does', async () => {
+  it('parses no large body, because a thread does', async () => {
     const parsed = await parsedByTurn(SMALL_BODY_BYTES + 1, 10);
     expect(parsed.sum()).to.equal(0);
   });
@@ -70,16 +80,8 @@ describe('a turn of the event loop', () => {
       const result = '{"output":"x"}';
       storeRow({ id: `t${row}`, payload, status: 'completed', result, created_at: row, processed_at: row });
     }
-    const read = countByTurn();
-    const { rows } = queue.store;
-    const find = rows.find.bind(rows);
-    mock.method(rows, 'find', (id: string) => {
-      read.add(payload.length);
-      return find(id);
-    });
-    afterTest(() => mock.restoreAll());
-    const answers = await Promise.all(Array.from({ length: 10 }, () => request(tasksUrl)));
-    expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
+    const read = countByTurn(queue.store.rows, 'find', () => payload.length);
+    await listAtOnce(tasksUrl);
     expect(read.sum()).to.equal(60 * payload.length);
     expect(read.max()).to.be.at.most(TURN_BYTES + payload.length);
   });
@@ -90,29 +92,16 @@ describe('a turn of the event loop', () => {
     for (let task = 0; task < 6; task++) {
       await queue.publish({ id: `t${task}`, action: 'x', body: JSON.stringify('x'.repeat(size - 2)) });
     }
-    const bytes = countByTurn();
-    const read = queue.read.bind(queue);
-    mock.method(queue, 'read', (ids: string[], length: number) => {
-      bytes.add(ids.length * size);
-      return read(ids, length);
-    });
-    afterTest(() => mock.restoreAll());
-    const answers = await Promise.all(Array.from({ length: 10 }, () => request(`${url}/queue/tasks?state=queued`)));
-    expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
-    expect(bytes.sum()).to.equal(60 * size);
-    expect(bytes.max()).to.be.at.most(2 * TURN_BYTES);
+    const read = countByTurn(queue, 'read', (ids: string[]) => ids.length * size);
+    await listAtOnce(`${url}/queue/tasks?state=queued`);
+    expect(read.sum()).to.equal(60 * size);
+    expect(read.max()).to.be.at.most(2 * TURN_BYTES);
   });
 
   it('reads a few rows of tasks, however many are asked for', async () => {
     const { queue, storeRow, port, sockets } = await startTasksServer({ realRows: false });
     storeRow({ id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
-    const read = countByTurn();
-    const find = queue.find.bind(queue);
-    mock.method(queue, 'find', (id: string) => {
-      read.add(1);
-      return find(id);
-    });
-    afterTest(() => mock.restoreAll());
+    const read = countByTurn(queue, 'find', () => 1);
     const clients = await Promise.all(Array.from({ length: 40 }, () => connectRaw(port)));
     await until(() => sockets.size === 40);
     for (const { socket } of clients) socket.write(head('GET /tasks/a HTTP/1.1', 'Host: x', 'Connection: close'));

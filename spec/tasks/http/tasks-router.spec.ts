@@ -1,178 +1,219 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
-import type { HttpResponse } from '../../support/program.ts';
+import { systemClock } from '../../../workers/shared/clock.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-function expectError(answer: HttpResponse, status: number, error: string, about?: string): void {
-  expect({ status: answer.status, body: answer.body }, about).to.deep.equal({ status, body: { error } });
-  expect(answer.headers.get('content-type'), about).to.equal('application/json; charset=utf-8');
-}
+type Body = string | Uint8Array<ArrayBuffer>;
+
+const encoded = (text: string, encoding: BufferEncoding) => new Uint8Array(Buffer.from(text, encoding));
+
+/** Returns a submission whose data has a number of nested arrays. */
+const nested = (depth: number) => `{"action":"x","data":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}`;
 
 describe('POST /tasks', () => {
-  it('answers 202 with a UUID v4 and the status queued, and nothing else', async () => {
-    const { submit } = await startTasksServer();
-    const { status, body, headers } = await submit('{"action":"sum","data":{"numbers":[1]}}');
-    expect(status).to.equal(202);
-    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
-    expect(body).to.have.all.keys('id', 'status');
-    expect(body.id).to.match(UUID_V4);
-    expect(body.status).to.equal('queued');
-  });
+  const server = onceForSuite(() => startTasksServer({ bodyLimit: 17_000, maxBytes: 1_000_000, maxLength: 1000 }));
 
-  it('publishes id, action, data and the time in Unix seconds', async () => {
-    const { submit, queued } = await startTasksServer();
-    const before = Math.floor(Date.now() / 1000);
-    const { body } = await submit('{"action":"uppercase","data":{"text":"ü"},"id":"mine","created_at":1,"more":2}');
-    const [message, ...others] = await queued();
+  /** Submits a body that must be accepted. Returns the answer and the text of the only message in the queue. */
+  async function accept(body: Body, init?: RequestInit) {
+    const answer = await server().submit(body, init);
+    expect(answer.status, String(body)).to.equal(202);
+    const [message, ...others] = await server().queued();
     expect(others).to.deep.equal([]);
-    expect(message?.id).to.equal(body.id);
-    const { created_at, ...rest } = JSON.parse(message?.body ?? '');
+    expect(message?.id).to.equal(answer.body.id);
+    return { ...answer, text: message?.body ?? '' };
+  }
+
+  it('answers 202 with a UUID v4 and the status queued, and queues id, action, data and the time in Unix seconds', async () => {
+    const before = Math.floor(systemClock.now() / 1000);
+    const submission = '{"action":"uppercase","data":{"text":"ü"},"id":"mine","created_at":1,"more":2}';
+    const { body, headers, text } = await accept(submission);
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+    expect(headers.get('location')).to.equal(`/tasks/${body.id}`);
+    expect(body).to.deep.equal({ id: body.id, status: 'queued' });
+    expect(body.id).to.match(UUID_V4);
+    const { created_at, ...rest } = JSON.parse(text);
     expect(rest).to.deep.equal({ id: body.id, action: 'uppercase', data: { text: 'ü' } });
     expect(created_at)
       .to.satisfy(Number.isSafeInteger)
-      .and.to.be.within(before, Date.now() / 1000);
+      .and.to.be.within(before, systemClock.now() / 1000);
+    expect(await server().queue.store.rows.list({})).to.deep.equal([]);
   });
 
-  it('writes no row', async () => {
-    const { submit, queue } = await startTasksServer();
-    await submit('{"action":"sum"}');
-    expect(await queue.store.rows.list({})).to.deep.equal([]);
-  });
-
-  it('gives every submission an id of its own, and queues them in order', async () => {
-    const { submit, queued } = await startTasksServer();
-    const ids: string[] = [];
-    for (let i = 0; i < 5; i++) ids.push((await submit('{"action":"sum"}')).body.id);
-    expect(new Set(ids).size).to.equal(5);
-    expect((await queued()).map(({ id }) => id)).to.deep.equal(ids);
-  });
-
-  it('takes an empty object for data that is missing', async () => {
-    const { submit, queued } = await startTasksServer();
-    await submit('{"action":"sum"}');
-    expect(JSON.parse((await queued())[0]?.body ?? '').data).to.deep.equal({});
-  });
-
-  it('takes any action that is a string', async () => {
-    const { submit, queued } = await startTasksServer();
-    const actions = ['', ' ', 'anything', '__proto__', 'constructor', 'toString', '\u0000', 'ü𝄞', '\ud800'];
-    for (const action of actions) expect((await submit(JSON.stringify({ action }))).status, action).to.equal(202);
-    expect((await queued()).map(({ body }) => JSON.parse(body).action)).to.deep.equal(actions);
-  });
-
-  it('passes any data on as it is', async () => {
-    const { submit, queued } = await startTasksServer({ bodyLimit: 1_000_000, maxBytes: 10_000_000 });
-    const json = fc.dictionary(fc.string(), fc.jsonValue()).map((data) => JSON.stringify({ action: 'x', data }));
-    await fc.assert(
-      fc.asyncProperty(json, async (text) => {
-        expect((await submit(text)).status).to.equal(202);
-        expect(JSON.stringify(JSON.parse((await queued()).at(-1)?.body ?? '').data)).to.equal(
-          JSON.stringify(JSON.parse(text).data),
-        );
-      }),
-      { numRuns: 30 },
-    );
-  });
-
-  it('passes a key __proto__ on as data, and does not take action from one', async () => {
-    const { submit, queued } = await startTasksServer();
-    expect((await submit('{"action":"x","data":{"__proto__":{"admin":true}}}')).status).to.equal(202);
-    expect((await queued())[0]?.body).to.include('"data":{"__proto__":{"admin":true}}');
-    expectError(await submit('{"__proto__":{"action":"x"}}'), 400, 'action required');
-    expect(({} as Record<string, unknown>).admin).to.equal(undefined);
-  });
-
-  it('takes the last of keys that are there twice', async () => {
-    const { submit, queued } = await startTasksServer();
-    expect((await submit('{"action":1,"action":"last","data":[],"data":{"a":1,"a":2}}')).status).to.equal(202);
-    expect(JSON.parse((await queued())[0]?.body ?? '')).to.deep.include({ action: 'last', data: { a: 2 } });
-    expectError(await submit('{"action":"first","action":null}'), 400, 'action required');
-  });
-
-  it('refuses a body that is no JSON', async () => {
-    const { submit, queue } = await startTasksServer();
-    const bodies = [
+  it('queues tasks in the order of their submission, each with an id of its own, whatever string the action is', async () => {
+    const actions = [
+      'sum',
       '',
       ' ',
-      '{',
-      '{"action":"sum"',
-      'action=sum',
-      '{"action":"sum"}}',
-      "{'action':'sum'}",
-      'undefined',
+      'anything',
+      '__proto__',
+      'constructor',
+      'toString',
+      '\u0000',
+      'ü𝄞',
+      '\ud800',
+      'sum',
     ];
-    bodies.push('{"action":"sum",}', 'NaN', '{"action":"a\nb"}', '\ufeff{"action":"sum"}', '{"action":01}');
-    for (const body of bodies) expectError(await submit(body), 400, 'invalid JSON', JSON.stringify(body));
-    expect((await queue.counts()).accepted).to.equal(0);
+    const ids: string[] = [];
+    for (const action of actions) ids.push((await server().submit(JSON.stringify({ action }))).body.id);
+    const queued = await server().queued();
+    expect(queued.map(({ body }) => JSON.parse(body).action)).to.deep.equal(actions);
+    expect(queued.map(({ id }) => id)).to.deep.equal(ids);
+    expect(new Set(ids).size).to.equal(ids.length);
   });
 
-  it('refuses a body that is no UTF-8', async () => {
-    const { submit } = await startTasksServer();
-    const bytes = (text: string, encoding: BufferEncoding) => new Uint8Array(Buffer.from(text, encoding));
-    const bodies = [
-      bytes('{"action":"\xff"}', 'latin1'),
-      bytes('{"action":"\xc3"}', 'latin1'),
-      bytes('{"action":"\xed\xa0\x80"}', 'latin1'),
-      bytes('{"action":"x"}', 'utf16le'),
-    ];
-    for (const body of bodies) expectError(await submit(body), 400, 'invalid JSON');
-  });
+  for (const [title, body, expected] of [
+    ['queues an empty object if data is missing', '{"action":"sum"}', '"action":"sum","data":{}'],
+    [
+      'queues a key __proto__ of data as it is',
+      '{"action":"x","data":{"__proto__":{"admin":true}}}',
+      '"action":"x","data":{"__proto__":{"admin":true}}',
+    ],
+    [
+      'takes the last of keys that are given twice',
+      '{"action":1,"action":"last","data":[],"data":{"a":1,"a":2}}',
+      '"action":"last","data":{"a":2}',
+    ],
+  ] as const) {
+    it(title, async () => {
+      expect((await accept(body)).text).to.include(expected);
+      expect(({} as Record<string, unknown>).admin).to.equal(undefined);
+    });
+  }
 
-  it('refuses a body without an action that is a string', async () => {
-    const { submit, queue } = await startTasksServer();
-    const bodies = ['null', '[]', '"x"', '1', 'true', '{}', '[{"action":"x"}]', '{"Action":"x"}', '{"data":{}}'];
-    for (const action of ['null', '1', 'true', '[]', '["sum"]', '{}']) bodies.push(`{"action":${action}}`);
-    for (const body of bodies) expectError(await submit(body), 400, 'action required', body);
-    expect((await queue.counts()).accepted).to.equal(0);
-  });
-
-  it('refuses data that is no object', async () => {
-    const { submit, queue } = await startTasksServer();
-    for (const data of ['null', '[]', '[{}]', '"x"', '""', '0', '1', 'true', 'false']) {
-      expectError(await submit(`{"action":"x","data":${data}}`), 400, 'data must be an object', data);
-    }
-    expect((await queue.counts()).accepted).to.equal(0);
-  });
-
-  it('misses the action before it looks at data', async () => {
-    const { submit } = await startTasksServer();
-    expectError(await submit('{"data":[]}'), 400, 'action required');
-  });
-
-  it('does not care for the content type', async () => {
-    const { submit } = await startTasksServer();
+  it('ignores the content type', async () => {
     const types = ['text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=latin1', 'nonsense'];
     for (const type of types) {
-      const { status } = await submit('{"action":"ü"}', { headers: { 'Content-Type': type } });
-      expect(status, type).to.equal(202);
+      const { text } = await accept('{"action":"ü"}', { headers: { 'Content-Type': type } });
+      expect(JSON.parse(text).action, type).to.equal('ü');
     }
   });
 
-  it('takes a body in chunks', async () => {
-    const { port, queued } = await startTasksServer();
-    const connection = await connectRaw(
-      port,
-      'POST /tasks HTTP/1.1',
-      'Host: x',
-      'Connection: close',
-      'Transfer-Encoding: chunked',
-    );
-    // The chunks split a two-byte character.
+  it('accepts a body in chunks, which may split a character', async () => {
+    const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', 'Transfer-Encoding: chunked'];
+    const { socket, ended } = await connectRaw(server().port, ...lines);
     for (const chunk of ['{"action":"\xc3', '\xbc"', '}', '']) {
-      connection.socket.write(`${chunk.length.toString(16)}\r\n${chunk}\r\n`, 'latin1');
+      socket.write(`${chunk.length.toString(16)}\r\n${chunk}\r\n`, 'latin1');
     }
-    expect(parseResponse(await connection.ended).status).to.equal(202);
-    expect(JSON.parse((await queued())[0]?.body ?? '').action).to.equal('ü');
+    expect(parseResponse(await ended).status).to.equal(202);
+    expect(JSON.parse((await server().queued())[0]?.body ?? '').action).to.equal('ü');
   });
 
-  it('answers data that is nested deeply with anything but a failure of its own', async () => {
-    const { submit, lines } = await startTasksServer({ bodyLimit: 2_000_000, maxBytes: 10_000_000 });
-    const depth = 500_000;
-    const { status } = await submit(`{"action":"x","data":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}`);
-    expect(status).to.be.oneOf([202, 400]);
-    expect(lines).to.deep.equal([]);
+  const refused: [title: string, error: string, bodies: Body[]][] = [
+    [
+      'is not JSON',
+      'invalid JSON',
+      [
+        ...['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}', "{'action':'sum'}", 'undefined', 'NaN'],
+        ...['{"action":"sum",}', '{"action":"a\nb"}', '\ufeff{"action":"sum"}', '{"action":01}'],
+      ],
+    ],
+    [
+      'is not UTF-8',
+      'invalid JSON',
+      [
+        encoded('{"action":"\xff"}', 'latin1'),
+        encoded('{"action":"\xc3"}', 'latin1'),
+        encoded('{"action":"\xed\xa0\x80"}', 'latin1'),
+        encoded('{"action":"x"}', 'utf16le'),
+      ],
+    ],
+    [
+      'has no action that is a string, whatever its data',
+      'action required',
+      [
+        ...['null', '[]', '"x"', '1', 'true', '{}', '[{"action":"x"}]', '{"Action":"x"}', '{"data":{}}', '{"data":[]}'],
+        ...['{"__proto__":{"action":"x"}}', '{"action":"first","action":null}'],
+        ...['null', '1', 'true', '[]', '["sum"]', '{}'].map((action) => `{"action":${action}}`),
+      ],
+    ],
+    [
+      'has data that is not an object',
+      'data must be an object',
+      ['null', '[]', '[{}]', '"x"', '""', '0', '1', 'true', 'false'].map((data) => `{"action":"x","data":${data}}`),
+    ],
+    ['is nested more than 512 levels deep', 'data is nested too deeply', [nested(511), nested(8000)]],
+  ];
+  for (const [title, error, bodies] of refused) {
+    it(`refuses a body that ${title}`, async () => {
+      for (const body of bodies) {
+        const { status, body: answered, headers } = await server().submit(body);
+        expect([status, answered], JSON.stringify(body.slice(0, 100))).to.deep.equal([400, { error }]);
+        expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+      }
+      expect(await server().queued()).to.deep.equal([]);
+      expect(server().lines).to.deep.equal([]);
+    });
+  }
+});
+
+describe('POST /tasks with an Idempotency-Key', () => {
+  const server = onceForSuite(() => startTasksServer({ maxLength: 1000, maxBytes: 1_000_000 }));
+  const submitAs = (key: string, body = '{"action":"sum"}', { submit } = server()) =>
+    submit(body, { headers: { 'Idempotency-Key': key } });
+
+  it('gives the same answer to the same submission, however its JSON is spaced, and queues one task for each key', async () => {
+    const first = await submitAs('a', '{"action":"sum","data":{"numbers":[1]}}');
+    expect(first.status).to.equal(202);
+    for (const body of [
+      '{"action":"sum","data":{"numbers":[1]}}',
+      ' {"data" :{ "numbers":[ 1 ]},\n"action": "sum" }',
+    ]) {
+      const again = await submitAs('a', body);
+      expect([again.status, again.body]).to.deep.equal([202, first.body]);
+      expect(again.headers.get('location')).to.equal(first.headers.get('location'));
+    }
+    const others = [
+      await submitAs('b'),
+      await server().submit('{"action":"sum"}'),
+      await server().submit('{"action":"sum"}'),
+    ];
+    const ids = [first, ...others].map(({ body }) => body.id);
+    expect((await server().queued()).map(({ id }) => id)).to.deep.equal(ids);
+    expect(new Set(ids).size).to.equal(4);
+  });
+
+  it('refuses another submission with the same key', async () => {
+    await submitAs('c', '{"action":"sum","data":{"numbers":[1]}}');
+    for (const other of ['{"action":"sum","data":{"numbers":[2]}}', '{"action":"other","data":{"numbers":[1]}}']) {
+      const { status, body } = await submitAs('c', other);
+      expect([status, body]).to.deep.equal([422, { error: 'this Idempotency-Key belongs to another submission' }]);
+    }
+    expect(await server().queued()).to.have.length(1);
+  });
+
+  it('refuses a key that has not 1 to 255 visible characters', async () => {
+    const error = 'Idempotency-Key must have 1 to 255 visible characters';
+    for (const key of ['', ' ', 'two words', 'k'.repeat(256), 'ü']) {
+      expect(await submitAs(key), key).to.deep.include({ status: 400, body: { error } });
+    }
+    expect(await server().queued()).to.deep.equal([]);
+    for (const key of ['k'.repeat(255), '"8e03978e-40d5-43dd-bc93-6f9a9d5b1f1c"']) {
+      expect((await submitAs(key)).status).to.equal(202);
+    }
+    await server().queued();
+  });
+
+  it('lets submissions with the same key wait for the first one', async () => {
+    const bodies = ['{"action":"sum"}', '{"action":"sum"}', '{"action":"other"}'];
+    const answers = await Promise.all(bodies.map((body) => submitAs('d', body)));
+    expect(answers.map(({ status }) => status).toSorted()).to.deep.equal([202, 202, 422]);
+    expect(await server().queued()).to.have.length(1);
+  });
+
+  it('keeps a key free whose submission was refused or could not be stored', async () => {
+    const small = await startTasksServer({ maxLength: 1 });
+    expect((await submitAs('k', '{"data":{}}', small)).status).to.equal(400);
+    const { publish } = small.queue;
+    small.queue.publish = () => Promise.reject(new Error('disk full'));
+    const failed = { status: 500, body: { error: 'failed to queue task' } };
+    expect(await submitAs('k', '{"action":"a"}', small)).to.deep.include(failed);
+    small.queue.publish = publish;
+    expect((await submitAs('k', '{"action":"b"}', small)).status).to.equal(202);
+    expect(await submitAs('next', '{"action":"a"}', small)).to.deep.include(failed);
+    await small.complete(await small.take());
+    expect((await submitAs('next', '{"action":"b"}', small)).status).to.equal(202);
   });
 });
