@@ -20,8 +20,11 @@ const HEAP_GROWTH = 6 * MIB;
 /** Largest growth of the resident memory beyond the heap. Allocators do not return all freed memory. */
 const RESIDENT_GROWTH = 96 * MIB;
 
-/** Settings low enough for every bound to be reached and every lifetime to expire. */
-const SETTINGS = { TOKEN_LIFETIME_SECONDS: '10', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' };
+/** Settings low enough for every bound to be reached and every lifetime to expire, except the rate of key exchanges. */
+const SETTINGS = {
+  ...{ TOKEN_LIFETIME_SECONDS: '10', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' },
+  TOKEN_REQUESTS_PER_MINUTE: '100000',
+};
 
 interface Target {
   services: RunningServices;
@@ -79,19 +82,22 @@ const revokes: Client = async (target) => {
   await setTimeout(200);
 };
 
-/** Sends malformed frames to the stream, or malformed HTTP to either service. */
+/** Sends malformed frames to the stream and malformed HTTP to both services, each on up to eight connections at once. */
 const attacksBoth: Client = async ({ services, random }) => {
-  const from = { seed: seed + random.below(2 ** 20), numRuns: 1 };
+  const samples = <Sample>(from: fc.Arbitrary<Sample>) =>
+    fc.sample(from, { seed: seed + random.below(2 ** 20), numRuns: 1 + random.below(8) });
   const token = await services.token();
-  const [frames] = fc.sample(attacks, from);
-  if (frames !== undefined) await attack(Number(new URL(services.ticker).port), token, frames);
-  const [pieces] = fc.sample(sendings, from);
-  const { port } = new URL(random.pick([services.ticker, services.tasks]));
-  if (pieces !== undefined) checkAnswers(await exchange(Number(port), pieces));
-  await setTimeout(100);
+  const [ticker, tasks] = [services.ticker, services.tasks].map((url) => Number(new URL(url).port)) as [number, number];
+  await Promise.all(samples(attacks).map((each) => attack(ticker, token, each)));
+  for (const port of [ticker, tasks]) {
+    await Promise.all(samples(sendings).map(async (pieces) => checkAnswers(await exchange(port, pieces))));
+  }
 };
 
 const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesAndGoes, revokes, attacksBoth];
+
+/** Steps of {@link attacksBoth} in each round, however slow the machine is. */
+const MIN_ATTACKS = 20;
 
 /** Resource use of an idle process. */
 interface Footprint {
@@ -188,7 +194,10 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, r
       const end = performance.now() + (minutes * 60_000) / rounds;
       await Promise.all(
         clients.map(async (client) => {
-          while (performance.now() < end) await ends(client.name, client({ services, ledger, random }));
+          const least = client === attacksBoth ? MIN_ATTACKS : 1;
+          for (let step = 0; step < least || performance.now() < end; step++) {
+            await ends(client.name, client({ services, ledger, random }));
+          }
         }),
       );
       await ends('the load', isIdle(services, others));
@@ -213,6 +222,8 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, r
     expect(last.threads, 'threads').to.be.within(first.threads - 1, first.threads + 1);
 
     steady.check();
+    const { body } = await request(`${services.admin}/metrics`);
+    expect(body).to.include(`\nticker_websocket_connections ${readers + 1}\n`);
     expect(await crowd.report()).to.deep.include({ open: readers, lacking: 0, missed: 0, closed: {} });
     console.log(`    ${ledger.size} tasks, ${steady.ticks()} ticks`);
     await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
