@@ -5,7 +5,7 @@ import { queueCounts } from '../support/ledger.ts';
 import { randomFrom } from '../support/seed.ts';
 import type { Attacks } from './attacks.ts';
 import { STREAMS, startNeighbours } from './neighbours.ts';
-import type { ListedScenario, Scenario, Setup } from './scenario.ts';
+import type { ListedScenario, Setup } from './scenario.ts';
 import { Target } from './target.ts';
 import { type Bounds, broken, effectiveBounds, type Footprint, type Observation, usualBounds } from './verdict.ts';
 
@@ -86,7 +86,7 @@ export class ProvingGround {
 
   /** Runs a scenario's attack and its fault concurrently. They may exceed the time of the scenario. */
   async #attack(
-    { name, attack, fault }: Scenario,
+    { name, attack, fault }: ListedScenario,
     target: Target,
   ): Promise<Pick<Observation, 'actions' | 'outcomes' | 'errors'>> {
     const [seed, seconds] = [this.#seed, this.#seconds];

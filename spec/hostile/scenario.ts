@@ -30,7 +30,6 @@ export interface Stage {
 
 /** One kind of attack on a real process. Neighbours must not notice it. */
 export interface Scenario {
-  name: string;
   setup?: Setup;
   /** Runs in a child process of low priority until the time is over. */
   attack?(attacker: Attacker): Promise<void>;
@@ -42,6 +41,10 @@ export interface Scenario {
   outcomes?: RegExp;
 }
 
+/** Scenarios by name. */
+export type Scenarios = Readonly<Record<string, Scenario>>;
+
 export interface ListedScenario extends Scenario {
+  name: string;
   group: string;
 }

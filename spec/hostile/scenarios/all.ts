@@ -1,8 +1,7 @@
-import type { ListedScenario } from '../scenario.ts';
+import type { ListedScenario, Scenario, Scenarios } from '../scenario.ts';
 import { bodies } from './bodies.ts';
 import { files, output } from './files.ts';
 import { fuzz } from './fuzz.ts';
-import { mixes } from './mixes.ts';
 import { origins } from './origins.ts';
 import { pipelines } from './pipelines.ts';
 import { connections, readers } from './readers.ts';
@@ -11,13 +10,26 @@ import { streams } from './streams.ts';
 import { tasks, threads } from './tasks.ts';
 import { tokens } from './tokens.ts';
 
-const groups = {
-  ...{ bodies, readers, pipelines, streams, tokens, origins, tasks, fuzz, mixes },
+const AT_ONCE = 4;
+
+/** Several concurrent attacks, chosen by the seed. */
+const mix: Scenario = {
+  async attack(attacker) {
+    const all = Object.entries<Scenario>({ ...bodies, ...readers, ...pipelines, ...streams, ...tokens, ...origins });
+    const chosen = new Map<string, Scenario>();
+    while (chosen.size < AT_ONCE) chosen.set(...attacker.random.pick(all));
+    for (const name of chosen.keys()) attacker.got(`with ${name}`);
+    await Promise.all([...chosen.values()].map((scenario) => scenario.attack?.(attacker)));
+  },
+};
+
+const groups: Readonly<Record<string, Scenarios>> = {
+  ...{ bodies, readers, pipelines, streams, tokens, origins, tasks, fuzz, mixes: { mix } },
   ...{ threads, connections, output, files, stops },
 };
 
 const all: readonly ListedScenario[] = Object.entries(groups).flatMap(([group, members]) =>
-  members.map((scenario) => ({ ...scenario, group })),
+  Object.entries(members).map(([name, scenario]) => ({ ...scenario, name, group })),
 );
 
 /** All scenarios. Scenarios with the same setup are adjacent, so that they share a process. */

@@ -1,10 +1,9 @@
 import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
-import { type Attacker, posting, type Service } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
+import { type Attacker, posting, type Service, submissionOf } from '../attacker.ts';
+import type { Scenarios } from '../scenario.ts';
 import { floodBounds } from '../verdict.ts';
-import { submissionOf } from './submissions.ts';
 
 const MIB = 1024 * 1024;
 const DRIP_MS = 50;
@@ -51,9 +50,8 @@ const submits =
   (attacker: Attacker) =>
     attacker.repeat(clients, () => attacker.post(path === '/tasks' ? 'tasks' : 'ticker', path, body(attacker)));
 
-export const bodies: readonly Scenario[] = [
-  {
-    name: 'one-byte-chunks',
+export const bodies = {
+  'one-byte-chunks': {
     bounds: floodBounds,
     outcomes: /^(202|408|no answer|refused)$/,
     attack: (attacker) => {
@@ -62,23 +60,19 @@ export const bodies: readonly Scenario[] = [
       return attacker.repeat(100, () => attacker.send('tasks', head(...lines) + chunks));
     },
   },
-  {
-    name: 'nested-arrays-tasks',
+  'nested-arrays-tasks': {
     outcomes: /^(400|503|no answer)$/,
     attack: (attacker) => complete(attacker, 'tasks', '/tasks', nested),
   },
-  {
-    name: 'wide-arrays-tasks',
+  'wide-arrays-tasks': {
     outcomes: /^(400|503|no answer)$/,
     attack: (attacker) => complete(attacker, 'tasks', '/tasks', wide),
   },
-  {
-    name: 'nested-arrays-token',
+  'nested-arrays-token': {
     outcomes: /^(413|no answer)$/,
     attack: (attacker) => complete(attacker, 'ticker', '/auth/token', nested),
   },
-  {
-    name: 'half-sent-bodies',
+  'half-sent-bodies': {
     attack: async (attacker) => {
       const body = submissionOf(MIB);
       for (const socket of await attacker.connections('tasks', 300)) {
@@ -87,17 +81,14 @@ export const bodies: readonly Scenario[] = [
       }
     },
   },
-  {
-    name: 'slow-headers',
+  'slow-headers': {
     attack: (attacker) => drip(attacker, { start: 'GET /tasks HTTP/1.1\r\nHost: ', rest: 'localhost', count: 300 }),
   },
-  {
-    name: 'slow-bodies',
+  'slow-bodies': {
     attack: (attacker) =>
       drip(attacker, { start: posting('/tasks', submissionOf(MIB)), rest: '{"action"', count: 300 }),
   },
-  {
-    name: 'wrong-lengths',
+  'wrong-lengths': {
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const { random } = attacker;
@@ -113,21 +104,18 @@ export const bodies: readonly Scenario[] = [
       }),
     outcomes: /^(400|413|no answer)$/,
   },
-  {
-    name: 'deep-bodies',
+  'deep-bodies': {
     attack: submits(8, ({ random }) => {
       const depth = 1 + random.below(50_000);
       return `{"action":"x","data":${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}}`;
     }),
     outcomes: /^(202|400)$/,
   },
-  {
-    name: 'invalid-utf8',
+  'invalid-utf8': {
     attack: submits(4, ({ random }) => Buffer.alloc(MIB, 0x80 + random.below(0x80))),
     outcomes: /^(400|503)$/,
   },
-  {
-    name: 'many-keys',
+  'many-keys': {
     attack: submits(2, ({ random }) => {
       const first = random.below(2 ** 20);
       const keys = Array.from({ length: 60_000 }, (_, index) => `"k${first + index}":1`);
@@ -135,8 +123,7 @@ export const bodies: readonly Scenario[] = [
     }),
     outcomes: /^(202|503)$/,
   },
-  {
-    name: 'two-byte-strings',
+  'two-byte-strings': {
     attack: async (attacker) => {
       const body = submissionOf(MIB, '€');
       for (let task = 0; task < 40 && (task < 30 || !attacker.over); task++)
@@ -144,4 +131,4 @@ export const bodies: readonly Scenario[] = [
     },
     outcomes: /^(202|503)$/,
   },
-];
+} satisfies Scenarios;

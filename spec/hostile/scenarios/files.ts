@@ -4,9 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 import { migrate } from '../../../db/sqlite/migrate.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { startProgram } from '../../support/program.ts';
-import type { Attacker } from '../attacker.ts';
-import type { Scenario, Setup, Stage } from '../scenario.ts';
-import { failing, submissionOf } from './submissions.ts';
+import { type Attacker, failing, submissionOf } from '../attacker.ts';
+import type { Scenarios, Setup, Stage } from '../scenario.ts';
 
 const PAGE = 4096;
 /** Number of tasks that fit on the small disk. */
@@ -48,25 +47,22 @@ async function submits(attacker: Attacker): Promise<void> {
 }
 
 const small: Setup = { diskMb: 64, alone: true };
-export const files: readonly Scenario[] = [
-  {
-    name: 'full-disk-memory-queue',
+export const files = {
+  'full-disk-memory-queue': {
     setup: small,
     bounds: { keptMib: 16 },
     fault: fillDisk,
     attack: submits,
     outcomes: /^(full|202)$/,
   },
-  {
-    name: 'full-disk-durable-queue',
+  'full-disk-durable-queue': {
     setup: { ...small, env: { QUEUE_DRIVER: 'sqlite' } },
     bounds: { refusals: true, keptMib: 16 },
     fault: fillDisk,
     attack: submits,
     outcomes: /^(full|202|500)$/,
   },
-  {
-    name: 'damaged-files',
+  'damaged-files': {
     fault: async ({ target, random, did }) => {
       did(await start(await damagedFolder(random.pick(['auth.db', 'tasks.db']))));
       // The folder is locked by the running process.
@@ -74,12 +70,12 @@ export const files: readonly Scenario[] = [
     },
     outcomes: /^exit 1$/,
   },
-];
+} satisfies Scenarios;
 
 const fails = (attacker: Attacker) => attacker.repeat(4, () => attacker.post('tasks', '/tasks', failing));
 /** Memory of dead letters and of buffered log lines. */
 const outputBounds = { keptMib: 48 };
-export const output: readonly Scenario[] = [
-  { name: 'log-output-stalled', setup: { output: 'stalled', alone: true }, bounds: outputBounds, attack: fails },
-  { name: 'log-output-full', setup: { output: 'full', alone: true }, bounds: outputBounds, attack: fails },
-];
+export const output = {
+  'log-output-stalled': { setup: { output: 'stalled', alone: true }, bounds: outputBounds, attack: fails },
+  'log-output-full': { setup: { output: 'full', alone: true }, bounds: outputBounds, attack: fails },
+} satisfies Scenarios;

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { type Sending, sendings } from '../../support/http-corpus.ts';
 import { checkAnswers, exchange } from '../../support/http-exchange.ts';
 import type { Attacker } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 
 /** Number of samples generated at a time. */
 const CHUNK = 50;
@@ -18,7 +18,7 @@ const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {
   });
 };
 
-export const fuzz: readonly Scenario[] = [
-  { name: 'fuzzed-requests-ticker', attack: fuzzes('ticker') },
-  { name: 'fuzzed-requests-tasks', attack: fuzzes('tasks') },
-];
+export const fuzz = {
+  'fuzzed-requests-ticker': { attack: fuzzes('ticker') },
+  'fuzzed-requests-tasks': { attack: fuzzes('tasks') },
+} satisfies Scenarios;

@@ -1,6 +1,6 @@
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker, Service } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 
 const services: readonly Service[] = ['ticker', 'tasks', 'admin'];
 const TASK = '{"action":"x"}';
@@ -25,9 +25,8 @@ function requestTo(attacker: Attacker, service: Service): string[] {
   return ['GET / HTTP/1.1', 'Connection: close'];
 }
 
-export const origins: readonly Scenario[] = [
-  {
-    name: 'foreign-hosts',
+export const origins = {
+  'foreign-hosts': {
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const service = attacker.random.pick(services);
@@ -35,8 +34,7 @@ export const origins: readonly Scenario[] = [
       }),
     outcomes: /^(400|421)$/,
   },
-  {
-    name: 'cross-site-requests',
+  'cross-site-requests': {
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const headers = attacker.random.pick(crossSite);
@@ -46,4 +44,4 @@ export const origins: readonly Scenario[] = [
       }),
     outcomes: /^403$/,
   },
-];
+} satisfies Scenarios;

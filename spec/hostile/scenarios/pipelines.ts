@@ -1,6 +1,6 @@
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 import { floodBounds } from '../verdict.ts';
 
 /** Requests that fill a packet of 64 KiB. */
@@ -18,15 +18,13 @@ const sendAtOnce = (attacker: Attacker, bytes: string) =>
     await Promise.all(sockets.map((socket) => attacker.answer(socket)));
   });
 
-export const pipelines: readonly Scenario[] = [
-  {
-    name: 'requests-in-one-packet',
+export const pipelines = {
+  'requests-in-one-packet': {
     bounds: floodBounds,
     attack: (attacker) => sendAtOnce(attacker, smallest.repeat(REQUESTS)),
     outcomes: /^(400|408|no answer|refused)$/,
   },
-  {
-    name: 'upgrade-after-requests',
+  'upgrade-after-requests': {
     attack: async (attacker) => {
       const token = await attacker.token(9);
       const before = head('GET /vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(3);
@@ -40,4 +38,4 @@ export const pipelines: readonly Scenario[] = [
     },
     outcomes: /^(200|in order|no answer)$/,
   },
-];
+} satisfies Scenarios;

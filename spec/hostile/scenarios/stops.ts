@@ -1,8 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
-import type { Attacker } from '../attacker.ts';
-import type { Scenario, Stage } from '../scenario.ts';
+import { type Attacker, failing } from '../attacker.ts';
+import type { Scenario, Scenarios, Stage } from '../scenario.ts';
 import { stopBounds } from '../verdict.ts';
-import { failing } from './submissions.ts';
 
 /** Returns a fault that ends the process halfway through the scenario and restarts it in the same folder. */
 const endBy =
@@ -21,17 +20,16 @@ const submits = (attacker: Attacker) =>
 
 /** Memory of the old process's dead letters and keys, which the new process loads. */
 const bounds = { ...stopBounds, keptMib: 32 };
-export const stops: readonly Scenario[] = [
-  ...(['SIGTERM', 'SIGHUP'] as const).map((signal) => ({
-    name: signal.toLowerCase(),
-    setup: { alone: true },
-    ...{ bounds, fault: endBy(signal), attack: submits },
-    outcomes: /^(exit 0|202|500|503|refused|no answer)$/,
-  })),
-  {
-    name: 'sigkill',
+const orderly: Scenario = {
+  ...{ setup: { alone: true }, bounds, attack: submits },
+  outcomes: /^(exit 0|202|500|503|refused|no answer)$/,
+};
+export const stops = {
+  sigterm: { ...orderly, fault: endBy('SIGTERM') },
+  sighup: { ...orderly, fault: endBy('SIGHUP') },
+  sigkill: {
     setup: { alone: true, env: { QUEUE_DRIVER: 'sqlite' } },
     ...{ bounds, fault: endBy('SIGKILL'), attack: submits },
     outcomes: /^(exit SIGKILL|202|refused|no answer)$/,
   },
-];
+} satisfies Scenarios;

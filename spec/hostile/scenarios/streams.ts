@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { type Attack, attack, attacks } from '../../support/hostile.ts';
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 
 /** Last number of the attacker's address in scenarios that need tokens. One address may exchange 20 keys a second. */
 const HOST = 9;
@@ -39,23 +39,20 @@ function fragment(fin: boolean, opcode: number): Attack['frames'][number] {
   return { fin, rsv: 0, opcode, mask: new Uint8Array(4), payload, length: undefined, wide: false };
 }
 
-export const streams: readonly Scenario[] = [
-  {
-    name: 'broken-frames',
+export const streams = {
+  'broken-frames': {
     attack: (attacker) => {
       const samples = fc.sample(attacks, { seed: attacker.seed, numRuns: 500 });
       return attackWith(attacker, (step) => samples[step % samples.length] as Attack);
     },
   },
-  {
-    name: 'fragments',
+  fragments: {
     attack: (attacker) => {
       const frames = [fragment(false, 1), ...Array(20).fill(fragment(false, 0)), fragment(true, 0)];
       return attackWith(attacker, () => ({ frames, cut: undefined, piece: 1, end: 'FIN' }));
     },
   },
-  {
-    name: 'ping-flood',
+  'ping-flood': {
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       await attacker.repeat(8, async () => {
@@ -70,8 +67,7 @@ export const streams: readonly Scenario[] = [
     },
     outcomes: /^(200|101|no answer|refused)$/,
   },
-  {
-    name: 'streams-never-read',
+  'streams-never-read': {
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       for (const socket of await attacker.connections('ticker', 300, HOST)) {
@@ -80,8 +76,7 @@ export const streams: readonly Scenario[] = [
       }
     },
   },
-  {
-    name: 'half-open-handshakes',
+  'half-open-handshakes': {
     attack: async (attacker) => {
       const whole = head(...handshake('/ws/ticker', await attacker.token(HOST)));
       await attacker.repeat(50, async (client) => {
@@ -98,8 +93,7 @@ export const streams: readonly Scenario[] = [
       });
     },
   },
-  {
-    name: 'connect-storm',
+  'connect-storm': {
     attack: async (attacker) => {
       const token = await attacker.token(HOST);
       await attacker.repeat(16, async () => {
@@ -110,4 +104,4 @@ export const streams: readonly Scenario[] = [
     },
     outcomes: /^(200|101|no answer|refused)$/,
   },
-];
+} satisfies Scenarios;

@@ -1,9 +1,8 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../../support/cleanup.ts';
-import type { Attacker } from '../attacker.ts';
-import type { Scenario, Setup, Stage } from '../scenario.ts';
-import { failing } from './submissions.ts';
+import { type Attacker, failing } from '../attacker.ts';
+import type { Scenarios, Setup, Stage } from '../scenario.ts';
 
 const POOL = /piscina/;
 /** Memory of rows, dead letters and keys that the process keeps by design. */
@@ -52,9 +51,8 @@ const submitsBad = (attacker: Attacker) =>
     await setTimeout(20);
   });
 
-export const tasks: readonly Scenario[] = [
-  {
-    name: 'idempotency-flood',
+export const tasks = {
+  'idempotency-flood': {
     bounds: { keptMib: KEPT_MIB },
     attack: (attacker) =>
       attacker.repeat(8, () => {
@@ -65,32 +63,28 @@ export const tasks: readonly Scenario[] = [
       }),
     outcomes: /^(202|409|422)$/,
   },
-  {
-    name: 'dead-letter-flood',
+  'dead-letter-flood': {
     bounds: { keptMib: KEPT_MIB },
     attack: (attacker) => attacker.repeat(8, () => attacker.post('tasks', '/tasks', failing)),
     outcomes: /^202$/,
   },
-  {
-    name: 'full-queue',
+  'full-queue': {
     setup: { env: { QUEUE_MAX_LENGTH: '20' }, alone: true },
     bounds: { refusals: true },
     attack: (attacker) => attacker.repeat(32, () => attacker.post('tasks', '/tasks', failing)),
     outcomes: /^(202|500)$/,
   },
-  {
-    name: 'hanging-tasks',
+  'hanging-tasks': {
     setup: limited,
     fault: misbehaving('for (;;);'),
     attack: submitsBad,
   },
-  {
-    name: 'memory-eating-tasks',
+  'memory-eating-tasks': {
     setup: limited,
     fault: misbehaving('for (const meals = []; ; ) meals.push(new Array(10000).fill({}));'),
     attack: submitsBad,
   },
-];
+} satisfies Scenarios;
 
 const kills =
   (threads: RegExp) =>
@@ -107,13 +101,12 @@ const kills =
 const submitsGood = (attacker: Attacker) =>
   attacker.repeat(2, () => attacker.post('tasks', '/tasks', '{"action":"uppercase","data":{"text":"abc"}}'));
 
-export const threads: readonly Scenario[] = [
-  { name: 'pool-threads-killed', setup: limited, fault: kills(POOL), attack: submitsGood },
-  {
-    name: 'ticker-thread-killed',
+export const threads = {
+  'pool-threads-killed': { setup: limited, fault: kills(POOL), attack: submitsGood },
+  'ticker-thread-killed': {
     setup: limited,
     bounds: { tickMs: RESTART_MS + 100 },
     fault: kills(/ticker/),
     attack: submitsGood,
   },
-];
+} satisfies Scenarios;

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { closeCodes } from '../../../main/ticker/close-codes.ts';
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
-import type { Scenario } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 
 /** Last numbers of the addresses that flood the key exchange, whose rate is limited per address. */
 const FLOOD_HOSTS = [20, 21, 22, 23] as const;
@@ -26,9 +26,8 @@ function closedWith(stream: Socket, code: Buffer): Promise<boolean> {
   });
 }
 
-export const tokens: readonly Scenario[] = [
-  {
-    name: 'wrong-tokens',
+export const tokens = {
+  'wrong-tokens': {
     attack: (attacker) =>
       attacker.repeat(16, () => {
         const lines = handshake('/ws/ticker', `v3.local.${anyText(attacker, 200)}`);
@@ -36,13 +35,11 @@ export const tokens: readonly Scenario[] = [
       }),
     outcomes: /^401$/,
   },
-  {
-    name: 'token-flood',
+  'token-flood': {
     attack: (attacker) => attacker.repeat(8, () => attacker.token(attacker.random.pick(FLOOD_HOSTS))).then(() => {}),
     outcomes: /^(200|429)$/,
   },
-  {
-    name: 'key-stuffing',
+  'key-stuffing': {
     attack: (attacker) =>
       attacker.repeat(8, () => {
         const key = JSON.stringify({ api_key: anyText(attacker, 32) });
@@ -50,8 +47,7 @@ export const tokens: readonly Scenario[] = [
       }),
     outcomes: /^(401|429)$/,
   },
-  {
-    name: 'revocation-storm',
+  'revocation-storm': {
     attack: (attacker) =>
       attacker.repeat(8, async () => {
         const host = 30 + attacker.random.below(100);
@@ -69,4 +65,4 @@ export const tokens: readonly Scenario[] = [
       }),
     outcomes: /^(200|204|429|revoked)$/,
   },
-];
+} satisfies Scenarios;
