@@ -1,13 +1,13 @@
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { type RunningServices, type StartOptions, start } from '../main/embed.ts';
 import { afterTest, temporaryFolder } from './support/cleanup.ts';
 import { openDescriptors, threadCount } from './support/proc.ts';
-import { post, request } from './support/program.ts';
-import { eventually, until } from './support/until.ts';
+import { post, request, untilTask } from './support/program.ts';
+import { serve } from './support/server.ts';
+import { until } from './support/until.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'uncaughtException', 'unhandledRejection', 'disconnect'];
 const listeners = () => SIGNALS.map((event) => process.listenerCount(event));
@@ -31,11 +31,8 @@ const tasksAt = ({ ports }: RunningServices) => `http://127.0.0.1:${ports.tasks}
 async function complete(services: RunningServices): Promise<void> {
   const { status, body } = await post(tasksAt(services), { action: 'uppercase', data: { text: 'hello' } });
   expect(status).to.equal(202);
-  const stored = await eventually(
-    () => request(`${tasksAt(services)}/${body.id}`),
-    (answer) => answer.body.status === 'completed',
-  );
-  expect(JSON.parse(stored.body.result)).to.deep.equal({ output: 'HELLO' });
+  const { result } = await untilTask(tasksAt(services).replace('/tasks', ''), body.id);
+  expect(JSON.parse(result)).to.deep.equal({ output: 'HELLO' });
 }
 
 const failure = (options: StartOptions) =>
@@ -61,7 +58,7 @@ describe('embedded services', () => {
     expect((await embed({ ADMIN_PORT: 'off' })).ports.admin).to.equal(undefined);
   });
 
-  it('leave no listener, descriptor or thread behind', async () => {
+  it('leave no event listener, descriptor or thread behind', async () => {
     // The first start loads modules and starts libuv's threads.
     await (await embed()).stop();
     const before = {
@@ -78,7 +75,7 @@ describe('embedded services', () => {
     await until(() => threadCount(process.pid) <= before.threads);
   });
 
-  it('do not disturb others in the same process', async () => {
+  it('do not disturb other services in the same process', async () => {
     const [first, second] = await Promise.all([embed(), embed()]);
     await Promise.all([complete(first), complete(second)]);
     await first.stop();
@@ -98,7 +95,7 @@ describe('embedded services', () => {
     );
   });
 
-  it('run the handlers of a module, which replaces the one in the settings', async () => {
+  it('run the handlers module in the option, not the one in the settings', async () => {
     const file = join(await temporaryFolder(), 'handlers.mjs');
     await writeFile(file, "export default { uppercase: () => 'HELLO', words: ({ text }) => text.split(' ').length };");
     const options = { handlers: pathToFileURL(file), settings: await settings({ TASK_HANDLERS: './none.mjs' }) };
@@ -110,7 +107,7 @@ describe('embedded services', () => {
     await complete(services);
   });
 
-  it('take prices that JavaScript formats with an exponent', async () => {
+  it('take prices that JavaScript formats with an exponent, and refuse smaller ones', async () => {
     const symbols = { 'SHIB-USD': 8.1e-7, 'PEPE-USD': 1e-8 };
     const services = await start({ symbols, settings: await settings() });
     afterTest(() => services.stop());
@@ -122,37 +119,24 @@ describe('embedded services', () => {
     }
   });
 
-  it('reject with one line if the handlers, the symbols or the price source cannot be used', async () => {
-    const faults: [StartOptions, RegExp][] = [
-      [{ handlers: './none.mjs' }, /^the handlers module \.\/none\.mjs cannot be used: /],
-      // A program in JavaScript is not stopped by the types.
-      [{ handlers: { words: () => 1 } as never }, /^handlers must be a path, a file URL or a package name, /],
-      [{ symbols: { btc: 1 } }, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
-      [{ symbols: { 'BTC-USD': Number.NaN } }, /^TICKER_SYMBOLS must be /],
-      [{ priceSource: './none.mjs' }, /^the price source \.\/none\.mjs cannot be used: /],
-    ];
-    for (const [fault, message] of faults) {
-      const error = await failure({ ...fault, settings: await settings() });
-      expect(error?.message).to.match(message).and.to.not.include('\n');
-    }
-  });
-
   it('reject with one line if they cannot start, and leave nothing behind', async () => {
     const DATA_DIR = await temporaryFolder();
     const running = await embed({ DATA_DIR });
-    const server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    afterTest(() => new Promise((resolve) => server.close(resolve)));
-    const { port } = server.address() as { port: number };
-    const faults: [StartOptions['settings'], RegExp][] = [
-      [{ TASKS_PORT: port }, new RegExp(`^port ${port} is in use: .*TASKS_PORT`)],
-      [{ ADMIN_PORT: port }, new RegExp(`^port ${port} is in use: .*ADMIN_PORT`)],
-      [{ DATA_DIR }, /^\S+ is in use: .*DATA_DIR/],
-      [{ TICKER_PORT: -1 }, /^TICKER_PORT must be a whole number/],
+    const { port } = (await serve(() => {})).listener;
+    const faults: [Omit<StartOptions, 'settings'>, StartOptions['settings'], RegExp][] = [
+      [{ handlers: './none.mjs' }, {}, /^the handlers module \.\/none\.mjs cannot be used: /],
+      // A program in JavaScript is not stopped by the types.
+      [{ handlers: { words: () => 1 } as never }, {}, /^handlers must be a path, a file URL or a package name, /],
+      [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
+      [{ symbols: { 'BTC-USD': Number.NaN } }, {}, /^TICKER_SYMBOLS must be /],
+      [{ priceSource: './none.mjs' }, {}, /^the price source \.\/none\.mjs cannot be used: /],
+      [{}, { TASKS_PORT: port }, new RegExp(`^port ${port} is in use: .*TASKS_PORT`)],
+      [{}, { ADMIN_PORT: port }, new RegExp(`^port ${port} is in use: .*ADMIN_PORT`)],
+      [{}, { DATA_DIR }, /^\S+ is in use: .*DATA_DIR/],
+      [{}, { TICKER_PORT: -1 }, /^TICKER_PORT must be a whole number/],
     ];
-    for (const [fault, message] of faults) {
-      const error = await failure({ settings: await settings(fault) });
-      expect(error).to.be.instanceOf(Error);
+    for (const [options, own, message] of faults) {
+      const error = await failure({ ...options, settings: await settings(own) });
       expect(error?.message).to.match(message).and.to.not.include('\n');
     }
     await complete(running);

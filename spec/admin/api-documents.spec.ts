@@ -25,7 +25,7 @@ function validator(rejectUnknown: boolean, manifest = actions): (body: object) =
 }
 
 describe('the API documents', () => {
-  it('are those of the sources, with the version of the project', async () => {
+  it('have the version of the project, and without a handlers module the content of the files', async () => {
     const documents = apiDocuments({ actions: new Map(), rejectUnknown: false }, defaultSymbols);
     const served = { openApi: JSON.parse(await documents.openApi()), asyncApi: JSON.parse(await documents.asyncApi()) };
     expect(served).to.deep.equal({ openApi, asyncApi });
@@ -35,7 +35,7 @@ describe('the API documents', () => {
     ]);
   });
 
-  it('have the symbols and actions of the process', async () => {
+  it('have the symbols and actions that the process is configured with', async () => {
     const actions = new Map([['mail', { schema: { required: ['to'] } }]]);
     const symbols = [{ symbol: 'SOL-USD', price: 1, decimals: 2 }];
     const documents = apiDocuments({ actions, rejectUnknown: true }, symbols);
@@ -48,30 +48,27 @@ describe('the API documents', () => {
 });
 
 describe('the OpenAPI document with a handlers module', () => {
-  it('describes the data of an action that has a schema', () => {
-    const allows = validator(false);
+  it('allows the data that the schemas of the actions allow, and unknown actions unless they are rejected', () => {
+    const [allows, allowsKnown] = [validator(false), validator(true)];
     const good = { name: 'oak', children: [{ name: 'leaf' }] };
-    for (const body of [{ action: 'plant', data: good }, { action: 'free' }, { action: 'other', data: { name: 1 } }]) {
-      expect(allows(body), JSON.stringify(body)).to.equal(true);
+    for (const [body, expected] of [
+      [{ action: 'plant', data: good }, true],
+      [{ action: 'plant' }, false],
+      [{ action: 'plant', data: { name: 1 } }, false],
+      [{ action: 'plant', data: { name: 'oak', children: [{}] } }, false],
+      [{ action: 'free' }, true],
+      [{ action: 'free', data: [] }, false],
+      [{ action: 'sum' }, true],
+      [{ action: 'uppercase' }, true],
+      [{}, false],
+    ] as [object, boolean][]) {
+      expect([allows(body), allowsKnown(body)], JSON.stringify(body)).to.deep.equal([expected, expected]);
     }
-    for (const body of [
-      { action: 'plant' },
-      { action: 'plant', data: { name: 1 } },
-      { action: 'plant', data: { name: 'oak', children: [{}] } },
-      { action: 'free', data: [] },
-      {},
-    ]) {
-      expect(allows(body), JSON.stringify(body)).to.equal(false);
-    }
+    const other = { action: 'other', data: { name: 1 } };
+    expect([allows(other), allowsKnown(other)]).to.deep.equal([true, false]);
   });
 
-  it('allows no unknown action if they are refused', () => {
-    const allows = validator(true);
-    for (const action of ['free', 'sum', 'uppercase']) expect(allows({ action })).to.equal(true);
-    expect(allows({ action: 'other' })).to.equal(false);
-  });
-
-  it('resolves the references of a schema with an identifier of its own', () => {
+  it('resolves the references of a schema with an $id', () => {
     const $id = 'https://example.com/tree';
     for (const $ref of ['#', $id, `${$id}#`, `${$id}#/$defs/tree`, '#/$defs/tree']) {
       const children = { type: 'array', items: { $ref } };
@@ -82,11 +79,12 @@ describe('the OpenAPI document with a handlers module', () => {
     }
   });
 
-  it('names all actions, those without a schema too', () => {
+  it('names all actions, also those without a schema', () => {
     const description = (manifest: HandlersManifest, rejectUnknown: boolean) => {
       const { Submission } = describeActions(openApi, { actions: manifest, rejectUnknown }).components.schemas;
       return Submission.properties.action.description;
     };
+    expect(describeActions(openApi, { actions: new Map(), rejectUnknown: false })).to.equal(openApi);
     const others = ', or any other string, which outputs `processed`';
     expect(description(new Map(), false)).to.equal(`\`uppercase\`, \`sum\`${others}`);
     expect(description(new Map([['free', {}]]), false)).to.equal(`\`uppercase\`, \`sum\`, \`free\`${others}`);
@@ -94,20 +92,12 @@ describe('the OpenAPI document with a handlers module', () => {
     expect(description(actions, true)).to.equal('`uppercase`, `sum`, `plant`, `free`');
   });
 
-  it('is the same as before without a handlers module', () => {
-    expect(describeActions(openApi, { actions: new Map(), rejectUnknown: false })).to.equal(openApi);
-  });
-
   it('passes the linter', async () => {
-    const manifests: HandlersManifest[] = [
-      actions,
-      new Map([['free', {}]]),
-      new Map([['plant', { schema: { $id: 'Tree', ...tree } }]]),
-    ];
-    for (const manifest of manifests) {
-      for (const rejectUnknown of [true, false]) {
-        expect(await lint('openapi', describeActions(openApi, { actions: manifest, rejectUnknown }))).to.deep.equal([]);
-      }
-    }
+    const identified: HandlersManifest = new Map([['plant', { schema: { $id: 'Tree', ...tree } }]]);
+    for (const [manifest, rejectUnknown] of [
+      [actions, true],
+      [identified, false],
+    ] as const)
+      expect(await lint('openapi', describeActions(openApi, { actions: manifest, rejectUnknown }))).to.deep.equal([]);
   });
 });

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { lostLinesCheck } from '../../main/admin/service.ts';
 
 describe('the check for lost log lines', () => {
-  it('warns for 15 minutes after it has found more of them', () => {
+  it('warns for 15 minutes after the number of lost lines has grown', () => {
     let lost = 0;
     let minutes = 0;
     const check = lostLinesCheck(

@@ -1,33 +1,40 @@
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-import { fresh, itRefuses } from './keys-program.ts';
+import { describeWithPostgres, emptySchema, migratedSchema } from '../support/servers.ts';
 
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
+const failed = (stderr: string) => ({ code: 1, stdout: '', stderr: `${stderr}\n` });
 
-describe('the program of the keys', () => {
-  it('makes a key, and prints that alone to standard output', async () => {
+/** Creates a data folder, a runner of the keys program on it, and a second connection to its keys. */
+async function fresh() {
+  const dataDir = await temporaryFolder();
+  migrate(dataDir);
+  const beside = new DatabaseSync(join(dataDir, 'auth.db'));
+  afterTest(() => beside.close());
+  const records = () => beside.prepare('SELECT * FROM api_keys ORDER BY id').all();
+  return { dataDir, beside, records, keys: (...args: string[]) => runCommand('keys', args, { dataDir }) };
+}
+
+describe('npm run keys', () => {
+  it('creates keys with the given user and role, and prints only the key to standard output', async () => {
     const { keys, records } = await fresh();
     const before = Math.floor(Date.now() / 1000);
     const { code, stdout, stderr } = await keys('create', '--user', 'alice');
     expect(code).to.equal(0);
     expect(stdout).to.match(/^[0-9a-f]{32}\n$/);
     expect(stderr).to.equal('created key 1 of alice, role user: it is not shown again\n');
-    const { created_at, ...rest } = records()[0] as { created_at: number };
-    expect(rest).to.deep.equal({ id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user' });
-    expect(created_at).to.be.within(before, Date.now() / 1000);
-  });
-
-  it('gives a key the role that is asked for, and a user as many keys as are asked for', async () => {
-    const { keys, records } = await fresh();
-    await keys('create', '--user=alice', '--role', 'auditor of "ü"');
-    await keys('create', '--role', 'user', '--user', 'alice');
-    expect(records().map(({ user_id, role }) => [user_id, role])).to.deep.equal([
-      ['alice', 'auditor of "ü"'],
-      ['alice', 'user'],
+    const second = await keys('create', '--user=alice', '--role', 'auditor of "ü"');
+    expect(second.stdout).to.not.equal(stdout);
+    const stored = records() as { created_at: number }[];
+    for (const { created_at } of stored) expect(created_at).to.be.within(before, Date.now() / 1000);
+    expect(stored.map(({ created_at: _, ...rest }) => rest)).to.deep.equal([
+      { id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user' },
+      { id: 2, api_key: second.stdout.trim(), user_id: 'alice', role: 'auditor of "ü"' },
     ]);
-    expect(new Set(records().map(({ api_key }) => api_key))).to.have.property('size', 2);
   });
 
   it('lists the keys by their last four characters', async () => {
@@ -45,15 +52,13 @@ describe('the program of the keys', () => {
     ]);
   });
 
-  it('revokes the key of an id, and no other', async () => {
+  it('revokes the key with the given id, and no other', async () => {
     const { keys, records, beside } = await fresh();
     for (const key of ['k1', 'k2']) beside.prepare(insert).run(key, 'alice', 'user', 1);
-    expect(await keys('revoke', '2')).to.deep.equal({
-      code: 0,
-      stdout: '',
-      stderr: 'revoked key 2 of alice: tokens already issued expire within an hour\n',
-    });
+    const stderr = 'revoked key 2 of alice: tokens already issued expire within an hour\n';
+    expect(await keys('revoke', '2')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].id', 1);
+    expect(await keys('revoke', '2')).to.deep.equal(failed('no key with id 2: list keys with "npm run keys -- list"'));
   });
 
   it('prints the key of the demo user alone, and creates it only once', async () => {
@@ -65,64 +70,74 @@ describe('the program of the keys', () => {
     expect(records().map(({ user_id, api_key }) => [user_id, api_key])).to.deep.equal([['demo', first.stdout.trim()]]);
   });
 
-  it('says that the demo user is created again, and that its key is logged', async () => {
+  it('says that the demo user gets a new key if none is left, and that its oldest key is logged', async () => {
     const { keys, beside } = await fresh();
     for (const key of ['k1', 'k2']) beside.prepare(insert).run(key, 'demo', 'user', 1);
-    expect((await keys('revoke', '1')).stderr.split('\n')).to.have.lengthOf(2);
-    const [, second] = (await keys('revoke', '2')).stderr.split('\n');
-    expect(second).to.equal('the user demo gets a new key at the next start of the services');
-    const [, logged] = (await keys('create', '--user', 'demo')).stderr.split('\n');
-    expect(logged).to.equal('the oldest key of the user demo is logged at every start of the services');
+    const notes: (string | undefined)[] = [];
+    for (const args of [
+      ['revoke', '1'],
+      ['revoke', '2'],
+      ['create', '--user', 'demo'],
+    ])
+      notes.push((await keys(...args)).stderr.split('\n')[1]);
+    expect(notes).to.deep.equal([
+      '',
+      'the user demo gets a new key at the next start of the services',
+      'the oldest key of the user demo is logged at every start of the services',
+    ]);
   });
 
-  it('has a usage', async () => {
-    const { keys } = await fresh();
-    for (const args of [['--help'], ['-h'], ['create', '--help']]) {
-      const { code, stdout, stderr } = await keys(...args);
-      expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
-      expect(stdout).to.match(/^npm run keys -- <command>\n/);
-    }
-  });
-
-  // Further arguments are in keys.long.ts.
-  itRefuses([
-    [[], 'a command is missing'],
-    [['toString'], 'unknown command "toString"'],
-    [['create'], '--user is missing'],
-    [['create', '--users', 'a'], /^Unknown option '--users'/],
-    [['revoke', 'x\u001b'], 'the id of a key is a whole number, got "x\\u001b"'],
-  ]);
-
-  it('says in one line that there is no such key', async () => {
-    const { keys } = await fresh();
-    const stderr = 'no key with id 7: list keys with "npm run keys -- list"\n';
-    expect(await keys('revoke', '7')).to.deep.equal({ code: 1, stdout: '', stderr });
-  });
-
-  it('says in one line that the databases are not made yet, and makes none', async () => {
+  it('fails with one line if the databases do not exist, and creates none', async () => {
     const cwd = await temporaryFolder();
     const reason = 'run "npm start" or "npm run migrate", or set DATA_DIR to its folder';
-    const stderr = `${join('data', 'auth.db')} does not exist: ${reason}\n`;
+    const expected = failed(`${join('data', 'auth.db')} does not exist: ${reason}`);
     for (const args of [['list'], ['create', '--user', 'a'], ['revoke', '1']]) {
-      expect(await runCommand('keys', args, { cwd })).to.deep.equal({ code: 1, stdout: '', stderr });
+      expect(await runCommand('keys', args, { cwd })).to.deep.equal(expected);
     }
   });
 
-  it('says in one line what else is wrong with the file', async () => {
+  it('fails with one line while another program locks the keys, and if their table is missing', async () => {
     const { keys, beside, dataDir } = await fresh();
-    beside.exec('DROP TABLE api_keys');
-    const stderr = `${join(dataDir, 'auth.db')}: no such table: api_keys\n`;
-    expect(await keys('list')).to.deep.equal({ code: 1, stdout: '', stderr });
-  });
-
-  it('waits for a lock for a while, and says in one line when that was in vain', async () => {
-    const { keys, beside, dataDir } = await fresh();
+    const file = join(dataDir, 'auth.db');
     beside.exec('BEGIN IMMEDIATE');
     const reason = 'another program has locked it: try again when that program has ended';
-    const stderr = `${join(dataDir, 'auth.db')}: ${reason}\n`;
-    expect(await keys('create', '--user', 'a')).to.deep.equal({ code: 1, stdout: '', stderr });
+    expect(await keys('create', '--user', 'a')).to.deep.equal(failed(`${file}: ${reason}`));
     expect((await keys('list')).code).to.equal(0);
     beside.exec('COMMIT');
     expect((await keys('create', '--user', 'a')).code).to.equal(0);
+    beside.exec('DROP TABLE api_keys');
+    expect(await keys('list')).to.deep.equal(failed(`${file}: no such table: api_keys`));
+  });
+});
+
+describeWithPostgres('npm run keys with DATABASE_URL', () => {
+  it('creates, lists and revokes keys in PostgreSQL', async () => {
+    const { url: databaseUrl, sql } = await migratedSchema();
+    const cwd = await temporaryFolder();
+    const keys = (...args: string[]) => runCommand('keys', args, { databaseUrl, cwd });
+    const key = (await keys('create', '--user', 'alice', '--role', 'auditor')).stdout.trim();
+    expect(await sql('SELECT id, api_key, user_id, role FROM api_keys')).to.deep.equal([
+      { id: 1, api_key: key, user_id: 'alice', role: 'auditor' },
+    ]);
+    const { stdout } = await keys('list');
+    expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  auditor  \\d{4}-.*Z  …${key.slice(-4)}$`));
+    const stderr = 'revoked key 1 of alice: tokens already issued expire within an hour\n';
+    expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
+    expect(await sql('SELECT * FROM api_keys')).to.deep.equal([]);
+    expect(await keys('revoke', '1')).to.include({ code: 1 });
+  });
+
+  it('fails with one line if the table is missing, or if no server listens, and shows no password', async () => {
+    const { url } = await emptySchema();
+    const { host, pathname } = new URL(url);
+    for (const [databaseUrl, line] of [
+      [url, `PostgreSQL at ${host}${pathname}: table api_keys does not exist: run "npm run migrate"`],
+      [
+        'postgres://spec:secret@127.0.0.1:1/test',
+        'cannot reach PostgreSQL at 127.0.0.1:1/test: connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL',
+      ],
+    ] as const) {
+      expect(await runCommand('keys', ['list'], { databaseUrl })).to.deep.equal(failed(line));
+    }
   });
 });

@@ -1,41 +1,108 @@
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
+import { withPackageCommands } from '../../main/cli/command.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { run } from '../support/command.ts';
+import { run, runCommand } from '../support/command.ts';
 import { projectFolder } from '../support/program.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
 
-/** Runs the command with arguments. */
-function runMain(args: string[], DATA_DIR: string) {
+type Refusal = [args: string[], line: string | RegExp];
+
+const badUser = (name: string, line: string): Refusal => [['create', '--user', name], line];
+const badId = (...args: string[]): Refusal => [
+  ['revoke', ...args],
+  `the id of a key is a whole number, got ${JSON.stringify(args.at(-1))}`,
+];
+
+const refusals: Record<'keys' | 'backup' | 'handlers', Refusal[]> = {
+  keys: [
+    [[], 'a command is missing'],
+    [['toString'], 'unknown command "toString"'],
+    [['list', '7'], /^Unexpected argument '7'/],
+    [['create'], '--user is missing'],
+    [['create', '--users', 'a'], /^Unknown option '--users'/],
+    badUser(' \u{a0}', '--user must not be empty'),
+    badUser('a\nb', '--user must hold no control characters'),
+    badUser('a'.repeat(129), '--user must have 128 characters at most'),
+    [['create', '--user', 'a', '--role', ''], '--role must not be empty'],
+    [['revoke'], 'the id of a key is missing'],
+    [['revoke', '1', '2'], 'revoke takes one id'],
+    badId('0'),
+    badId('1.5'),
+    badId('x\u001b'),
+    badId('--', '-1'),
+  ],
+  backup: [
+    [[''], 'name a folder for the backup'],
+    [['a', 'b'], 'too many arguments: name one folder'],
+    [['a', '--full'], /^Unknown option '--full'/],
+  ],
+  handlers: [
+    [[], 'name a command: check or run'],
+    [['check'], 'the module is missing'],
+    [['run', 'MODULE'], 'the action is missing'],
+    [['run', 'MODULE', 'a', '[]'], 'the data must be a JSON object, got []'],
+    [['run', 'MODULE', 'a', '{}', 'b'], 'too many arguments: quote the data'],
+  ],
+};
+
+/** Runs `ticker-and-tasks` with arguments. */
+function runMain(args: string[], DATA_DIR = '') {
   const options = { cwd: projectFolder, env: { ...process.env, DATA_DIR } };
   return run(process.execPath, ['main/index.ts', ...args], options);
 }
 
-describe('the command ticker-and-tasks', () => {
-  it('runs the program that the first argument names', async () => {
+describe('a command-line program', () => {
+  for (const name of ['keys', 'backup', 'handlers'] as const) {
+    it(`refuses wrong arguments with exit code 1, one line and its usage, and changes nothing: ${name}`, async () => {
+      const dataDir = await temporaryFolder();
+      const module = await writeHandlers('export default { a: () => 1 }');
+      for (const [args, line] of refusals[name]) {
+        const given = args.map((arg) => (arg === 'MODULE' ? module : arg));
+        const { code, stdout, stderr } = await runCommand(name, given, { dataDir, cwd: dataDir });
+        expect({ code, stdout }, args.join(' ')).to.deep.equal({ code: 1, stdout: '' });
+        const [first, empty, usage] = stderr.split('\n');
+        if (typeof line === 'string') expect(first).to.equal(line);
+        else expect(first).to.match(line);
+        expect([empty, usage?.split(' <')[0]]).to.deep.equal(['', `npm run ${name} --`]);
+      }
+      expect(readdirSync(dataDir)).to.deep.equal([]);
+    });
+
+    it(`prints its usage for --help: ${name}`, async () => {
+      const { code, stdout, stderr } = await runMain([name, '--help']);
+      expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
+      expect(stdout.startsWith(`npm run ${name} -- <`)).to.equal(true);
+    });
+  }
+
+  it('is started by ticker-and-tasks if the first argument names it', async () => {
     const folder = await temporaryFolder();
     migrate(folder);
     const created = await runMain(['keys', 'create', '--user', 'alice'], folder);
-    expect(created).to.include({ code: 0 });
-    expect(created.stdout).to.match(/^[0-9a-f]{32}\n$/);
+    expect([created.code, created.stdout]).to.match(/^0,[0-9a-f]{32}\n$/);
     const copied = await runMain(['backup', join(folder, 'copy')], folder);
-    expect(copied, copied.stderr).to.include({ code: 0 });
-    expect(copied.stdout).to.match(/^copied .*auth\.db/);
+    expect([copied.code, copied.stdout]).to.match(/^0,copied .*auth\.db/);
   });
 
-  it('passes help on to the program', async () => {
-    const { code, stdout } = await runMain(['keys', '--help'], '');
-    expect(code).to.equal(0);
-    expect(stdout).to.include('--user');
-  });
-
-  it('shows its usage, alone or after one line for an unknown name', async () => {
-    const help = await runMain(['--help'], '');
+  it('is listed by ticker-and-tasks --help, and after an unknown name', async () => {
+    const help = await runMain(['--help']);
     expect(help).to.include({ code: 0, stderr: '' });
     expect(help.stdout).to.match(/^ticker-and-tasks .*settings are environment variables\n/);
     for (const name of ['key', 'constructor', '-x']) {
-      const unknown = await runMain([name], '');
-      expect(unknown).to.deep.equal({ code: 1, stdout: '', stderr: `unknown command "${name}"\n\n${help.stdout}` });
+      const expected = { code: 1, stdout: '', stderr: `unknown command "${name}"\n\n${help.stdout}` };
+      expect(await runMain([name])).to.deep.equal(expected);
+    }
+  });
+
+  it('names in an installed package its own commands instead of npm scripts', () => {
+    for (const [text, expected] of [
+      ['list keys with "npm run keys -- list"', 'list keys with "npx ticker-and-tasks keys list"'],
+      ['run "npm start" or "npm run migrate"', 'run "npx ticker-and-tasks" or "npx ticker-and-tasks migrate"'],
+    ] as const) {
+      expect(withPackageCommands(text)).to.equal(expected);
     }
   });
 });

@@ -1,12 +1,12 @@
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { post, type RunningServices, startServices, untilTask } from '../support/program.ts';
 import { connect } from '../support/websocket.ts';
 
 /**
  * Starts services and exercises each part a little: valid and invalid tokens, clients that join and leave, and tasks
  * with every outcome.
  */
-export async function startBusyServices(): Promise<RunningServices> {
-  const services = await startServices({ env: { QUEUE_MAX_BYTES: '1000' } });
+export async function startBusyServices(env: Record<string, string> = {}): Promise<RunningServices> {
+  const services = await startServices({ env: { QUEUE_MAX_BYTES: '1000', ...env } });
   const { ticker, tasks, stream } = services;
   const client = await connect(stream, { token: await services.token() });
   await connect(stream, { token: 'none' }).catch(() => {});
@@ -14,11 +14,14 @@ export async function startBusyServices(): Promise<RunningServices> {
   const gone = await connect(stream, { token: await services.token() });
   gone.socket.close(1000);
   await gone.closed;
-  await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1, 2] } });
-  await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
+  for (const [number, status] of [
+    [1, 'completed'],
+    ['1', 'failed'],
+  ] as const) {
+    const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [number] } });
+    await untilTask(tasks, body.id, status);
+  }
   await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'too much'.repeat(200) } });
-  for (let last = 0; last !== 1; ) last = (await request(`${tasks}/dead-letters`)).body.count;
-  for (let last = 0; last !== 1; ) last = (await request(`${tasks}/tasks`)).body.count;
   for (let tick = 0; tick < 2; tick++) await client.nextOf('ticker');
   return services;
 }

@@ -1,19 +1,16 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { run } from '../support/command.ts';
 import { examples } from '../support/examples.ts';
 import { oldNode, outerPath } from '../support/old-node.ts';
-import { freshSettings, type Program, post, projectFolder, request, untilTask, watch } from '../support/program.ts';
+import { freshSettings, type Program, post, projectFolder, untilTask, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
 import { describeWithPostgres, sharedSettings } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
-
-const run = promisify(execFile);
 
 /** Files and folders that the build of the archive reads. */
 const SOURCES = ['main', 'workers', 'db', 'www', 'package.json', 'package-lock.json', 'tsconfig.json', '.npmrc'];
@@ -28,10 +25,10 @@ const shell = { ...process.env, PATH: outerPath };
 interface Archive {
   filename: string;
   size: number;
-  files: { path: string; size: number; mode: number }[];
+  files: { path: string; size: number }[];
 }
 
-describe('the package', () => {
+describe('the installed package', () => {
   let root: string;
   /** Folder of a project that has installed the archive. */
   let project: string;
@@ -43,19 +40,21 @@ describe('the package', () => {
     project = join(root, 'project');
     await mkdir(project);
     // Without this file, npm installs into the next parent folder that has one.
-    await writeFile(join(project, 'package.json'), '{}');
+    await writeFile(join(project, 'package.json'), '{"type": "module"}');
     for (const each of [...SOURCES, ...DOCUMENTS]) {
       await cp(join(projectFolder, each), join(clone, each), { recursive: true });
     }
     // A leftover of an older build, which must not get into the archive.
     await mkdir(join(clone, 'dist', 'main'), { recursive: true });
     await writeFile(join(clone, 'dist', 'main', 'removed.js'), '');
-    const packed = await run('npm', ['pack', '--json', '--silent', '--pack-destination', root], {
-      cwd: clone,
-      env: shell,
-    });
+    const packing = ['pack', '--json', '--silent', '--pack-destination', root];
+    const packed = await run('npm', packing, { cwd: clone, env: shell });
     [archive] = JSON.parse(packed.stdout.slice(packed.stdout.lastIndexOf('\n[') + 1));
-    await run('npm', ['install', ...OFFLINE, join(root, archive.filename)], { cwd: project, env: shell });
+    const installing = ['install', ...OFFLINE, join(root, archive.filename)];
+    expect(await run('npm', installing, { cwd: project, env: shell })).to.include({ code: 0 });
+    const [module = ''] = examples('www/guide/embedding.md', 'Your own actions', 'ts');
+    expect(module.trimEnd().split('\n')).to.have.length.of.at.most(20);
+    await writeFile(join(project, 'handlers.ts'), module);
   }).timeout(300_000);
 
   after(async () => {
@@ -64,70 +63,63 @@ describe('the package', () => {
 
   const installed = (...path: string[]) => join(project, 'node_modules', 'ticker-and-tasks', ...path);
 
-  /** Starts a command in a new folder inside of the project, with fresh settings. */
-  async function launch(command: string, args: string[], { env = {}, cwd = project } = {}): Promise<Program> {
-    const child: ChildProcess = spawn(command, args, { cwd, env: { ...shell, ...(await freshSettings()), ...env } });
-    return watch(child);
+  /** Starts a command in the project, with fresh settings. */
+  async function launch(command: string, args: string[], env: Record<string, string> = {}): Promise<Program> {
+    return watch(spawn(command, args, { cwd: project, env: { ...shell, ...(await freshSettings()), ...env } }));
   }
 
   /** Runs a command to its end. */
   async function output(command: string, args: string[], env?: Record<string, string>) {
-    const program = await launch(command, args, env && { env });
+    const program = await launch(command, args, env);
     const { code } = await program.exited;
     return { code, output: program.output(), errors: program.errors() };
   }
 
-  const portOf = async (program: Program, service: string) =>
-    (await program.logged((line) => line.service === service)).port as number;
-
-  /** Submits a task and returns its output. */
-  async function outcome(port: number, action: string, data: object): Promise<unknown> {
-    const tasks = `http://127.0.0.1:${port}/tasks`;
-    const { body } = await post(tasks, { action, data });
-    const stored = await eventually(
-      () => request(`${tasks}/${body.id}`),
-      (answer) => answer.body.status === 'completed',
-    );
-    return JSON.parse(stored.body.result).output;
+  /** Returns a listener's address. */
+  async function urlOf(program: Program, service: string): Promise<string> {
+    return `http://127.0.0.1:${(await program.logged((line) => line.service === service)).port}`;
   }
 
-  /** Writes the handlers module of the guide into the project. */
-  async function writeHandlers(): Promise<void> {
-    const [module = ''] = examples('www/guide/embedding.md', 'Your own actions', 'ts');
-    expect(module.trimEnd().split('\n')).to.have.length.of.at.most(20);
-    await writeFile(join(project, 'handlers.ts'), module);
+  /** Submits a task and returns its output. */
+  async function outcome(program: Program, action: string, data: object): Promise<unknown> {
+    const tasks = await urlOf(program, 'tasks');
+    const { body } = await post(`${tasks}/tasks`, { action, data });
+    return JSON.parse((await untilTask(tasks, body.id)).result).output;
+  }
+
+  async function stop({ child, exited, lines }: Program) {
+    child.kill('SIGTERM');
+    const end = await exited;
+    expect(lines.at(-1)).to.include({ msg: 'stopped' });
+    return end;
+  }
+
+  /** Uses both services of a running program, and stops it. */
+  async function useAndStop(program: Program) {
+    expect((await post(`${await urlOf(program, 'ticker')}/auth/token`, {})).status).to.equal(400);
+    expect(await outcome(program, 'uppercase', { text: 'hello' })).to.equal('HELLO');
+    return stop(program);
   }
 
   /** Submits tasks of the actions in the guide's handlers module. */
-  async function useHandlers(tasks: number, admin: number): Promise<void> {
-    expect(await outcome(tasks, 'words', { text: 'three short words' })).to.equal(3);
-    const health = { url: `http://127.0.0.1:${admin}/healthz` };
-    expect(await outcome(tasks, 'size', health)).to.equal('{"status":"ok"}\n'.length);
-    const refused = await post(`http://127.0.0.1:${tasks}/tasks`, { action: 'size', data: { url: 1 } });
-    expect(refused).to.deep.include({ status: 400 });
-    expect(refused.body).to.include({ error: 'invalid data', path: '/url' });
-    const { body } = await post(`http://127.0.0.1:${tasks}/tasks`, {
-      action: 'size',
-      data: { url: `http://127.0.0.1:${admin}/none` },
-    });
-    const failed = await untilTask(`http://127.0.0.1:${tasks}`, body.id, 'failed');
-    expect(failed.reason).to.match(/ answered 404$/);
+  async function useHandlers(program: Program): Promise<void> {
+    const [tasks, admin] = [await urlOf(program, 'tasks'), await urlOf(program, 'admin')];
+    expect(await outcome(program, 'words', { text: 'three short words' })).to.equal(3);
+    expect(await outcome(program, 'size', { url: `${admin}/healthz` })).to.equal('{"status":"ok"}\n'.length);
+    const refused = await post(`${tasks}/tasks`, { action: 'size', data: { url: 1 } });
+    expect([refused.status, refused.body.error, refused.body.path]).to.deep.equal([400, 'invalid data', '/url']);
+    const { body } = await post(`${tasks}/tasks`, { action: 'size', data: { url: `${admin}/none` } });
+    expect((await untilTask(tasks, body.id, 'failed')).reason).to.match(/ answered 404$/);
   }
 
   it('holds what runs and its declarations, without sources, source maps, specs and leftovers', () => {
     const paths = archive.files.map(({ path }) => path);
-    expect(paths).to.include.members([
-      'README.md',
-      'LICENSE',
-      'package.json',
-      'dist/main/index.js',
-      'dist/main/embed.d.ts',
-    ]);
-    for (const client of ['ticker', 'tasks']) {
+    const vendored = ['ticker', 'tasks'].flatMap((client) => {
       const vendor = `dist/www/${client}/vendor`;
-      expect(paths).to.include.members([`${vendor}/uplot.js`, `${vendor}/uplot.LICENSE.txt`]);
-    }
-    expect(paths).to.include('dist/db/migrations/tasks/003-tasks.sql');
+      return [`${vendor}/uplot.js`, `${vendor}/uplot.LICENSE.txt`];
+    });
+    const own = ['dist/main/index.js', 'dist/main/embed.d.ts', 'dist/db/migrations/tasks/003-tasks.sql'];
+    expect(paths).to.include.members(['README.md', 'LICENSE', 'package.json', ...own, ...vendored]);
     const unwanted =
       /^(?!dist\/|www\/guide\/[\w-]+\.md$|[A-Z]+(\.md)?$|package\.json$)|(?<!\.d)\.ts$|\.map$|\.spec\.|removed/;
     expect(paths.filter((path) => unwanted.test(path))).to.deep.equal([]);
@@ -135,28 +127,15 @@ describe('the package', () => {
     expect(archive.files.reduce((sum, { size }) => sum + size, 0)).to.be.below(MAX_UNPACKED_BYTES);
   });
 
-  it('installs no package that only the development needs', () => {
+  it('installs no development dependency', () => {
     const { devDependencies } = JSON.parse(readFileSync(join(projectFolder, 'package.json'), 'utf8'));
     const present = Object.keys(devDependencies).filter((name) => existsSync(join(project, 'node_modules', name)));
     expect(present).to.deep.equal([]);
   });
 
-  /** Uses both services of a running program, sends SIGTERM, and returns the end of the program after an orderly stop. */
-  async function useAndStop(program: Program) {
-    expect((await post(`http://127.0.0.1:${await portOf(program, 'ticker')}/auth/token`, {})).status).to.equal(400);
-    expect(await outcome(await portOf(program, 'tasks'), 'uppercase', { text: 'hello' })).to.equal('HELLO');
-    program.child.kill('SIGTERM');
-    const end = await program.exited;
-    expect(program.lines.at(-1)).to.include({ msg: 'stopped' });
-    return end;
-  }
-
-  it('starts both services as a command, and ends with exit code 0 on SIGTERM', async () => {
+  it('starts both services as a command and with npx, and stops them in order on SIGTERM', async () => {
     const program = await launch('node_modules/.bin/ticker-and-tasks', []);
     expect(await useAndStop(program)).to.deep.equal({ code: 0, signal: null });
-  });
-
-  it('starts both services with npx, and stops them in order when npx gets SIGTERM', async () => {
     await useAndStop(await launch('npx', ['ticker-and-tasks']));
   });
 
@@ -177,105 +156,75 @@ describe('the package', () => {
   it('runs in a program as the guide says, which ends once the services have stopped', async () => {
     const [example = ''] = examples('www/guide/embedding.md', 'Start and stop', 'js');
     await writeFile(join(project, 'program.mjs'), example.replaceAll(/_PORT: \d+/g, '_PORT: 0'));
-    const program = await launch(process.execPath, ['program.mjs']);
-    const { code } = await program.exited;
-    expect(code, program.errors()).to.equal(0);
-    expect(program.output()).to.include('HELLO');
+    const ended = await output(process.execPath, ['program.mjs']);
+    expect(ended.code, ended.errors).to.equal(0);
+    expect(ended.output).to.include('HELLO');
   });
 
-  it('runs the handlers module of the guide, and checks it before', async () => {
-    await writeHandlers();
+  it('checks the handlers module of the guide, and runs it as a command and in a program', async () => {
     const checked = await output('npx', ['ticker-and-tasks', 'handlers', 'check', './handlers.ts']);
     expect(checked.code, checked.errors).to.equal(0);
     expect(checked.output).to.equal('words\nsize (schema, timeoutMs 5000)\n');
-    const program = await launch('node_modules/.bin/ticker-and-tasks', [], { env: { TASK_HANDLERS: './handlers.ts' } });
-    await useHandlers(await portOf(program, 'tasks'), await portOf(program, 'admin'));
-    program.child.kill('SIGTERM');
-    expect((await program.exited).code).to.equal(0);
-  });
-
-  it('runs the handlers module in a program', async () => {
-    await writeHandlers();
     const script = `
       import { start } from 'ticker-and-tasks';
       const handlers = new URL('./handlers.ts', import.meta.url);
       const services = await start({ handlers, settings: process.env });
       process.once('SIGTERM', () => services.stop());`;
     await writeFile(join(project, 'own.mjs'), script);
-    const program = await launch(process.execPath, ['own.mjs']);
-    await useHandlers(await portOf(program, 'tasks'), await portOf(program, 'admin'));
-    program.child.kill('SIGTERM');
-    expect(await program.exited).to.deep.equal({ code: 0, signal: null });
+    for (const program of [
+      await launch('node_modules/.bin/ticker-and-tasks', [], { TASK_HANDLERS: './handlers.ts' }),
+      await launch(process.execPath, ['own.mjs']),
+    ]) {
+      await useHandlers(program);
+      program.child.kill('SIGTERM');
+      expect(await program.exited).to.deep.equal({ code: 0, signal: null });
+    }
   });
 
   describeWithPostgres('as two nodes', () => {
     it('runs the handlers of one folder on both', async () => {
-      await writeHandlers();
-      const env = await sharedSettings();
-      const start = () => launch('npx', ['ticker-and-tasks'], { env: { ...env, TASK_HANDLERS: './handlers.ts' } });
-      const nodes = await Promise.all([start(), start()]);
-      for (const node of nodes) await useHandlers(await portOf(node, 'tasks'), await portOf(node, 'admin'));
+      const env = { ...(await sharedSettings()), TASK_HANDLERS: './handlers.ts' };
+      const nodes = await Promise.all([1, 2].map(() => launch('npx', ['ticker-and-tasks'], env)));
+      for (const node of nodes) await useHandlers(node);
       for (const node of nodes) node.child.kill('SIGTERM');
       for (const node of nodes) await node.exited;
     });
   });
 
   it('has types that a strict project accepts', async () => {
-    const options = {
-      strict: true,
-      module: 'nodenext',
-      target: 'es2024',
-      noEmit: true,
-      exactOptionalPropertyTypes: true,
-    };
-    const tsconfig = { compilerOptions: { ...options, types: [] }, files: ['typed.ts', 'handlers.ts'] };
+    const strict = { strict: true, exactOptionalPropertyTypes: true, noEmit: true, types: [] };
+    const compilerOptions = { ...strict, module: 'nodenext', target: 'es2024' };
+    const tsconfig = { compilerOptions, files: ['typed.ts', 'handlers.ts'] };
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify(tsconfig));
     const [example = ''] = examples('www/guide/embedding.md', 'Types', 'ts');
     const wrong = `${example}\n// @ts-expect-error\nawait start({ symbols: 'BTC-USD' });\n`;
     await writeFile(join(project, 'typed.ts'), `${wrong}// @ts-expect-error\nawait services.stop(1);\n`);
-    await writeFile(join(project, 'package.json'), JSON.stringify({ ...manifest(project), type: 'module' }));
-    const compiled = await output(process.execPath, [
-      join(projectFolder, 'node_modules/typescript/bin/tsc'),
-      '-p',
-      project,
-    ]);
+    const compiler = join(projectFolder, 'node_modules/typescript/bin/tsc');
+    const compiled = await output(process.execPath, [compiler, '-p', project]);
     expect(compiled.code, compiled.output).to.equal(0);
   });
 
-  describeWith(
-    oldNode() === undefined ? 'no Node older than 24.15 on the path' : undefined,
-    'under an old Node',
-    () => {
-      const node = oldNode() ?? '';
+  const node = oldNode() ?? '';
+  describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'under an old Node', () => {
+    it('starts the Node that npm has installed, and stops also if npm has started it', async () => {
+      const program = await launch(node, [installed('dist/main/index.js')]);
+      expect(await useAndStop(program)).to.deep.equal({ code: 0, signal: null });
+      // A command that npm starts by its name would get the installed Node.
+      const script = `${node} ${installed('dist/main/index.js')} # ticker-and-tasks`;
+      await useAndStop(await launch('npm', ['exec', '--call', script]));
+    });
 
-      it('starts the Node that npm has installed', async () => {
-        const program = await launch(node, [installed('dist/main/index.js')]);
-        expect(await outcome(await portOf(program, 'tasks'), 'sum', { numbers: [1, 2] })).to.equal(3);
-        program.child.kill('SIGTERM');
-        expect(await program.exited).to.deep.equal({ code: 0, signal: null });
-      });
-
-      it('stops with npx if the Node on the path is old', async () => {
-        // A command that npm starts by its name would get the installed Node.
-        const script = `${node} ${installed('dist/main/index.js')} # ticker-and-tasks`;
-        await useAndStop(await launch('npm', ['exec', '--call', script]));
-      });
-
-      it('says in one line what is too old, and how to install what is missing', async () => {
-        const script = `import { start } from 'ticker-and-tasks';\nawait start().catch(({ message }) => console.error(message));`;
-        await writeFile(join(project, 'old.mjs'), script);
-        const line = /^Node 24\.15 or newer is needed, this is \S+: .*npm approve-scripts node.*\n$/;
-        expect((await output(node, ['old.mjs'])).errors).to.match(/: run your program with "npx node"\n$/);
-        // The state of the package if npm has not run its install script.
-        rmSync(join(project, 'node_modules/node/bin'), { recursive: true });
-        expect(await output(node, [installed('dist/main/index.js')])).to.deep.include({ code: 1, output: '' });
-        expect((await output(node, [installed('dist/main/index.js')])).errors).to.match(line);
-        expect((await output(node, ['old.mjs'])).errors).to.match(line);
-      });
-    },
-  );
+    it('fails with one line that says how to install what is missing', async () => {
+      const script = `import { start } from 'ticker-and-tasks';\nawait start().catch(({ message }) => console.error(message));`;
+      await writeFile(join(project, 'old.mjs'), script);
+      expect((await output(node, ['old.mjs'])).errors).to.match(/: run your program with "npx node"\n$/);
+      // The state of the package if npm has not run its install script.
+      rmSync(join(project, 'node_modules/node/bin'), { recursive: true });
+      const line = /^Node 24\.15 or newer is needed, this is \S+: .*npm approve-scripts node.*\n$/;
+      const failed = await output(node, [installed('dist/main/index.js')]);
+      expect(failed).to.include({ code: 1, output: '' });
+      expect(failed.errors).to.match(line);
+      expect((await output(node, ['old.mjs'])).errors).to.match(line);
+    });
+  });
 });
-
-function manifest(folder: string): object {
-  return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
-}

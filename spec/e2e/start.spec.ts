@@ -3,25 +3,44 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { runCommand } from '../support/command.ts';
+import { post, type RunningServices, request, startServices } from '../support/program.ts';
+
+async function stop({ child, exited }: RunningServices): Promise<void> {
+  child.kill('SIGTERM');
+  expect(await exited).to.deep.equal({ code: 0, signal: null });
+}
 
 describe('a start', () => {
-  it('logs the port of each listener and the key of the demo user, which it creates once', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const first = await startServices({ env: { DATA_DIR } });
+  it('logs the port of each listener and the demo key, which it creates if the demo user has none', async () => {
+    const dataDir = await temporaryFolder();
+    const env = { DATA_DIR: dataDir };
+    const first = await startServices({ env });
     const listening = first.lines.filter(({ msg }) => msg === 'listening');
-    expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks', 'admin']);
-    for (const { host } of listening) expect(host).to.equal('127.0.0.1');
+    expect(listening.map(({ service, host }) => [service, host])).to.deep.equal([
+      ['ticker', '127.0.0.1'],
+      ['tasks', '127.0.0.1'],
+      ['admin', '127.0.0.1'],
+    ]);
     expect(first.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
-    expect(first.ticker).to.not.equal(first.tasks);
-    expect(first.apiKey).to.match(/^[0-9a-f]{32}$/);
-    expect(first.lines.find((line) => line.api_key)?.msg).to.equal('demo API key created');
-    first.child.kill('SIGTERM');
-    await first.exited;
-    const second = await startServices({ env: { DATA_DIR } });
-    expect(second.apiKey).to.equal(first.apiKey);
-    expect(second.lines.find((line) => line.api_key)?.msg).to.equal('demo API key exists');
-    expect((await post(`${second.ticker}/auth/token`, { api_key: first.apiKey })).status).to.equal(200);
+    const demoLog = (services: RunningServices) => services.lines.find((line) => line.api_key)?.msg;
+    expect([demoLog(first), first.apiKey]).to.match(/^demo API key created,[0-9a-f]{32}$/);
+    await stop(first);
+
+    const second = await startServices({ env });
+    expect([demoLog(second), second.apiKey]).to.deep.equal(['demo API key exists', first.apiKey]);
+    // Keys are created and revoked while the services run.
+    const exchange = async (api_key: string) => post(`${second.ticker}/auth/token`, { api_key });
+    const made = await runCommand('keys', ['create', '--user', 'alice', '--role', 'auditor'], { dataDir });
+    expect((await exchange(made.stdout.trim())).body).to.include({ user_id: 'alice', role: 'auditor' });
+    expect((await exchange(first.apiKey)).status).to.equal(200);
+    await runCommand('keys', ['revoke', '1'], { dataDir });
+    expect(await exchange(first.apiKey)).to.deep.include({ status: 401, body: { error: 'invalid API key' } });
+    await stop(second);
+
+    const third = await startServices({ env });
+    expect(demoLog(third)).to.equal('demo API key created');
+    expect(third.apiKey).to.not.equal(first.apiKey);
   });
 
   it('logs which databases it creates, warns of one in an empty file, and opens no inspector on SIGUSR1', async () => {
@@ -31,17 +50,14 @@ describe('a start', () => {
     truncateSync(join(DATA_DIR, 'auth.db'));
     const services = await startServices({ env: { DATA_DIR } });
     const created = services.lines.filter(({ msg }) => msg.startsWith('database created'));
-    expect(created.map(({ level, file }) => [level, file])).to.deep.equal([
-      [40, join(DATA_DIR, 'auth.db')],
-      [30, join(DATA_DIR, 'tasks.db')],
+    const warning = 'database created in an empty file: if the file held data, stop and restore a backup';
+    expect(created.map(({ level, file, msg }) => [level, file, msg])).to.deep.equal([
+      [40, join(DATA_DIR, 'auth.db'), warning],
+      [30, join(DATA_DIR, 'tasks.db'), 'database created'],
     ]);
-    expect(created[0]?.msg).to.equal(
-      'database created in an empty file: if the file held data, stop and restore a backup',
-    );
     services.child.kill('SIGUSR1');
     expect((await request(`${services.tasks}/queue`)).status).to.equal(200);
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+    await stop(services);
     expect(services.errors()).to.equal('');
   });
 });

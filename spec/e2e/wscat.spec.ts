@@ -20,7 +20,7 @@ describe('wscat', () => {
   });
 
   for (const [place, command] of Object.entries(commands)) {
-    it(`receives the welcome and prices if the token is in ${place}`, async () => {
+    it(`receives the welcome and prices with the token in ${place}`, async () => {
       const { env, services } = started();
       const shell = paste((await command(services)) ?? '', { ...env, API_KEY: services.apiKey });
       const client = watch(shell);
@@ -39,7 +39,7 @@ describe('wscat', () => {
     shell.stdin.end();
   });
 
-  it('shows the status of a refusal', async () => {
+  it('shows the status 401 without a token', async () => {
     const client = watch(paste(`npx wscat --connect ${started().services.stream}`));
     await client.exited;
     expect(client.output() + client.errors()).to.include('401');

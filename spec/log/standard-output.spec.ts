@@ -51,14 +51,14 @@ class HeldOutput implements StandardOutput {
   }
 }
 
-describe('the buffer of lines', () => {
+describe('the buffer of log lines', () => {
   const setUp = () => {
     const output = new HeldOutput();
     const lines = new LineBuffer(output, (lost) => lines.write(`lost ${lost}\n`));
     return { output, lines };
   };
 
-  it('writes all lines in order, whatever part of them each write takes', async () => {
+  it('writes all lines in order, also if a write accepts only a part', async () => {
     const { output, lines } = setUp();
     for (const line of ['one\n', 'zwei €\n', 'three\n']) lines.write(line);
     while (output.isWriting) await output.take(2);
@@ -66,7 +66,7 @@ describe('the buffer of lines', () => {
     expect(lines.lost).to.equal(0);
   });
 
-  it('retries a write for which there is no room', async () => {
+  it('retries a write that fails with EAGAIN', async () => {
     const { output, lines } = setUp();
     lines.write('one\n');
     for (let retry = 0; retry < 3; retry++) {
@@ -94,7 +94,7 @@ describe('the buffer of lines', () => {
     });
   }
 
-  it('ends a line that an error cut off before it writes the next one', async () => {
+  it('ends a line that an error cut off before it writes the next line', async () => {
     const { output, lines } = setUp();
     lines.write('one\n');
     await output.take(2);
@@ -107,7 +107,7 @@ describe('the buffer of lines', () => {
     expect(output.text).to.equal('on\nthree\nlost 2\n');
   });
 
-  it('loses the newest lines when 8 MiB wait, and takes lines again later', async () => {
+  it('loses the newest lines beyond 8 MiB, and accepts lines again later', async () => {
     const { output, lines } = setUp();
     const line = `${'x'.repeat(1023)}\n`;
     for (let n = 0; n < 10_000; n++) lines.write(line);
@@ -119,7 +119,7 @@ describe('the buffer of lines', () => {
     expect(output.text.endsWith('\none\n')).to.equal(true);
   });
 
-  it('writes at its end what waits, and takes no more', async () => {
+  it('writes its waiting lines at its end, and accepts no more', async () => {
     const { output, lines } = setUp();
     lines.write('one\n');
     lines.write('two\n');
@@ -133,26 +133,15 @@ describe('the buffer of lines', () => {
     expect(output.closed).to.equal(1);
   });
 
-  it('ends although standard output takes nothing, and closes it after the write in progress', async () => {
+  it('ends although standard output accepts nothing, and closes it after the write in progress', async () => {
     const { output, lines } = setUp();
     lines.write('one\n');
     lines.write('two\n');
     await lines.end();
-    expect(output.closed).to.equal(0);
+    expect([output.closed, output.isWriting]).to.deep.equal([0, true]);
+    // The write is not retried after the end.
     await output.fail('EAGAIN');
     await until(() => output.closed === 1);
-    expect(output.isWriting).to.equal(false);
-  });
-
-  it('closes standard output at its end without another retry', async () => {
-    const { output, lines } = setUp();
-    lines.write('one\n');
-    const ended = lines.end();
-    while (output.closed === 0) {
-      if (output.isWriting) await output.fail('EAGAIN');
-      await new Promise(setImmediate);
-    }
-    await ended;
     expect(output.isWriting).to.equal(false);
   });
 });

@@ -9,6 +9,16 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
+/** Starts service B with two completed tasks that have large payloads. */
+async function startWithLargeRows(bytes: number) {
+  const server = await startTasksServer({ realRows: false });
+  for (const id of ['a', 'b']) {
+    const row = { id, payload: 'x'.repeat(bytes), status: 'completed', result: '{}', created_at: 1, processed_at: 1 };
+    server.storeRow(row);
+  }
+  return server;
+}
+
 /** Returns the number of requests by method, route, status and error. */
 function seen(metrics: RequestMetrics): Record<string, number> {
   const entries = [...metrics.series()].map(({ method, route, status, error, durations }) => {
@@ -18,17 +28,20 @@ function seen(metrics: RequestMetrics): Record<string, number> {
 }
 
 describe('the metrics of requests', () => {
-  it('tell them apart by method, route, status and error', async () => {
+  it('count requests by method, route, status and error', async () => {
     const { url, tasksUrl, requests } = await startTasksServer();
-    await request(tasksUrl, { method: 'POST', body: '{"action":"sum"}' });
-    await request(tasksUrl, { method: 'POST', body: '{' });
-    await request(tasksUrl);
-    await request(`${tasksUrl}/one`);
-    await request(`${tasksUrl}/another`);
-    await request(`${url}/queue`, { method: 'PUT' });
-    await request(`${url}/nowhere`);
-    await request(`${url}/nowhere/else`, { method: 'PROPFIND' });
-    await request(url);
+    for (const [address, method, body] of [
+      [tasksUrl, 'POST', '{"action":"sum"}'],
+      [tasksUrl, 'POST', '{'],
+      [tasksUrl, 'GET'],
+      [`${tasksUrl}/one`, 'GET'],
+      [`${tasksUrl}/another`, 'GET'],
+      [`${url}/queue`, 'PUT'],
+      [`${url}/nowhere`, 'GET'],
+      [`${url}/nowhere/else`, 'PROPFIND'],
+      [url, 'GET'],
+    ] as const)
+      await request(address, { method, ...(body && { body }) });
     expect(seen(requests)).to.deep.equal({
       'POST /tasks 202': 1,
       'POST /tasks 400 invalid JSON': 1,
@@ -41,7 +54,7 @@ describe('the metrics of requests', () => {
     });
   });
 
-  it('have a handshake as 101, and one that is refused as what it was answered', async () => {
+  it('count a handshake with its status, 101 if it is accepted', async () => {
     const { stream, listener, token, requests } = await startTickerBundle();
     await connect(stream, { token: await token() });
     await connect(stream, { token: 'none' }).catch(() => {});
@@ -55,12 +68,8 @@ describe('the metrics of requests', () => {
     });
   });
 
-  it('have a client that leaves before its response begins as 499', async () => {
-    const { queue, storeRow, port, sockets, requests } = await startTasksServer({ realRows: false });
-    const large = 'x'.repeat(600_000);
-    for (const id of ['a', 'b']) {
-      storeRow({ id, payload: large, status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
-    }
+  it('count a client that disconnects before its response begins with status 499', async () => {
+    const { queue, port, sockets, requests } = await startWithLargeRows(600_000);
     const whenGone = async <T>(result: T) => {
       for (const socket of sockets) socket.destroy();
       await until(() => sockets.size === 0);
@@ -77,19 +86,15 @@ describe('the metrics of requests', () => {
     expect(seen(requests)).to.deep.equal({ 'GET /tasks 499': 1, 'GET /tasks/:id 499': 1 });
   });
 
-  it('do not count the time that a slow reader takes', async () => {
-    const { storeRow, port, requests } = await startTasksServer({ realRows: false });
-    const large = 'x'.repeat(2 ** 24);
-    for (const id of ['a', 'b']) {
-      storeRow({ id, payload: large, status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
-    }
+  it('do not include the time that a client takes to read the response', async () => {
+    const { port, requests } = await startWithLargeRows(2 ** 24);
     const slow = await connectRaw(port, 'GET /tasks HTTP/1.1', 'Host: x');
     slow.socket.pause();
     await until(() => seen(requests)['GET /tasks 200'] === 1);
     slow.socket.destroy();
   });
 
-  it('are bounded, whatever is asked', () => {
+  it('hold at most 500 combinations', () => {
     const metrics = new RequestMetrics();
     for (let each = 0; each < 10_000; each++) {
       metrics.record({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { banner } from '../../main/process/serve.ts';
 
-describe('banner', () => {
-  it('shows the URLs, the key and how to stop', () => {
+describe('the text that a start prints to a terminal', () => {
+  it('shows the URLs, the API key and how to stop', () => {
     const listeners = {
       ticker: { host: '::', port: 8081 },
       tasks: { host: '127.0.0.1', port: 8080 },
@@ -21,7 +21,7 @@ describe('banner', () => {
     );
   });
 
-  it('names the address of a listener on another one, and leaves out one that is off', () => {
+  it('shows the address of a listener that is not on loopback, and omits a listener that is off', () => {
     const listeners = { ticker: { host: '192.0.2.7', port: 1 }, tasks: { host: '2001:db8::1', port: 2 } };
     const text = banner(listeners, 'abc');
     expect(text)

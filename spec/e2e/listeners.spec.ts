@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
 import { itemsOf, type ServiceName, serviceNames } from '../support/contract.ts';
 import { post, request, startServices } from '../support/program.ts';
+import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 
 /** Every path of the contract with each listener that serves it, and the methods that the path supports. */
 const paths = serviceNames.flatMap((name) =>
@@ -13,14 +14,14 @@ const paths = serviceNames.flatMap((name) =>
 
 /** Paths that have no route with the default settings. */
 const UNKNOWN = ['tasks /auth/token', 'tasks /{path}', 'admin /{path}'];
-/** Paths whose responses differ from one request to the next. */
-/** Otherwise, the history grows by the second. */
+/** Queries that keep a response the same from one request to the next. The history grows by the second. */
 const QUERIES: Readonly<Record<string, string>> = { '/queue/history': '?since=99999999999' };
+/** Paths whose responses differ from one request to the next. */
 const CHANGING = ['/metrics', '/tasks/events'];
 
-describe('a method that every client may use', () => {
+describe('each listener', () => {
   const started = onceForSuite(async () => {
-    const services = await startServices();
+    const services = await startServices({ env: { ALLOWED_HOSTS: 'a.example, B.example' } });
     const { id } = (await post(`${services.tasks}/tasks`, { action: 'sum' })).body;
     return { services, id };
   });
@@ -29,23 +30,21 @@ describe('a method that every client may use', () => {
 
   for (const { name, path, methods } of paths) {
     if (methods.includes('HEAD')) {
-      it(`HEAD ${path} of ${name} gets the headers of GET`, async () => {
+      it(`answers HEAD with the headers of GET: ${name} ${path}`, async () => {
         const url = urlOf(name, path);
         const got = await fetch(url, { headers: { Connection: 'close' } });
         const text = CHANGING.includes(path) ? await got.body?.cancel() : await got.text();
         const { status, body, headers } = await request(url, { method: 'HEAD' });
         expect([status, body]).to.deep.equal([got.status, '']);
-        for (const header of ['content-type', 'content-security-policy', 'cache-control']) {
-          expect(headers.get(header), header).to.equal(got.headers.get(header));
-        }
+        const compared = ['content-type', 'content-security-policy', 'cache-control'];
         // A listing is streamed, so its length is not known in advance.
-        if (text !== undefined && got.headers.has('content-length'))
-          expect(headers.get('content-length')).to.equal(got.headers.get('content-length'));
+        if (text !== undefined && got.headers.has('content-length')) compared.push('content-length');
+        for (const header of compared) expect(headers.get(header), header).to.equal(got.headers.get(header));
         if (got.headers.get('content-type')?.startsWith('application/json')) expect(text).to.match(/^\{.*\}\n$/);
       });
     }
 
-    it(`OPTIONS ${path} of ${name} lists the methods`, async () => {
+    it(`answers OPTIONS with the supported methods: ${name} ${path}`, async () => {
       const { status, body, headers } = await request(urlOf(name, path), { method: 'OPTIONS' });
       const allow = headers.get('allow');
       if (path === '/ws/ticker') expect([status, allow]).to.deep.equal([405, 'GET']);
@@ -53,4 +52,23 @@ describe('a method that every client may use', () => {
       else expect([status, allow, body]).to.deep.equal([204, [...methods, 'OPTIONS'].join(', '), '']);
     });
   }
+
+  it('answers requests to loopback names and ALLOWED_HOSTS, and refuses other hosts with 421', async () => {
+    const { ticker, tasks, admin } = started().services;
+    for (const url of [`${ticker}/`, `${tasks}/tasks`, `${admin}/healthz`]) {
+      const { port, host, pathname } = new URL(url);
+      for (const [name, expected] of [
+        [host, 200],
+        ['localhost', 200],
+        ['a.example', 200],
+        ['b.example:443', 200],
+        ['evil.example', 421],
+      ] as const) {
+        const raw = await connectRaw(Number(port), `GET ${pathname} HTTP/1.1`, `Host: ${name}`, 'Connection: close');
+        const { status, body } = parseResponse(await raw.ended);
+        expect(status, `${name} ${pathname}`).to.equal(expected);
+        if (status === 421) expect(body).to.equal('{"error":"host not allowed"}\n');
+      }
+    }
+  });
 });
