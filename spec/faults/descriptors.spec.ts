@@ -13,8 +13,7 @@ import {
   startServices,
   untilTask,
 } from '../support/program.ts';
-import { handshake, head } from '../support/raw-connection.ts';
-import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { head } from '../support/raw-connection.ts';
 import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
@@ -140,32 +139,5 @@ describe('a process with few descriptors', () => {
     expect((await program.exited).code).to.equal(1);
     const msg = program.lines.at(-1)?.msg;
     expect(msg).to.match(/^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)$/);
-  });
-});
-
-describe('a thousand half-open handshakes', () => {
-  const SHORT = { headers: 3000, request: 3500, check: 50, closing: 200 };
-
-  it('hold no handler, no connection slot, and after their timeout no socket, while others join', async () => {
-    const bundle = await startTickerBundle({ timeouts: SHORT, limits: { timeouts: { handshakeMs: 3000 } } });
-    const opening = head(...handshake('/ws/ticker', await bundle.token()));
-    const sockets: Socket[] = [];
-    // Batches smaller than the listen backlog.
-    while (sockets.length < 1000) sockets.push(...(await connectMany(bundle.url, 250)));
-    for (const [index, socket] of sockets.entries()) {
-      socket.allowHalfOpen = true;
-      socket.resume();
-      // Three kinds in turn: part of a handshake; a whole handshake and a reset; a handshake without a token and
-      // without a FIN.
-      if (index % 3 === 0) socket.write(opening.slice(0, index % opening.length));
-      else if (index % 3 === 1) socket.write(opening, () => socket.resetAndDestroy());
-      else socket.write(head(...handshake()));
-    }
-    const client = await connectStream(bundle.stream, { token: await bundle.token() });
-    expect((await client.next()).type).to.equal('welcome');
-    await until(() => bundle.sockets.size === 1);
-    const { relay, actors } = bundle;
-    expect([relay.size, relay.slotsTaken, actors.size]).to.deep.equal([1, 1, 3]);
-    expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 });

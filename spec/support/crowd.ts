@@ -13,8 +13,6 @@ export interface CrowdStart {
   readers: number;
   silent?: number;
   chatty?: number;
-  /** Whether the spec makes up the ticks. Real ticks are checked against the contract. */
-  madeUp?: boolean;
 }
 
 /** Observations of the readers. */
@@ -27,7 +25,7 @@ class Clients {
   readonly #delays = watchDelays();
   readonly #types: Record<string, number> = {};
 
-  async join({ port, token, readers, silent = 0, chatty = 0, madeUp = false }: CrowdStart): Promise<void> {
+  async join({ port, token, readers, silent = 0, chatty = 0 }: CrowdStart): Promise<void> {
     /** Distinct messages. Each is checked once. */
     const messages = new Set<string>();
     const connections = readers + silent + chatty;
@@ -44,7 +42,7 @@ class Clients {
         this.#types[type] = (this.#types[type] ?? 0) + 1;
         if (messages.has(text)) return;
         messages.add(text);
-        if (!madeUp) checkFrame(text);
+        checkFrame(text);
       },
     });
     await this.#crowd.gather();
