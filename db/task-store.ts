@@ -166,7 +166,9 @@ export type TaskSubject = Pick<Message, 'id' | 'action'>;
 /** Effects of the recovery of messages whose node has died. */
 export interface Recovery {
   /** Tasks that were dead-lettered, because their processes died again and again. */
-  failed: readonly TaskSubject[];
+  failed: readonly (TaskSubject & { attempts: number; reason: string })[];
+  /** Tasks whose cancellation had been requested. */
+  cancelled: readonly TaskSubject[];
   /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
 }

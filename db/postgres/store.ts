@@ -1,5 +1,5 @@
 import { DatabaseUnavailable } from '../database-unavailable.ts';
-import { changeOf, deathOf, type LostMessage } from '../message-change.ts';
+import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
 import {
   type BulkResult,
   type Cancellation,
@@ -267,7 +267,7 @@ export class PostgresStore implements TaskStore {
    * @returns the tasks that were dead-lettered, because their processes died again and again
    */
   async recover(owner: string): Promise<readonly TaskSubject[]> {
-    const failed: TaskSubject[] = [];
+    const failed: Recovery['failed'][number][] = [];
     const next = () => this.#writes.transaction((query) => this.#recoverSlice(query, owner));
     for (let slice = await this.#operate(next); slice !== undefined; slice = await this.#operate(next)) {
       failed.push(...slice.failed);
@@ -430,10 +430,13 @@ export class PostgresStore implements TaskStore {
     const changed = await query<SettledRow>(text, values);
     const evicted = await evictAll(query, operations);
     const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
-    const failed = lost.filter(
-      (row, index) => changes[index]?.state === 'failed' && effects.get(row.arrival) === 'applied',
-    );
-    return { failed: failed.map(subjectOf), evicted };
+    const failed = lost.flatMap((row, index) => {
+      const { state, attempts = 0, reason = '' } = changes[index] as MessageChange;
+      const isFailed = state === 'failed' && effects.get(row.arrival) === 'applied';
+      return isFailed ? [{ ...subjectOf(row), attempts, reason }] : [];
+    });
+    const cancelled = lost.filter(({ arrival }) => effects.get(arrival) === 'cancelled').map(subjectOf);
+    return { failed, cancelled, evicted };
   }
 
   /** Returns a function that changes a slice of dead letters. */

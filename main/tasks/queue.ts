@@ -8,6 +8,7 @@ import type {
   Message,
   Published,
   QueueCounts,
+  Recovery,
   Settled,
   SettleResult,
   StoredMessage,
@@ -188,7 +189,7 @@ export class Queue {
   /** Deletes dead letters. */
   async purge(selection: DeadLetterSelection): Promise<BulkResult> {
     const result = await this.store.purge(selection);
-    this.emitPurged(result.done);
+    this.#emitPurged(result.done);
     return result;
   }
 
@@ -235,9 +236,11 @@ export class Queue {
     return this.#onSettled(settled, result);
   }
 
-  /** Reports that dead letters were purged or evicted. */
-  emitPurged(tasks: readonly TaskSubject[]): void {
-    for (const task of tasks) this.#emit(task, { event: 'purged' });
+  /** Reports the ends of tasks whose node has died. */
+  reportRecovery({ failed, cancelled, evicted }: Recovery): void {
+    for (const { attempts, reason, ...task } of failed) this.#emit(task, { event: 'failed', attempts, reason });
+    for (const task of cancelled) this.#emit(task, { event: 'cancelled' });
+    this.#emitPurged(evicted);
   }
 
   close(): void {
@@ -267,7 +270,7 @@ export class Queue {
       if (change !== undefined) this.#emit(each.delivery, change);
       if (effect === 'cancelled') this.#emit(each.delivery, { event: 'cancelled' });
     }
-    this.emitPurged(result.evicted);
+    this.#emitPurged(result.evicted);
     if (settled.some(({ settlement }) => settlement.kind === 'release')) this.#announceReady();
     return result;
   }
@@ -363,6 +366,10 @@ export class Queue {
       // A failed report is not repeated, because the next one replaces it.
       if (running.length > 0) void Promise.resolve(this.store.report?.(running)).catch(() => {});
     });
+  }
+
+  #emitPurged(tasks: readonly TaskSubject[]): void {
+    for (const task of tasks) this.#emit(task, { event: 'purged' });
   }
 
   #emit({ id, action }: TaskSubject, change: TaskChange): void {

@@ -85,9 +85,9 @@ export async function startTasks(
   const { prefetch } = settings;
   const dispatcher = new Dispatcher({ queue, pool, prefetch, actions, clock, random, log });
   startedParts.defer(() => dispatcher.stop(Promise.resolve()).then(() => {}));
-  store.onRecovered?.(({ failed, evicted }) => {
-    for (const _ of failed) dispatcher.metrics.dead.count('crashes');
-    queue.emitPurged(evicted);
+  store.onRecovered?.((recovery) => {
+    for (const _ of recovery.failed) dispatcher.metrics.dead.count('crashes');
+    queue.reportRecovery(recovery);
   });
   const checks = {
     task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),

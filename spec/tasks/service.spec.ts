@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { QueueCounts, Recovery } from '../../db/task-store.ts';
+import type { QueueCounts, Recovery, TaskSubject } from '../../db/task-store.ts';
 import { tasksMetrics } from '../../main/admin/metrics.ts';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
@@ -72,13 +72,18 @@ describe('service B', () => {
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);
   });
 
-  it('counts and reports the dead letters of a recovery', async () => {
+  it('counts the dead letters of a recovery, and reports the ends that it brings', async () => {
     const { metrics, recover, sent } = await start();
-    recover({ failed: [{ id: 'a', action: 'sum' }], evicted: [{ id: 'b', action: 'sum' }] });
+    const end = { attempts: 1, reason: 'the process died' };
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, action: 'x' })) as [TaskSubject, TaskSubject, TaskSubject];
+    recover({ failed: [{ ...a, ...end }], cancelled: [b], evicted: [c] });
     expect(Object.fromEntries(metrics.dispatcher.metrics.dead)).to.include({ crashes: 1, attempts: 0 });
-    const events = sent.map((message) => ('event' in message ? message.event : undefined));
-    expect(events).to.have.length(1);
-    expect(events[0]).to.include({ event: 'purged', id: 'b' });
+    const events = sent.flatMap((message) => ('event' in message ? [{ ...message.event, at: 0 }] : []));
+    expect(events).to.deep.equal([
+      { event: 'failed', ...a, ...end, at: 0 },
+      { event: 'cancelled', ...b, at: 0 },
+      { event: 'purged', ...c, at: 0 },
+    ]);
   });
 
   it('is healthy with none of these', async () => {

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import { EXHAUSTED } from '../../../db/message-change.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
 import { end, putBack, report, take } from '../../../db/postgres/messages.ts';
@@ -429,7 +430,7 @@ describeWithPostgres('PostgresStore', () => {
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
   });
 
-  it('says which tasks the recovery of an owner has dead-lettered', async () => {
+  it('says which tasks the recovery of an owner has dead-lettered or cancelled', async () => {
     const { url } = await migratedSchema();
     const store = await openStore(url, 'one');
     await publishAll(store, 'ab');
@@ -441,10 +442,18 @@ describeWithPostgres('PostgresStore', () => {
     store.onRecovered((recovery) => recoveries.push(recovery));
     const suspects = await openStore(url, 'two');
     expect(idsOf((await suspects.take(2, true)).deliveries)).to.equal('a');
-    expect(await store.recover('two')).to.deep.equal([{ id: 'a', action: 'sum' }]);
+    const failed = { id: 'a', action: 'sum', attempts: 1, reason: EXHAUSTED };
+    expect(await store.recover('two')).to.deep.equal([failed]);
     expect(await store.recover('two')).to.deep.equal([]);
-    expect(recoveries).to.deep.equal([{ failed: [{ id: 'a', action: 'sum' }], evicted: [] }]);
-    expect(await store.counts()).to.include({ dead: 1, failed: 1, waiting: 1 });
+    const next = await openStore(url, 'three');
+    expect(idsOf((await next.take(2, true)).deliveries)).to.equal('b');
+    await store.cancel('b');
+    expect(await store.recover('three')).to.deep.equal([]);
+    expect(recoveries).to.deep.equal([
+      { failed: [failed], cancelled: [], evicted: [] },
+      { failed: [], cancelled: [{ id: 'b', action: 'sum' }], evicted: [] },
+    ]);
+    expect(await store.counts()).to.include({ dead: 1, failed: 1, cancelled: 1, waiting: 0 });
   });
 
   it('says which dead letters a recovery has evicted', async () => {
@@ -463,7 +472,8 @@ describeWithPostgres('PostgresStore', () => {
     expect(idsOf((await store.take(1, true)).deliveries)).to.equal('b');
     await store.recover('one');
     const [a, b] = ['a', 'b'].map((id) => ({ id, action: 'sum' }));
-    expect(recoveries).to.deep.equal([{ failed: [b], evicted: [a] }]);
+    const failed = [{ ...b, attempts: 1, reason: EXHAUSTED }];
+    expect(recoveries).to.deep.equal([{ failed, cancelled: [], evicted: [a] }]);
     expect(await store.counts()).to.include({ evicted: 1 });
   });
 
