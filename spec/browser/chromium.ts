@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { existsSync, rmSync } from 'node:fs';
+import { mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -29,12 +29,14 @@ const ARGUMENTS = [
 ];
 
 /**
- * Defines a suite that needs Chromium. Without Chromium the suite is pending locally and fails in CI. Its tests share
- * one browser.
+ * Defines a suite that needs Chromium. Without Chromium the suite is pending locally and fails in CI. All suites of a
+ * process share one browser.
  */
 export function describeInBrowser(title: string, define: () => void): void {
   describeWith(executablePath === undefined ? lacking('Chromium', 'chromium') : undefined, title, () => {
     after(async () => {
+      // A worker of mocha ends with `process.exit`, however many connections are open.
+      if (process.env.MOCHA_WORKER_ID !== undefined) return;
       await (await running)?.close();
       running = undefined;
     });
@@ -58,7 +60,10 @@ async function startBrowser(): Promise<RunningBrowser> {
   const ended = once(child, 'exit');
   // The browser outlives single tests, so the leak check must not count its process.
   child.unref();
-  const kill = () => process.kill(-(child.pid as number), 'SIGKILL');
+  const kill = () => {
+    process.kill(-(child.pid as number), 'SIGKILL');
+    rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+  };
   process.once('exit', kill);
   const port = await debuggingPort(child, profile);
   const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
@@ -74,7 +79,6 @@ async function startBrowser(): Promise<RunningBrowser> {
       child.ref();
       kill();
       await ended;
-      await rm(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     },
   };
 }
