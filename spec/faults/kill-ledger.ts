@@ -14,7 +14,6 @@ export interface Kind {
 
 type State = 'accepted' | 'waiting' | 'running' | 'failed' | 'completed' | 'gone';
 
-/** A task that was answered with 202. */
 export interface Accepted {
   readonly id: string;
   readonly kind: Kind;
@@ -24,13 +23,11 @@ export interface Accepted {
   state: State;
   /** Time of the failure if the task is a dead letter. It distinguishes the dead letters of one task. */
   failedAt: number | undefined;
-  /** Reason of the dead letter. */
   failure: string | undefined;
   /** Its result row if the task is completed. */
   row: string | undefined;
   /** Kills since the task was accepted or redriven. */
   kills: number;
-  /** Failed runs. */
   failures: number;
   runs: number;
   /** Operations whose requests were sent, so they may have taken effect without an answer. */
@@ -90,7 +87,6 @@ export class KillLedger {
     return [...this.#tasks.values()].filter(({ state }) => states.includes(state));
   }
 
-  /** Counts tasks by state, for the log. */
   summary(): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const { state } of this.#tasks.values()) counts[state] = (counts[state] ?? 0) + 1;

@@ -19,7 +19,6 @@ const ANSWER_MS = 10_000;
 /** Neighbours use addresses of 127.0.0.0/24. */
 const NETWORK = '127.0.1.';
 
-/** Connections, requests and counters of one attack. */
 export class Attacker {
   readonly mark: Mark;
   readonly random: Random;
@@ -130,12 +129,10 @@ export class Attacker {
     return wire;
   }
 
-  /** Sends a POST with a body. */
   post(service: Service, path: string, body: string | Buffer, headers: string[] = [], host = 1): Promise<string> {
     return this.send(service, Buffer.concat([Buffer.from(posting(path, body, headers)), Buffer.from(body)]), host);
   }
 
-  /** Exchanges the attacker's API key for a token. */
   async token(host = 1): Promise<string> {
     const answer = await this.post('ticker', '/auth/token', JSON.stringify({ api_key: this.mark.apiKey }), [], host);
     return /"token":"([^"]+)"/.exec(answer)?.[1] ?? '';

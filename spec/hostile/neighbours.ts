@@ -8,7 +8,6 @@ import { type Random, randomFrom } from '../support/seed.ts';
 
 /** Tick interval of the process under attack: short, so that even a short stall delays a tick. */
 export const TICK_INTERVAL_MS = 100;
-/** Number of stream clients. */
 export const STREAMS = 20;
 /** Longest waits for the first ticks, and for outstanding ticks at the end of a window. */
 const FIRST_TICKS_MS = 10_000;
@@ -20,10 +19,8 @@ const PROBE_MS = 1000;
 const ACCOUNT_MS = 60_000;
 /** Number of task kinds that succeed. The next kind in the ledger fails and becomes a dead letter. */
 const SUCCEEDING = 3;
-/** One in this number of submissions fails. */
 const FAILING = 20;
 
-/** Observations of the neighbours between `begin` and `end`. */
 export type Sight = Awaited<ReturnType<Neighbours['end']>>;
 
 /**
@@ -42,7 +39,6 @@ export class Neighbours {
   /** Number of failed submissions and probes by status. */
   #errors: Record<string, number> = {};
 
-  /** Opens the streams and waits for the first ticks. */
   async join(port: number, token: string): Promise<void> {
     const target = { host: '127.0.0.1', port, path: '/ws/ticker', token };
     this.#crowd = new Crowd({ target, connections: STREAMS, concurrency: STREAMS, intervalMs: TICK_INTERVAL_MS });
@@ -88,7 +84,6 @@ export class Neighbours {
     const { ticks, missed, lateness } = this.#crowd.record.report();
     return {
       seconds,
-      /** Stream clients that are connected. */
       open: this.#crowd.size,
       ticks,
       /** Ticks that at least one client missed and another client received. */
@@ -99,7 +94,6 @@ export class Neighbours {
       /** Longest event-loop delay of the neighbours' process, which measures the machine and not the services. */
       machineMs: this.#delays.worstMs(),
       errors: this.#errors,
-      /** Number of ended streams by reason. */
       disconnections: Object.fromEntries(this.#crowd.losses) as Record<string, number>,
     };
   }

@@ -9,7 +9,6 @@ import type { ListedScenario, Setup } from './scenario.ts';
 import { Target } from './target.ts';
 import { type Bounds, broken, effectiveBounds, type Footprint, type Observation, usualBounds } from './verdict.ts';
 
-/** Outcome of one scenario. */
 export interface Result {
   name: string;
   group: string;
@@ -20,7 +19,6 @@ export interface Result {
   accepted: number;
   /** Wall time of the scenario, including the start of the process. */
   seconds: number;
-  /** Exceeded bounds. */
   broken: string[];
 }
 
@@ -35,9 +33,7 @@ export class ProvingGround {
   readonly #neighbours = startNeighbours();
   readonly #attacks = startChild<Attacks>(new URL('attacks.ts', import.meta.url).href);
   #target: Target | undefined;
-  /** Footprint of the new process. */
   #start: Footprint | undefined;
-  /** Latencies without an attack. */
   #baseline = { tickMs: 0, healthMs: 0 };
 
   constructor({ seed, seconds }: { seed: number; seconds: number }) {
@@ -53,7 +49,6 @@ export class ProvingGround {
     return result;
   }
 
-  /** Runs a scenario and compares the observations with the bounds. */
   async run(scenario: ListedScenario): Promise<Result> {
     const { name, group, setup = {} } = scenario;
     const began = performance.now();

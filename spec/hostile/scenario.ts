@@ -5,7 +5,6 @@ import type { Bounds } from './verdict.ts';
 
 /** Setup of the process under attack. Scenarios with the same setup share a process. */
 export interface Setup {
-  /** Settings that differ from the defaults. */
   env?: Record<string, string>;
   /** Limit of open files (`ulimit -n`). */
   openFiles?: number;
@@ -35,13 +34,11 @@ export interface Scenario {
   attack?(attacker: Attacker): Promise<void>;
   /** Runs in the parent program, which has access to the process, its threads and its files. */
   fault?(stage: Stage): Promise<void>;
-  /** Bounds that differ from the defaults. */
   bounds?: Partial<Bounds>;
   /** Correct outcomes of the attack; any outcome if absent. */
   outcomes?: RegExp;
 }
 
-/** Scenarios by name. */
 export type Scenarios = Readonly<Record<string, Scenario>>;
 
 export interface ListedScenario extends Scenario {

@@ -30,7 +30,6 @@ export function lackingFor({ diskMb }: Setup): string | undefined {
   return diskMb === undefined ? undefined : lackingMounts();
 }
 
-/** A real process under attack. */
 export class Target {
   readonly setup: Setup;
   readonly dataDir: string;
@@ -102,7 +101,6 @@ export class Target {
     return { ports: { ticker: port(ticker), tasks: port(tasks), admin: port(admin) }, apiKey: ATTACKER_KEY };
   }
 
-  /** Exchanges the neighbours' key for a new token. */
   async token(): Promise<string> {
     return (await post(`${this.#services.ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token;
   }

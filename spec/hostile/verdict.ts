@@ -6,7 +6,6 @@ const MIB = 1024 * 1024;
 export interface Bounds {
   /** Longest time from a tick's due time to its arrival. */
   tickMs: number;
-  /** Longest time of a health response. */
   healthMs: number;
   /** Growth of the peak resident memory during the attack, in MiB. */
   peakMib: number;
@@ -73,7 +72,6 @@ export interface Footprints {
   after: Footprint;
 }
 
-/** Everything observed during a scenario. */
 export interface Observation extends Footprints {
   sight: Sight;
   peakMib: number;
@@ -110,7 +108,6 @@ export function effectiveBounds(
   };
 }
 
-/** Describes each exceeded bound in one line. */
 export function broken(observed: Observation, bounds: Bounds, correct: RegExp | undefined): string[] {
   const { sight, peakMib, actions, outcomes } = observed;
   const left = leftOf(observed, bounds);

@@ -32,7 +32,6 @@ export interface CrowdOptions {
 
 const PING_MS = 500;
 
-/** Many clients of one stream in this process. */
 export class Crowd {
   readonly record: TickRecord;
   /** Number of refused, closed or lost connections by reason. */
@@ -49,7 +48,6 @@ export class Crowd {
     this.record = new TickRecord(options.intervalMs);
   }
 
-  /** Number of open connections. */
   get size(): number {
     return this.#clients.size - this.#underWay;
   }
@@ -81,7 +79,6 @@ export class Crowd {
     }
   }
 
-  /** Discards the records of all ticks so far. */
   startOver(): void {
     this.record.startOver();
     for (const follower of this.#clients.values()) follower.last = 'awaits tick';

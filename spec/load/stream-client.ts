@@ -15,7 +15,6 @@ export interface StreamTarget {
   pingMs?: number;
 }
 
-/** Event handlers of a client. */
 export interface StreamEvents {
   /** Called when the handshake is complete. */
   onOpen(): void;
@@ -82,7 +81,6 @@ export class StreamClient {
     );
   }
 
-  /** Sends a text frame. */
   send(text: string): void {
     this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
   }

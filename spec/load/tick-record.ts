@@ -9,7 +9,6 @@ export interface TickReport {
    * tick is not counted.
    */
   missed: number;
-  /** Number of distinct ticks. */
   ticks: number;
   /** Timestamps of these ticks, in seconds. */
   timestamps: number[];
@@ -37,7 +36,6 @@ interface Tick {
   payload: Buffer;
   /** Number of the tick, from 1. A tick of the time before the record was started over has the number 0. */
   number: number;
-  /** The tick's timestamp. */
   second: number;
   dueMs: number;
   /** Times of the first and the last arrival. */
@@ -77,7 +75,6 @@ export class TickRecord {
     return this.#missed;
   }
 
-  /** Number of distinct ticks. */
   get ticks(): number {
     return this.#newest?.number ?? 0;
   }
@@ -110,7 +107,6 @@ export class TickRecord {
     return this.ticks - (typeof last === 'number' ? last : 0);
   }
 
-  /** Discards the records of all ticks so far. */
   startOver(): void {
     if (this.#newest !== undefined) this.#newest.number = 0;
     this.#ticks = new Map(this.#newest && [[this.#newest.payload.toString('latin1'), this.#newest]]);

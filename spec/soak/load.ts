@@ -38,12 +38,10 @@ interface Target {
 /** One step of a client, which repeats it until the end of the round. */
 type Client = (target: Target) => Promise<void>;
 
-/** Submits a task. One in a thousand fails. */
 const submits: Client = async ({ services, ledger, random }) => {
   expect(await ledger.submit(services.tasks, random, random.below(1000) === 0 ? 3 : random.below(3))).to.equal(202);
 };
 
-/** Submits twice with the same idempotency key. */
 const repeats: Client = async ({ services: { tasks }, random }) => {
   const headers = { 'Idempotency-Key': `key-${random.below(2 ** 31)}` };
   const once = () => request(`${tasks}/tasks`, { method: 'POST', body: '{"action":"sum"}', headers });
@@ -75,7 +73,6 @@ const comesAndGoes: Client = async ({ services, random }) => {
   await setTimeout(200);
 };
 
-/** Revokes its token while connected. */
 const revokes: Client = async (target) => {
   const token = await target.services.token();
   const client = await connect(target.services.stream, { token });
@@ -102,7 +99,6 @@ const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesA
 /** Steps of {@link attacksBoth} in each round, however slow the machine is. */
 const MIN_ATTACKS = 20;
 
-/** Resource use of an idle process. */
 interface Footprint {
   /** Heap bytes in use by thread, the main thread first. */
   heaps: number[];
@@ -163,7 +159,6 @@ async function ends<T>(name: string, step: Promise<T>): Promise<T> {
   }
 }
 
-/** Length of the load on one process. */
 export interface SoakLength {
   minutes: number;
   /** Number of rounds that the minutes are divided into. After each round, the idle process is measured. */

@@ -9,7 +9,6 @@ export interface Row {
   rowid: number;
   createdAt?: number;
   processedAt?: number | null;
-  /** Size of the payload in bytes. */
   bytes?: number;
 }
 
@@ -40,7 +39,6 @@ export async function freshRows() {
   return { dataDir, database, beside, add, rowids };
 }
 
-/** Returns the whole numbers from `first` to `last`. */
 export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }

@@ -36,7 +36,6 @@ export function onceForSuite<Started>(start: () => Promise<Started>): () => Star
   return () => started;
 }
 
-/** Creates a folder that is removed after the test. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ticker-spec-'));
   afterTest(() => rm(folder, { recursive: true, force: true }));
@@ -47,7 +46,6 @@ export async function temporaryFolder(): Promise<string> {
 // lost.
 if (process.env.MOCHA_WORKER_ID !== undefined) process.on('SIGTERM', () => {});
 
-/** Kinds of resources that a test must not leave open. */
 const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 
 /** Number of resources that belong to running suites. */

@@ -2,14 +2,12 @@ import { type ExecFileOptions, execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** Exit of a command-line program. */
 export interface Ended {
   code: number;
   stdout: string;
   stderr: string;
 }
 
-/** Runs a program to its end. */
 export function run(file: string, args: readonly string[], options: ExecFileOptions = {}): Promise<Ended> {
   return promisify(execFile)(file, args, { ...options, encoding: 'utf8' }).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),

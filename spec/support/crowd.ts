@@ -15,10 +15,8 @@ export interface CrowdStart {
   chatty?: number;
 }
 
-/** Observations of the readers. */
 export type CrowdReport = Awaited<ReturnType<Clients['report']>>;
 
-/** Many clients of the stream in one process. */
 class Clients {
   #crowd!: Crowd;
   #readers = 0;
@@ -62,7 +60,6 @@ class Clients {
       timestamps,
       /** Number of the newest ticks that readers have not received, and of those that they missed in between. */
       ...{ lacking, missed },
-      /** Number of messages by type. */
       types: this.#types,
       /** Number of close frames by code. */
       closed: Object.fromEntries([...this.#crowd.losses].filter(([reason]) => reason.startsWith('close code'))),

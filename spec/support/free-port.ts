@@ -12,7 +12,6 @@ const EPHEMERAL = 32_768;
 /** Number of starts after which a server's failure is reported, because a taken port can no longer be the reason. */
 const MAX_STARTS = 5;
 
-/** Returns a port that has no listener at the moment. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FIRST, EPHEMERAL);

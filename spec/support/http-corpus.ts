@@ -10,7 +10,6 @@ const listed = (values: string) => fc.constantFrom(...values.trim().split(/\s+\|
 const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>
   fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 
-/** A text of 1 to 20,000 times the same character. */
 const long = (start: string) => fc.integer({ min: 1, max: 20_000 }).map((length) => start + 'x'.repeat(length));
 
 const method = weighted(
@@ -92,7 +91,6 @@ const body = weighted<Buffer>(
   [2, fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes))],
 );
 
-/** Returns the framing headers of a body, valid or invalid, and the framed body. */
 type Framing = (bytes: Buffer) => readonly [headers: string[], framed: Buffer];
 
 const CHUNKED = 'Transfer-Encoding: chunked';
@@ -130,7 +128,6 @@ const request = fc
     return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), bytes]);
   });
 
-/** A request with some of its bytes changed, removed or duplicated. */
 const mutated = fc
   .tuple(
     request,

@@ -1,4 +1,3 @@
-/** A response parsed from a connection's bytes. */
 export interface WireResponse {
   status: number;
   headers: Map<string, string>;

@@ -26,7 +26,6 @@ const kinds: readonly Kind[] = [
 export class Ledger {
   readonly #expected = new Map<string, Output>();
 
-  /** Number of accepted tasks. */
   get size(): number {
     return this.#expected.size;
   }
@@ -117,7 +116,6 @@ export class Ledger {
   }
 }
 
-/** Returns the queue's counts after asserting that they add up. */
 export async function queueCounts(
   tasks: string,
 ): Promise<Record<'waiting' | 'delayed' | 'in_flight' | 'dead' | 'dropped' | 'cancelled', number>> {

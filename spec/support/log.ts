@@ -7,7 +7,6 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
-/** A log of one test that records its lines. */
 export interface CapturedLog {
   log: Log;
   lines: LogLine[];

@@ -108,7 +108,6 @@ export async function startPostgres() {
     child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
     await ended;
   };
-  /** Stops the server and removes its folder. */
   const remove = async () => {
     await stop('immediate');
     await run('rm', ['-rf', folder]);

@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs';
 
-/** Returns the resident memory of a process in bytes. */
 export function residentBytes(pid: number): number {
   return memory(pid, 'VmRSS');
 }
@@ -12,7 +11,6 @@ export function resetPeak(pid: number): number {
   return residentBytes(pid);
 }
 
-/** Returns the peak resident memory of a process in bytes. */
 export function peakResidentBytes(pid: number): number {
   return memory(pid, 'VmHWM');
 }

@@ -9,19 +9,16 @@ import type { LogLine } from './log.ts';
 import { sharedSettings } from './servers.ts';
 import { eventually } from './until.ts';
 
-/** Path of the project's folder. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A child process that runs `node dist/main`. */
 export interface Program {
   child: ChildProcess;
-  /** Returns everything that the process wrote to standard output. */
   output(): string;
   errors(): string;
   /** Returns the first log line that fits, now or later. Rejects if the process ends without one. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
   lines: LogLine[];
-  /** Exit code and signal of the ended process. */
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
@@ -132,14 +129,11 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
   return { child, lines, logged, exited, output: () => output, errors: () => errors };
 }
 
-/** A real process in which both services listen. */
 export interface RunningServices extends Program {
   /** `http://127.0.0.1:<port>` of service A and of service B. */
   ticker: string;
   tasks: string;
-  /** Address of the admin listener. */
   admin: string;
-  /** Address of the stream. */
   stream: string;
   apiKey: string;
   /** Exchanges the demo user's API key for a new bearer token. */
@@ -172,7 +166,6 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
   };
 }
 
-/** An HTTP response, with its body parsed if it is JSON. */
 export interface HttpResponse {
   status: number;
   headers: Headers;
@@ -196,7 +189,6 @@ export async function request(url: string, { headers, ...init }: RequestInit = {
   return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
 }
 
-/** Posts a JSON value. */
 export function post(url: string, value: unknown): Promise<HttpResponse> {
   return request(url, { method: 'POST', body: JSON.stringify(value) });
 }

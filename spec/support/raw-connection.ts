@@ -8,7 +8,6 @@ export interface RawConnection {
   socket: Socket;
   /** Waits until the received text fits, and returns all of it. Rejects if the connection ends before. */
   until(fits: RegExp): Promise<string>;
-  /** Resolves with all received text when the connection has ended. */
   ended: Promise<string>;
 }
 
@@ -56,12 +55,10 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   };
 }
 
-/** Returns a request line and headers as text. */
 export function head(...lines: string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Returns the lines of a WebSocket handshake. */
 export function handshake(path = '/ws/ticker', token?: string): string[] {
   return [
     `GET ${path} HTTP/1.1`,
@@ -74,7 +71,6 @@ export function handshake(path = '/ws/ticker', token?: string): string[] {
   ];
 }
 
-/** Parses a raw HTTP response. */
 export function parseResponse(text: string): { status: number; headers: string; body: string } {
   const [headers = '', ...rest] = text.split('\r\n\r\n');
   return { status: Number(headers.split(' ')[1]), headers, body: rest.join('\r\n\r\n') };

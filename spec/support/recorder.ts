@@ -1,6 +1,5 @@
 import type { Actor, LifecycleMessage } from '../../main/ticker/pid-registry.ts';
 
-/** A process that records every message sent to it. */
 export class Recorder implements Actor {
   readonly received: LifecycleMessage[] = [];
   #asked = 0;
@@ -12,7 +11,6 @@ export class Recorder implements Actor {
     this.#arrived = Promise.withResolvers();
   }
 
-  /** Returns the next unread message. */
   async next(): Promise<LifecycleMessage> {
     while (this.#asked >= this.received.length) await this.#arrived.promise;
     return this.received[this.#asked++] as LifecycleMessage;

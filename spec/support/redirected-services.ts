@@ -72,7 +72,6 @@ export async function startRedirected(options: RedirectOptions) {
     /** The shell or `script`. */
     parent,
     child: { pid, kill: (signal: NodeJS.Signals) => process.kill(pid, signal) },
-    /** Exit code of the process. */
     get exited() {
       return number(codeFile).then((code) => ({ code, signal: null }));
     },

@@ -3,10 +3,8 @@ import { randomInt } from 'node:crypto';
 /** Seed of all random specs in this run: `FAULT_SEED`, or a random number. The specs name it in their titles. */
 export const seed = Number(process.env.FAULT_SEED ?? randomInt(2 ** 31));
 
-/** Suffix for the title of a spec that uses {@link seed}. */
 export const seedNote = `(FAULT_SEED=${seed})`;
 
-/** A pseudorandom sequence, determined by its seed. */
 export interface Random {
   /** Returns a whole number from 0 to `bound` - 1. */
   below(bound: number): number;

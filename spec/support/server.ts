@@ -3,12 +3,10 @@ import type { Socket } from 'node:net';
 import { type Listener, type ListenOptions, listen } from '../../main/http/listener.ts';
 import { afterTest } from './cleanup.ts';
 
-/** A listener of one test. */
 export interface TestServer {
   listener: Listener;
   /** `http://127.0.0.1:<port>` */
   url: string;
-  /** Server-side sockets of the open connections. */
   sockets: Set<Socket>;
 }
 

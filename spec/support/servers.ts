@@ -25,7 +25,6 @@ export function describeWithPostgres(title: string, define: () => void): void {
 export interface Schema {
   /** `postgres://…`, with a search path that selects the schema. */
   url: string;
-  /** Runs a statement in the schema. */
   sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>;
 }
 

@@ -11,7 +11,6 @@ const run = promisify(execFile);
 /** A small file system that a test can fill. */
 export interface SmallDisk {
   path: string;
-  /** Uses up all remaining space. */
   fill(): void;
   /** Frees the space that {@link fill} used. */
   free(): Promise<void>;
@@ -35,7 +34,6 @@ export function lackingMounts(): string | undefined {
   }
 }
 
-/** Mounts a tmpfs until the end of the test. */
 export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
   const path = await temporaryFolder();
   await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);

@@ -26,7 +26,6 @@ export async function watchSteadily(services: Pick<RunningServices, 'stream' | '
     }
   };
   return {
-    /** Returns the number of ticks so far. */
     ticks: () => seconds.length,
     check,
     /** Checks the ticks after one more has arrived. */

@@ -128,9 +128,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   return {
     ...server,
     ...captured,
-    /** Address of the stream. */
     stream: `${server.url.replace('http', 'ws')}/ws/ticker`,
-    /** API key of the demo user. */
     apiKey,
     ...{ dataDir, database, tokens, actors, handlersByToken, relay, requests, history, ticker },
     /** Issues a token to the demo user, or to another one, with the user policy. */

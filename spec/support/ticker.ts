@@ -20,14 +20,12 @@ export interface Entry {
   timestamp: number;
 }
 
-/** Returns the prices of a tick or a snapshot. */
 export function pricesOf(message: LifecycleMessage): Map<string, number> {
   if (message.topic !== 'ws.send') throw new Error(message.topic);
   const { data } = JSON.parse(message.data) as { data: Entry[] };
   return new Map(data.map(({ symbol, price }) => [symbol, price]));
 }
 
-/** Creates a ticker without starting it. */
 export function createTicker(options: Partial<TickerOptions> = {}) {
   const actors = new PidRegistry();
   const captured = captureLog();
@@ -85,7 +83,6 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
   };
 }
 
-/** Creates and starts a ticker. */
 export async function startTicker(options: Partial<TickerOptions> = {}) {
   const started = createTicker(options);
   await started.ticker.start();

@@ -4,20 +4,16 @@ import { type ClientOptions, WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
 import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
 
-/** Any message of the stream. */
 // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
 export type StreamMessage = { type: string } & Record<string, any>;
 
-/** A WebSocket client that queues received messages. */
 export interface StreamClient {
   socket: WebSocket;
   /** The response that completed the handshake. */
   response: IncomingMessage;
-  /** Returns the next unread message. */
   next(): Promise<StreamMessage>;
   /** Returns the next unread message of a type, and skips those before it. */
   nextOf(type: string): Promise<StreamMessage>;
-  /** Code and reason of the closed connection. */
   closed: Promise<{ code: number; reason: string }>;
 }
 

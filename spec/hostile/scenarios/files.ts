@@ -8,7 +8,6 @@ import { type Attacker, failing, submissionOf } from '../attacker.ts';
 import type { Scenarios, Setup, Stage } from '../scenario.ts';
 
 const PAGE = 4096;
-/** Number of tasks that fit on the small disk. */
 const TASKS = 300;
 
 /**
@@ -32,7 +31,6 @@ async function damagedFolder(name: string): Promise<string> {
   return folder;
 }
 
-/** Fills the disk for the middle third of the time. */
 async function fillDisk({ target, seconds, did }: Stage): Promise<void> {
   await setTimeout((seconds * 1000) / 3);
   target.disk?.fill();

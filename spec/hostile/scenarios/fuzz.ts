@@ -4,7 +4,6 @@ import { checkAnswers, exchange } from '../../support/http-exchange.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenarios } from '../scenario.ts';
 
-/** Number of samples generated at a time. */
 const CHUNK = 50;
 
 const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {

@@ -3,7 +3,6 @@ import type { Attacker } from '../attacker.ts';
 import type { Scenarios } from '../scenario.ts';
 import { floodBounds } from '../verdict.ts';
 
-/** Requests that fill a packet of 64 KiB. */
 const REQUESTS = 3600;
 const CONNECTIONS = 300;
 

@@ -12,7 +12,6 @@ const HOST = 9;
 const PING = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
 const FLOOD = Buffer.concat(Array(2000).fill(PING));
 
-/** Joins the stream. Returns undefined if it was refused. */
 async function join(attacker: Attacker, token: string): Promise<Socket | undefined> {
   const socket = await attacker.connect('ticker', HOST);
   if (socket === undefined) return undefined;
