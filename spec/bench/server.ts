@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { Crowd, type CrowdOptions } from '../load/crowd.ts';
 import type { StreamTarget } from '../load/stream-client.ts';
+import { afterTest } from '../support/cleanup.ts';
 import { cpuSeconds } from '../support/proc.ts';
 import { freshSettings, type Program, projectFolder, type RunningServices, watch } from '../support/program.ts';
 
@@ -33,6 +35,14 @@ export async function startPeer(name: string, ...args: number[]): Promise<{ serv
 /** The stream of the product, with a new token. */
 export async function streamOf({ ticker, token }: RunningServices): Promise<StreamTarget> {
   return { host: '127.0.0.1', port: Number(new URL(ticker).port), path: '/ws/ticker', token: await token() };
+}
+
+/** Opens clients of a stream in this process, until the end of the measurement. */
+export async function gatherCrowd(options: CrowdOptions): Promise<Crowd> {
+  const crowd = new Crowd(options);
+  afterTest(() => crowd.disperse());
+  await crowd.gather();
+  return crowd;
 }
 
 /** Seconds of CPU that all threads of a contender have used. */

@@ -1,8 +1,8 @@
 /** Bare `node:http` that parses a submission and answers as the product does, and keeps nothing. */
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { apiHeaders } from '../../../main/http/json-reply.ts';
+import { tellPort } from './prices.ts';
 
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];
@@ -21,4 +21,4 @@ const server = createServer((request, response) => {
     response.end(text);
   });
 });
-server.listen(0, '127.0.0.1', () => console.log(JSON.stringify({ port: (server.address() as AddressInfo).port })));
+tellPort(server);

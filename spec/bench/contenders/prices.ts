@@ -1,3 +1,6 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
 /** A tick of the size and shape that the product sends, for peers that do not compute prices. */
 export function tickText(): string {
   const timestamp = Math.floor(Date.now() / 1000);
@@ -15,4 +18,11 @@ export function everySecond(tick: () => void): void {
     },
     1000 - (Date.now() % 1000),
   );
+}
+
+/** Listens on a free port, and tells it. */
+export function tellPort(server: Server, backlog = 511): void {
+  server.listen(0, '127.0.0.1', backlog, () => {
+    console.log(JSON.stringify({ port: (server.address() as AddressInfo).port }));
+  });
 }

@@ -1,10 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
-import { Crowd } from '../../load/crowd.ts';
 import { residentBytes } from '../../support/proc.ts';
 import { type Program, request, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
 import { startRedis } from '../redis.ts';
-import { startPeer, streamOf } from '../server.ts';
+import { gatherCrowd, startPeer, streamOf } from '../server.ts';
 import { flood as submit } from './submissions.ts';
 
 const CONNECTIONS = 32;
@@ -58,37 +57,30 @@ interface QueueSample {
 
 async function measure(clients: number, seconds: number): Promise<Record<string, number>> {
   const product = await startServices({ env: { QUEUE_MAX_LENGTH: `${QUEUE_MAX_LENGTH}` } });
-  const crowd = new Crowd({ target: await streamOf(product), connections: clients, concurrency: 100 });
-  try {
-    await crowd.gather();
-    const during = await sampleFlood(product, seconds, () => crowd.startOver());
-    const lacking = await crowd.catchUp(2000);
-    const { missed, lateness } = crowd.record.report();
-    const from = await look(product);
-    let to = from;
-    // The end of the backlog may come before the next look.
-    while (to === from || (to.held > from.held / 2 && to.at - from.at < 3000)) {
-      await setTimeout(50);
-      to = await look(product);
-    }
-    const [first, last] = [during[0] ?? from, during.at(-1) ?? from];
-    const flooded = rate(first, last, 'completed');
-    // Where no backlog is left, the tasks have kept up with the flood.
-    const unflooded = to.completed > from.completed ? rate(from, to, 'completed') : flooded;
-    const third = during[Math.floor(during.length / 3)] ?? first;
-    return {
-      lateness: lateness.p99,
-      missed: missed + lacking + crowd.lost,
-      accepted: rate(first, last, 'accepted'),
-      flooded,
-      unflooded,
-      share: flooded / unflooded,
-      longest: Math.max(...during.map(({ held }) => held)) / QUEUE_MAX_LENGTH,
-      growth: last.memory / third.memory,
-    };
-  } finally {
-    crowd.disperse();
+  const crowd = await gatherCrowd({ target: await streamOf(product), connections: clients, concurrency: 100 });
+  const during = await sampleFlood(product, seconds, () => crowd.startOver());
+  const lacking = await crowd.catchUp(2000);
+  const { missed, lateness } = crowd.record.report();
+  const from = await look(product);
+  let to = from;
+  // The end of the backlog may come before the next look.
+  while (to === from || (to.held > from.held / 2 && to.at - from.at < 3000)) {
+    await setTimeout(50);
+    to = await look(product);
   }
+  const [first, last] = [during[0] ?? from, during.at(-1) ?? from];
+  const flooded = rate(first, last, 'completed');
+  // Where no backlog is left, the tasks have kept up with the flood.
+  const unflooded = to.completed > from.completed ? rate(from, to, 'completed') : flooded;
+  const third = during[Math.floor(during.length / 3)] ?? first;
+  return {
+    lateness: lateness.p99,
+    missed: missed + lacking + crowd.lost,
+    accepted: rate(first, last, 'accepted'),
+    ...{ flooded, unflooded, share: flooded / unflooded },
+    longest: Math.max(...during.map(({ held }) => held)) / QUEUE_MAX_LENGTH,
+    growth: last.memory / third.memory,
+  };
 }
 
 /** A service that has nothing to do but the flood. */

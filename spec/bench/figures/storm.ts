@@ -1,9 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
-import { Crowd } from '../../load/crowd.ts';
 import { gather } from '../../support/crowd.ts';
 import { startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { streamOf } from '../server.ts';
+import { gatherCrowd, streamOf } from '../server.ts';
 
 /** Storms of one measurement. Each begins at another time after a tick. */
 const STORMS = 5;
@@ -32,31 +31,22 @@ async function measure(clients: number, count: number): Promise<Record<string, n
     await observers.startOver();
     return { lateMs, machineMs, ended: count - open };
   };
-  const reconnect = async (concurrency: number) => {
-    const crowd = new Crowd({ target, connections: clients, concurrency });
-    await crowd.gather();
-    return crowd;
-  };
+  const reconnect = (concurrency: number) => gatherCrowd({ target, connections: clients, concurrency });
   let crowd = await reconnect(200);
-  try {
-    await observe();
-    await setTimeout(3000);
-    const quietMs = (await observe()).lateMs;
-    let seconds = 0;
-    let failed = 0;
-    for (let number = 0; number < STORMS; number++) {
-      await setTimeout(1000 - (Date.now() % 1000) + (number * 1000) / STORMS);
-      const began = performance.now();
-      crowd.disperse();
-      crowd = await reconnect(clients);
-      seconds = Math.max(seconds, (performance.now() - began) / 1000);
-      failed += clients - crowd.size;
-      // Until the tick after the storm has arrived.
-      await setTimeout(1500);
-    }
-    const { lateMs, machineMs, ended } = await observe();
-    return { quietMs, lateMs, machineMs, seconds, failed, ended };
-  } finally {
+  await observe();
+  await setTimeout(3000);
+  const quietMs = (await observe()).lateMs;
+  let seconds = 0;
+  let failed = 0;
+  for (let number = 0; number < STORMS; number++) {
+    await setTimeout(1000 - (Date.now() % 1000) + (number * 1000) / STORMS);
+    const began = performance.now();
     crowd.disperse();
+    crowd = await reconnect(clients);
+    seconds = Math.max(seconds, (performance.now() - began) / 1000);
+    failed += clients - crowd.size;
+    // Until the tick after the storm has arrived.
+    await setTimeout(1500);
   }
+  return { quietMs, ...(await observe()), seconds, failed };
 }

@@ -1,10 +1,10 @@
 import { setTimeout } from 'node:timers/promises';
-import { Crowd, type Dialect } from '../../load/crowd.ts';
+import type { Dialect } from '../../load/crowd.ts';
 import type { StreamTarget } from '../../load/stream-client.ts';
 import { residentBytes } from '../../support/proc.ts';
 import { type Program, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { cpuOf, startPeer, streamOf } from '../server.ts';
+import { cpuOf, gatherCrowd, startPeer, streamOf } from '../server.ts';
 
 const IDLE_SECONDS = 3;
 
@@ -97,29 +97,22 @@ async function measure(
   await setTimeout(IDLE_SECONDS * 1000);
   const idle = (cpuOf(server) - begun) / IDLE_SECONDS;
   const before = residentBytes(pid);
-  const crowd = new Crowd({ ...stream, connections: clients, concurrency: 200 });
-  try {
-    await crowd.gather();
-    await setTimeout(3000);
-    const memory = (residentBytes(pid) - before) / clients / 1024;
-    // Away from a tick.
-    await setTimeout(1500 - (Date.now() % 1000));
-    crowd.startOver();
-    const cpu = cpuOf(server);
-    await setTimeout(seconds * 1000);
-    const used = cpuOf(server) - cpu;
-    const lacking = await crowd.catchUp(2000);
-    const { received, missed, skew, lateness } = crowd.record.report();
-    return {
-      cpu: (used / received) * 1e6,
-      aboveIdle: ((used - idle * seconds) / received) * 1e6,
-      memory,
-      spread: skew.p50,
-      lateness: lateness.p99,
-      missed: missed + lacking,
-      failed: clients - crowd.size,
-    };
-  } finally {
-    crowd.disperse();
-  }
+  const crowd = await gatherCrowd({ ...stream, connections: clients, concurrency: 200 });
+  await setTimeout(3000);
+  const memory = (residentBytes(pid) - before) / clients / 1024;
+  // Away from a tick.
+  await setTimeout(1500 - (Date.now() % 1000));
+  crowd.startOver();
+  const cpu = cpuOf(server);
+  await setTimeout(seconds * 1000);
+  const used = cpuOf(server) - cpu;
+  const lacking = await crowd.catchUp(2000);
+  const { received, missed, skew, lateness } = crowd.record.report();
+  return {
+    cpu: (used / received) * 1e6,
+    aboveIdle: ((used - idle * seconds) / received) * 1e6,
+    memory,
+    ...{ spread: skew.p50, lateness: lateness.p99 },
+    ...{ missed: missed + lacking, failed: clients - crowd.size },
+  };
 }

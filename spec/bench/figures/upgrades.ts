@@ -1,9 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
-import { Crowd } from '../../load/crowd.ts';
 import type { StreamTarget } from '../../load/stream-client.ts';
 import { type Program, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
-import { cpuOf, startPeer, streamOf } from '../server.ts';
+import { cpuOf, gatherCrowd, startPeer, streamOf } from '../server.ts';
 
 const TOKEN_EACH = 'product, a token each';
 
@@ -45,12 +44,7 @@ async function measure(
   tokens: string[] = [],
 ): Promise<Record<string, number>> {
   await setTimeout(1000);
-  const crowd = new Crowd({ target, connections: clients, concurrency: 500, tokens });
-  try {
-    const cpu = cpuOf(server);
-    await crowd.gather();
-    return { cpu: ((cpuOf(server) - cpu) / clients) * 1e6, failed: clients - crowd.size };
-  } finally {
-    crowd.disperse();
-  }
+  const cpu = cpuOf(server);
+  const crowd = await gatherCrowd({ target, connections: clients, concurrency: 500, tokens });
+  return { cpu: ((cpuOf(server) - cpu) / clients) * 1e6, failed: clients - crowd.size };
 }
