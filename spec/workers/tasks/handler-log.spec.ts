@@ -1,7 +1,8 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { HandlerLog } from '../../../workers/tasks/handler-log.ts';
 import type { HandlerLogLine } from '../../../workers/tasks/messages.ts';
-import { until } from '../../support/until.ts';
+import { afterTest } from '../../support/cleanup.ts';
 
 /** Creates a log with a clock that the spec controls. */
 function createLog() {
@@ -41,10 +42,14 @@ describe('HandlerLog', () => {
     expect([sent('at 9000'), reports()]).to.deep.equal([1, [report(51), report(51)]]);
   });
 
-  it('reports how many lines were left out although no other line follows', async () => {
+  it('reports how many lines were left out although no other line follows', () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    afterTest(() => mock.timers.reset());
     const { write, reports } = createLog();
     write(103);
-    await until(() => reports().length > 0);
+    mock.timers.tick(999);
+    expect(reports()).to.deep.equal([]);
+    mock.timers.tick(1);
     expect(reports()).to.deep.equal([report(3)]);
   });
 });

@@ -4,6 +4,7 @@ import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
 import { SourceCount } from '../../../workers/ticker/messages.ts';
 import type { PriceSource } from '../../../workers/ticker/sourced-prices.ts';
 import { SourcedPrices } from '../../../workers/ticker/sourced-prices.ts';
+import { afterTest } from '../../support/cleanup.ts';
 
 const SYMBOLS: readonly TickerSymbol[] = [
   { symbol: 'A-USD', price: 10, decimals: 2 },
@@ -33,12 +34,18 @@ function create(source: Partial<PriceSource> | (() => PriceSource | Promise<Pric
   return { prices, answers, started, problems, counts: () => [...counts], values: () => [...values] };
 }
 
+const SAME = SYMBOLS.map(({ price }) => price);
+
 /** An error whose message throws when it is read. */
-const unreadable = Object.defineProperty(new Error(), 'message', {
-  get() {
-    throw new Error('no message');
-  },
-});
+const unreadable = Object.defineProperty(new Error(), 'message', { get: () => thrower(new Error('no message')) });
+
+/** Replaces the monotonic clock until the test ends. */
+function stopTime(): { now: number } {
+  const time = { now: 0 };
+  const { mock: replaced } = mock.method(performance, 'now', () => time.now);
+  afterTest(() => replaced.restore());
+  return time;
+}
 
 describe('prices of a source', () => {
   afterEach(() => mock.timers.reset());
@@ -73,72 +80,54 @@ describe('prices of a source', () => {
     expect(started).to.have.length(2);
   });
 
-  for (const [what, answer, problem, refused] of [
-    ['NaN', [Number.NaN, 5], 'prices() returned NaN for A-USD', 1],
-    ['infinity', [Number.POSITIVE_INFINITY, 5], 'prices() returned Infinity for A-USD', 1],
-    ['zero', [0, 5], 'prices() returned 0 for A-USD', 1],
-    ['a price that rounds to zero', [0.004, 5], 'prices() returned 0.004 for A-USD', 1],
-    ['a price beyond the range of rounding', [1e307, 5], 'prices() returned 1e+307 for A-USD', 1],
-    ['a negative price', [-1, 5], 'prices() returned -1 for A-USD', 1],
-    ['a text', ['1', 5], 'prices() returned no number for A-USD', 1],
-    ['an integer without a number', [1n, 5], 'prices() returned no number for A-USD', 1],
-    ['a hole', [undefined, 5], 'prices() returned no number for A-USD', 1],
-  ] as const) {
-    it(`keep the last one instead of ${what}, and take the others`, async () => {
+  for (const value of [Number.NaN, Number.POSITIVE_INFINITY, 0, 0.004, 1e307, -1, '1', 1n, undefined]) {
+    it(`keep the last price instead of ${typeof value} ${value}, and take the others`, async () => {
       const { prices, answers, values, counts, problems } = create();
-      answers.push(answer, [6, 7]);
+      const problem = `prices() returned ${typeof value === 'number' ? value : 'no number'} for A-USD`;
+      answers.push([value, 5], [6, 7]);
       await prices.step(0);
-      expect([values(), counts(), problems]).to.deep.equal([[10, 5], [0, 0, refused], [problem]]);
+      expect([values(), counts(), problems]).to.deep.equal([[10, 5], [0, 0, 1], [problem]]);
       await prices.step(1000);
-      expect([values(), problems]).to.deep.equal([
-        [6, 7],
-        [problem, undefined],
-      ]);
+      expect([values(), problems[1]]).to.deep.equal([[6, 7], undefined]);
     });
   }
 
-  for (const [what, answer, got] of [
-    ['too few', [1], '1 prices'],
-    ['too many', [1, 2, 3], '3 prices'],
-    ['undefined', undefined, 'no array'],
-    ['null', null, 'no array'],
-    ['an object', { 0: 1, 1: 2, length: 2 }, 'no array'],
-    ['a text', '12', 'no array'],
-  ] as const) {
-    it(`are all kept if the answer is ${what}`, async () => {
+  for (const [answer, got] of [
+    [[1], '1 prices'],
+    [[1, 2, 3], '3 prices'],
+    ...[undefined, null, { 0: 1, 1: 2, length: 2 }, '12'].map((answer) => [answer, 'no array']),
+  ]) {
+    it(`are all kept if the answer is ${JSON.stringify(answer)}`, async () => {
       const { prices, answers, values, counts, problems } = create();
       answers.push(answer);
       await prices.step(0);
-      expect([values(), counts()]).to.deep.equal([
-        [10, 20],
+      expect([values(), counts(), problems]).to.deep.equal([
+        SAME,
         [0, 0, 2],
+        [`prices() returned ${got} for 2 symbols`],
       ]);
-      expect(problems).to.deep.equal([`prices() returned ${got} for 2 symbols`]);
     });
   }
 
-  for (const [what, thrown, reason] of [
-    ['an error', new Error('no\nconnection'), 'no connection'],
-    ['null', null, 'null'],
-    ['an error that cannot be read', unreadable, 'an error that cannot be read'],
-    ['a huge text', 'x'.repeat(1e6), 'x'.repeat(1000)],
-  ] as const) {
-    it(`are kept if the source throws or rejects with ${what}`, async () => {
-      for (const fails of [() => Promise.reject(thrown), () => thrower(thrown)]) {
-        const { prices, answers, values, counts, problems } = create({ prices: fails });
-        answers.push([1, 2]);
+  const failures: [what: string, prices: () => never, problem: string][] = [
+    ['an error', () => thrower(new Error('no\nconnection')), 'prices() failed: no connection'],
+    ['null', () => thrower(null), 'prices() failed: null'],
+    ['an error that cannot be read', () => thrower(unreadable), 'prices() failed: an error that cannot be read'],
+    ['a huge text', () => thrower('x'.repeat(1e6)), `prices() failed: ${'x'.repeat(200)}`.slice(0, 200)],
+  ];
+  for (const [what, fail, problem] of failures) {
+    it(`are all kept if the source throws or rejects with ${what}`, async () => {
+      for (const source of [fail, async () => fail()]) {
+        const { prices, values, counts, problems } = create({ prices: source });
         await prices.step(0);
-        expect([values(), counts()]).to.deep.equal([
-          [10, 20],
-          [1, 0, 0],
-        ]);
-        expect(problems[0]).to.equal(`prices() failed: ${reason}`.slice(0, 200));
+        expect([values(), counts(), problems]).to.deep.equal([SAME, [1, 0, 0], [problem]]);
       }
     });
   }
 
   it('are kept if reading the answer throws', async () => {
-    const { prices, values, counts, problems } = create({ prices: () => hostileList() });
+    const answer = Object.defineProperty([1, 2], 1, { get: () => thrower(new Error('no price')) });
+    const { prices, values, counts, problems } = create({ prices: () => answer });
     await prices.step(0);
     expect([values()[1], counts(), problems]).to.deep.equal([20, [1, 0, 0], ['reading the prices failed: no price']]);
   });
@@ -162,51 +151,41 @@ describe('prices of a source', () => {
 
   it('are kept while an answer is missing, which is counted for each tick; a late answer ends that', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const clock = mock.method(performance, 'now', () => now);
-    let now = 0;
-    try {
-      const slow = Promise.withResolvers<number[]>();
-      let calls = 0;
-      const { prices, values, counts, problems } = create({
-        prices: () => (++calls === 1 ? slow.promise : [7, 8]),
-      });
-      await prices.step(0);
-      for (now = 1000; now <= 3000; now += 1000) await prices.step(now);
-      expect([calls, values(), counts()]).to.deep.equal([1, [10, 20], [0, 3, 0]]);
-      expect(problems).to.deep.equal(['prices() takes longer than one interval of 1000 ms']);
-      slow.resolve([3, 4]);
-      await slow.promise;
-      await prices.step(now);
-      expect([calls, values()]).to.deep.equal([2, [7, 8]]);
-      expect(problems.at(-1)).to.equal(undefined);
-    } finally {
-      clock.mock.restore();
-    }
+    const time = stopTime();
+    const slow = Promise.withResolvers<number[]>();
+    let calls = 0;
+    const { prices, values, counts, problems } = create({
+      prices: () => (++calls === 1 ? slow.promise : [7, 8]),
+    });
+    await prices.step(0);
+    for (time.now = 1000; time.now <= 3000; time.now += 1000) await prices.step(time.now);
+    expect([calls, values(), counts()]).to.deep.equal([1, [10, 20], [0, 3, 0]]);
+    expect(problems).to.deep.equal(['prices() takes longer than one interval of 1000 ms']);
+    slow.resolve([3, 4]);
+    await slow.promise;
+    await prices.step(time.now);
+    expect([calls, values()]).to.deep.equal([2, [7, 8]]);
+    expect(problems.at(-1)).to.equal(undefined);
   });
 
   it('are asked for again if an answer is missing for ten seconds, and its late arrival has no effect', async () => {
-    let now = 0;
-    const clock = mock.method(performance, 'now', () => now);
-    try {
-      const never = Promise.withResolvers<number[]>();
-      let calls = 0;
-      const { prices, answers, values } = create({
-        prices: () => (++calls === 1 ? never.promise : (answers.shift() as number[])),
-      });
-      answers.push([7, 8]);
-      await prices.step(0);
-      for (now = 1000; now < 10_000; now += 1000) await prices.step(now);
-      expect(calls).to.equal(1);
-      await prices.step(now);
-      expect([calls, values()]).to.deep.equal([2, [7, 8]]);
-      never.resolve([1, 1]);
-      await never.promise;
-      answers.push(Promise.withResolvers().promise);
-      await prices.step(now + 1000);
-      expect(values()).to.deep.equal([7, 8]);
-    } finally {
-      clock.mock.restore();
-    }
+    const time = stopTime();
+    const never = Promise.withResolvers<number[]>();
+    let calls = 0;
+    const { prices, answers, values } = create({
+      prices: () => (++calls === 1 ? never.promise : (answers.shift() as number[])),
+    });
+    answers.push([7, 8]);
+    await prices.step(0);
+    for (time.now = 1000; time.now < 10_000; time.now += 1000) await prices.step(time.now);
+    expect(calls).to.equal(1);
+    await prices.step(time.now);
+    expect([calls, values()]).to.deep.equal([2, [7, 8]]);
+    never.resolve([1, 1]);
+    await never.promise;
+    answers.push(Promise.withResolvers().promise);
+    await prices.step(time.now + 1000);
+    expect(values()).to.deep.equal([7, 8]);
   });
 
   it('that arrive after another node has taken over have no effect', async () => {
@@ -222,54 +201,44 @@ describe('prices of a source', () => {
   });
 
   it('count no stall while the source has been loading for less than half an interval', async () => {
-    let now = 0;
-    const clock = mock.method(performance, 'now', () => now);
-    try {
-      const loaded = Promise.withResolvers<PriceSource>();
-      const { prices, values, counts, problems } = create(() => loaded.promise);
-      void prices.open();
-      now = 499;
-      await prices.step(0);
-      expect([counts(), problems]).to.deep.equal([[0, 0, 0], []]);
-      now = 1499;
-      await prices.step(1000);
-      expect([counts(), problems]).to.deep.equal([[0, 1, 0], ['loading takes longer than one interval of 1000 ms']]);
-      loaded.resolve({ prices: () => [1, 2] });
-      await loaded.promise;
-      await prices.step(2000);
-      expect([values(), problems.at(-1)]).to.deep.equal([[1, 2], undefined]);
-    } finally {
-      clock.mock.restore();
-    }
+    const time = stopTime();
+    const loaded = Promise.withResolvers<PriceSource>();
+    const { prices, values, counts, problems } = create(() => loaded.promise);
+    void prices.open();
+    time.now = 499;
+    await prices.step(0);
+    expect([counts(), problems]).to.deep.equal([[0, 0, 0], []]);
+    time.now = 1499;
+    await prices.step(1000);
+    expect([counts(), problems]).to.deep.equal([[0, 1, 0], ['loading takes longer than one interval of 1000 ms']]);
+    loaded.resolve({ prices: () => [1, 2] });
+    await loaded.promise;
+    await prices.step(2000);
+    expect([values(), problems.at(-1)]).to.deep.equal([[1, 2], undefined]);
   });
 
   it('come once the source can be opened and started, which is tried once a second', async () => {
-    let now = 0;
-    const clock = mock.method(performance, 'now', () => now);
-    try {
-      let opened = 0;
-      let starts = 0;
-      const source: PriceSource = {
-        start: () => (++starts === 1 ? Promise.reject(new Error('not yet')) : undefined),
-        prices: () => [1, 2],
-      };
-      const open = () => (++opened === 1 ? thrower(new Error('no file')) : source);
-      const { prices, values, problems } = create(open);
-      await prices.open();
-      expect(problems).to.deep.equal(['loading failed: no file']);
-      await prices.step(0);
-      expect(opened).to.equal(1);
-      now = 1000;
-      await prices.step(1000);
-      expect([opened, starts, problems.at(-1)]).to.deep.equal([2, 1, 'start() failed: not yet']);
-      await prices.step(1000);
-      expect(starts).to.equal(1);
-      now = 2000;
-      await prices.step(2000);
-      expect([starts, values(), problems.at(-1)]).to.deep.equal([2, [1, 2], undefined]);
-    } finally {
-      clock.mock.restore();
-    }
+    const time = stopTime();
+    let opened = 0;
+    let starts = 0;
+    const source: PriceSource = {
+      start: () => (++starts === 1 ? Promise.reject(new Error('not yet')) : undefined),
+      prices: () => [1, 2],
+    };
+    const open = () => (++opened === 1 ? thrower(new Error('no file')) : source);
+    const { prices, values, problems } = create(open);
+    await prices.open();
+    expect(problems).to.deep.equal(['loading failed: no file']);
+    await prices.step(0);
+    expect(opened).to.equal(1);
+    time.now = 1000;
+    await prices.step(1000);
+    expect([opened, starts, problems.at(-1)]).to.deep.equal([2, 1, 'start() failed: not yet']);
+    await prices.step(1000);
+    expect(starts).to.equal(1);
+    time.now = 2000;
+    await prices.step(2000);
+    expect([starts, values(), problems.at(-1)]).to.deep.equal([2, [1, 2], undefined]);
   });
 
   it('take over an error that the source raises outside of a call until its next answer', async () => {
@@ -284,15 +253,4 @@ describe('prices of a source', () => {
 
 function thrower(thrown: unknown): never {
   throw thrown;
-}
-
-/** Returns an array whose second element throws when it is read. */
-function hostileList(): number[] {
-  const list = [1, 2];
-  Object.defineProperty(list, 1, {
-    get() {
-      throw new Error('no price');
-    },
-  });
-  return list;
 }

@@ -11,52 +11,13 @@ const interval = fc.integer({ min: 1, max: 60_000 });
 const time = fc.integer({ min: 0, max: 2 ** 42 });
 
 describe('the next tick', () => {
-  const table: [title: string, now: number, next: number][] = [
-    ['follows a tick on time', 5000, 6000],
-    ['follows a tick that was late, on time', 5999, 6000],
-    ['leaves out all that were slept through', 9500, 10_000],
-    ['comes when it was due when it was looked for too early', 4999, 5000],
-  ];
-  for (const [title, now, next] of table)
-    it(title, () => {
-      expect(nextTick(now, 1000)).to.equal(next);
-    });
-
-  it('lies in the future, and no further than one interval', () => {
+  it('is the next whole multiple of the interval, so that no tick drifts', () => {
     fc.assert(
       fc.property(time, interval, (now, intervalMs) => {
         const next = nextTick(now, intervalMs);
-        expect(next).to.be.greaterThan(now);
-        expect(next).to.be.at.most(now + intervalMs);
+        expect(next % intervalMs).to.equal(0);
+        expect(next).to.be.within(now + 1, now + intervalMs);
       }),
-    );
-  });
-
-  it('lies on a whole multiple of the interval, whatever the clock does', () => {
-    fc.assert(
-      fc.property(fc.array(time, { minLength: 1 }), interval, (clock, intervalMs) => {
-        let due = Number.NEGATIVE_INFINITY;
-        for (const now of clock) {
-          due = nextTick(now, intervalMs);
-          expect(due % intervalMs).to.equal(0);
-        }
-      }),
-    );
-  });
-
-  it('drifts by nothing, however late each tick comes', () => {
-    fc.assert(
-      fc.property(
-        time,
-        interval,
-        fc.array(fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true })),
-        (from, intervalMs, lateness) => {
-          const first = nextTick(from, intervalMs);
-          let due = first;
-          for (const late of lateness) due = nextTick(due + Math.floor(late * intervalMs), intervalMs);
-          expect(due).to.equal(first + lateness.length * intervalMs);
-        },
-      ),
     );
   });
 });
@@ -85,7 +46,7 @@ describe('the schedule', () => {
     return { ticks, pass, jump };
   }
 
-  it('ticks at every due time and not before', async () => {
+  it('ticks at every due time, and not before', async () => {
     const { ticks, pass } = start(START + 250);
     await pass(749);
     expect(ticks).to.deep.equal([]);
@@ -93,7 +54,7 @@ describe('the schedule', () => {
     expect(ticks).to.deep.equal([1000, 2000, 3000, 4000, 5000]);
   });
 
-  it('waits on when a timer is early', async () => {
+  it('waits for the rest of the interval if a timer is early', async () => {
     const { ticks, pass, jump } = start();
     jump(-1);
     await pass(1000);
@@ -102,7 +63,7 @@ describe('the schedule', () => {
     expect(ticks).to.deep.equal([1000]);
   });
 
-  it('ticks once for all that was slept through', async () => {
+  it('ticks once after a suspension of the machine', async () => {
     const { ticks, pass, jump } = start();
     await pass(1000);
     jump(10_000);
@@ -110,7 +71,7 @@ describe('the schedule', () => {
     expect(ticks).to.deep.equal([1000, 12_000, 13_000]);
   });
 
-  it('ticks no second time in the interval in which a late tick ends', async () => {
+  it('does not tick again in the interval in which a late tick ends', async () => {
     const { promise: ended, resolve } = Promise.withResolvers<void>();
     const { ticks, pass } = start(START, ended);
     await pass(2200);

@@ -1,0 +1,212 @@
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { checkHandlers, checkPriceSource } from '../../main/threads/module-checks.ts';
+import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+
+const handlersOf = (module: string | undefined, timeLimitMs?: number) =>
+  checkHandlers({ handlers: module, memoryMb: 64 }, timeLimitMs);
+const checkSource = (module: string | undefined, timeLimitMs?: number) =>
+  checkPriceSource({ priceSource: module, symbols }, timeLimitMs);
+
+const WAIT = 'await new Promise((resolve) => setTimeout(resolve, 1e6))';
+
+type Check = (module: string | undefined, timeLimitMs?: number) => Promise<unknown>;
+
+async function file(name: string, text: string): Promise<string> {
+  const path = join(await temporaryFolder(), name);
+  await writeFile(path, text);
+  return path;
+}
+
+/** Returns the reason why a module is refused, which follows its name in one line, or undefined. */
+async function refusal(check: Check, module: string, timeLimitMs?: number): Promise<string | undefined> {
+  const error = await check(module, timeLimitMs).catch((failure) => failure);
+  if (!(error instanceof Error)) return undefined;
+  const { start, reason = '' } = /^(?<start>.* cannot be used: )(?<reason>.*)$/.exec(error.message)?.groups ?? {};
+  expect(start).to.be.oneOf([
+    `the handlers module ${module} cannot be used: `,
+    `the price source ${module} cannot be used: `,
+  ]);
+  return reason;
+}
+
+async function expectRefusals(check: Check, sources: readonly string[], reason: string | RegExp): Promise<void> {
+  const reasons = await Promise.all(sources.map(async (source) => refusal(check, await file('module.mts', source))));
+  for (const [index, found] of reasons.entries()) {
+    if (typeof reason === 'string') expect(found, sources[index]).to.equal(reason);
+    else expect(found, sources[index]).to.match(reason);
+  }
+}
+
+const kinds: [kind: string, check: Check, usable: string, reason: string][] = [
+  ['a handlers module', handlersOf, '{ a() {} }', 'its default export must be an object that maps actions to handlers'],
+  ['a price source', checkSource, '{ prices() {} }', 'its default export has no function prices'],
+];
+
+for (const [kind, check, usable, noExport] of kinds) {
+  describe(`the check of ${kind}`, () => {
+    it('starts no thread without a module', async () => {
+      const threads: unknown[] = [];
+      const remember = (thread: unknown) => threads.push(thread);
+      process.on('worker', remember);
+      afterTest(() => process.off('worker', remember));
+      await check(undefined);
+      expect(threads).to.deep.equal([]);
+    });
+
+    it('discards what a module writes, and ends what it leaves running', async () => {
+      const source = `setInterval(() => console.log('noise'), 1); export default ${usable};`;
+      expect(await refusal(check, await file('noisy.mjs', source))).to.equal(undefined);
+    });
+
+    it('takes no message of the module for its report', async () => {
+      const imports = "import { parentPort, workerData } from 'node:worker_threads';";
+      const foreign =
+        "{ failure: 'foreign' }, { manifest: new Map() }, { isUsable: true }, { ...workerData, failure: 'foreign' }";
+      const source = `${imports} for (const message of [null, 1, 'text', {}, ${foreign}]) parentPort.postMessage(message);`;
+      expect(await refusal(check, await file('usable.mjs', `${source} export default ${usable};`))).to.equal(undefined);
+      await expectRefusals(check, [`${source} export default 5;`], noExport);
+    });
+
+    const getter = (body: string) => `export default { get ${usable.slice(2, -7)}() { ${body} } }`;
+    for (const [what, reason, ...sources] of [
+      ['has another default export', noExport, 'export const a = 1', 'export default null', 'export default []'],
+      ['throws', 'two lines', 'throw new Error("two\\nlines")', getter('throw new Error("two\\nlines")')],
+      ['throws null', 'null', 'throw null', getter('throw null')],
+      ['exits', 'it ended its thread with exit code 7', 'process.exit(7)'],
+      ['never finishes loading', 'it never finishes loading', 'await new Promise(() => {}); export default {};'],
+      ['throws null in a timer', 'its thread failed: undefined', `setTimeout(() => { throw null; }); ${WAIT}`],
+      [
+        'cannot be parsed or imports a missing file',
+        /./,
+        'export default {',
+        'import "./missing.js"; export default {};',
+      ],
+    ] as [string, string | RegExp, ...string[]][]) {
+      it(`refuses in one line a module that ${what}`, () => expectRefusals(check, sources, reason));
+    }
+
+    it('refuses a module that does not load in time, or blocks', async () => {
+      for (const source of [WAIT, 'for (;;);']) {
+        const module = await file('slow.mjs', source);
+        expect(await refusal(check, module, 200)).to.equal('it did not load within 0.2 s');
+      }
+    });
+
+    it('finds a path relative to the working directory, and a package that is installed there', async () => {
+      const folder = await temporaryFolder();
+      const name = '@own/module';
+      const installed = join(folder, 'node_modules', name);
+      await mkdir(installed, { recursive: true });
+      const exports = { '.': { import: './index.mjs' } };
+      await writeFile(join(installed, 'package.json'), JSON.stringify({ name, exports }));
+      for (const path of [join(installed, 'index.mjs'), join(folder, 'own.mjs')]) {
+        await writeFile(path, `export default ${usable};`);
+      }
+      const before = process.cwd();
+      process.chdir(folder);
+      afterTest(() => process.chdir(before));
+      for (const module of ['own.mjs', './own.mjs', name])
+        expect(await refusal(check, module), module).to.equal(undefined);
+      expect(await refusal(check, 'not-installed')).to.match(/^Cannot find package 'not-installed'/);
+      expect(await refusal(check, './not-there.ts')).to.match(/^Cannot find module/);
+    });
+  });
+}
+
+describe('the check of a handlers module', () => {
+  it('returns its actions as plain data, by TypeScript and by JavaScript', async () => {
+    const source = `export default {
+      plain() {},
+      full: { handler: () => 1, schema: { type: 'object', toJSON: undefined }, timeoutMs: 5, maxAttempts: 1, overlap: false },
+      overlapping: { handler: () => 1, overlap: true },
+      constructor: () => 2,
+    }`;
+    const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false };
+    const expected = new Map(Object.entries({ plain: {}, full, overlapping: {}, constructor: {} }));
+    for (const name of ['handlers.ts', 'handlers.mjs']) {
+      expect(await handlersOf(await file(name, source))).to.deep.equal(expected);
+    }
+    const typed = 'export default { a: (data: { b: string }): string => data.b };';
+    expect(await handlersOf(await file('typed.ts', typed))).to.deep.equal(new Map([['a', {}]]));
+  });
+
+  const schemas: [reason: string | RegExp, schema: string][] = [
+    [/^\/type must /, "{ type: 'strin' }"],
+    [/^.+/, "{ pattern: '(' }"],
+    ['$ref "#/$defs/b" leads nowhere', "{ $ref: '#/$defs/b' }"],
+    ['unknown $schema "urn:other"', "{ $schema: 'urn:other' }"],
+    [/^Converting circular structure/, '(() => { const own = {}; own.not = own; return own; })()'],
+    ['null', '{ toJSON() { throw null } }'],
+  ];
+  for (const [reason, schema] of schemas) {
+    it(`refuses a schema that does not compile: ${schema}`, async () => {
+      const module = await file('module.mjs', `export default { a: { handler() {}, schema: ${schema} } }`);
+      const found = (await refusal(handlersOf, module)) ?? '';
+      const start = 'action "a": its schema does not compile: ';
+      expect(found.slice(0, start.length)).to.equal(start);
+      if (typeof reason === 'string') expect(found.slice(start.length)).to.equal(reason);
+      else expect(found.slice(start.length)).to.match(reason);
+    });
+  }
+
+  for (const [reason, ...settings] of [
+    ['its handler must be a function', '5', 'null', '{}'],
+    ['unknown setting "timeoutMS"', '{ handler() {}, timeoutMS: 5 }'],
+    ['its schema must be an object', '{ handler() {}, schema: true }'],
+    ['timeoutMs must be a whole number from 1 to 86400000', '{ handler() {}, timeoutMs: 0 }'],
+    ['maxAttempts must be a whole number from 1 to 1000', '{ handler() {}, maxAttempts: 1.5 }'],
+    ['overlap must be true or false', '{ handler() {}, overlap: 1 }'],
+  ]) {
+    it(`refuses a setting of an action: ${reason}`, () =>
+      expectRefusals(
+        handlersOf,
+        settings.map((setting) => `export default { a: ${setting} }`),
+        `action "a": ${reason}`,
+      ));
+  }
+
+  it('says how to name a module of a CommonJS package, which is what "npm init" creates', async () => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, 'package.json'), '{"type": "commonjs"}');
+    const remedy = ': set "type": "module" in package.json, or end the file name in .mts or .mjs';
+    for (const [reason, source] of Object.entries({
+      'Cannot use import statement outside a module': "import fs from 'node:fs'; export default { a: () => fs };",
+      "Unexpected token 'export'": 'export default { a() {} };',
+    })) {
+      const module = join(folder, 'handlers.ts');
+      await writeFile(module, source);
+      expect(await refusal(handlersOf, module)).to.equal(reason + remedy);
+    }
+  });
+});
+
+describe('the check of a price source', () => {
+  it('accepts a module with the function prices, in TypeScript and in JavaScript, and calls nothing', async () => {
+    const source = 'export default { start() { process.exit(); }, prices() { process.exit(); } };';
+    for (const name of ['source.ts', 'source.mjs']) {
+      expect(await refusal(checkSource, await file(name, source))).to.equal(undefined);
+    }
+    const typed = 'class Own { prices(due: number): number[] { return [due]; } }\nexport default new Own();';
+    expect(await refusal(checkSource, await file('typed.ts', typed))).to.equal(undefined);
+  });
+
+  it('refuses a start that is not a function', () =>
+    expectRefusals(checkSource, ['export default { start: 1, prices() {} };'], /^start of its default export is /));
+
+  it('accepts a recording with all symbols, and names the bad line of another one', async () => {
+    const header = 'SOL-USD,ETH-USD,BTC-USD\n1,2,3\n';
+    expect(await refusal(checkSource, await file('a.csv', header))).to.equal(undefined);
+    const bad = await file('a.csv', `${header}1,2,x\n`);
+    expect(await refusal(checkSource, bad)).to.match(/^line 3: BTC-USD must be a positive number/);
+  });
+
+  it('refuses a recording that does not exist or is a folder', async () => {
+    const folder = await temporaryFolder();
+    expect(await refusal(checkSource, join(folder, 'none.csv'))).to.match(/no such file.*none\.csv/);
+    await mkdir(join(folder, 'folder.csv'));
+    expect(await refusal(checkSource, join(folder, 'folder.csv'))).to.be.a('string');
+  });
+});
