@@ -1,167 +1,126 @@
 import { expect } from 'chai';
 import type { Outcome } from '../../../main/tasks/pool/task-pool.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
 import { failed, failedForGood, returned, startHandlers } from './handling.ts';
 
-/** Runs a handler between two good ones. Asserts that those are completed, and that the pool works on. */
-async function runBetween(handlers: string, env: Record<string, string> = {}) {
-  const started = await startHandlers(`ok: () => 'ok', ${handlers}`, env);
-  const [before, outcome, after] = await Promise.all([started.run('ok'), started.run('bad'), started.run('ok')]);
-  expect([before, after]).to.deep.equal([returned, returned]);
-  expect(await started.run('ok')).to.deep.equal(returned);
-  return { ...started, outcome: outcome as Outcome };
+type Started = Awaited<ReturnType<typeof startHandlers>>;
+
+const common = `
+  ok: () => 'ok',
+  wait: () => new Promise((resolve) => setTimeout(resolve, 20)),
+`;
+
+/** Runs a handler between two good ones. Asserts that those are completed, and that the pool continues. */
+async function runBetween({ run }: Started, action: string): Promise<Outcome> {
+  const [before, outcome, after] = await Promise.all([run('ok'), run(action), run('ok')]);
+  expect([before, after, await run('ok')]).to.deep.equal([returned, returned, returned]);
+  return outcome;
 }
 
-describe('foreign code hurts no other task', () => {
-  it('if it never returns', async () => {
-    const { outcome } = await runBetween('bad: () => new Promise(() => {})', { TASK_TIMEOUT_MS: '30' });
-    expect(outcome).to.deep.equal({ ended: 'crashed', reason: 'took longer than 30 ms' });
+const thrower = (code: string) => `() => { throw ${code}; }`;
+const tooLong: Outcome = { ended: 'crashed', reason: 'took longer than 30 ms' };
+const unreadable = failed('an error that cannot be read');
+
+/** Handlers, with the outcome of their tasks, or a pattern of its reason. */
+const outcomes: Record<string, [handler: string, outcome: Outcome]> = {
+  'never returns': ['{ timeoutMs: 30, handler: () => new Promise(() => {}) }', tooLong],
+  'blocks its thread': ['{ timeoutMs: 30, handler() { for (;;); } }', tooLong],
+  'calls process.exit': ['() => process.exit(0)', failed('process.exit(0) was called in a task thread')],
+  'throws null': [thrower('null'), failed('null')],
+  'throws undefined': [thrower('undefined'), failed('undefined')],
+  'throws a text': [thrower(`'text'`), failed('text')],
+  'throws a symbol': [thrower(`Symbol('odd')`), failed('Symbol(odd)')],
+  'throws an error whose message throws': [
+    thrower(`Object.defineProperty(new Error(), 'message', { get() { throw new Error('no'); } })`),
+    unreadable,
+  ],
+  'throws an error whose name throws': [
+    thrower(`Object.defineProperty(new Error('nameless'), 'name', { get() { throw new Error('no'); } })`),
+    failed('nameless'),
+  ],
+  'throws a proxy that throws': [
+    thrower(`new Proxy({}, { get() { throw new Error('no'); }, getPrototypeOf() { throw new Error('no'); } })`),
+    unreadable,
+  ],
+  'throws a circular error': [
+    `() => { const error = new Error('circular'); error.cause = error; throw error; }`,
+    failed('circular'),
+  ],
+  'throws a huge message': [thrower(`new PermanentError('x'.repeat(1e7))`), failedForGood('x'.repeat(1000))],
+};
+const reasons: Record<string, [handler: string, ended: string, reason: RegExp]> = {
+  'needs too much memory': [
+    '() => { for (const meals = []; ; ) meals.push(new Array(10_000).fill({})); }',
+    'crashed',
+    /memory limit/,
+  ],
+  'returns a circular object': [
+    '() => { const a = {}; a.a = a; return a; }',
+    'raised',
+    /^JSON cannot hold the output: Converting circular[^\n]*$/,
+  ],
+  'returns a BigInt': ['() => 1n', 'raised', /^JSON cannot hold the output: [^\n]*BigInt[^\n]*$/],
+  'returns a function': ['() => () => {}', 'raised', /^JSON cannot hold the output: it is a function$/],
+  'returns a toJSON that throws': [
+    '() => ({ toJSON() { throw null; } })',
+    'raised',
+    /^JSON cannot hold the output: null$/,
+  ],
+  'returns more bytes than a body may have': [
+    `() => 'ü'.repeat(600_000)`,
+    'raised',
+    /^the output has more than 1048576 bytes$/,
+  ],
+};
+
+describe('a handler disturbs no other task', () => {
+  const shared = onceForSuite(() => {
+    const handlers = Object.entries({ ...outcomes, ...reasons }).map(([name, [handler]]) => `'${name}': ${handler},`);
+    return startHandlers(`${common} ${handlers.join('\n')}`, { TASK_MEMORY_MB: '32' });
   });
 
-  it('if it blocks its thread', async () => {
-    const { outcome } = await runBetween('bad() { for (;;); }', { TASK_TIMEOUT_MS: '30' });
-    expect(outcome).to.deep.equal({ ended: 'crashed', reason: 'took longer than 30 ms' });
-  });
+  for (const [action, [, outcome]] of Object.entries(outcomes)) {
+    it(`if it ${action}`, async () => {
+      expect(await runBetween(shared(), action)).to.deep.equal(outcome);
+    });
+  }
 
-  it('if it calls process.exit', async () => {
-    const { outcome } = await runBetween('bad() { process.exit(0); }');
-    expect(outcome).to.deep.equal(failed('process.exit(0) was called in a task thread'));
-  });
+  for (const [action, [, ended, reason]] of Object.entries(reasons)) {
+    it(`if it ${action}`, async () => {
+      const outcome = await runBetween(shared(), action);
+      expect(outcome.ended).to.equal(ended);
+      if (ended === 'raised') expect(outcome).to.include({ permanent: true });
+      expect(outcome).to.have.property('reason').that.matches(reason);
+    });
+  }
 
-  const exits = {
-    'process.exit': 'bad() { setTimeout(() => process.exit(1), 1); }',
+  for (const [what, bad] of Object.entries({
+    'process.exit': '() => { setTimeout(() => process.exit(1), 1); }',
     'the process.exit that the import of the module has saved':
-      'bad: ((exit) => () => { setTimeout(() => exit(1), 1); })(process.exit)',
-  };
-  for (const [what, bad] of Object.entries(exits)) {
+      '((exit) => () => { setTimeout(() => exit(1), 1); })(process.exit)',
+  })) {
     it(`if a timer that it left behind calls ${what} while another task runs`, async () => {
-      const { run, output, logged } = await startHandlers(`
-        ${bad},
-        slow: () => new Promise((resolve) => setTimeout(resolve, 50, 'unhurt')),
-      `);
-      expect(await run('bad')).to.deep.equal(returned);
-      expect(await run('slow')).to.deep.equal(returned);
-      expect(output()).to.equal('unhurt');
+      const { run, logged } = await startHandlers(`bad: ${bad}, ${common}`);
+      expect([await run('bad'), await run('wait')]).to.deep.equal([returned, returned]);
       await logged(({ err }) => String(err) === 'process.exit(1) was called in a task thread');
     });
   }
 
-  it('if it needs more memory than it may', async () => {
-    const { outcome } = await runBetween(
-      'bad() { for (const meals = []; ; ) meals.push(new Array(10_000).fill({})); }',
-      { TASK_MEMORY_MB: '32' },
-    );
-    expect(outcome).to.include({ ended: 'crashed' }).and.to.have.property('reason').that.includes('memory limit');
-  });
-
-  const thrown: Record<string, [code: string, outcome: Outcome]> = {
-    null: ['null', failed('null')],
-    undefined: ['undefined', failed('undefined')],
-    text: [`'text'`, failed('text')],
-    symbol: [`Symbol('odd')`, failed('Symbol(odd)')],
-    'a getter that throws': [
-      `Object.defineProperty(new Error(), 'message', { get() { throw new Error('no'); } })`,
-      failed('an error that cannot be read'),
-    ],
-    'a name that throws': [
-      `Object.defineProperty(new Error('nameless'), 'name', { get() { throw new Error('no'); } })`,
-      failed('nameless'),
-    ],
-    'a circular error': [
-      `(() => { const error = new Error('circular'); error.cause = error; return error; })()`,
-      failed('circular'),
-    ],
-    'a huge message': [`new PermanentError('x'.repeat(1e7))`, failedForGood('x'.repeat(1000))],
-    'a proxy that throws': [
-      `new Proxy({}, { get() { throw new Error('no'); }, getPrototypeOf() { throw new Error('no'); } })`,
-      failed('an error that cannot be read'),
-    ],
-  };
-  for (const [what, [code, expected]] of Object.entries(thrown)) {
-    it(`if it throws ${what}`, async () => {
-      const { outcome } = await runBetween(`bad() { throw ${code}; }`);
-      expect(outcome).to.deep.equal(expected);
+  for (const [what, bad, err, origin] of [
+    ['throws', 'setInterval(() => { throw new TypeError("left behind"); }, 1)', 'left behind', 'uncaughtException'],
+    ['rejects', 'setImmediate(() => Promise.reject(null))', 'null', 'unhandledRejection'],
+  ] as const) {
+    it(`if it leaves a timer behind that ${what}`, async () => {
+      const started = await startHandlers(`bad() { ${bad}; }, ${common}`);
+      expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+      expect(await started.run('wait')).to.deep.equal(returned);
+      const line = await started.logged((each) => each.origin === origin);
+      expect(line.level).to.equal(50);
+      expect(String(line.err)).to.include(err);
     });
   }
 
-  const outputs: Record<string, [code: string, reason: RegExp]> = {
-    'a circular object': [
-      '(() => { const a = {}; a.a = a; return a; })()',
-      /^JSON cannot hold the output: Converting circular/,
-    ],
-    'a BigInt': ['1n', /^JSON cannot hold the output: .*BigInt/],
-    'a function': ['() => {}', /^JSON cannot hold the output: it is a function$/],
-    'a toJSON that throws': ['({ toJSON() { throw null; } })', /^JSON cannot hold the output: null$/],
-    'more bytes than a body may have': [`'ü'.repeat(600_000)`, /^the output has more than 1048576 bytes$/],
-  };
-  for (const [what, [code, reason]] of Object.entries(outputs)) {
-    it(`if it returns ${what}`, async () => {
-      const { outcome } = await runBetween(`bad: () => (${code})`);
-      expect(outcome).to.include({ ended: 'raised', permanent: true });
-      expect((outcome as { reason: string }).reason)
-        .to.match(reason)
-        .and.not.include('\n');
-    });
-  }
-
-  it('if it writes megabytes of progress', async () => {
-    // The outcome may arrive before a report that was sent just before it.
-    const { outcome, reports } = await runBetween(`async bad(_, { progress }) {
-      const note = 'x'.repeat(1e6);
-      for (let step = 0; step < 1e4; step++) progress(step, note);
-      await new Promise((resolve) => setTimeout(resolve, 150));
-    }`);
-    expect(outcome).to.deep.equal(returned);
-    expect(reports.length).to.be.within(1, 100);
-    for (const { note } of reports) expect(note).to.have.length(200);
-  });
-
-  it('if it writes megabytes of log lines', async () => {
-    const { outcome, lines, logged } = await runBetween(`
-      bad(_, { log }) {
-        const text = 'x'.repeat(1e6);
-        for (let line = 0; line < 1000; line++) {
-          log.info(text, { text });
-          console.log(text);
-          process.stderr.write(text);
-        }
-      },
-    `);
-    expect(outcome).to.deep.equal(returned);
-    const { suppressed } = await logged(({ msg }) => msg === 'log lines of a handlers module were left out');
-    const written = lines.filter(({ msg }) => msg.startsWith('xxx'));
-    expect(written.length).to.be.within(1, 300);
-    for (const line of written) expect(JSON.stringify(line).length).to.be.below(8 * 1024 + 200);
-    expect(suppressed).to.be.above(1000);
-  });
-
-  it('if it logs what JSON cannot hold', async () => {
-    const { outcome, logged } = await runBetween(`bad(_, { log }) {
-      const circular = {};
-      circular.circular = circular;
-      log.info('circular', circular);
-      log.info('hostile', { get a() { throw new Error('no'); } });
-      log.info();
-      log.info(Symbol('odd'), 5);
-    }`);
-    expect(outcome).to.deep.equal(returned);
-    for (const text of ['circular', 'hostile']) {
-      const line = await logged(({ msg }) => msg === text);
-      expect(line).to.include({ action: 'bad', omitted: 'the fields of this line' });
-    }
-  });
-
-  it('if it leaves timers that outlive it, and throw', async () => {
-    const { outcome, run, logged } = await runBetween(`
-      bad() { setInterval(() => { throw new TypeError('left behind'); }, 1); },
-      wait: () => new Promise((resolve) => setTimeout(resolve, 20)),
-    `);
-    expect(outcome).to.deep.equal(returned);
-    expect(await run('wait')).to.deep.equal(returned);
-    const line = await logged(({ err }) => err === 'left behind');
-    expect(line).to.include({ level: 50, origin: 'uncaughtException' });
-  });
-
-  it('if it leaves a timer that blocks its idle thread, and the next task is cancelled', async () => {
+  it('if it leaves a timer behind that blocks its idle thread, and the next task is cancelled', async () => {
     const { run, cancel, told, logged } = await startHandlers(`
       bad() { setImmediate(() => { console.log('blocked'); for (;;); }); },
       ok: () => 'ok',
@@ -175,45 +134,77 @@ describe('foreign code hurts no other task', () => {
     expect(told).to.deep.equal(['1 started', '1 ended', '2 ended', '3 started', '3 ended']);
   });
 
-  it('if it rejects later, with no one to catch', async () => {
-    const { outcome, run, logged } = await runBetween(`
-      bad() { setImmediate(() => Promise.reject(null)); },
-      wait: () => new Promise((resolve) => setTimeout(resolve, 20)),
-    `);
-    expect(outcome).to.deep.equal(returned);
-    expect(await run('wait')).to.deep.equal(returned);
-    expect(await logged(({ origin }) => origin === 'unhandledRejection')).to.include({ level: 50 });
+  it('if it uses its task after it has ended', async () => {
+    const started = await startHandlers(
+      `bad(_, task) { setTimeout(() => { task.progress(1); task.ack(); void task.signal; }, 1); }, ${common}`,
+    );
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    await started.run('wait');
+    expect(started.reports).to.deep.equal([]);
+    expect(started.told.filter((event) => event.endsWith('ack'))).to.deep.equal([]);
   });
 
-  it('if it uses its task when it has ended', async () => {
-    const { outcome, run, reports } = await runBetween(`
-      bad(_, task) { setTimeout(() => { task.progress(1); task.ack(); void task.signal; }, 1); },
-      wait: () => new Promise((resolve) => setTimeout(resolve, 20)),
-    `);
-    expect(outcome).to.deep.equal(returned);
-    await run('wait');
-    expect(reports).to.deep.equal([]);
+  it('if it reports megabytes of progress', async () => {
+    // The outcome may arrive before a report that was sent just before it.
+    const started = await startHandlers(`${common} async bad(_, { progress }) {
+      const note = 'x'.repeat(1e6);
+      for (let step = 0; step < 1e4; step++) progress(step, note);
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    expect(started.reports.length).to.be.within(1, 100);
+    for (const { note } of started.reports) expect(note).to.have.length(200);
   });
 
-  it('if it sends anything to the main thread', async () => {
-    const { outcome, lines, logged, reports } = await runBetween(`
-      async bad() {
-        const { parentPort } = await import('node:worker_threads');
-        for (const message of [null, 5, 'text', {}, { logLine: null }, { logLine: { level: 'none', fields: '{' } }]) {
-          parentPort.postMessage(message);
-        }
-        for (const acknowledged of [null, 'other']) parentPort.postMessage({ run: 1e9, acknowledged });
-        const text = 'x'.repeat(1e4);
-        for (const level of ['fatal', 'child', 'info']) parentPort.postMessage({ logLine: { level, message: text } });
-        const note = 'x'.repeat(201);
-        for (const progress of [null, 1, {}, { fraction: -1 }, { fraction: '1' }, { fraction: NaN }, { fraction: 1, note }]) {
-          parentPort.postMessage({ run: 2, progress });
-        }
+  it('if it writes megabytes of log lines', async () => {
+    const started = await startHandlers(`${common} bad(_, { log }) {
+      const text = 'x'.repeat(1e6);
+      for (let line = 0; line < 1000; line++) {
+        log.info(text, { text });
+        console.log(text);
+        process.stderr.write(text);
       }
-    `);
-    expect(outcome).to.deep.equal(returned);
-    expect(reports).to.deep.equal([]);
-    await logged(({ msg }) => msg === 'a task thread sent an invalid message');
-    expect(new Set(lines.map(({ msg }) => msg))).to.deep.equal(new Set(['a task thread sent an invalid message']));
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    const { suppressed } = await started.logged(({ msg }) => msg === 'log lines of a handlers module were left out');
+    const written = started.lines.filter(({ msg }) => msg.startsWith('xxx'));
+    expect(written.length + Number(suppressed)).to.be.at.most(3000);
+    for (const line of written) expect(JSON.stringify(line).length).to.be.below(8 * 1024 + 200);
+    expect(suppressed).to.be.above(1000);
+  });
+
+  it('if it logs what JSON cannot hold', async () => {
+    const started = await startHandlers(`${common} bad(_, { log }) {
+      const circular = {};
+      circular.circular = circular;
+      log.info('circular', circular);
+      log.info('hostile', { get a() { throw new Error('no'); } });
+      log.info();
+      log.info(Symbol('odd'), 5);
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    for (const text of ['circular', 'hostile']) {
+      const line = await started.logged(({ msg }) => msg === text);
+      expect(line).to.include({ action: 'bad', omitted: 'the fields of this line' });
+    }
+  });
+
+  it('if it sends messages of its own to the main thread', async () => {
+    const started = await startHandlers(`${common} async bad() {
+      const { parentPort } = await import('node:worker_threads');
+      const post = (...messages) => messages.forEach((message) => parentPort.postMessage(message));
+      post(null, 5, 'text', {}, { logLine: null }, { logLine: { level: 'none', fields: '{' } });
+      for (const acknowledged of [null, 'other']) post({ run: 1e9, acknowledged });
+      for (const level of ['fatal', 'child', 'info']) post({ logLine: { level, message: 'x'.repeat(1e4) } });
+      const note = 'x'.repeat(201);
+      for (const progress of [null, 1, {}, { fraction: -1 }, { fraction: '1' }, { fraction: NaN }, { fraction: 1, note }]) {
+        post({ run: 2, progress });
+      }
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    expect(started.reports).to.deep.equal([]);
+    const invalid = 'a task thread sent an invalid message';
+    await started.logged(({ msg }) => msg === invalid);
+    expect(new Set(started.lines.map(({ msg }) => msg))).to.deep.equal(new Set([invalid]));
   });
 });
