@@ -6,9 +6,10 @@ import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
+
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
+import { fillDataFolder } from '../support/migrated-folder.ts';
 import { until } from '../support/until.ts';
 
 /** Module preloaded into the program. It copies one page per 20 ms, so the backup outlasts every test. */
@@ -30,7 +31,7 @@ const SLOW_COPY = `
 
 async function fresh(): Promise<{ dataDir: string; folder: string }> {
   const dataDir = await temporaryFolder();
-  migrate(dataDir);
+  fillDataFolder(dataDir);
   return { dataDir, folder: await temporaryFolder() };
 }
 

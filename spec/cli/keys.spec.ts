@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
+
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
+import { fillDataFolder } from '../support/migrated-folder.ts';
 import { describeWithPostgres, emptySchema, migratedSchema } from '../support/servers.ts';
 
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
@@ -12,7 +13,7 @@ const failed = (stderr: string) => ({ code: 1, stdout: '', stderr: `${stderr}\n`
 /** Creates a data folder, a runner of the keys program on it, and a second connection to its keys. */
 async function fresh() {
   const dataDir = await temporaryFolder();
-  migrate(dataDir);
+  fillDataFolder(dataDir);
   const beside = new DatabaseSync(join(dataDir, 'auth.db'));
   afterTest(() => beside.close());
   const records = () => beside.prepare('SELECT * FROM api_keys ORDER BY id').all();

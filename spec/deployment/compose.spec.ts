@@ -21,19 +21,21 @@ describe('compose.yaml', () => {
 
   it('follows the schema of the Compose specification', () => {
     const ajv = new Ajv({ strict: false, allErrors: true, validateFormats: false });
-    const valid = ajv.validate(schema, compose);
+    ajv.validate(schema, compose);
     expect(ajv.errorsText()).to.equal('No errors');
-    expect(valid).to.equal(true);
   });
 
-  it('gives the services nothing that they do not need', () => {
+  it('restricts the container, keeps its data in a volume, and checks its readiness without a shell', () => {
+    const test = ['CMD', 'node', 'dist/main', 'healthcheck', '/readyz'];
+    const restricted = { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] };
     expect(node).to.deep.include({
-      read_only: true,
+      ...restricted,
       tmpfs: ['/tmp'],
-      cap_drop: ['ALL'],
-      security_opt: ['no-new-privileges:true'],
       restart: 'unless-stopped',
+      volumes: ['data:/data'],
     });
+    expect(node.healthcheck).to.deep.include({ test });
+    expect(compose.volumes).to.have.property('data');
   });
 
   it('limits the memory of every service, and leaves a node room for its bounds', () => {
@@ -46,27 +48,18 @@ describe('compose.yaml', () => {
     expect(queue.maxBytes + tasks.concurrency * tasks.memoryMb * MIB).to.be.below(2048 * MIB);
   });
 
-  it('keeps the data in a volume of its own', () => {
-    expect(node.volumes).to.deep.equal(['data:/data']);
-    expect(compose.volumes).to.have.property('data');
-  });
-
-  it('waits longer for the end than the services take', () => {
+  it('stops a container later than SHUTDOWN_TIMEOUT_MS', () => {
     expect(Number.parseInt(node.stop_grace_period, 10) * 1000).to.be.greaterThan(defaults.shutdownTimeoutMs);
   });
 
-  it('publishes every port to the host itself alone', () => {
+  it('publishes every port only on loopback', () => {
     const services = Object.values(compose.services) as { ports?: string[] }[];
     const published = services.flatMap(({ ports = [] }) => ports);
     expect(published).to.not.deep.equal([]);
     for (const port of published) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
   });
 
-  it('asks for readiness without a shell', () => {
-    expect(node.healthcheck.test).to.deep.equal(['CMD', 'node', 'dist/main', 'healthcheck', '/readyz']);
-  });
-
-  it('starts what belongs to several nodes only when it is asked for, and all of it with the proxy', () => {
+  it('starts several nodes only with the profile cluster, and Prometheus and Grafana only with the profile observe', () => {
     const wanted = new Set<string>();
     const want = (name: string) => {
       wanted.add(name);
@@ -76,6 +69,8 @@ describe('compose.yaml', () => {
     want('proxy');
     expect([...wanted]).to.have.members(['proxy', 'node-1', 'node-2', 'postgres']);
     for (const name of wanted) expect(compose.services[name].profiles).to.deep.equal(['cluster']);
+    for (const name of ['prometheus', 'grafana']) expect(compose.services[name].profiles).to.deep.equal(['observe']);
+    expect(node.profiles).to.equal(undefined);
   });
 
   it('sets all required settings of every node', () => {
@@ -92,26 +87,13 @@ describe('compose.yaml', () => {
     loadConfig(new Proxy({}, { get: (_, name: string) => void settings.add(name) }));
     // Refused settings.
     for (const name of settings) if (name.startsWith('NATS_')) settings.delete(name);
-    const container = [
-      'HOST',
-      'TICKER_PORT',
-      'TASKS_PORT',
-      'ADMIN_PORT',
-      'REUSE_PORT',
-      'DATA_DIR',
-      'SHUTDOWN_TIMEOUT_MS',
-    ];
-    const passed = (name: string, ...others: string[]) => [
+    const ports = ['TICKER_PORT', 'TASKS_PORT', 'ADMIN_PORT', 'REUSE_PORT'];
+    const container = ['HOST', ...ports, 'DATA_DIR', 'SHUTDOWN_TIMEOUT_MS'];
+    const passed = (name: string, other: string) => [
       ...Object.keys(compose.services[name].environment),
-      ...container,
-      ...others,
+      ...[...container, other],
     ];
     expect(passed('node', 'DATABASE_URL')).to.have.members([...settings]);
     for (const name of ['node-1', 'node-2']) expect(passed(name, 'QUEUE_DRIVER')).to.have.members([...settings]);
-  });
-
-  it('starts what observes only when it is asked for', () => {
-    for (const name of ['prometheus', 'grafana']) expect(compose.services[name].profiles).to.deep.equal(['observe']);
-    expect(node.profiles).to.equal(undefined);
   });
 });

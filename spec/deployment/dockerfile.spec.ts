@@ -35,7 +35,7 @@ describe('the Dockerfile', () => {
     expect(text).to.match(/^RUN npm prune --omit=dev /m);
   });
 
-  it('runs Node itself as a numeric user, who owns the data volume', () => {
+  it('runs Node without a shell as a numeric user who owns the data volume', () => {
     expect(all('USER')).to.deep.equal(['10001:10001']);
     expect(all('ENV')).to.deep.equal(['NODE_ENV=production DATA_DIR=/data LOG_FORMAT=json']);
     expect(all('VOLUME')).to.deep.equal(['["/data"]']);
@@ -49,7 +49,7 @@ describe('the Dockerfile', () => {
     expect(all('EXPOSE')).to.deep.equal([ports.join(' ')]);
   });
 
-  it('has a build context without anything that git ignores', () => {
+  it('has only folders and files under version control in its build context', () => {
     const [everything, ...included] = read('.dockerignore').trim().split('\n');
     expect(everything).to.equal('*');
     const ignored = read('.gitignore').trim().split('\n');

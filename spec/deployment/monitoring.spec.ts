@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { parse } from 'yaml';
 import { defaults } from '../../main/config.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { projectFolder, request } from '../support/program.ts';
 import { startBusyServices } from './busy-services.ts';
 import { alerts, dashboard, deployment, panelQueries, read, type Selector } from './queries.ts';
@@ -35,15 +36,12 @@ function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): 
 }
 
 describe('the queries of dashboard and alerts', () => {
-  let scraped: Promise<string> | undefined;
-  /** Scrapes busy services once, for all tests that only read the result. */
-  const scrape = () => {
-    scraped ??= startBusyServices().then(async ({ admin }) => (await request(`${admin}/metrics`)).body);
-    return scraped;
-  };
+  const scrape = onceForSuite(
+    async () => (await request(`${(await startBusyServices()).admin}/metrics`)).body as string,
+  );
 
-  it('ask only for metrics, labels and values that a process which has done a little work shows', async () => {
-    const found = metrics(await scrape());
+  it('use only metrics, labels and label values that a busy process has', async () => {
+    const found = metrics(scrape());
     const lacking = [...panelQueries, ...alerts.map((each) => ({ ...each, legend: '' }))].flatMap(
       ({ expr, legend }) => {
         const { selectors, grouping } = read(expr);
@@ -58,8 +56,8 @@ describe('the queries of dashboard and alerts', () => {
     expect(lacking).to.deep.equal([]);
   });
 
-  it('are at least one of each metric that the services count', async () => {
-    const own = [...(await scrape()).matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm)].map(
+  it('use each metric of the services at least once', async () => {
+    const own = [...scrape().matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm)].map(
       ([, name]) => name as string,
     );
     const asked = panelQueries.flatMap(({ expr }) => read(expr).selectors.map(({ metric }) => metric));
@@ -72,15 +70,11 @@ describe('the queries of dashboard and alerts', () => {
 describe('the alerts', () => {
   const guide = readFileSync(join(projectFolder, 'www/guide/observing.md'), 'utf8');
 
-  it('lead to a chapter of the guide each, and every chapter belongs to one', () => {
+  it('have a severity, a summary with a value, and a chapter of the guide each', () => {
     const chapters = [...guide.matchAll(/^### (\w+)$/gm)].map(([, name]) => name);
     expect(chapters).to.deep.equal(alerts.map(({ alert }) => alert));
-    for (const { alert, annotations } of alerts)
+    for (const { alert, labels, annotations } of alerts) {
       expect(annotations.runbook).to.equal(`www/guide/observing.md#${alert.toLowerCase()}`);
-  });
-
-  it('say how bad it is and what is the matter', () => {
-    for (const { labels, annotations } of alerts) {
       expect(labels.severity).to.be.oneOf(['critical', 'warning']);
       expect(annotations.summary).to.match(/\{\{ .* \}\}/);
     }
@@ -90,7 +84,7 @@ describe('the alerts', () => {
 describe('the files for Prometheus and Grafana', () => {
   const file = (name: string) => parse(readFileSync(join(deployment, name), 'utf8'));
 
-  it('scrape the container of compose.yaml, under the name that the queries ask for', () => {
+  it('scrape the container of compose.yaml under the job name of the queries', () => {
     const [scrape] = file('prometheus.yml').scrape_configs;
     const { services } = parse(readFileSync(join(projectFolder, 'compose.yaml'), 'utf8'));
     const [host, port] = scrape.static_configs[0].targets[0].split(':');
@@ -99,13 +93,13 @@ describe('the files for Prometheus and Grafana', () => {
     expect([scrape.job_name]).to.deep.equal(OF_THE_TARGET.job);
   });
 
-  it('name one data source', () => {
+  it('use one data source', () => {
     const uids = JSON.stringify(dashboard).match(/"datasource":\{[^}]*\}/g) ?? [];
     const { uid, type } = file('grafana/datasource.yml').datasources[0];
     expect(new Set(uids)).to.deep.equal(new Set([`"datasource":${JSON.stringify({ type, uid })}`]));
   });
 
-  it('lay out panels side by side, with an id each', () => {
+  it('lay out panels without overlap, each with its own id', () => {
     const { panels } = dashboard as { panels: { id: number; gridPos: Record<'x' | 'y' | 'w' | 'h', number> }[] };
     expect(new Set(panels.map(({ id }) => id)).size).to.equal(panels.length);
     const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>

@@ -42,12 +42,12 @@ async function evaluate(prometheus: string, query: string): Promise<unknown[]> {
 }
 
 describeWith(lackingProgram('promtool', 'prometheus'), 'Prometheus', () => {
-  it('takes the configuration and the rules', () => {
+  it('accepts the configuration and the rules', () => {
     execFileSync('promtool', ['check', 'config', join(deployment, 'prometheus.yml')]);
     execFileSync('promtool', ['check', 'rules', join(deployment, 'alerts.yml')]);
   });
 
-  it('finds nothing amiss in the metrics, but in names that prom-client gives', async () => {
+  it('finds no fault in the metrics, except in names that prom-client gives', async () => {
     const { admin } = await startBusyServices();
     const { body } = await request(`${admin}/metrics`);
     const { stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: body, encoding: 'utf8' });

@@ -16,31 +16,20 @@ const text = readFileSync(join(projectFolder, 'main/deployment', UNIT), 'utf8');
 describe('the systemd unit', () => {
   const setting = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(text)?.[1];
 
-  it('waits longer for the end than the services take', () => {
+  it('stops the services later than SHUTDOWN_TIMEOUT_MS, and keeps the data in its state folder', () => {
     expect(Number(setting('TimeoutStopSec')) * 1000).to.be.greaterThan(defaults.shutdownTimeoutMs);
-  });
-
-  it('keeps the data where the unit may write', () => {
     expect(setting('Environment')).to.include(`DATA_DIR=/var/lib/${setting('StateDirectory')}`);
   });
 });
 
-describeWith(lackingProgram('systemd-analyze'), 'the systemd unit, in the eyes of systemd-analyze', () => {
-  /** Writes the unit to a file, with this folder in place of /opt. Returns its path. */
-  async function unitFile(): Promise<string> {
+describeWith(lackingProgram('systemd-analyze'), 'systemd-analyze', () => {
+  it('finds no mistake in the unit, and an exposure of at most 2.0', async () => {
     const file = join(await temporaryFolder(), UNIT);
     await writeFile(file, text.replaceAll('/opt/ticker-and-tasks', projectFolder.replace(/\/$/, '')));
-    return file;
-  }
-
-  it('holds no mistake, and starts a program that is there', async () => {
-    const { stderr } = await run('systemd-analyze', ['verify', '--man=no', await unitFile()]);
+    const { stderr } = await run('systemd-analyze', ['verify', '--man=no', file]);
     expect(stderr).to.equal('');
-  });
-
-  it('leaves the process little to attack', async () => {
     // The threshold is in tenths of systemd's exposure score. The score is 15 for this unit, 96 without any
     // hardening.
-    await run('systemd-analyze', ['security', '--offline=true', '--threshold=20', await unitFile()]);
+    await run('systemd-analyze', ['security', '--offline=true', '--threshold=20', file]);
   });
 });

@@ -2,11 +2,12 @@ import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
+
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
 import { freePort } from '../support/free-port.ts';
+import { fillDataFolder } from '../support/migrated-folder.ts';
 import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
@@ -47,7 +48,7 @@ async function takenPort(): Promise<string> {
 /** Returns a cause: a data folder with databases of 200 rows, to which `change` is applied. */
 const folderWith = (change: (folder: string) => void) => async () => {
   const DATA_DIR = await temporaryFolder();
-  migrate(DATA_DIR);
+  fillDataFolder(DATA_DIR);
   const fill = (file: string, sql: string) => {
     const database = new DatabaseSync(join(DATA_DIR, file));
     const insert = database.prepare(sql);

@@ -1,9 +1,10 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
+
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
+import { fillDataFolder } from '../support/migrated-folder.ts';
 import { request, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { eventually } from '../support/until.ts';
@@ -14,7 +15,7 @@ const [OLDEST, TASK_RETENTION_ROWS] = ['00000000-0000-4000-8000-000000000001', '
 /** Creates a data folder with many rows of three days ago. Returns a connection to them. */
 async function agedFolder() {
   const DATA_DIR = await temporaryFolder();
-  migrate(DATA_DIR);
+  fillDataFolder(DATA_DIR);
   const rows = new DatabaseSync(join(DATA_DIR, 'tasks.db'), { timeout: 5000 });
   afterTest(() => rows.close());
   const then = Math.floor(Date.now() / 1000) - 3 * 86_400;

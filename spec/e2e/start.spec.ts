@@ -1,9 +1,10 @@
 import { rmSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
+
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
+import { fillDataFolder } from '../support/migrated-folder.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 
 async function stop({ child, exited }: RunningServices): Promise<void> {
@@ -45,7 +46,7 @@ describe('a start', () => {
 
   it('logs which databases it creates, warns of one in an empty file, and opens no inspector on SIGUSR1', async () => {
     const DATA_DIR = await temporaryFolder();
-    migrate(DATA_DIR);
+    fillDataFolder(DATA_DIR);
     rmSync(join(DATA_DIR, 'tasks.db'));
     truncateSync(join(DATA_DIR, 'auth.db'));
     const services = await startServices({ env: { DATA_DIR } });

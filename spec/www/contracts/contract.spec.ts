@@ -30,6 +30,7 @@ interface Changes {
 }
 
 const get = (path: string) => ({ method: 'GET', path });
+const notFound = { status: 404, body: { error: 'not found' } };
 
 /** Responses that the contract does not describe, and the expected error. */
 const undescribed: [string, Answered, RegExp][] = [
@@ -51,85 +52,56 @@ const undescribed: [string, Answered, RegExp][] = [
   ['a path of the other service', accepted({ service: 'ticker' }), /ticker POST \/tasks 202/],
   ['a path of no server', accepted({ service: 'admin', request: get('/tasks') }), /admin GET \/tasks 202/],
   ['a body of HEAD', accepted({ request: { method: 'HEAD', path: '/queue' }, status: 200 }), /body is not described/],
-  [
-    'a 404 where all paths are a page',
-    accepted({ service: 'ticker', request: get('/x'), status: 404, body: { error: 'not found' } }),
-    /the status/,
-  ],
-  ['an answer to who knows what', accepted({ request: undefined, body: { error: 'no' } }), /no operation/],
+  ['a 404 of service A', accepted({ service: 'ticker', request: get('/x'), ...notFound }), /the status/],
+  ['an unknown error of an unknown request', accepted({ request: undefined, body: { error: 'no' } }), /no operation/],
 ];
 
 /** Responses that the contract describes. */
-const described: [string, Answered][] = [
-  ['an accepted task', accepted()],
-  ['a retried dead letter', accepted({ request: { method: 'POST', path: `/dead-letters/${ID}/retry` } })],
-  [
-    'a refused method',
-    accepted({
-      request: { method: 'PUT', path: '/tasks' },
-      status: 405,
-      headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
-      body: { error: 'method not allowed' },
-    }),
-  ],
-  ['an unknown path', accepted({ request: get('/x/y'), status: 404, body: { error: 'not found' } })],
-  [
-    'a wait that was long enough',
-    accepted({
-      status: 200,
-      headers: { 'Preference-Applied': 'wait=30' },
-      body: { id: ID, payload: '{}', status: 'completed', result: '{"output":1}', created_at: 1, processed_at: 1 },
-    }),
-  ],
-  [
-    'a process that is not ready',
-    accepted({
-      service: 'admin',
-      request: get('/readyz'),
-      status: 503,
-      body: {
-        status: 'not ready',
-        checks: { queue: { state: 'failed', detail: 'x' }, b: { state: 'warning', detail: 'y' } },
-      },
-    }),
-  ],
-  ['an answer to who knows what', accepted({ request: undefined })],
+const described: Answered[] = [
+  accepted(),
+  accepted({ request: undefined }),
+  accepted({ request: { method: 'POST', path: `/dead-letters/${ID}/retry` } }),
+  accepted({
+    request: { method: 'PUT', path: '/tasks' },
+    status: 405,
+    headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
+    body: { error: 'method not allowed' },
+  }),
+  accepted({ request: get('/x/y'), ...notFound }),
+  accepted({
+    status: 200,
+    headers: { 'Preference-Applied': 'wait=30' },
+    body: { id: ID, payload: '{}', status: 'completed', result: '{"output":1}', created_at: 1, processed_at: 1 },
+  }),
+  accepted({
+    service: 'admin',
+    request: get('/readyz'),
+    status: 503,
+    body: {
+      status: 'not ready',
+      checks: { queue: { state: 'failed', detail: 'x' }, b: { state: 'warning', detail: 'y' } },
+    },
+  }),
 ];
 
-describe('The contract check', () => {
-  for (const [what, answer, message] of undescribed) {
-    it(`catches ${what}`, () => {
-      expect(() => checkAnswer(answer)).to.throw(message);
-    });
-  }
+describe('the check of all responses against the contract', () => {
+  it('fails for each kind of deviation, and passes described responses', () => {
+    for (const [what, answer, message] of undescribed) expect(() => checkAnswer(answer), what).to.throw(message);
+    for (const answer of described) checkAnswer(answer);
+  });
 
-  for (const [what, answer] of described) {
-    it(`lets ${what} pass`, () => checkAnswer(answer));
-  }
-
-  it('catches frames and events', () => {
+  it('fails for undescribed frames and events', () => {
     checkFrame('{"type":"pong"}');
-    for (const frame of [
-      '{"type":"pang"}',
-      '{"type":"pong","x":1}',
-      '[]',
-      'null',
-      'x',
-      '{"type":"ticker","data":[]}',
-    ]) {
+    const wrong = ['{"type":"pang"}', '{"type":"pong","x":1}', '[]', 'null', 'x', '{"type":"ticker","data":[]}'];
+    for (const frame of wrong) {
       expect(() => checkFrame(frame), frame).to.throw('contract: ');
     }
     checkEvent('gap', '{"missed":null}');
-    for (const [name, data] of [
-      ['gap', '{}'],
-      ['started', `{"id":"${ID}","status":"running"}`],
-      ['other', '{}'],
-    ] as const) {
+    for (const [name, data] of Object.entries({ gap: '{}', started: `{"id":"${ID}","status":"running"}`, other: '{}' }))
       expect(() => checkEvent(name, data), name).to.throw('contract: ');
-    }
   });
 
-  it('reads a stream of events', () => {
+  it('checks each event of a stream', () => {
     const headers = { 'Content-Type': 'text/event-stream' };
     const stream = (body: string) => ({ ...accepted({ request: get('/tasks/events'), status: 200, headers }), body });
     const started = `id: 1\nevent: started\ndata: {"id":"${ID}","action":"sum","status":"running","attempt":1,"at":1}\n\n`;
@@ -139,7 +111,7 @@ describe('The contract check', () => {
     expect(() => checkAnswer(stream(started.replace('id: 1\n', '')))).to.throw('has no id');
   });
 
-  it('fails a test whose own code has seen nothing', async () => {
+  it('fails a test although the code of the test has not looked at the response', async () => {
     const { url, listener } = await serve((_request, response) => void response.end('{}'));
     await request(`${url}/queue`);
     failIfUndescribed();
@@ -151,7 +123,7 @@ describe('The contract check', () => {
     expect(serviceAt(url)).to.equal(undefined);
   });
 
-  it('reads what comes over the wire', () => {
+  it('checks raw responses', () => {
     const head = (status: string, ...lines: string[]) => `HTTP/1.1 ${[status, ...lines].join('\r\n')}\r\n\r\n`;
     noteWire('tasks', head('500 Oops', 'Content-Length: 0'), 'GET /queue HTTP/1.1\r\n\r\n');
     expect(failIfUndescribed).to.throw('GET /queue 500');

@@ -25,8 +25,8 @@ function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Genera
   for (const [key, value] of Object.entries(node)) yield* find(value, fits, `${path}/${key.replaceAll('/', '~1')}`);
 }
 
-describe('The contracts', () => {
-  it('have only examples that hold to their schemas', () => {
+describe('the API documents', () => {
+  it('have only examples that match their schemas', () => {
     const schemas = [...find(openApi, ({ examples }) => Array.isArray(examples))];
     for (const [path, schema] of schemas) {
       for (const example of schema.examples as unknown[]) expect(mismatch(schema, example), path).to.equal(undefined);
@@ -61,23 +61,14 @@ describe('The contracts', () => {
   it('describe every message and event, and no others', () => {
     expect(sentTypes).to.have.members(['welcome', 'ticker', 'pong']);
     expect(asyncApi.components.messages).to.have.all.keys(...sentTypes, 'ping');
-    const names: Record<QueueEvent['event'] | 'gap', true> = {
-      accepted: true,
-      started: true,
-      progress: true,
-      retrying: true,
-      completed: true,
-      cancelled: true,
-      failed: true,
-      purged: true,
-      paused: true,
-      resumed: true,
-      gap: true,
-    };
+    const names = {
+      ...{ accepted: 1, started: 1, progress: 1, retrying: 1, completed: 1, failed: 1, cancelled: 1, purged: 1 },
+      ...{ paused: 1, resumed: 1, gap: 1 },
+    } satisfies Record<QueueEvent['event'] | 'gap', 1>;
     expect(events).to.have.all.keys(names);
   });
 
-  it('show an event as it comes over the wire', () => {
+  it('have an example of an event stream that matches its schema', () => {
     const streams = [...find(openApi.paths, (node) => 'x-events' in node && 'example' in node)];
     const [, name = '', data = ''] = /\nevent: (.+)\ndata: (.+)\n\n$/.exec(String(streams[0]?.[1].example)) ?? [];
     checkEvent(name, data);

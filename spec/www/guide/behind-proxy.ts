@@ -18,7 +18,7 @@ export function describeBehind(name: string, start: (services: RunningServices) 
       return { services, proxy: await start(services) };
     });
 
-    it('lets the stream through', async () => {
+    it('passes the stream on', async () => {
       const { services, proxy } = running();
       const { host, port, headers, ...tls } = proxy.to(TICKER);
       const { status, body } = await ask(proxy, TICKER, '/auth/token', { body: { api_key: services.apiKey } });
@@ -30,7 +30,7 @@ export function describeBehind(name: string, start: (services: RunningServices) 
       expect(await client.closed).to.include({ code: 1000 });
     });
 
-    it('tells the services the address of the client, and not what the client says of it', async () => {
+    it('tells the services the address of the client, whatever X-Forwarded-For the client sends', async () => {
       const { services, proxy } = running();
       const exchange = async (localAddress: string, claimed: string) => {
         const body = { api_key: services.apiKey };
@@ -41,14 +41,14 @@ export function describeBehind(name: string, start: (services: RunningServices) 
       expect(await exchange('127.0.0.3', '192.0.2.2')).to.equal(200);
     });
 
-    it('lets only those who have the password to the task queue', async () => {
+    it('requires the password for the task queue', async () => {
       const { proxy } = running();
       const body = { action: 'sum', data: { numbers: [1, 2] } };
       expect((await ask(proxy, TASKS, '/tasks', { body })).status).to.equal(401);
       expect((await ask(proxy, TASKS, '/tasks', { body, Authorization: AUTHORIZATION })).status).to.equal(202);
     });
 
-    it('passes events on as they come', async () => {
+    it('passes events on without delay', async () => {
       const { services, proxy } = running();
       const events = await open(proxy, TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
       afterTest(() => events.destroy());

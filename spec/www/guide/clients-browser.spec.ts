@@ -24,7 +24,7 @@ const until = (page: Page, expected: RegExp) =>
     (text) => expected.test(text ?? ''),
   );
 
-describeInBrowser('the client of the guide in a browser', () => {
+describeInBrowser('the browser client of the guide', () => {
   const running = onceForSuite(startServices);
 
   it('streams', async () => {

@@ -55,22 +55,29 @@ async function expectReturn(heading: string, language: string, file: string, com
 describe('the clients of the guide', () => {
   const running = onceForSuite(startServices);
 
-  it('stream to Node', async () => {
-    const path = await write(running(), 'Node', 'js', 'client.mjs');
-    await expectPrices(watch(paste(`exec node ${path}`, { API_KEY: running().apiKey })));
-  });
+  const languages = {
+    Node: ['js', 'client.mjs', 'exec node'],
+    Python: ['python', 'client.py', `exec ${python}`],
+  } as const;
+  for (const [heading, [language, file, command]] of Object.entries(languages)) {
+    describeWith(heading === 'Python' ? lackingPython : undefined, `in ${heading}`, () => {
+      it('stream, and stop without a valid key with a line that says why', async () => {
+        const path = await write(running(), heading, language, file);
+        await expectPrices(watch(paste(`${command} ${path}`, { API_KEY: running().apiKey })));
+        await expectStop(`unset API_KEY; ${command} ${path}`, 'stopped: 400 {"error":"api_key required"}');
+        await expectStop(`export API_KEY=none; ${command} ${path}`, 'stopped: 401 {"error":"invalid API key"}');
+        if (heading === 'Node')
+          await expectStop(
+            `${command} --no-experimental-websocket ${path}`,
+            `stopped: Node 22 or later is needed, this is ${process.version}`,
+          );
+      });
 
-  it('stop in Node and say why without a key, with an invalid one, and in a Node without WebSocket', async () => {
-    const path = await write(running(), 'Node', 'js', 'client.mjs');
-    await expectStop(`unset API_KEY; exec node ${path}`, 'stopped: 400 {"error":"api_key required"}');
-    await expectStop(`API_KEY=none exec node ${path}`, 'stopped: 401 {"error":"invalid API key"}');
-    await expectStop(
-      `exec node --no-experimental-websocket ${path}`,
-      `stopped: Node 22 or later is needed, this is ${process.version}`,
-    );
-  });
+      it('come back after a restart of the server', () => expectReturn(heading, language, file, command));
+    });
+  }
 
-  it('end after the close codes after which connecting again would not help, and after no other', () => {
+  it('end after exactly those close codes after which reconnecting does not help', () => {
     // Each reconnect fetches a new token, so 4001 and 4003 need not end a client.
     const final = Object.values(closeCodes).filter(({ code, reconnect }) => !reconnect && ![4001, 4003].includes(code));
     const codes = final.map(({ code }) => code).toSorted();
@@ -80,18 +87,14 @@ describe('the clients of the guide', () => {
     }
   });
 
-  it('come back in Node after a restart of the server', async () => {
-    await expectReturn('Node', 'js', 'client.mjs', 'exec node');
-  });
-
-  it('stop in the shell and say why', async () => {
+  it('stop in the shell without a valid key with a line that says why', async () => {
     const example = adapt(examples(FILE, 'The shell')[0], running());
     const shell = watch(paste(example, { API_KEY: 'none' }));
     expect(await shell.exited).to.include({ code: 0 });
     expect(shell.output().trim()).to.equal('no token: {"error":"invalid API key"}');
   });
 
-  it('get the key of the demo user, also twice', async () => {
+  it('get the key of the demo user, also if the example is repeated', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
     const [example = ''] = examples(FILE, 'Before you start');
@@ -100,48 +103,26 @@ describe('the clients of the guide', () => {
     expect(shell.output()).to.equal(`${services.apiKey}\n`);
   });
 
-  it('submit a task twice and make it once', async () => {
-    const services = running();
-    const client = watch(paste(adapt(examples(FILE, 'Tasks')[0], services)));
-    expect(await client.exited).to.include({ code: 0 });
-    const [first, second] = client.lines;
+  it('submit a task twice, which makes one task, and wait for its row', async () => {
+    const [submitting, waiting] = examples(FILE, 'Tasks').map((example) => adapt(example, running()));
+    const submitter = watch(paste(submitting ?? ''));
+    expect(await submitter.exited).to.include({ code: 0 });
+    const [first, second] = submitter.lines;
     expect(first).to.deep.include({ status: 'queued' });
     expect(second).to.deep.equal(first);
-  });
-
-  it('wait for the row', async () => {
-    const services = running();
-    const client = watch(paste(adapt(examples(FILE, 'Tasks')[1], services)));
-    expect(await client.exited).to.include({ code: 0 });
-    expect(JSON.parse(client.output())).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
+    const waiter = watch(paste(waiting ?? ''));
+    expect(await waiter.exited).to.include({ code: 0 });
+    expect(JSON.parse(waiter.output())).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
   });
 
   it('follow the events of tasks', async () => {
-    const services = running();
-    const client = watch(paste(`exec ${adapt(examples(FILE, 'Tasks')[2], services)}`));
+    const client = watch(paste(`exec ${adapt(examples(FILE, 'Tasks')[2], running())}`));
     const said = async (text: string) => {
       while (!client.output().includes(text)) await once(client.child.stdout as NodeJS.ReadableStream, 'data');
     };
     await said('id: ');
-    await post(`${services.tasks}/tasks`, { action: 'sum' });
+    await post(`${running().tasks}/tasks`, { action: 'sum' });
     await said('event: completed\n');
     expect(client.output()).to.match(/event: accepted\n[\s\S]*event: started\n/);
-  });
-
-  describeWith(lackingPython, 'in Python', () => {
-    it('stream', async () => {
-      const path = await write(running(), 'Python', 'python', 'client.py');
-      await expectPrices(watch(paste(`exec ${python} ${path}`, { API_KEY: running().apiKey })));
-    });
-
-    it('stop and say why', async () => {
-      const path = await write(running(), 'Python', 'python', 'client.py');
-      await expectStop(`unset API_KEY; exec ${python} ${path}`, 'stopped: 400 {"error":"api_key required"}');
-      await expectStop(`API_KEY=none exec ${python} ${path}`, 'stopped: 401 {"error":"invalid API key"}');
-    });
-
-    it('come back after a restart of the server', async () => {
-      await expectReturn('Python', 'python', 'client.py', `exec ${python}`);
-    });
   });
 });

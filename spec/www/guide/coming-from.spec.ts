@@ -8,7 +8,7 @@ import { projectFolder, startServices, untilTask, watch } from '../../support/pr
 const FILE = 'www/guide/coming-from.md';
 
 describe('the guide for users of other queues', () => {
-  it('has an action that does what the processor of BullMQ does, and a program that submits it once', async () => {
+  it('has an action that replaces the processor of BullMQ, and a program that submits a task once', async () => {
     const cwd = await temporaryFolder();
     await writeFile(join(cwd, 'handlers.ts'), examples(FILE, 'From BullMQ', 'ts')[0] ?? '');
     await mkdir(join(cwd, 'node_modules'));

@@ -17,17 +17,14 @@ function rows(from: number, to: number): string[][] {
 }
 
 describe('the guide to errors', () => {
-  it('lists every error with its status, and no other', () => {
+  it('lists every error with its status and advice, and no other', () => {
     const documented = rows(400, 599).map(([status, text]) => `${status} ${text}`);
     const answered = Object.values(catalogue).map(([status, text]) => `${status} ${text}`);
     expect(documented.toSorted()).to.deep.equal(answered.toSorted());
-  });
-
-  it('says of each what to do', () => {
     for (const [, text, advice] of rows(400, 599)) expect(advice, text).to.match(/\w{2}/);
   });
 
-  it('lists every close code with its reason, and says whether to connect again', () => {
+  it('lists every close code with its reason, and whether to reconnect', () => {
     const documented = rows(1000, 4999).map(([code, reason, again = '']) => ({
       code: Number(code),
       reason,

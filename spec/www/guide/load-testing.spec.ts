@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { WebSocket } from 'ws';
 import { afterTest, onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
-import { projectFolder, request, startServices, watch } from '../../support/program.ts';
+import { projectFolder, startServices, watch } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/load-testing.md';
@@ -28,15 +28,10 @@ describe('the load tests of the guide', () => {
   it('open clients of wscat', async () => {
     const TMPDIR = await temporaryFolder();
     const services = running();
-    const shell = watch(
-      paste(brief(adapt(examples(FILE, 'The stream')[1], services)), { TOKEN: await services.token(), TMPDIR }),
-    );
+    const env = { TOKEN: await services.token(), TMPDIR };
+    const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[1], services)), env));
     expect(await shell.exited).to.include({ code: 0 });
-    const counts = shell
-      .output()
-      .trim()
-      .split('\n')
-      .map((line) => Number(line.split(':')[1]));
+    const counts = Array.from(shell.output().trim().split('\n'), (line) => Number(line.split(':')[1]));
     expect(counts).to.have.lengthOf(3);
     // The snapshot and at least one tick. The clients start slowly on a loaded machine.
     for (const count of counts) expect(count).to.be.at.least(2);
@@ -49,32 +44,21 @@ describe('the load tests of the guide', () => {
     expect(JSON.parse(shell.output())).to.include({ accepted: 10 });
   });
 
-  it('are a script for k6 that fits its types', async () => {
+  it('are a k6 script that fits the types of k6', async () => {
     const folder = await temporaryFolder();
     await symlink(join(projectFolder, 'node_modules'), join(folder, 'node_modules'));
     await writeFile(join(folder, 'stream.js'), examples(FILE, 'With k6', 'js')[0] ?? '');
-    const config = {
-      compilerOptions: {
-        noEmit: true,
-        checkJs: true,
-        strict: false,
-        skipLibCheck: true,
-        lib: ['esnext'],
-        types: ['k6'],
-        module: 'esnext',
-        moduleResolution: 'bundler',
-      },
-      files: ['stream.js'],
-    };
+    const checking = { noEmit: true, checkJs: true, strict: false, skipLibCheck: true };
+    const modules = { lib: ['esnext'], types: ['k6'], module: 'esnext', moduleResolution: 'bundler' };
+    const config = { compilerOptions: { ...checking, ...modules }, files: ['stream.js'] };
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
     const compiler = watch(paste(`node_modules/.bin/tsc -p ${folder}`));
     expect(await compiler.exited, compiler.output()).to.include({ code: 0 });
   });
 
-  it('are a script for k6 that streams, when another runs what it says', async () => {
+  it('are a k6 script that gets a token and streams, with an imitation of k6', async () => {
     const services = running();
-    const text = adapt(examples(FILE, 'With k6', 'js')[0], services);
-    const body = text
+    const body = adapt(examples(FILE, 'With k6', 'js')[0], services)
       .replace(/^import .*$/gm, '')
       .replace('export default function', 'function each')
       .replaceAll('export ', '');
@@ -99,12 +83,7 @@ describe('the load tests of the guide', () => {
     }
     const token = await services.token();
     const asked: unknown[] = [];
-    const http = {
-      post(...args: unknown[]) {
-        asked.push(args);
-        return { json: () => token };
-      },
-    };
+    const http = { post: (...args: unknown[]) => asked.push(args) && { json: () => token } };
     const globals = { http, Counter, WebSocket: Socket, __ENV: { API_KEY: services.apiKey }, setTimeout: () => {} };
     const script = new Function(...Object.keys(globals), `${body}; return { setup, each };`)(...Object.values(globals));
     script.each(script.setup());
@@ -112,35 +91,14 @@ describe('the load tests of the guide', () => {
     expect(counts.failures).to.equal(0);
     expect(asked).to.deep.equal([[`${services.ticker}/auth/token`, JSON.stringify({ api_key: services.apiKey })]]);
   });
-});
 
-const withK6 = (define: () => void) => describeWith(lackingProgram('k6'), 'the k6 script of the guide', define, false);
-
-withK6(() => {
-  it('runs', async () => {
-    const services = await startServices();
-    const file = join(await temporaryFolder(), 'stream.js');
-    await writeFile(
-      file,
-      adapt(examples(FILE, 'With k6', 'js')[0], services).replace(
-        "vus: 500, duration: '30s'",
-        "vus: 5, duration: '2s'",
-      ),
-    );
-    const k6 = watch(paste(`k6 run --quiet -e API_KEY="$API_KEY" ${file}`, { API_KEY: services.apiKey }));
-    expect(await k6.exited, k6.errors()).to.include({ code: 0 });
-    expect((await request(`${services.admin}/metrics`)).body).to.match(/outcome="accepted"\} [1-9]/);
-  }).timeout(60_000);
-});
-
-describeWith(lackingProgram('wrk'), 'the wrk example of the guide', () => {
-  it('loads the task queue', async () => {
-    const services = await startServices();
-    const text = adapt(examples(FILE, 'Tasks')[1], services)
-      .replace('-d 30', '-d 1')
-      .replaceAll('tasks.lua', join(await temporaryFolder(), 'tasks.lua'));
-    const shell = watch(paste(text));
-    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    expect(shell.output()).to.not.match(/Non-2xx/);
+  describeWith(lackingProgram('wrk'), 'with wrk', () => {
+    it('load the task queue', async () => {
+      const file = join(await temporaryFolder(), 'tasks.lua');
+      const text = adapt(examples(FILE, 'Tasks')[1], running()).replace('-d 30', '-d 1').replaceAll('tasks.lua', file);
+      const shell = watch(paste(text));
+      expect(await shell.exited, shell.errors()).to.include({ code: 0 });
+      expect(shell.output()).to.not.match(/Non-2xx/);
+    });
   });
 });

@@ -12,20 +12,17 @@ const rows = [...guide.matchAll(/^\| `(\{.*?\})` \| `(\{.*?\})` \|/gm)].map(([, 
   stored,
 }));
 
-describe('the guide to numbers and text in data', () => {
-  it('has a table', () => {
+describe('data with numbers and text', () => {
+  it('is stored as the table of the guide says', async () => {
     expect(rows).to.have.length.above(8);
+    const { submit, queued } = await startTasksServer();
+    for (const { submitted } of rows)
+      expect((await submit(`{"action": "any", "data": ${submitted}}`)).status, submitted).to.equal(202);
+    const bodies = (await queued()).map(({ body }) => /"data":(.*),"created_at"/.exec(body)?.[1]);
+    expect(bodies).to.deep.equal(rows.map(({ stored }) => stored));
   });
 
-  for (const { submitted, stored } of rows) {
-    it(`says that ${submitted} becomes ${stored}`, async () => {
-      const { submit, queued } = await startTasksServer();
-      expect((await submit(`{"action": "any", "data": ${submitted}}`)).status).to.equal(202);
-      expect((await queued())[0]?.body).to.include(`"data":${stored},`);
-    });
-  }
-
-  it('says that submissions with the same values are the same to Idempotency-Key', async () => {
+  it('is the same to Idempotency-Key if the values of its numbers are the same', async () => {
     const { submit, queued } = await startTasksServer();
     for (const n of ['12345678901234567890', '12345678901234567891']) {
       const headers = { 'Idempotency-Key': 'a' };

@@ -1,12 +1,10 @@
-import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { temporaryFolder } from '../../support/cleanup.ts';
 import { examples } from '../../support/examples.ts';
 import { type RunningServices, request, startServices } from '../../support/program.ts';
+import { serve } from '../../support/server.ts';
 import { eventually } from '../../support/until.ts';
 import { connect, type StreamClient } from '../../support/websocket.ts';
 
@@ -37,26 +35,23 @@ async function nextPrices(client: StreamClient): Promise<number[]> {
 /** Serves prices of the default symbols as the guide's price service does, until the test ends. */
 async function startPriceService() {
   const state = { status: 200, prices: { 'SOL-USD': 95.5, 'BTC-USD': 42_001.25, 'ETH-USD': 2_501 } };
-  const server = createServer((_, response) => {
+  const { url } = await serve((_, response) => {
     response.writeHead(state.status, { Connection: 'close' }).end(JSON.stringify(state.prices));
   });
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  afterTest(() => server.close());
-  return { state, address: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+  return { state, address: new URL(url).host };
 }
 
-describe("the guide's prices", () => {
-  it('have the symbols of its example', async () => {
+describe('the prices of the guide', () => {
+  it('have the symbols of the example', async () => {
     const services = await startServices({ env: settings('Symbols') });
     const { data } = await (await follow(services)).nextOf('ticker');
-    const symbols = data.map(({ symbol }: { symbol: string }) => symbol);
-    expect(symbols).to.deep.equal(['BTC-USD', 'XRP-EUR', 'GOLD']);
+    expect(data.map(({ symbol }: { symbol: string }) => symbol)).to.deep.equal(['BTC-USD', 'XRP-EUR', 'GOLD']);
     const { body } = await request(`${services.admin}/asyncapi.json`);
     const [example] = body.components.messages.ticker.examples;
     expect(example.payload.data.map(({ price }: { price: number }) => price)).to.deep.equal([42_000, 0.5123, 1999.5]);
   });
 
-  it('are replayed from its recording, again and again', async () => {
+  it('are replayed from a recording repeatedly', async () => {
     const heading = 'Replay of recorded prices';
     const PRICE_SOURCE = await source(heading, 'csv');
     const services = await startServices({ env: { PRICE_SOURCE, TICK_INTERVAL_MS: '100' } });
@@ -69,7 +64,7 @@ describe("the guide's prices", () => {
     for (const row of [...rows.slice(1), ...rows]) expect(await nextPrices(client)).to.deep.equal(row);
   });
 
-  it('come from its own source, stay while its service fails, and come again after that', async () => {
+  it('come from a module, and stay the same while its service fails or returns an invalid price', async () => {
     const { state, address } = await startPriceService();
     const PRICE_SOURCE = await source('Your own source', 'ts', (text) => text.replace('localhost:9000', address));
     const services = await startServices({ env: { PRICE_SOURCE, TICK_INTERVAL_MS: '100' } });

@@ -5,11 +5,11 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { examples } from '../../support/examples.ts';
+import { freePort } from '../../support/free-port.ts';
 import { type RunningServices, watch } from '../../support/program.ts';
 import { program } from '../../support/requirements.ts';
 
@@ -66,14 +66,15 @@ export async function startCaddy(services: RunningServices): Promise<FrontProxy>
   return run(place, 'caddy', ['run', '--config', `${folder}/Caddyfile`, '--adapter', 'caddyfile']);
 }
 
+interface Options {
+  body?: unknown;
+  localAddress?: string;
+  [header: string]: unknown;
+}
+
 /** Sends one request to a host name behind the proxy. */
-export async function ask(
-  proxy: FrontProxy,
-  name: string,
-  path: string,
-  { body, localAddress, ...headers }: { body?: unknown; localAddress?: string; [header: string]: unknown } = {},
-): Promise<{ status: number; body: string }> {
-  const response = await open(proxy, name, path, { body, localAddress, ...headers });
+export async function ask(proxy: FrontProxy, name: string, path: string, options: Options = {}) {
+  const response = await open(proxy, name, path, options);
   return { status: response.statusCode ?? 0, body: await text(response) };
 }
 
@@ -82,20 +83,15 @@ export async function open(
   proxy: FrontProxy,
   name: string,
   path: string,
-  { body, localAddress, ...headers }: { body?: unknown; localAddress?: string | undefined; [header: string]: unknown },
+  { body, localAddress, ...own }: Options,
 ): Promise<IncomingMessage> {
   const target = proxy.to(name);
-  const request = httpsRequest({
-    ...target,
-    path,
-    method: body === undefined ? 'GET' : 'POST',
-    headers: { ...target.headers, ...headers } as Record<string, string>,
-    agent: false,
-    ...(localAddress !== undefined && { localAddress }),
-  });
+  const headers = { ...target.headers, ...own } as Record<string, string>;
+  const method = body === undefined ? 'GET' : 'POST';
+  const from = localAddress === undefined ? {} : { localAddress };
+  const request = httpsRequest({ ...target, path, method, headers, agent: false, ...from });
   request.end(body === undefined ? undefined : JSON.stringify(body));
-  const [response] = await once(request, 'response');
-  return response;
+  return (await once(request, 'response'))[0];
 }
 
 /**
@@ -103,12 +99,7 @@ export async function open(
  * of a listener on port 0.
  */
 async function prepare(services: RunningServices): Promise<Place> {
-  const folder = await temporaryFolder();
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
+  const [folder, port] = [await temporaryFolder(), await freePort()];
   const names = ['-subj', '/CN=example.com', '-addext', `subjectAltName=DNS:${TICKER},DNS:${TASKS}`];
   const files = ['-keyout', `${folder}/site.key`, '-out', `${folder}/site.pem`];
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { examples } from '../../support/examples.ts';
@@ -8,15 +9,11 @@ import { lackingPostgres, startPostgres } from '../../support/postgres-server.ts
 import { projectFolder } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
 
-/** Runs a script and everything that it starts in a process group of its own. Returns its output. */
-async function run(script: string, env: Record<string, string>): Promise<{ code: number | null; text: string }> {
+/** Runs a script and everything that it starts in a process group of its own. Returns its exit code and output. */
+async function run(script: string, env: Record<string, string>): Promise<[code: number | null, text: string]> {
   const cwd = await temporaryFolder();
-  const child = spawn('bash', ['-c', `set -e\n${script}`], { cwd, env: { ...process.env, ...env }, detached: true });
-  let text = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (chunk: string) => {
-      text += chunk;
-    });
+  const options = { cwd, env: { ...process.env, ...env }, detached: true };
+  const child = spawn('bash', ['-c', `set -e\nexec 2>&1\n${script}`], options);
   afterTest(() => {
     try {
       process.kill(-(child.pid as number), 'SIGKILL');
@@ -24,8 +21,8 @@ async function run(script: string, env: Record<string, string>): Promise<{ code:
       // Everything that the script started has ended.
     }
   });
-  const [code] = await once(child, 'close');
-  return { code, text };
+  const [output, [code]] = await Promise.all([text(child.stdout), once(child, 'close')]);
+  return [code, output];
 }
 
 const lacking = lackingProgram('psql') ?? lackingPostgres();
@@ -43,7 +40,7 @@ describeWith(lacking, 'the two nodes of the guide', () => {
       .replaceAll(' dist/main', ` ${projectFolder}dist/main`)
       .replace('127.0.0.1:5432', `127.0.0.1:${postgresPort}`)
       .replaceAll(/\b(808[0-3]|946[45])\b/g, (port) => ports.get(port) ?? port);
-    const { code, text } = await run(script, {
+    const [code, output] = await run(script, {
       PGHOST: '127.0.0.1',
       PGPORT: postgresPort,
       PGUSER: 'spec',
@@ -51,9 +48,9 @@ describeWith(lacking, 'the two nodes of the guide', () => {
       TASKS_PORT: ports.get('8080') ?? '',
       ADMIN_PORT: ports.get('9464') ?? '',
     });
-    expect(code, text).to.equal(0);
-    expect(text.match(/"status":"ready"/g), text).to.have.length(2);
-    const [, id] = /"id":"([0-9a-f-]{36})".*"status":"completed"/.exec(text) ?? [];
-    expect(text).to.match(new RegExp(`"tasks":\\[\\{"id":"${id}".*"status":"completed"`));
+    expect(code, output).to.equal(0);
+    expect(output.match(/"status":"ready"/g), output).to.have.length(2);
+    const [, id] = /"id":"([0-9a-f-]{36})".*"status":"completed"/.exec(output) ?? [];
+    expect(output).to.match(new RegExp(`"tasks":\\[\\{"id":"${id}".*"status":"completed"`));
   });
 });
