@@ -30,9 +30,9 @@ const replaceBy =
 
 const faults: Readonly<Record<string, Fault>> = {
   async locked(path) {
-    const other = new DatabaseSync(path, { timeout: 5000 });
+    const other = openBeside(path);
     other.exec('BEGIN EXCLUSIVE');
-    return async () => other.close();
+    return async () => other.exec('ROLLBACK');
   },
   'taken away': moveAway,
   'replaced by garbage': replaceBy('garbage '.repeat(1000)),

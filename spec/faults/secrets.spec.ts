@@ -2,7 +2,7 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { request, startServices } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { connect } from '../support/websocket.ts';
 
@@ -19,50 +19,43 @@ describe('secrets', () => {
     const bodies: string[] = [];
     const keep = async (answer: Promise<{ body: unknown }>) => bodies.push(JSON.stringify((await answer).body));
 
+    const posted = (url: string, body: string) => keep(request(url, { method: 'POST', body }));
     for (const base of [ticker, tasks]) {
       for (const bearer of [token, revoked, `${token}x`]) {
+        const headers = { Authorization: `Bearer ${bearer}` };
         await keep(request(`${base}/ws/ticker?token=${bearer}`));
         await keep(request(`${base}/nowhere/${bearer}?token=${bearer}`));
-        await keep(request(`${base}/tasks`, { headers: { Authorization: `Bearer ${bearer}` } }));
-        await keep(request(`${base}/auth/token`, { method: 'PUT', headers: { Authorization: `Bearer ${bearer}` } }));
+        await keep(request(`${base}/tasks`, { headers }));
+        await keep(request(`${base}/auth/token`, { method: 'PUT', headers }));
       }
-      await keep(request(`${base}/auth/token`, { method: 'POST', body: `{"api_key": "${apiKey}"` }));
-      await keep(request(`${base}/tasks`, { method: 'POST', body: `{"action": ${apiKey}` }));
-      await keep(post(`${base}/auth/token`, { api_key: [apiKey] }));
-      await keep(post(`${base}/auth/token`, { api_key: `${apiKey}x` }));
-      await keep(post(`${base}/auth/token`, { api_key: apiKey.padEnd(5000) }));
+      await posted(`${base}/auth/token`, `{"api_key": "${apiKey}"`);
+      await posted(`${base}/tasks`, `{"action": ${apiKey}`);
+      for (const key of [[apiKey], `${apiKey}x`, apiKey.padEnd(5000)]) {
+        await posted(`${base}/auth/token`, JSON.stringify({ api_key: key }));
+      }
     }
     for (const bearer of [revoked, `${token}x`]) {
       await connect(stream, { token: bearer }).catch(() => {});
-      const raw = await connectRaw(
-        port,
-        'GET /ws/ticker HTTP/1.1',
-        'Host: localhost',
-        `Sec-WebSocket-Protocol: bearer.${bearer}`,
-      );
+      const protocol = `Sec-WebSocket-Protocol: bearer.${bearer}`;
+      const raw = await connectRaw(port, 'GET /ws/ticker HTTP/1.1', 'Host: localhost', protocol);
       raw.socket.destroy();
     }
-    const broken = await connectRaw(
-      port,
-      `GET /?token=${token} HTTP/1.1`,
-      'Host: localhost',
-      `Authorization Bearer ${token}`,
-    );
-    bodies.push(await broken.ended);
+    // A header without a colon.
+    const lines = [`GET /?token=${token} HTTP/1.1`, 'Host: localhost', `Authorization Bearer ${token}`];
+    bodies.push(await (await connectRaw(port, ...lines)).ended);
     const client = await connect(stream, { token });
     client.socket.send(token);
     client.socket.send(Buffer.alloc(5000, token));
     await client.closed;
 
     await rename(join(DATA_DIR, 'auth.db'), join(DATA_DIR, 'away'));
-    await keep(post(`${ticker}/auth/token`, { api_key: apiKey }));
-    await keep(request(`${ticker}/auth/token?token=${token}`, { method: 'POST', body: `{"api_key":"${apiKey}"}` }));
+    await posted(`${ticker}/auth/token?token=${token}`, `{"api_key":"${apiKey}"}`);
     services.child.kill('SIGTERM');
     await services.exited;
 
-    const lines = services.output().split('\n');
-    expect(lines.length).to.be.above(4);
-    const [start, ...others] = lines.filter((line) => line.includes(apiKey));
+    const logged = services.output().split('\n');
+    expect(logged.length).to.be.above(4);
+    const [start, ...others] = logged.filter((line) => line.includes(apiKey));
     expect(start).to.include('demo API key created');
     expect(others).to.deep.equal([]);
     for (const secret of [token, revoked, 'v3.local.']) {
