@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { type HttpResponse, post, request } from '../support/program.ts';
 import type { Random } from '../support/seed.ts';
-import type { Accepted, KillLedger, Kind, Operation } from './kill-ledger.ts';
+import type { Accepted, KillLedger, Kind } from './kill-ledger.ts';
 
 /** One client of a process that is about to be killed. It ends with the first request without an answer. */
 export type Client = (target: {
@@ -94,50 +94,56 @@ export const operates: Client = async ({ tasks, ledger, random }) => {
     await setTimeout(random.below(80));
     const operation = random.pick(['redrive', 'redrive', 'purge'] as const);
     const choice = random.below(20);
-    let ended: boolean;
-    if (choice < 14) ended = !(await operateOnOne(tasks, ledger, operation, take(1)[0] as Accepted));
+    let chosen: Accepted[];
+    let selection: object | undefined;
+    if (choice < 14) chosen = take(1);
     else if (choice < 18) {
-      const some = take(1 + random.below(5));
-      ended = !(await operateOnMany(tasks, ledger, operation, some, { ids: some.map(({ id }) => id) }));
+      chosen = take(1 + random.below(5));
+      selection = { ids: chosen.map(({ id }) => id) };
     } else {
       const reason = choice === 18 || letters.length < 20 ? random.pick([...REASONS, NOT_NUMBERS]) : undefined;
-      const chosen = letters.filter(({ failure }) => reason === undefined || failure === reason);
+      chosen = letters.filter(({ failure }) => reason === undefined || failure === reason);
       letters = letters.filter((letter) => !chosen.includes(letter));
       ledger.sendBulk({ operation, reason });
-      const selection = reason === undefined ? { all: true } : { reason };
-      ended = !(await operateOnMany(tasks, ledger, operation, chosen, selection));
+      selection = reason === undefined ? { all: true } : { reason };
     }
-    if (ended) return;
+    if (!(await operate(tasks, ledger, operation, chosen, selection))) return;
   }
 };
 
-async function operateOnOne(tasks: string, ledger: KillLedger, operation: Operation, letter: Accepted) {
-  ledger.send(letter, operation);
-  const url = `${tasks}/dead-letters/${letter.id}`;
-  const answer = await answerTo(
-    operation === 'redrive' ? post(`${url}/retry`, {}) : request(url, { method: 'DELETE' }),
-  );
-  if (answer === undefined) return false;
-  if (answer.status === (operation === 'redrive' ? 202 : 204)) ledger.answer(letter, operation);
-  else ledger.problem(letter, `its ${operation} is answered with ${answer.status}`);
-  return true;
-}
-
-/** Redrives or purges the dead letters that a selection matches: `letters`, and newer ones unless the selection lists ids. */
-async function operateOnMany(
+/**
+ * Redrives or purges the dead letters that a selection matches, which are `letters`, and newer ones unless the selection lists ids.
+ * Without a selection, redrives or purges a single one. Returns false without an answer.
+ */
+async function operate(
   tasks: string,
   ledger: KillLedger,
   operation: 'redrive' | 'purge',
   letters: readonly Accepted[],
-  selection: object,
+  selection: object | undefined,
 ): Promise<boolean> {
   for (const letter of letters) ledger.send(letter, operation);
-  const answer = await answerTo(post(`${tasks}/dead-letters/${operation}`, selection));
-  if (answer === undefined) return false;
-  expect(answer.status).to.equal(200);
-  expect(answer.body.remaining).to.equal(0);
-  const newer = 'ids' in selection ? 0 : Number.POSITIVE_INFINITY;
-  expect(answer.body.count, JSON.stringify(selection)).to.be.within(letters.length, letters.length + newer);
+  const url = `${tasks}/dead-letters`;
+  const [single] = letters as [Accepted];
+  if (selection !== undefined) {
+    const answer = await answerTo(post(`${url}/${operation}`, selection));
+    if (answer === undefined) return false;
+    expect(answer.status).to.equal(200);
+    expect(answer.body.remaining).to.equal(0);
+    const newer = 'ids' in selection ? 0 : Number.POSITIVE_INFINITY;
+    expect(answer.body.count, JSON.stringify(selection)).to.be.within(letters.length, letters.length + newer);
+  } else {
+    const redrives = operation === 'redrive';
+    const sent = redrives
+      ? post(`${url}/${single.id}/retry`, {})
+      : request(`${url}/${single.id}`, { method: 'DELETE' });
+    const answer = await answerTo(sent);
+    if (answer === undefined) return false;
+    if (answer.status !== (redrives ? 202 : 204)) {
+      ledger.problem(single, `its ${operation} is answered with ${answer.status}`);
+      return true;
+    }
+  }
   for (const letter of letters) ledger.answer(letter, operation);
   return true;
 }

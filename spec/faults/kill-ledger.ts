@@ -97,18 +97,8 @@ export class KillLedger {
     const known = this.#tasks.get(id);
     if (known !== undefined) this.problem(known, 'the id of another submission was answered again');
     const task: Accepted = {
-      id,
-      kind,
-      history: [],
-      state: 'accepted',
-      failedAt: undefined,
-      failure: undefined,
-      row: undefined,
-      kills: 0,
-      failures: 0,
-      runs: 0,
-      sent: new Set(),
-      answered: new Map(),
+      ...{ id, kind, history: [], state: 'accepted', sent: new Set(), answered: new Map() },
+      ...{ failedAt: undefined, failure: undefined, row: undefined, kills: 0, failures: 0, runs: 0 },
     };
     this.#tasks.set(id, task);
     this.note(task, `accepted ${JSON.stringify(kind)}`);
@@ -192,8 +182,9 @@ export class KillLedger {
     if (before === 'gone' && now !== 'gone') this.problem(task, `was gone, is ${now}`);
     const revived = before === 'failed' && (now !== 'failed' || message?.failedAt !== failedAt);
     if (revived && now !== 'gone' && !this.wasAsked(task, 'redrive')) this.problem(task, 'redriven by nobody');
-    if (now === 'gone' && before !== 'gone') this.#checkGone(task);
-    else this.#checkAnswers(task, now, message, wasUp);
+    const isAsked = this.wasAsked(task, 'cancel') || this.wasAsked(task, 'purge');
+    if (now !== 'gone') this.#checkAnswers(task, now, message, wasUp);
+    else if (before !== 'gone' && !isAsked) this.problem(task, 'lost');
     if (row !== undefined) this.#checkRow(task, row);
     if (now === 'failed') this.#checkReason(task, message?.reason ?? '');
     task.state = now;
@@ -208,12 +199,7 @@ export class KillLedger {
     if (revived) task.answered.delete('cancelling');
   }
 
-  #checkGone(task: Accepted): void {
-    if (!this.wasAsked(task, 'cancel') && !this.wasAsked(task, 'purge')) this.problem(task, 'lost');
-  }
-
   #checkAnswers(task: Accepted, now: State, message: StoredState | undefined, wasUp: boolean): void {
-    if (now === 'gone') return;
     for (const operation of ['cancel', 'purge'] as const) {
       if (task.answered.has(operation)) this.problem(task, `${now} although its ${operation} was answered`);
     }

@@ -28,7 +28,6 @@ async function serveDuring(services: RedirectedServices, fault: () => unknown = 
   expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
   expect(await services.token()).to.be.a('string');
   await client.checkAfterNextTick();
-  await client.checkAfterNextTick();
 }
 
 const lostLines = (services: RedirectedServices) => services.metric('log_lines_lost_total');
