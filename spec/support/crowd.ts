@@ -15,8 +15,6 @@ export interface CrowdStart {
   chatty?: number;
 }
 
-export type CrowdReport = Awaited<ReturnType<Clients['report']>>;
-
 class Clients {
   #crowd!: Crowd;
   #readers = 0;
