@@ -1,9 +1,9 @@
 import { once } from 'node:events';
-import { readdirSync, readlinkSync } from 'node:fs';
 import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
+import { openFiles } from '../support/proc.ts';
 import {
   limitedTo,
   post,
@@ -57,22 +57,6 @@ async function expectStreamServed(services: RunningServices): Promise<void> {
   expect((await client.next()).type).to.equal('welcome');
 }
 
-/** Returns the browser clients' files that the process has open. */
-function openStaticFiles({ child }: RunningServices): string[] {
-  const folder = `/proc/${child.pid}/fd`;
-  const target = (fd: string) => {
-    try {
-      return readlinkSync(`${folder}/${fd}`);
-    } catch {
-      // Closed since the folder was read.
-      return '';
-    }
-  };
-  return readdirSync(folder)
-    .map(target)
-    .filter((file) => file.includes('/www/'));
-}
-
 describe('a process with few descriptors', () => {
   const started = onceForSuite(() => startServices({ ...limitedTo(256), env: { MAX_CONNECTIONS: '600' } }));
 
@@ -98,7 +82,7 @@ describe('a process with few descriptors', () => {
         if (!socket.closed) await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
       }
     }
-    expect(openStaticFiles(services)).to.deep.equal([]);
+    expect(openFiles(services.child.pid as number).filter((file) => file.includes('/www/'))).to.deep.equal([]);
     await expectTasksServed(services);
     await expectStreamServed(services);
   });

@@ -99,17 +99,10 @@ const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesA
 /** Steps of {@link attacksBoth} in each round, however slow the machine is. */
 const MIN_ATTACKS = 20;
 
-interface Footprint {
-  /** Heap bytes in use by thread, the main thread first. */
-  heaps: number[];
-  /** Number of timers, sockets and other handles of all threads. */
-  handles: number;
-  descriptors: number;
-  threads: number;
-  resident: number;
-}
+type Footprint = Awaited<ReturnType<typeof measure>>;
 
-async function measure({ services, ledger, random }: Target, inspector: Inspector): Promise<Footprint> {
+/** Measures the resources of the idle process. */
+async function measure({ services, ledger, random }: Target, inspector: Inspector) {
   const pid = services.child.pid as number;
   // The thread that parses large submissions ends when it is idle.
   await inspector.alive(/^submissions /, 0);
@@ -125,7 +118,9 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
     await Promise.race([asked, setTimeout(100)]);
   }
   return {
+    /** Heap bytes in use by thread, the main thread first. */
     heaps: threads.map(([heap]) => heap),
+    /** Number of timers, sockets and other handles of all threads. */
     handles: threads.reduce((sum, [, handles]) => sum + handles, 0),
     descriptors: openDescriptors(pid),
     threads: threadCount(pid),

@@ -37,15 +37,19 @@ export function threadCount(pid: number): number {
   return readdirSync(`/proc/${pid}/task`).length;
 }
 
-/** Returns the number of sockets that a process has open. */
-export function openSockets(pid: number): number {
+/** Returns the paths of the files that a process has open, and `socket:[…]` for each socket. */
+export function openFiles(pid: number): string[] {
   const folder = `/proc/${pid}/fd`;
-  return readdirSync(folder).filter((fd) => {
+  return readdirSync(folder).flatMap((fd) => {
     try {
-      return readlinkSync(`${folder}/${fd}`).startsWith('socket:');
+      return [readlinkSync(`${folder}/${fd}`)];
     } catch {
       // Closed since the folder was read.
-      return false;
+      return [];
     }
-  }).length;
+  });
+}
+
+export function openSockets(pid: number): number {
+  return openFiles(pid).filter((file) => file.startsWith('socket:')).length;
 }

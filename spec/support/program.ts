@@ -156,13 +156,7 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
     admin: `http://${host}:${await port('admin')}`,
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
-    async token() {
-      const { body } = await request(`${ticker}/auth/token`, {
-        method: 'POST',
-        body: JSON.stringify({ api_key: apiKey }),
-      });
-      return body.token;
-    },
+    token: async () => (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token,
   };
 }
 

@@ -10,7 +10,6 @@ import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
 import { PriceHistory } from '../../main/ticker/prices.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/service.ts';
-import { Ticker } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
@@ -23,6 +22,7 @@ import { captureLog } from './log.ts';
 import { fillDataFolder } from './migrated-folder.ts';
 import { Recorder } from './recorder.ts';
 import { serve } from './server.ts';
+import { startTicker } from './ticker.ts';
 
 export interface TickerBundleOptions {
   lifetimeSeconds?: number;
@@ -86,19 +86,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   if (options.intervalMs === undefined) {
     actors.register(TICKER, ticker);
   } else {
-    const { intervalMs } = options;
-    const thread = new Ticker({
-      intervalMs,
-      symbols: defaultSymbols,
-      actors,
-      broadcast: (clients, message) => relay.broadcast(clients, message),
-      clock,
-      log: captured.log,
-    });
-    actors.register(TICKER, thread);
-    history = thread.history;
-    afterTest(() => thread.stop());
-    await thread.start();
+    const broadcast = relay.broadcast.bind(relay);
+    const real = await startTicker({ intervalMs: options.intervalMs, actors, broadcast, clock, log: captured.log });
+    ({ history } = real.ticker);
   }
 
   const requests = new RequestMetrics();

@@ -27,7 +27,7 @@ export function pricesOf(message: LifecycleMessage): Map<string, number> {
 }
 
 export function createTicker(options: Partial<TickerOptions> = {}) {
-  const actors = new PidRegistry();
+  const { actors = new PidRegistry() } = options;
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
   let ticked = Promise.withResolvers<void>();
