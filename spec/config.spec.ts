@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { ConfigError, checkHeapBudget, defaults, loadConfig, logLevels } from '../main/config.ts';
@@ -187,48 +189,23 @@ const variables: Record<string, Variable> = {
 };
 
 describe('the configuration', () => {
-  it('has the documented defaults', () => {
+  it('has the defaults of the guide, which names every setting', () => {
     expect(loadConfig({})).to.deep.equal(defaults);
-    expect(defaults).to.deep.equal({
-      http: { host: undefined, reusePort: false, allowedHosts: [], corsOrigins: [], trustProxy: 0 },
-      admin: { host: '127.0.0.1', port: 9464 },
-      storage: { databaseUrl: undefined, dataDir: 'data' },
-      tokens: { key: undefined, lifetimeSeconds: 3600, expiryCloses: false, perKey: 1000, requestsPerMinute: 1200 },
-      ticker: {
-        port: 8081,
-        intervalMs: 1000,
-        symbols: [
-          { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
-          { symbol: 'ETH-USD', price: 2_500, decimals: 2 },
-          { symbol: 'SOL-USD', price: 95, decimals: 2 },
-        ],
-        seed: undefined,
-        priceSource: undefined,
-        maxConnections: 50_000,
-        maxConnectionsPerAddress: 25_000,
-        maxMessagesPerSecond: 50,
-      },
-      tasks: {
-        port: 8080,
-        requireToken: false,
-        concurrency: 2,
-        overlap: 1,
-        prefetch: 5,
-        timeoutMs: 30_000,
-        cancelGraceMs: 1000,
-        handlers: undefined,
-        isolation: 'thread',
-        unknownActions: 'process',
-        memoryMb: 256,
-        bodyLimit: MIB,
-        bodyBudgetBytes: 64 * MIB,
-        responseBudgetBytes: 128 * MIB,
-      },
-      retention: { rows: 0, days: 0 },
-      queue: { driver: 'memory', maxLength: 100_000, maxBytes: 256 * MIB, maxKeys: 100_000 },
-      log: { level: 'info', format: 'json' },
-      shutdownTimeoutMs: 10_000,
+    const guide = readFileSync(join(import.meta.dirname, '../www/guide/settings.md'), 'utf8');
+    const cells = [...guide.matchAll(/^\| ((?:`[A-Z_]+`(?:, )?)+) \| (.*?) \|/gm)];
+    const documented = cells.flatMap(([, names = '', values = '']) => {
+      const [name, value] = [names, values].map((cell) => Array.from(cell.matchAll(/`([^`]+)`/g), ([, text]) => text));
+      return name?.map((each, index) => [each as string, value?.[index]] as const) ?? [];
     });
+    expect(documented.map(([name]) => name)).to.have.members([...Object.keys(variables), 'DATABASE_URL']);
+    const sections = defaults as unknown as Record<string, Record<string, unknown>>;
+    for (const [name, value] of documented) {
+      const [section = '', key = ''] = variables[name]?.key.split('.') ?? [];
+      // The default depends on the output.
+      if (name === 'LOG_FORMAT') continue;
+      if (value !== undefined) expect(loadConfig({ [name]: value }), name).to.deep.equal(defaults);
+      else if (section !== '') expect(String(sections[section]?.[key] ?? ''), name).to.equal('');
+    }
   });
 
   it('raises byte budgets that have no room for the largest body', () => {

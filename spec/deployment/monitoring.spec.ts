@@ -1,10 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { parse } from 'yaml';
+import { parse, stringify } from 'yaml';
 import { defaults } from '../../main/config.ts';
-import { onceForSuite } from '../support/cleanup.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { projectFolder, request } from '../support/program.ts';
+import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { startBusyServices } from './busy-services.ts';
 import { alerts, dashboard, deployment, panelQueries, read, type Selector } from './queries.ts';
 
@@ -35,12 +37,12 @@ function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): 
   return unmet.map(({ label, operator, value }) => `${metric}{${label}${operator}"${value}"}`);
 }
 
-describe('the queries of dashboard and alerts', () => {
+describe('the monitoring of a process', () => {
   const scrape = onceForSuite(
     async () => (await request(`${(await startBusyServices()).admin}/metrics`)).body as string,
   );
 
-  it('use only metrics, labels and label values that a busy process has', async () => {
+  it('has queries of only those metrics, labels and label values that the process has', async () => {
     const found = metrics(scrape());
     const lacking = [...panelQueries, ...alerts.map((each) => ({ ...each, legend: '' }))].flatMap(
       ({ expr, legend }) => {
@@ -56,7 +58,7 @@ describe('the queries of dashboard and alerts', () => {
     expect(lacking).to.deep.equal([]);
   });
 
-  it('use each metric of the services at least once', async () => {
+  it('has a panel for each metric of the services', async () => {
     const own = [...scrape().matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm)].map(
       ([, name]) => name as string,
     );
@@ -64,6 +66,25 @@ describe('the queries of dashboard and alerts', () => {
     const unasked = own.filter((name) => !asked.some((metric) => metric.replace(/_(bucket|count|sum)$/, '') === name));
     expect(own).to.not.deep.equal([]);
     expect(unasked).to.deep.equal([]);
+  });
+
+  describeWith(lackingProgram('promtool'), 'promtool', () => {
+    it('accepts the configuration, the rules, and the queries of all panels', async () => {
+      const rules = panelQueries.map(({ expr }, index) => ({ record: `panel:${index}`, expr }));
+      const panels = join(await temporaryFolder(), 'panels.yml');
+      writeFileSync(panels, stringify({ groups: [{ name: 'panels', rules }] }));
+      execFileSync('promtool', ['check', 'config', join(deployment, 'prometheus.yml')]);
+      execFileSync('promtool', ['check', 'rules', join(deployment, 'alerts.yml'), panels]);
+    });
+
+    it('finds no fault in the metrics, except in names that prom-client gives', async () => {
+      const { stderr, error } = spawnSync('promtool', ['check', 'metrics'], { input: scrape(), encoding: 'utf8' });
+      expect(error).to.equal(undefined);
+      const own = stderr
+        .split('\n')
+        .filter((line) => line !== '' && !/^nodejs_active_\w+_total non-counter/.test(line));
+      expect(own).to.deep.equal([]);
+    });
   });
 });
 

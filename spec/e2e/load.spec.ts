@@ -12,30 +12,10 @@ function load(args: string[], env: Record<string, string> = {}): Promise<Ended> 
 }
 
 describe('the load tool', () => {
-  const started = onceForSuite(async () => {
-    const DATA_DIR = await temporaryFolder();
-    return { DATA_DIR, services: await startServices({ env: { DATA_DIR, TICK_INTERVAL_MS: '100' } }) };
-  });
-
-  it('opens clients, counts their ticks, and ends with exit code 0 if no limit is exceeded', async () => {
-    const { DATA_DIR, services } = started();
-    const { ticker } = services;
-    // Tolerates missed ticks, because a slow machine skips ticks.
-    const args = ['--connections', '50', '--duration', '1', '--url', ticker, '--max-missed', '1000000'];
-    const { code, stdout, stderr } = await load(args, { DATA_DIR });
-    expect([code, stderr]).to.deep.equal([0, '']);
-    expect(stdout).to.include('50 of 50');
-    const [, ticks, received] = /^ticks +(\d+), received (\d+) times$/m.exec(stdout) ?? [];
-    expect(Number(ticks)).to.be.at.least(1);
-    expect(Number(received)).to.be.within(1, Number(ticks) * 50);
-    expect(stdout).to.match(/^missed +\d+$/m);
-    for (const figure of ['skew', 'lateness']) {
-      expect(stdout).to.match(new RegExp(`^${figure} +p50 [\\d.]+ ms +p99 [\\d.]+ ms +max [\\d.]+ ms$`, 'm'));
-    }
-  });
+  const started = onceForSuite(() => startServices({ env: { MAX_CONNECTIONS: '5', TICK_INTERVAL_MS: '100' } }));
 
   it('ends with exit code 1 and names the exceeded limits', async () => {
-    const { ticker, apiKey } = await startServices({ env: { MAX_CONNECTIONS: '5', TICK_INTERVAL_MS: '100' } });
+    const { ticker, apiKey } = started();
     const args = ['--connections', '8', '--duration', '1', '--url', ticker, '--key', apiKey, '--max-lateness', '0'];
     const { code, stdout, stderr } = await load(args);
     expect(code).to.equal(1);
@@ -46,7 +26,7 @@ describe('the load tool', () => {
 
   it('fails with one line if an argument or the key is wrong', async () => {
     const DATA_DIR = await temporaryFolder();
-    const { ticker } = started().services;
+    const { ticker } = started();
     for (const [args, message] of [
       [['--connections', '0'], '--connections must be a whole number of at least 1, got "0"'],
       [['--max-skew', 'x'], '--max-skew must be a number of at least 0, got "x"'],

@@ -33,60 +33,36 @@ const get = (path: string) => ({ method: 'GET', path });
 const notFound = { status: 404, body: { error: 'not found' } };
 
 /** Responses that the contract does not describe, and the expected error. */
-const undescribed: [string, Answered, RegExp][] = [
-  ['a further field', accepted({ body: { id: ID, status: 'queued', x: 1 } }), /additional properties/],
-  ['a field of another type', accepted({ body: { id: 1, status: 'queued' } }), /id must be string/],
-  ['an id of another format', accepted({ body: { id: 'x', status: 'queued' } }), /format "uuid"/],
-  ['a missing field', accepted({ body: { id: ID } }), /required property 'status'/],
-  ['a status', accepted({ status: 201 }), /tasks POST \/tasks 201: the status/],
-  ['an error text', accepted({ status: 400, body: { error: 'no' } }), /error must be equal to one of/],
-  ['an error text of another path', accepted({ status: 400, body: { error: 'api_key required' } }), /one of/],
-  ['a content type', accepted({ headers: { 'Content-Type': 'text/plain' } }), /content type "text\/plain"/],
-  ['a missing header', { ...accepted(), headers: new Headers(json) }, /header Location is missing/],
-  ['a header’s value', accepted({ headers: { Location: '/' } }), /header Location: \/ is not/],
-  ['another cache policy', accepted({ headers: { 'Cache-Control': 'public' } }), /header Cache-Control: public/],
-  ['a method', accepted({ request: { method: 'PUT', path: '/tasks' } }), /PUT \/tasks 202: the status/],
-  ['a path', accepted({ request: get('/nothing') }), /GET \/nothing 202: the status/],
-  ['another case', accepted({ request: { method: 'POST', path: '/Tasks' } }), /POST \/Tasks 202: the status/],
-  ['a trailing slash', accepted({ request: { method: 'POST', path: '/tasks/' } }), /POST \/tasks\/ 202: the status/],
-  ['a path of the other service', accepted({ service: 'ticker' }), /ticker POST \/tasks 202/],
-  ['a path of no server', accepted({ service: 'admin', request: get('/tasks') }), /admin GET \/tasks 202/],
-  ['a body of HEAD', accepted({ request: { method: 'HEAD', path: '/queue' }, status: 200 }), /body is not described/],
-  ['a 404 of service A', accepted({ service: 'ticker', request: get('/x'), ...notFound }), /the status/],
-  ['an unknown error of an unknown request', accepted({ request: undefined, body: { error: 'no' } }), /no operation/],
+const undescribed: [Answered, RegExp][] = [
+  [accepted({ body: { id: ID, status: 'queued', x: 1 } }), /additional properties/],
+  [accepted({ body: { id: 'x', status: 'queued' } }), /format "uuid"/],
+  [accepted({ body: { id: ID } }), /required property 'status'/],
+  [accepted({ status: 201 }), /tasks POST \/tasks 201: the status/],
+  [accepted({ status: 400, body: { error: 'api_key required' } }), /error must be equal to one of/],
+  [accepted({ headers: { 'Content-Type': 'text/plain' } }), /content type "text\/plain"/],
+  [{ ...accepted(), headers: new Headers(json) }, /header Location is missing/],
+  [accepted({ headers: { Location: '/' } }), /header Location: \/ is not/],
+  [accepted({ request: { method: 'PUT', path: '/tasks' } }), /PUT \/tasks 202: the status/],
+  [accepted({ request: { method: 'POST', path: '/Tasks' } }), /POST \/Tasks 202: the status/],
+  [accepted({ request: { method: 'POST', path: '/tasks/' } }), /POST \/tasks\/ 202: the status/],
+  [accepted({ service: 'ticker' }), /ticker POST \/tasks 202/],
+  [accepted({ service: 'admin', request: get('/tasks') }), /admin GET \/tasks 202/],
+  [accepted({ request: { method: 'HEAD', path: '/queue' }, status: 200 }), /body is not described/],
+  [accepted({ service: 'ticker', request: get('/x'), ...notFound }), /the status/],
+  [accepted({ request: undefined, body: { error: 'no' } }), /no operation/],
 ];
 
 /** Responses that the contract describes. */
-const described: Answered[] = [
+const described = [
   accepted(),
   accepted({ request: undefined }),
   accepted({ request: { method: 'POST', path: `/dead-letters/${ID}/retry` } }),
-  accepted({
-    request: { method: 'PUT', path: '/tasks' },
-    status: 405,
-    headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
-    body: { error: 'method not allowed' },
-  }),
   accepted({ request: get('/x/y'), ...notFound }),
-  accepted({
-    status: 200,
-    headers: { 'Preference-Applied': 'wait=30' },
-    body: { id: ID, payload: '{}', status: 'completed', result: '{"output":1}', created_at: 1, processed_at: 1 },
-  }),
-  accepted({
-    service: 'admin',
-    request: get('/readyz'),
-    status: 503,
-    body: {
-      status: 'not ready',
-      checks: { queue: { state: 'failed', detail: 'x' }, b: { state: 'warning', detail: 'y' } },
-    },
-  }),
 ];
 
 describe('the check of all responses against the contract', () => {
   it('fails for each kind of deviation, and passes described responses', () => {
-    for (const [what, answer, message] of undescribed) expect(() => checkAnswer(answer), what).to.throw(message);
+    for (const [answer, message] of undescribed) expect(() => checkAnswer(answer)).to.throw(message);
     for (const answer of described) checkAnswer(answer);
   });
 

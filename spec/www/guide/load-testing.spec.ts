@@ -16,13 +16,20 @@ const brief = (example: string) =>
 describe('the load tests of the guide', () => {
   const running = onceForSuite(startServices);
 
-  it('load the stream with the tool of the project', async () => {
+  it('load the stream with npm run load, which reports the ticks of all clients', async () => {
     const services = running();
     // Without `preload`, which installs what `npm test` has installed.
     const env = { API_KEY: services.apiKey, npm_config_ignore_scripts: 'true' };
     const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[0], services)), env));
     expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    expect(shell.output()).to.match(/missed/);
+    const text = shell.output();
+    expect(text)
+      .to.match(/^missed +\d+$/m)
+      .and.to.include('20 of 20');
+    const [, ticks, received] = /^ticks +(\d+), received (\d+) times$/m.exec(text) ?? [];
+    expect(Number(received)).to.be.within(1, Number(ticks) * 20);
+    for (const figure of ['skew', 'lateness'])
+      expect(text).to.match(new RegExp(`^${figure} +p50 [\\d.]+ ms +p99 [\\d.]+ ms +max [\\d.]+ ms$`, 'm'));
   });
 
   it('open clients of wscat', async () => {

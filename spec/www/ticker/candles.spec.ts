@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { toCandles } from '../../../www/ticker/candles.ts';
 
 describe('candles', () => {
-  it('have the first, highest, lowest and last price of their seconds', () => {
+  it('have the first, highest, lowest and last price of their period', () => {
     const stretch = { seconds: [10, 11, 12, 13, 14, 15, 17], prices: [5, 7, 4, 6, 6, 8, 3] };
     expect(toCandles(stretch, 5, 10)).to.deep.equal({
       seconds: [12.5, 17.5],
@@ -11,7 +11,7 @@ describe('candles', () => {
     });
   });
 
-  it('leave out earlier prices, gaps, and times without a price', () => {
+  it('omit earlier prices, gaps, and periods without a price', () => {
     const stretch = { seconds: [9, 10, 11, 31], prices: [1, 2, null, 3] };
     expect(toCandles(stretch, 10, 10)).to.deep.equal({
       seconds: [15, 35],

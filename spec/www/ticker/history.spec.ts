@@ -10,44 +10,39 @@ function history(...entries: [second: number, price: number][]): History {
   return made;
 }
 
-describe('a history', () => {
-  it('keeps one price a second, the later of two', () => {
-    expect(history([1, 10], [2, 20], [2, 21]).between(0, 9, GAP)).to.deep.equal({ seconds: [1, 2], prices: [10, 21] });
-  });
-
-  it('starts over from where a clock was set back to', () => {
-    expect(history([1, 10], [2, 20], [3, 30], [2, 22]).between(0, 9, GAP)).to.deep.equal({
-      seconds: [1, 2],
-      prices: [10, 22],
+describe('the price history of a chart', () => {
+  const five = history([1, 10], [2, 20], [3, 30], [4, 40], [5, 50]);
+  const late = history([0, 1], [5, 2], [15, 3]);
+  for (const [title, made, [from, to, gap], seconds, prices] of [
+    ['keeps the last price of each second', history([1, 10], [2, 20], [2, 21]), [0, 9, GAP], [1, 2], [10, 21]],
+    [
+      'starts over from the second to which a clock was set back',
+      history([1, 10], [2, 20], [3, 30], [2, 22]),
+      [0, 9, GAP],
+      [1, 2],
+      [10, 22],
+    ],
+    ['has in a window also one price before it, where the line starts', five, [3, 4, GAP], [2, 3, 4], [20, 30, 40]],
+    ['is empty without prices', new History(), [0, 9, GAP], [], []],
+    [
+      'breaks the line at a gap, not at a late price',
+      history([1, 10], [3, 30], [6, 60]),
+      [0, 9, GAP],
+      [1, 3, 4, 6],
+      [10, 30, null, 60],
+    ],
+    ['does not break the line within a longer interval', late, [0, 15, 15], [0, 5, 15], [1, 2, 3]],
+  ] as [string, History, [number, number, number], number[], (number | null)[]][]) {
+    it(title, () => {
+      expect(made.between(from, to, gap)).to.deep.equal({ seconds, prices });
     });
-  });
+  }
 
-  it('yields what lies in a window, and one price before it for the line to start from', () => {
-    const made = history([1, 10], [2, 20], [3, 30], [4, 40], [5, 50]);
-    expect(made.between(3, 4, GAP)).to.deep.equal({ seconds: [2, 3, 4], prices: [20, 30, 40] });
-    expect(new History().between(0, 9, GAP)).to.deep.equal({ seconds: [], prices: [] });
-  });
-
-  it('breaks the line where prices are missing, not where one came late', () => {
-    expect(history([1, 10], [3, 30], [6, 60]).between(0, 9, GAP)).to.deep.equal({
-      seconds: [1, 3, 4, 6],
-      prices: [10, 30, null, 60],
-    });
-  });
-
-  it('breaks the line only where the gap of a longer interval is missing', () => {
-    const made = history([0, 1], [5, 2], [15, 3]);
-    expect(made.between(0, 15, 15).prices).to.deep.equal([1, 2, 3]);
-    expect(made.between(0, 15, 10).prices).to.deep.equal([1, 2, null, 3]);
-  });
-
-  it('is filled with past prices, and keeps those that it knows', () => {
+  it('is filled with past prices, and keeps the prices that it has', () => {
     const made = history([3, 30], [7, 70]);
     made.fill([1, 2, 3, 4, 5, 6], [10, 20, -1, 40, 50, 60]);
-    expect(made.between(0, 9, GAP)).to.deep.equal({
-      seconds: [1, 2, 3, 4, 5, 6, 7],
-      prices: [10, 20, 30, 40, 50, 60, 70],
-    });
+    const expected = { seconds: [1, 2, 3, 4, 5, 6, 7], prices: [10, 20, 30, 40, 50, 60, 70] };
+    expect(made.between(0, 9, GAP)).to.deep.equal(expected);
     made.fill([], []);
     expect(made.size).to.equal(7);
     const seconds = Array.from({ length: 5000 }, (_, index) => index);
@@ -55,22 +50,13 @@ describe('a history', () => {
     expect(made.size).to.equal(2 * LONGEST_WINDOW);
   });
 
-  it('knows the price that held at a second, if one came shortly before', () => {
+  it('has the price of a second if a price arrived shortly before', () => {
     const made = history([10, 1], [12, 2], [20, 3]);
-    expect([9, 10, 11, 12, 14, 15, 20, 22, 23].map((second) => made.at(second, GAP))).to.deep.equal([
-      undefined,
-      1,
-      1,
-      2,
-      2,
-      undefined,
-      3,
-      3,
-      undefined,
-    ]);
+    const prices = [9, 10, 11, 12, 14, 15, 20, 22, 23].map((second) => made.at(second, GAP));
+    expect(prices).to.deep.equal([undefined, 1, 1, 2, 2, undefined, 3, 3, undefined]);
   });
 
-  it('stays bounded, and always holds the longest window', () => {
+  it('is bounded, and always has the longest window', () => {
     const made = new History();
     for (let second = 0; second < 100_000; second++) {
       made.add(second, second);

@@ -9,7 +9,7 @@ function measured(...times: number[]): TickInterval {
 }
 
 describe('the tick interval of the page', () => {
-  it('is a second, or what the service states, until three intervals are measured', () => {
+  it('is one second, or the interval that the service states, until three intervals are measured', () => {
     const interval = measured(0, 4_000, 9_000, 14_000);
     expect(interval.milliseconds).to.equal(1_000);
     interval.statedMs = 60_000;
@@ -22,7 +22,7 @@ describe('the tick interval of the page', () => {
     expect(measured(4_990, 5_000, 10_000, 15_000, 20_000).milliseconds).to.equal(5_000);
   });
 
-  it('is not changed by single late ticks, but follows the stream', () => {
+  it('ignores single late ticks, but follows the stream', () => {
     const interval = measured(0, 1_000, 2_000, 6_000, 6_010, 7_000, 8_000);
     expect(interval.milliseconds).to.equal(1_000);
     for (let time = 13_000; time < 60_000; time += 5_000) interval.note(time);
