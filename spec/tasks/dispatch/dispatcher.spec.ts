@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { until } from '../../support/until.ts';
 import { now, startDispatching } from './dispatching.ts';
-import { crashed, HandDrivenPool, raised, raisedForGood, released, returned } from './hand-driven-pool.ts';
+import { crashed, HandDrivenPool, raised, raisedForGood, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher', () => {
   it('has at most the prefetch in flight, and leaves the rest in the queue', async () => {
@@ -70,23 +70,23 @@ describe('Dispatcher', () => {
     expect(await startOf('b')).to.equal(undefined);
   });
 
-  it('retries an error up to five attempts, then dead-letters the task', async () => {
-    const { pool, publish, clock, reach } = await startDispatching();
-    await publish('a');
-    for (let attempt = 1; attempt <= 5; attempt++) {
-      (await pool.given(attempt)).end(raised);
-      await reach(attempt < 5 ? { delayed: 1 } : { dead: 1 });
-      clock.advance(60_000);
+  it('decides by the retry policy of the action, and counts outcomes by kind and the wait of each task once', async () => {
+    const actions = new Map([['d', { maxAttempts: 1 }]]);
+    const { pool, publish, dispatcher, clock, reach } = await startDispatching(undefined, { actions });
+    await publish('a', 'b', 'c', 'd');
+    for (const [index, outcome] of [raised, crashed, raisedForGood, raised].entries()) {
+      (await pool.given(index + 1)).end(outcome);
     }
-    expect(pool.runs.map(({ delivery }) => delivery.attempt)).to.deep.equal([1, 2, 3, 4, 5]);
-  });
-
-  it('makes as many attempts as the action allows', async () => {
-    const actions = new Map([['a', { maxAttempts: 1 }]]);
-    const { pool, publish, reach } = await startDispatching(undefined, { actions });
-    await publish('a');
-    (await pool.given(1)).end(raised);
-    await reach({ dead: 1 });
+    await reach({ delayed: 2, dead: 2 });
+    clock.advance(60_000);
+    for (const number of [5, 6]) (await pool.given(number)).end(returned);
+    await reach({ completed: 2 });
+    expect(pool.runs.slice(4).map(({ delivery }) => delivery.attempt)).to.deep.equal([2, 2]);
+    const { metrics } = dispatcher;
+    expect(metrics.completed).to.equal(2);
+    expect(Object.fromEntries(metrics.retried)).to.deep.equal({ error: 1, crash: 1 });
+    expect(Object.fromEntries(metrics.dead)).to.deep.equal({ permanent: 1, attempts: 1, crashes: 0 });
+    expect(metrics.waits.cumulative().count).to.equal(4);
   });
 
   it('runs a retry when it is due, on the timer for the next message', async () => {
@@ -98,24 +98,6 @@ describe('Dispatcher', () => {
     expect(pool.runs).to.have.length(1);
     clock.advance(10_000);
     await pool.given(2);
-  });
-
-  it('dead-letters a permanent failure, and a task whose second thread died', async () => {
-    const { pool, publish, clock, reach } = await startDispatching();
-    await publish('a', 'b');
-    (await pool.given(1)).end(raisedForGood);
-    (await pool.given(2)).end(crashed);
-    await reach({ dead: 1, delayed: 1 });
-    clock.advance(60_000);
-    (await pool.given(3)).end(crashed);
-    await reach({ dead: 2 });
-  });
-
-  it('charges no attempt for a task that was released', async () => {
-    const { pool, publish } = await startDispatching();
-    await publish('a');
-    (await pool.given(1)).end(released);
-    expect((await pool.given(2)).delivery.attempt).to.equal(1);
   });
 
   it('frees the place of a task that its handler has acked, and writes its row when the handler returns', async () => {
@@ -174,51 +156,15 @@ describe('Dispatcher', () => {
     expect((await pool.given(3)).delivery.id).to.equal('b');
   });
 
-  it('counts outcomes by kind, and the wait of each task once', async () => {
-    const { pool, publish, dispatcher, clock, reach } = await startDispatching();
-    await publish('a', 'b', 'c');
-    (await pool.given(1)).end(raised);
-    (await pool.given(2)).end(crashed);
-    (await pool.given(3)).end(raisedForGood);
-    await reach({ delayed: 2, dead: 1 });
-    clock.advance(60_000);
-    for (const number of [4, 5]) (await pool.given(number)).end(returned);
-    await reach({ completed: 2 });
-    const { metrics } = dispatcher;
-    expect(metrics.completed).to.equal(2);
-    expect(Object.fromEntries(metrics.retried)).to.deep.equal({ error: 1, crash: 1 });
-    expect(Object.fromEntries(metrics.dead)).to.deep.equal({ permanent: 1, attempts: 0, crashes: 0 });
-    expect(metrics.waits.cumulative().count).to.equal(3);
-  });
-});
-
-describe('Dispatcher, when a task is cancelled', () => {
-  it('withdraws a delivery that has not started', async () => {
-    const { pool, publish, queue, clock } = await startDispatching(new HandDrivenPool(1));
+  it('withdraws a cancelled task that has not started, and ends the attempt of one that runs', async () => {
+    const { pool, publish, queue, reach, events } = await startDispatching(new HandDrivenPool(1));
     await publish('a', 'b');
     await pool.given(2);
     const cancelling = queue.cancel('b');
-    await new Promise(setImmediate);
-    clock.advance(5);
-    expect(await cancelling).to.equal('cancelled');
-    expect(await queue.find('b')).to.equal(undefined);
-  });
-
-  it('ends the attempt of one that runs', async () => {
-    const { pool, publish, queue, reach, events } = await startDispatching();
-    await publish('a');
-    await pool.given(1);
+    await reach({ cancelled: 1 });
+    expect([await cancelling, await queue.find('b')]).to.deep.equal(['cancelled', undefined]);
     expect(await queue.cancel('a')).to.equal('requested');
-    await reach({ cancelled: 1, inFlight: 0 });
+    await reach({ cancelled: 2, inFlight: 0 });
     expect(events.at(-1)).to.include({ event: 'cancelled', id: 'a', action: 'a' });
-  });
-
-  it('cancels a task that waits for its retry', async () => {
-    const { pool, publish, queue, reach } = await startDispatching();
-    await publish('a');
-    (await pool.given(1)).end(raised);
-    await reach({ delayed: 1 });
-    expect(await queue.cancel('a')).to.equal('cancelled');
-    await reach({ cancelled: 1, delayed: 0 });
   });
 });

@@ -74,23 +74,17 @@ describe('Dispatcher, while ends cannot be written', () => {
     expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
   });
 
-  it('stops although nothing can be written, and says so', async () => {
-    const { state, pool, publish, dispatcher } = await startFailing();
-    state.settle = new Error('disk full');
-    await publish('a');
-    (await pool.given(1)).end(returned);
-    expect(await dispatcher.stop(now)).to.equal(false);
-  });
-
-  it('stops although the ack of a task whose handler has returned cannot be written', async () => {
-    const { state, pool, dispatcher, publish } = await startFailing();
-    await publish('a');
-    const run = await pool.given(1);
-    state.settle = new Error('disk full');
-    run.onAcknowledged('ack');
-    run.end(returned);
-    expect(await dispatcher.stop(now)).to.equal(false);
-  });
+  for (const how of ['returned', 'acked, then returned']) {
+    it(`stops although the end of a task that has ${how} cannot be written, and says so`, async () => {
+      const { state, pool, publish, dispatcher } = await startFailing();
+      await publish('a');
+      const run = await pool.given(1);
+      state.settle = new Error('disk full');
+      if (how !== 'returned') run.onAcknowledged('ack');
+      run.end(returned);
+      expect(await dispatcher.stop(now)).to.equal(false);
+    });
+  }
 
   it('writes the row of a task that was acked just before the stop', async () => {
     const { pool, dispatcher, publish, store } = await startFailing();

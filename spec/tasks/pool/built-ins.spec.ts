@@ -10,14 +10,14 @@ const returned = (action: string) => ({ ended: 'returned', output: JSON.stringif
 
 describe('a pool without a handlers module', () => {
   for (const [file, reason] of [
-    ['raises-on-load', /^the task threads do not start: this file cannot be loaded$/],
-    ['exits-on-load', /^the task threads do not start: .+/],
-    ['exports-nothing', /^the task threads do not start: .+/],
-    ['not-there', /^the task threads do not start: .*not-there/],
-  ] as const) {
+    ['raises-on-load', 'this file cannot be loaded'],
+    ['exits-on-load', ''],
+    ['exports-nothing', ''],
+    ['not-there', 'not-there'],
+  ]) {
     it(`does not start with a file that fails: ${file}`, async () => {
       const { message } = await startBuiltIns({ TASK_CONCURRENCY: '2' }, undefined, file).catch((error) => error);
-      expect(message).to.match(reason);
+      expect(message).to.match(new RegExp(`^the task threads do not start: .*${reason}`));
     });
   }
 
@@ -41,12 +41,6 @@ describe('a pool without a handlers module', () => {
     expect(pool.busy).to.equal(1);
     writeFileSync(data.go, '');
     expect(await waits).to.deep.equal(returned('wait'));
-  });
-
-  it('charges a task alone in its thread if the thread ends', async () => {
-    const { run } = await startBuiltIns();
-    expect(await run('a', 'exit')).to.deep.equal({ ended: 'crashed', reason: 'thread died: exit code 3' });
-    expect(await run('b', 'return')).to.deep.equal(returned('return'));
   });
 
   it('runs all tasks of a thread that ends again, each alone, and charges only the one that ends its thread again', async () => {

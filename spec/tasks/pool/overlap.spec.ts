@@ -6,8 +6,8 @@ import { until } from '../../support/until.ts';
 import { returned, startHandlers } from '../handlers/handling.ts';
 import { watchThreads } from './pooling.ts';
 
-/** Code of handlers that can count how many of them run in their thread. */
-async function countingHandlers() {
+/** Code of handlers that can count how many of them run in their thread, one of which ends it by `death`. */
+async function countingHandlers(death = 'process.reallyExit(7)') {
   const dead = join(await temporaryFolder(), 'dead');
   const handlers = `
     ...(globalThis.running = 0, {}),
@@ -23,7 +23,7 @@ async function countingHandlers() {
       running += 1;
       progress(0);
       while (!process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})) await new Promise(setImmediate);
-      process.reallyExit(7);
+      ${death};
     },
     ignore: (_, { progress }) => { running += 1; progress(0); return new Promise(() => {}); },
     alone: { overlap: false, handler: async () => {
@@ -65,21 +65,21 @@ describe('handlers that share threads', () => {
     expect(await third).to.deep.equal(returned);
   });
 
-  it('run again alone if their thread ends, and only the one that ends its thread again is charged', async () => {
-    const { handlers, dead } = await countingHandlers();
-    const { run, told, output } = await startHandlers(handlers, overlapping);
-    const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
-    await until(() => told.length === 4);
-    writeFileSync(dead, '');
-    expect(await Promise.all(outcomes)).to.deep.equal([
-      returned,
-      { ended: 'crashed', reason: 'thread died: exit code 7' },
-      returned,
-      returned,
-    ]);
-    expect(output()).to.equal(1);
-    expect(told.filter((event) => event.endsWith('started'))).to.have.length(4);
-  });
+  for (const [place, env, death, reason] of [
+    ['thread', {}, 'process.reallyExit(7)', 'thread died: exit code 7'],
+    ['process', { TASK_ISOLATION: 'process' }, 'process.kill(process.pid, "SIGABRT")', 'process died: SIGABRT'],
+  ] as const) {
+    it(`run again, each alone, if their ${place} ends, and only the one that ends it again is charged`, async () => {
+      const { handlers, dead } = await countingHandlers(death);
+      const { run, told, output } = await startHandlers(handlers, { ...overlapping, ...env });
+      const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
+      await until(() => told.length === 4);
+      writeFileSync(dead, '');
+      expect(await Promise.all(outcomes)).to.deep.equal([returned, { ended: 'crashed', reason }, returned, returned]);
+      expect(output()).to.equal(1);
+      expect(told.filter((event) => event.endsWith('started'))).to.have.length(4);
+    });
+  }
 
   it('have their time limits also when they run again alone', async () => {
     const { handlers, dead } = await countingHandlers();
@@ -109,19 +109,13 @@ describe('handlers that share threads', () => {
     expect(watched.ended).to.be.at.least(1);
   });
 
-  it('run no second time if they have settled their tasks', async () => {
-    const go = join(await temporaryFolder(), 'go');
-    const { run, told } = await startHandlers(
-      `async die() {
-        while (!process.getBuiltinModule('fs').existsSync(${JSON.stringify(go)})) await new Promise(setImmediate);
-        process.reallyExit(7);
-      },
-      acked(_, { ack }) { ack(); return new Promise(() => {}); },`,
-      overlapping,
-    );
+  it('do not run again if they have settled their tasks', async () => {
+    const { handlers, dead } = await countingHandlers();
+    const acked = 'acked(_, { ack }) { ack(); return new Promise(() => {}); },';
+    const { run, told } = await startHandlers(`${handlers} ${acked}`, overlapping);
     const outcomes = [run('acked'), run('die')];
     await until(() => told.length === 3);
-    writeFileSync(go, '');
+    writeFileSync(dead, '');
     expect((await Promise.all(outcomes)).map(({ ended }) => ended)).to.deep.equal(['released', 'crashed']);
     expect(told.filter((event) => event.startsWith('1'))).to.deep.equal(['1 started', '1 ack', '1 ended']);
   });
