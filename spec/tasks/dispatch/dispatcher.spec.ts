@@ -100,16 +100,17 @@ describe('Dispatcher', () => {
     await pool.given(2);
   });
 
-  it('frees the place of a task that its handler has acked, and writes its row when the handler returns', async () => {
+  it('frees the place of a task that its handler has acked, once, and writes its row when the handler returns', async () => {
     const { pool, publish, queue, reach, dispatcher } = await startDispatching(undefined, { prefetch: 1 });
-    await publish('a', 'b');
+    await publish('a', 'b', 'c', 'd');
     const run = await pool.given(1);
     run.onAcknowledged('ack');
     (await pool.given(2)).end(returned);
-    await reach({ completed: 2 });
+    await reach({ completed: 2, inFlight: 1, waiting: 1 });
     expect((await queue.store.rows.list({})).map(({ id }) => id)).to.deep.equal(['b']);
     run.end({ ended: 'returned', output: '"late"' });
     await new Promise(setImmediate);
+    expect(await queue.counts()).to.include({ inFlight: 1, waiting: 1 });
     await dispatcher.stop(now);
     expect(await queue.store.rows.find('a')).to.include({ result: '{"output":"late"}' });
   });
