@@ -10,7 +10,7 @@ import { randomFrom, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
 
 describe('a backup under load', () => {
-  it(`holds every task that was accepted before it, for either queue to go on with ${seedNote}`, async () => {
+  it(`holds every task accepted before it, and either queue driver continues with them ${seedNote}`, async () => {
     const dataDir = await temporaryFolder();
     const folder = join(await temporaryFolder(), 'copy');
     const first = await startServices({ env: { DATA_DIR: dataDir, QUEUE_DRIVER: 'sqlite' } });

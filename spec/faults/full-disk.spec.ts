@@ -27,7 +27,7 @@ describeWithSmallDisk('a full disk', () => {
     disk = await mountSmallDisk(64);
   });
 
-  it(`lets the durable queue accept only what it has stored, and lose nothing, even at a stop ${seedNote}`, async () => {
+  it(`lets the durable queue refuse what it cannot store, and loses no accepted task, even at a stop ${seedNote}`, async () => {
     const { module: TASK_HANDLERS, release } = await holdTasks();
     const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500', TASK_HANDLERS };
     const services = await startServices({ env });
@@ -74,7 +74,7 @@ describeWithSmallDisk('a full disk', () => {
     for (const id of held) expect((await request(`${next.tasks}/tasks/${id}`)).body.status, id).to.equal('completed');
   }).timeout(60_000);
 
-  it('ends a start with one line', async () => {
+  it('ends a start with one log line', async () => {
     disk.fill();
     const program = await startProgram({ env: { DATA_DIR: disk.path } });
     expect(await program.exited).to.deep.include({ code: 1 });

@@ -33,7 +33,7 @@ interface Target {
 
 /** Defines the spec that kills a process with the durable queue `rounds` times, at random moments. */
 export function itSurvivesKills(rounds: number): void {
-  it(`${rounds} times at any moment leaves every accepted task with one end, and every answer true ${seedNote}`, async () => {
+  it(`${rounds} times at any moment leaves every accepted task with one outcome, which agrees with every answer ${seedNote}`, async () => {
     const [DATA_DIR, folder] = [await temporaryFolder(), await temporaryFolder()];
     const [KILL_RUNS, KILL_MARKS] = [join(folder, 'runs'), join(folder, 'marks')];
     await mkdir(KILL_MARKS);

@@ -11,7 +11,7 @@ const MIB = 1024 * 1024;
 const BY_MACHINE = /: (tick late|health answer|peak of memory|resident memory|ticks missed)/;
 
 describe('fifty attacks on real processes', () => {
-  it('are not noticed by neighbours, and each of them sent something', async function () {
+  it('delay, refuse and disconnect no other client, and keep no memory and no descriptor', async function () {
     if (process.platform !== 'linux') this.skip();
     expect(scenarios).to.have.length(SCENARIOS);
     const file = fileURLToPath(new URL('hostile.ts', import.meta.url));

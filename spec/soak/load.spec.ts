@@ -1,5 +1,5 @@
 import { itLeavesNothingBehind } from './load.ts';
 
-describe('a load of everything, valid and invalid, for seconds', () => {
+describe('a mixed load of valid and invalid requests for seconds', () => {
   itLeavesNothingBehind('sqlite', { minutes: 0.02, rounds: 2, readers: 50 });
 });

@@ -164,7 +164,7 @@ export interface SoakLength {
 
 /** Defines the spec that puts every kind of load on one process and asserts that no resource grows. */
 export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, readers }: SoakLength): void {
-  it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick ${seedNote}`, async function () {
+  it(`leaves no memory, handle, descriptor or thread behind with the ${QUEUE_DRIVER} queue, and loses no task and no tick ${seedNote}`, async function () {
     if (process.platform !== 'linux') this.skip();
     const DATA_DIR = await temporaryFolder();
     const env = { ...SETTINGS, DATA_DIR, QUEUE_DRIVER };

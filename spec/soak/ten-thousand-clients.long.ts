@@ -16,8 +16,8 @@ const BYTES_A_CLIENT = 32 * KIB;
 /** A minute's garbage on the heap, independent of the number of clients. */
 const GROWTH = 64 * KIB * KIB;
 
-describe('ten thousand clients, of which a thousand never read', () => {
-  it('cost memory that is bounded, and each of the others gets every tick', async function () {
+describe('a thousand clients that never read, among ten thousand', () => {
+  it('use a bounded amount of memory and are disconnected, and the others receive every tick', async function () {
     if (process.platform !== 'linux') this.skip();
     const services = await startServices();
     const pid = services.child.pid as number;
