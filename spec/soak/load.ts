@@ -1,9 +1,9 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { attack, attacks } from '../support/broken-frames.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { gather } from '../support/crowd.ts';
-import { attack, attacks } from '../support/hostile.ts';
 import { sendings } from '../support/http-corpus.ts';
 import { checkAnswers, exchange } from '../support/http-exchange.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';

@@ -12,20 +12,22 @@ const nested = Buffer.from(`${'['.repeat(MIB / 2)}${']'.repeat(MIB / 2)}`);
 const wide = Buffer.from(`[${'[],'.repeat(MIB / 3 - 1)}[]]`);
 
 /** Sends many large bodies without their last byte, and then all last bytes at once. */
-async function complete(attacker: Attacker, service: Service, path: string, body: Buffer): Promise<void> {
-  const sockets = await attacker.connections(service, 150);
-  const start = posting(path, body);
-  const sent = (socket: Socket) =>
-    new Promise<void>((resolve) => {
-      socket.once('close', () => resolve());
-      socket.write(Buffer.concat([Buffer.from(start), body.subarray(0, -1)]), () => resolve());
-    });
-  const answers = sockets.map((socket) => attacker.answer(socket));
-  await Promise.race([Promise.all(sockets.map(sent)), setTimeout(10_000)]);
-  for (const socket of sockets) if (socket.writable) socket.write(body.subarray(-1));
-  attacker.sent(sockets.length);
-  await Promise.all(answers);
-}
+const completes =
+  (service: Service, path: string, body: Buffer) =>
+  async (attacker: Attacker): Promise<void> => {
+    const sockets = await attacker.connections(service, 150);
+    const start = posting(path, body);
+    const sent = (socket: Socket) =>
+      new Promise<void>((resolve) => {
+        socket.once('close', () => resolve());
+        socket.write(Buffer.concat([Buffer.from(start), body.subarray(0, -1)]), () => resolve());
+      });
+    const answers = sockets.map((socket) => attacker.answer(socket));
+    await Promise.race([Promise.all(sockets.map(sent)), setTimeout(10_000)]);
+    for (const socket of sockets) if (socket.writable) socket.write(body.subarray(-1));
+    attacker.sent(sockets.length);
+    await Promise.all(answers);
+  };
 
 /** Opens connections, sends `start` on each, and then one byte of `rest` on each per interval. */
 async function drip(attacker: Attacker, { start, rest, count }: { start: string; rest: string; count: number }) {
@@ -62,15 +64,15 @@ export const bodies = {
   },
   'nested-arrays-tasks': {
     outcomes: /^(400|503|no answer)$/,
-    attack: (attacker) => complete(attacker, 'tasks', '/tasks', nested),
+    attack: completes('tasks', '/tasks', nested),
   },
   'wide-arrays-tasks': {
     outcomes: /^(400|503|no answer)$/,
-    attack: (attacker) => complete(attacker, 'tasks', '/tasks', wide),
+    attack: completes('tasks', '/tasks', wide),
   },
   'nested-arrays-token': {
     outcomes: /^(413|no answer)$/,
-    attack: (attacker) => complete(attacker, 'ticker', '/auth/token', nested),
+    attack: completes('ticker', '/auth/token', nested),
   },
   'half-sent-bodies': {
     attack: async (attacker) => {

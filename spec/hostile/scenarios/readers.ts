@@ -1,34 +1,31 @@
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
-import { submissionOf } from '../attacker.ts';
+import { type Attacker, type Service, submissionOf } from '../attacker.ts';
 import type { Scenarios, Setup } from '../scenario.ts';
 
 const MIB = 1024 * 1024;
 const LARGE_ROWS = 30;
 
-const get = (path: string) => head(`GET ${path} HTTP/1.1`, 'Host: localhost');
+const readsSlowly =
+  (service: Service, count: number, path: string, hosts = [1]) =>
+  async (attacker: Attacker): Promise<void> => {
+    const request = head(`GET ${path} HTTP/1.1`, 'Host: localhost');
+    for (const host of hosts) await attacker.readSlowly(service, count, request, host);
+  };
 
 export const readers = {
   'slow-listing': {
     attack: async (attacker) => {
       for (let row = 0; row < LARGE_ROWS; row++) await attacker.post('tasks', '/tasks', submissionOf(MIB));
-      await attacker.readSlowly('tasks', 200, get('/tasks'));
+      await readsSlowly('tasks', 200, '/tasks')(attacker);
     },
   },
-  'slow-static': {
-    attack: async (attacker) => {
-      await attacker.readSlowly('ticker', 200, get('/vendor/uplot.js'));
-    },
-  },
-  'slow-metrics': {
-    attack: async (attacker) => {
-      await attacker.readSlowly('admin', 100, get('/metrics'));
-    },
-  },
+  'slow-static': { attack: readsSlowly('ticker', 200, '/vendor/uplot.js') },
+  'slow-metrics': { attack: readsSlowly('admin', 100, '/metrics') },
   // Twice the connection limit of one address, from four addresses, so that the service's total limit is reached.
   'slow-events': {
     attack: async (attacker) => {
-      for (const host of [1, 2, 3, 4]) await attacker.readSlowly('tasks', 50, get('/tasks/events'), host);
+      await readsSlowly('tasks', 50, '/tasks/events', [1, 2, 3, 4])(attacker);
       await attacker.repeat(2, async () => {
         await attacker.post('tasks', '/tasks', '{"action":"x"}');
         await setTimeout(5);
@@ -40,12 +37,7 @@ export const readers = {
 
 const fewFiles: Setup = { openFiles: 1024 };
 export const connections = {
-  'static-readers-1024-files': {
-    setup: fewFiles,
-    attack: async (attacker) => {
-      for (const host of [1, 2]) await attacker.readSlowly('ticker', 370, get('/vendor/uplot.js'), host);
-    },
-  },
+  'static-readers-1024-files': { setup: fewFiles, attack: readsSlowly('ticker', 370, '/vendor/uplot.js', [1, 2]) },
   'half-sent-requests-of-one-address': {
     setup: fewFiles,
     attack: async (attacker) => {

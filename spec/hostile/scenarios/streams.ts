@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import fc from 'fast-check';
-import { type Attack, attack, attacks } from '../../support/hostile.ts';
+import { type Attack, attack, attacks } from '../../support/broken-frames.ts';
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenarios } from '../scenario.ts';
