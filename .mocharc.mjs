@@ -22,7 +22,7 @@ export default {
   jobs: 4,
   require: ['spec/support/cleanup.ts'],
   reporter: './spec/support/reporter.ts',
-  timeout: 60_000,
+  timeout: 180_000,
   slow: 5_000,
   forbidOnly: true,
 };

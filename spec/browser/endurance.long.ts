@@ -54,5 +54,5 @@ describeInBrowser('the ticker client over an hour', () => {
       expect(hour.listeners).to.be.at.most(half.listeners);
       expect(hour.heap).to.be.at.most(half.heap * 1.1);
     });
-  }).timeout(60_000);
+  });
 });

@@ -60,5 +60,5 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       await checkAppearance(page, 'purge undone');
       await page.locator('.failed-item').nth(1).waitFor();
     });
-  }).timeout(120_000);
+  });
 }

@@ -82,7 +82,7 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
       await page.getByRole('button', { name: 'Sign out' }).click();
       await checkAppearance(page, 'signed out with charts');
     });
-  }).timeout(120_000);
+  });
 }
 
 /** Defines the spec of every state of the task board at a given width and color scheme. */
@@ -135,5 +135,5 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await reaches(page, 'offline');
       await checkAppearance(page, 'offline');
     });
-  }).timeout(120_000);
+  });
 }

@@ -31,7 +31,7 @@ describe('npm run keys', () => {
     const second = await keys('create', '--user=alice', '--role', 'auditor of "ü"');
     expect(second.stdout).to.not.equal(stdout);
     const stored = records() as { created_at: number }[];
-    for (const { created_at } of stored) expect(created_at).to.be.within(before, Date.now() / 1000);
+    for (const { created_at } of stored) expect(created_at).to.be.within(before, Date.now() / 1000 + 1);
     expect(stored.map(({ created_at: _, ...rest }) => rest)).to.deep.equal([
       { id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user' },
       { id: 2, api_key: second.stdout.trim(), user_id: 'alice', role: 'auditor of "ü"' },

@@ -55,7 +55,7 @@ describe('the installed package', () => {
     const [module = ''] = examples('www/guide/embedding.md', 'Your own actions', 'ts');
     expect(module.trimEnd().split('\n')).to.have.length.of.at.most(20);
     await writeFile(join(project, 'handlers.ts'), module);
-  }).timeout(300_000);
+  });
 
   after(async () => {
     if (root !== undefined) await rm(root, { recursive: true, force: true });

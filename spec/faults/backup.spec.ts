@@ -40,5 +40,5 @@ describe('a backup under load', () => {
       second.child.kill('SIGTERM');
       expect(await second.exited).to.deep.include({ code: 0 });
     }
-  }).timeout(60_000);
+  });
 });

@@ -114,7 +114,7 @@ describe('a process with the durable queue whose database', () => {
     expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
     services.child.kill('SIGTERM');
     expect(await services.exited).to.deep.include({ code: 0 });
-  }).timeout(60_000);
+  });
 
   it('is away at SIGTERM exits with code 20, and the tasks are processed once the file is back', async () => {
     const { module: TASK_HANDLERS, release } = await holdTasks();

@@ -72,7 +72,7 @@ describeWithSmallDisk('a full disk', () => {
     const next = await startServices({ env });
     await ledger.settled(next, disk.path);
     for (const id of held) expect((await request(`${next.tasks}/tasks/${id}`)).body.status, id).to.equal('completed');
-  }).timeout(60_000);
+  });
 
   it('ends a start with one log line', async () => {
     disk.fill();

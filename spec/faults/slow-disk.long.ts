@@ -136,5 +136,5 @@ describeWith(lackingProgram('gcc'), `a disk that takes ${SYNC_MS} ms a sync, und
     });
     expectUnharmed('large results', large);
     expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
-  }).timeout(240_000);
+  });
 });

@@ -48,5 +48,5 @@ describe('the sudden end of threads under load', () => {
     expect(retries.filter(({ failure }) => failure !== 'crash')).to.deep.equal([]);
     const second = Math.floor(Date.now() / 1000);
     while ((await client.nextOf('ticker')).data[0].timestamp <= second);
-  }).timeout(60_000);
+  });
 });

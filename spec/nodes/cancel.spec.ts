@@ -110,7 +110,7 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
     const done = await submit(other, 'uppercase', { text: 'x' });
     await reaches(runs, done, 'completed');
     expect((await cancel(runs, done)).status).to.equal(409);
-  }).timeout(60_000);
+  });
 
   it('is deleted if its node is killed before it has ended', async () => {
     const cluster = await startCluster();
@@ -126,7 +126,7 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
       ({ in_flight }) => in_flight === 0,
     );
     expect(counts).to.include({ accepted: 1, cancelled: 1, waiting: 0, delayed: 0 });
-  }).timeout(60_000);
+  });
 
   it('is not cancelled while PostgreSQL is unavailable, and the client learns why', async () => {
     const postgres = await startPostgres();
@@ -145,5 +145,5 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
     await reaches(node, id, 'retrying');
     expect(await queueCounts(node.tasks)).to.include({ accepted: 1, cancelled: 0 });
     expect((await cancel(node, id)).status).to.equal(204);
-  }).timeout(60_000);
+  });
 });

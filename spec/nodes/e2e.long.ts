@@ -23,5 +23,5 @@ describeWithPostgres('a node', () => {
     expect(titles(failures)).to.deep.equal([]);
     expect(titles(pending)).to.deep.equal([]);
     expect(stats.passes).to.be.at.least(20);
-  }).timeout(300_000);
+  });
 });

@@ -69,7 +69,7 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
       );
       for (const { msg } of node.lines) expect(msg).to.not.match(/is gone|stood still/);
     }
-  }).timeout(120_000);
+  });
 
   it('of which one stands still: another one takes over its tasks, and what it finishes late changes nothing', async () => {
     const cluster = await startCluster();
@@ -113,7 +113,7 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
       expect(JSON.parse(task.result).output).to.equal(other.child.pid);
     }
     expect(await queueCounts(other.tasks)).to.include({ accepted: 1, completed: 1, dead: 0 });
-  }).timeout(120_000);
+  });
 
   it('of which one is cut off from PostgreSQL: the others continue and process its tasks, and it recovers', async () => {
     const cluster = await startCluster();
@@ -137,7 +137,7 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     over = true;
     await Promise.all(loads);
     await ledger.accountedFor(cut.tasks);
-  }).timeout(120_000);
+  });
 
   it('that are restarted one after the other under load: nothing is lost, and no request fails but on cut connections', async () => {
     const cluster = await startCluster();
@@ -173,5 +173,5 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     await load;
     expect([...statuses]).to.deep.equal([202]);
     await ledger.accountedFor((running[0] as RunningServices).tasks);
-  }).timeout(120_000);
+  });
 });

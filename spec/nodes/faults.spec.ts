@@ -62,7 +62,7 @@ describeWithPostgres('nodes', () => {
     await cut.closed;
     const again = await connect(stays.stream, { token });
     await again.nextOf('ticker');
-  }).timeout(120_000);
+  });
 
   it('whose leader stands still: another one goes on, and no second gets two prices', async () => {
     const cluster = await startCluster();
@@ -101,5 +101,5 @@ describeWithPostgres('nodes', () => {
     await grows(4);
     for (const [timestamp, prices] of seen) expect([timestamp, prices.size]).to.deep.equal([timestamp, 1]);
     expect(stays.lines.some(({ msg }) => msg.startsWith('this node is now the leader'))).to.equal(true);
-  }).timeout(120_000);
+  });
 });
