@@ -26,8 +26,10 @@ let offset = performance.timeOrigin;
 /** The wall clock, except that monotonic time goes on if it is set back. Otherwise, retries would wait for hours. */
 export const systemClock: Clock = {
   now() {
+    // The wall clock first: if the thread stands still between the two, the difference is too small, and is ignored.
+    const wall = Date.now();
     const elapsed = performance.now();
-    offset = Math.max(offset, Date.now() - elapsed);
+    offset = Math.max(offset, wall - elapsed);
     return Math.floor(offset + elapsed);
   },
   timer(delayMs, run) {
