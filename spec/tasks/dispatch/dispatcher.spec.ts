@@ -168,4 +168,40 @@ describe('Dispatcher', () => {
     await reach({ cancelled: 2, inFlight: 0 });
     expect(events.at(-1)).to.include({ event: 'cancelled', id: 'a', action: 'a' });
   });
+
+  it('gives back what a take brings after the queue was paused', async () => {
+    let gate = Promise.resolve();
+    const { pool, publish, queue, reach } = await startDispatching(undefined, {}, (store) => {
+      const { take } = store;
+      store.take = async (max, isIdle) => {
+        const taken = take.call(store, max, isIdle);
+        await gate;
+        return taken;
+      };
+      return store;
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gate = promise;
+    await publish('a');
+    await reach({ inFlight: 1 });
+    await queue.pause();
+    resolve();
+    await reach({ inFlight: 0, waiting: 1 });
+    expect(pool.runs).to.deep.equal([]);
+  });
+
+  it('writes what has ended before a suspect starts, whose process may die', async () => {
+    const { pool, publish, queue } = await startDispatching(undefined, { prefetch: 1 }, (store) => {
+      const { take } = store;
+      store.take = async (max, isIdle) => {
+        const { deliveries, nextRunAt } = await take.call(store, max, isIdle);
+        return { deliveries: deliveries.map((each) => ({ ...each, isSuspect: each.id === 'b' })), nextRunAt };
+      };
+      return store;
+    });
+    await publish('a', 'b');
+    (await pool.given(1)).end(returned);
+    await pool.given(2);
+    expect(await queue.counts()).to.include({ completed: 1, inFlight: 1 });
+  });
 });
