@@ -3,7 +3,7 @@ import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch
 import { Queue } from '../../../main/tasks/queue.ts';
 import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { afterTest } from '../../support/cleanup.ts';
-import { captureLog, type LogLine } from '../../support/log.ts';
+import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { openFreshStore } from '../../support/store.ts';
 import { until } from '../../support/until.ts';
@@ -12,22 +12,8 @@ import { HandDrivenPool } from './hand-driven-pool.ts';
 export const never = new Promise<void>(() => {});
 export const now = Promise.resolve();
 
-/** A dispatcher between a queue in memory and a pool, on a clock that the spec advances. */
-export interface Dispatching {
-  queue: Queue;
-  store: TaskStore;
-  dispatcher: Dispatcher;
-  clock: ManualClock;
-  events: QueueEvent[];
-  lines: LogLine[];
-  /** Publishes messages with these ids, one after another. */
-  publish(...ids: string[]): Promise<void>;
-  /** Lets time pass until the queue's counts fit, so that retries become due and settlements are written. */
-  reach(expected: Partial<QueueCounts>): Promise<void>;
-}
-
 /**
- * Starts a dispatcher.
+ * Starts a dispatcher between a queue in memory and a pool, on a clock that the spec advances.
  *
  * @param change changes the store, for example to make its writes fail
  */
@@ -35,7 +21,7 @@ export async function startDispatching(
   pool: HandDrivenPool = new HandDrivenPool(),
   options: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> = {},
   change: (store: TaskStore) => TaskStore = (store) => store,
-): Promise<Dispatching & { pool: HandDrivenPool }> {
+) {
   const { log, lines } = captureLog();
   const clock = new ManualClock();
   const store = change(openFreshStore('memory', { now: () => clock.now() }));
@@ -47,13 +33,15 @@ export async function startDispatching(
   afterTest(() => dispatcher.stop(now));
   return {
     ...{ pool, queue, store, dispatcher, clock, events, lines },
-    async publish(...ids) {
+    /** Publishes messages with these ids, one after another. */
+    async publish(...ids: string[]): Promise<void> {
       for (const id of ids) {
         const body = `{"id":"${id}","action":"${id}","data":{},"created_at":1790000000}`;
         await queue.publish({ id, action: id, body });
       }
     },
-    async reach(expected) {
+    /** Lets time pass until the queue's counts fit, so that retries become due and settlements are written. */
+    async reach(expected: Partial<QueueCounts>): Promise<void> {
       let counts: QueueCounts | undefined;
       const isReached = () =>
         Object.entries(expected).every(([name, count]) => counts?.[name as keyof QueueCounts] === count);

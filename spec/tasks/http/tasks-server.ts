@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { SqliteStore } from '../../../db/sqlite/store.ts';
@@ -19,41 +18,13 @@ import { mainThreadCheck } from '../../../workers/submissions/data-schemas.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
-import { type CapturedLog, captureLog } from '../../support/log.ts';
+import { captureLog } from '../../support/log.ts';
 import { fillDataFolder } from '../../support/migrated-folder.ts';
-import { type HttpResponse, request } from '../../support/program.ts';
+import { request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
 import { eventually } from '../../support/until.ts';
 
-export interface TasksServer extends CapturedLog {
-  /** URL of the listener, and of its `/tasks`. */
-  url: string;
-  sockets: Set<Socket>;
-  tasksUrl: string;
-  port: number;
-  requests: RequestMetrics;
-  events: TaskEvents;
-  /** Problem that the queue's monitor reports as a stall. */
-  health: { problem: string | undefined };
-  queue: Queue;
-  store: SqliteStore;
-  /** Path of the file with the rows. */
-  file: string;
-  submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<HttpResponse>;
-  /** Takes the waiting messages from the queue, in order. */
-  queued(): Promise<Message[]>;
-  /** Waits for the next delivery of the queue. */
-  take(): Promise<Delivery>;
-  /** Waits for the next `count` deliveries. */
-  takeAll(count: number): Promise<Delivery[]>;
-  settle(delivery: Delivery, settlement: Settlement): Promise<void>;
-  /** Settles a delivery as completed. Returns its row. */
-  complete(delivery: Delivery): Promise<TaskRow>;
-  /** Writes a row, without a message. */
-  storeRow(row: TaskRow): void;
-  /** Runs a statement in the file with the rows. */
-  runSql(sql: string, ...values: (string | number)[]): void;
-}
+export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
 export const RESULT = '{"output":0}';
 
@@ -82,7 +53,7 @@ export async function startTasksServer({
   rules?: SubmissionRules;
   /** Time limit of a check in the submission thread. */
   checkTimeoutMs?: number;
-} = {}): Promise<TasksServer> {
+} = {}) {
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await temporaryFolder();
   fillDataFolder(dataDir);
@@ -94,7 +65,8 @@ export async function startTasksServer({
   afterTest(() => events.close());
   const queue = await Queue.open({ store, onEvent: events.record, clock });
   afterTest(() => queue.close());
-  const health: TasksServer['health'] = { problem: undefined };
+  /** Problem that the queue's monitor reports as a stall. */
+  const health: { problem: string | undefined } = { problem: undefined };
   const monitor = new QueueMonitor({
     queue,
     pool: { threads: 2, overlap: 1, busy: 0, durations: new Histogram(TASK_DURATION_BOUNDS) },
@@ -132,42 +104,43 @@ export async function startTasksServer({
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
   const tasksUrl = `${url}/tasks`;
   const file = join(dataDir, 'tasks.db');
-  const takeAll = async (count: number) => {
+  /** Waits for the next `count` deliveries of the queue. */
+  const takeAll = async (count: number): Promise<Delivery[]> => {
     const deliveries: Delivery[] = [];
     const takeMore = async () => {
       deliveries.push(...(await queue.take(count - deliveries.length, true)).deliveries);
       return deliveries.length;
     };
-    await eventually(takeMore, (taken) => taken === count);
-    return deliveries;
+    return eventually(takeMore, (taken) => taken === count).then(() => deliveries);
   };
-  const settle = async (delivery: Delivery, settlement: Settlement) => {
+  const settle = async (delivery: Delivery, settlement: Settlement): Promise<void> => {
     await queue.settle([{ delivery, settlement }]);
   };
   let rows = 0;
   return {
     ...captured,
-    url,
-    sockets,
-    tasksUrl,
-    port: listener.port,
-    requests,
-    events,
-    health,
-    queue,
-    store,
+    /** URL of the listener, and of its `/tasks`. */
+    ...{ url, tasksUrl, port: listener.port, sockets },
+    ...{ requests, events, health, queue, store },
+    /** Path of the file with the rows. */
     file,
-    submit: (body, init = {}) => request(tasksUrl, { method: 'POST', body, ...init }),
-    queued: async () => [...(await queue.take(10_000, true)).deliveries],
+    submit: (body: NonNullable<RequestInit['body']>, init: RequestInit = {}) =>
+      request(tasksUrl, { method: 'POST', body, ...init }),
+    /** Takes the waiting messages from the queue, in order. */
+    queued: async (): Promise<Message[]> => [...(await queue.take(10_000, true)).deliveries],
+    /** Waits for the next delivery of the queue. */
     take: async () => (await takeAll(1))[0] as Delivery,
     takeAll,
     settle,
-    async complete(delivery) {
+    /** Settles a delivery as completed. Returns its row. */
+    async complete(delivery: Delivery): Promise<TaskRow> {
       await settle(delivery, { kind: 'complete', result: RESULT });
       return store.rows.find(delivery.id) as TaskRow;
     },
-    storeRow: (row) => store.rows.store(++rows, row),
-    runSql(sql, ...values) {
+    /** Writes a row, without a message. */
+    storeRow: (row: TaskRow) => store.rows.store(++rows, row),
+    /** Runs a statement in the file with the rows. */
+    runSql(sql: string, ...values: (string | number)[]): void {
       using beside = new DatabaseSync(file);
       beside.prepare(sql).run(...values);
     },
