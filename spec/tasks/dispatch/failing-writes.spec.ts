@@ -1,40 +1,27 @@
 import { expect } from 'chai';
-import { type TaskStore, ValueRefused } from '../../../db/task-store.ts';
+import { ValueRefused } from '../../../db/task-store.ts';
 import { now, startDispatching } from './dispatching.ts';
 import { returned } from './hand-driven-pool.ts';
 
-/** Replaces methods of a store. */
-function replace(store: TaskStore, methods: Partial<TaskStore>): TaskStore {
-  return new Proxy(store, {
-    get(target, name) {
-      const own = methods[name as keyof TaskStore];
-      const value = own ?? Reflect.get(target, name, target);
-      return typeof value === 'function' ? value.bind(own === undefined ? target : methods) : value;
-    },
-  });
-}
-
-/** Starts a dispatcher whose store fails to settle and to take while `failure` is set. */
-async function startFailing(prefetch = 5) {
+/** Starts a dispatcher whose store fails to settle and to take while `state` has an error. */
+async function startFailing() {
   const state: { settle?: Error; take?: Error; settles: number } = { settles: 0 };
-  const dispatching = await startDispatching(undefined, { prefetch }, (store) =>
-    replace(store, {
-      settle(settled) {
-        state.settles += 1;
-        if (state.settle !== undefined) throw state.settle;
-        // As PostgreSQL refuses NUL.
-        const isBad = settled.some(
-          ({ settlement }) => settlement.kind === 'complete' && settlement.result.includes('BAD'),
-        );
-        if (isBad) throw new ValueRefused('invalid byte');
-        return store.settle(settled);
-      },
-      take(max, isIdle) {
-        if (state.take !== undefined) throw state.take;
-        return store.take(max, isIdle);
-      },
-    }),
-  );
+  const dispatching = await startDispatching(undefined, {}, (store) => {
+    const [settle, take] = [store.settle.bind(store), store.take.bind(store)];
+    store.settle = (settled) => {
+      state.settles += 1;
+      if (state.settle !== undefined) throw state.settle;
+      // As PostgreSQL refuses NUL.
+      const isBad = settled.some(({ settlement }) => 'result' in settlement && settlement.result.includes('BAD'));
+      if (isBad) throw new ValueRefused('invalid byte');
+      return settle(settled);
+    };
+    store.take = (max, isIdle) => {
+      if (state.take !== undefined) throw state.take;
+      return take(max, isIdle);
+    };
+    return store;
+  });
   return { state, ...dispatching };
 }
 

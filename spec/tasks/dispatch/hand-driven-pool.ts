@@ -2,7 +2,7 @@ import type { Delivery } from '../../../db/task-store.ts';
 import type { AttemptListener, Outcome } from '../../../main/tasks/pool/task-pool.ts';
 
 /** A run of a {@link HandDrivenPool}. */
-export interface HandDrivenRun extends AttemptListener {
+interface HandDrivenRun extends AttemptListener {
   delivery: Delivery;
   isStarted: boolean;
   end(outcome: Outcome): void;
@@ -25,11 +25,6 @@ export class HandDrivenPool {
   /** Number of runs that have started and not ended. */
   get busy(): number {
     return [...this.#open].filter(({ isStarted }) => isStarted).length;
-  }
-
-  /** Runs that have not ended. */
-  get open(): HandDrivenRun[] {
-    return [...this.#open];
   }
 
   /** Ids of all tasks run so far, in order. */
@@ -62,7 +57,7 @@ export class HandDrivenPool {
   }
 
   cancel(delivery: Delivery): boolean {
-    const run = this.open.find((each) => each.delivery === delivery);
+    const run = [...this.#open].find((each) => each.delivery === delivery);
     if (run === undefined) return false;
     run.end(run.isStarted ? cancelled : released);
     return !run.isStarted;

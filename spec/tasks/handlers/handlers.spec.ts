@@ -49,6 +49,7 @@ const handlers = `
   later: async ({ a }) => { await new Promise(setImmediate); return a; },
   nothing() {},
   uppercase: () => 'own',
+  process: () => process.pid,
   environment: () => Object.keys(process.env).filter((name) => name.startsWith('PISCINA')),
 
   fail() { throw new Error('it failed'); },
@@ -89,151 +90,160 @@ const handlers = `
   },
 `;
 
-describe('a handler of a handlers module', () => {
-  const shared = onceForSuite(() => startHandlers(handlers, patient));
+type Started = Awaited<ReturnType<typeof startHandlers>>;
 
-  /** Runs a handler that returns. Returns its output. */
-  async function outputOf(action: string, data?: object, about = {}) {
-    expect(await shared().run(action, data, about), action).to.deep.equal(returned);
-    return shared().output();
-  }
+/** Runs a handler, and cancels its task once it has reported progress. Returns the outcome. */
+async function runAndCancel({ run, reports, cancel }: Started, action: string) {
+  reports.length = 0;
+  const outcome = run(action);
+  await until(() => reports.length > 0);
+  expect(cancel()).to.equal(false);
+  return outcome;
+}
 
-  /** Runs a handler. Returns the calls of its listener. */
-  async function toldDuring(run: () => unknown): Promise<(string | undefined)[]> {
-    shared().told.length = 0;
-    await run();
-    return shared().told.map((event) => event.split(' ')[1]);
-  }
+for (const [place, isolation] of [
+  ['a thread', 'thread'],
+  ['a process of its own', 'process'],
+])
+  describe(`a handler in ${place}`, () => {
+    const shared = onceForSuite(() => startHandlers(handlers, { ...patient, TASK_ISOLATION: isolation ?? '' }));
 
-  /** Runs a handler, and cancels its task once it has reported progress. Returns the outcome. */
-  async function runAndCancel(action: string, { run, reports, cancel } = shared()) {
-    reports.length = 0;
-    const outcome = run(action);
-    await until(() => reports.length > 0);
-    expect(cancel()).to.equal(false);
-    return outcome;
-  }
-
-  it('receives data and task, and its output is stored, null if it returns nothing', async () => {
-    const { id, ...described } = await outputOf('describe', { a: [1] }, { attempt: 3 });
-    expect(id).to.be.a('string');
-    expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5 });
-    expect(await outputOf('later', { a: 'x' })).to.equal('x');
-    expect(await outputOf('nothing')).to.equal(null);
-  });
-
-  it('replaces a built-in action of the same name, and leaves the others', async () => {
-    expect(await outputOf('uppercase', { text: 'a' })).to.equal('own');
-    expect(await outputOf('sum', { numbers: [1, 2] })).to.equal(3);
-    for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty']) {
-      expect(await outputOf(name), name).to.equal('processed');
+    /** Runs a handler that returns. Returns its output. */
+    async function outputOf(action: string, data?: object, about = {}) {
+      expect(await shared().run(action, data, about), action).to.deep.equal(returned);
+      return shared().output();
     }
-  });
 
-  it('does not see the setting with which the pool starts its threads', async () => {
-    expect(await outputOf('environment')).to.deep.equal([]);
-  });
-
-  it('decides by the name of its error whether and when the task is retried', async () => {
-    const later = failed('the handler asked for a retry after 1500 ms');
-    for (const [action, outcome] of Object.entries({
-      fail: failed('it failed'),
-      permanent: failedForGood('it will never work'),
-      'own class': failedForGood('no copy of the class'),
-      'retry later': { ...later, retryAfterMs: 1500 },
-      'retry much later': { ...failed('next year'), retryAfterMs: 86_400_000 },
-      'retry never': failed('when?'),
-      'retry before': failed('before?'),
-    })) {
-      expect(await shared().run(action), action).to.deep.equal(outcome);
+    /** Runs a handler. Returns the calls of its listener. */
+    async function toldDuring(run: () => unknown): Promise<(string | undefined)[]> {
+      shared().told.length = 0;
+      await run();
+      return shared().told.map((event) => event.split(' ')[1]);
     }
-  });
 
-  it('may settle its task while it runs, once', async () => {
-    const acked = async () => expect(await shared().run('ack')).to.deep.equal(failed('too late'));
-    expect(await toldDuring(acked)).to.deep.equal(['started', 'ack', 'ended']);
-    const nacked = async () => expect(await outputOf('nack')).to.equal('returned');
-    expect(await toldDuring(nacked)).to.deep.equal(['started', 'nack', 'ended']);
-  });
-
-  it('settles its task at once, although it still runs', async () => {
-    const { run, told, cancel } = shared();
-    const outcome = run('ack, then wait');
-    await until(() => told.at(-1)?.endsWith('ack') === true);
-    cancel();
-    expect(await outcome).to.deep.equal(returned);
-  });
-
-  it('cannot settle its task after it has ended', async () => {
-    const runs = async () => {
-      expect(await shared().run('keep ack')).to.deep.equal(failed('it failed'));
-      await outputOf('ack late');
-    };
-    expect(await toldDuring(runs)).to.deep.equal(['started', 'ended', 'started', 'ended']);
-  });
-
-  it('writes log lines with task and action, also by the console and by warnings of Node.js', async () => {
-    const { lines, logged } = shared();
-    lines.length = 0;
-    await outputOf('log');
-    const warning = await logged(({ msg }) => msg.includes('it is outdated'));
-    expect(warning).to.include({ level: 40, msg: 'DeprecationWarning: it is outdated' });
-    const [first, second, third, console, direct] = lines;
-    const own = { task: first?.task, action: 'log' };
-    expect(first).to.include({ ...own, level: 30, msg: 'message first', a: '1' });
-    expect(second).to.include({ ...own, level: 40, msg: 'fields first' });
-    expect(second?.err).to.include({ type: 'TypeError', message: 'broken' });
-    expect(third).to.include({ ...own, level: 20 });
-    expect(console).to.include({ level: 50, msg: 'of console' });
-    expect(direct).to.include({ level: 30, msg: 'directly' });
-  });
-
-  it('reports progress at most ten times a second, and the last value in the end', async () => {
-    const { run, cancel, reports } = shared();
-    reports.length = 0;
-    const outcome = run('work');
-    await until(() => reports.length === 2);
-    cancel();
-    expect(await outcome).to.deep.equal(returned);
-    const values = reports.map(({ fraction, note }) => `${fraction} ${note}`);
-    expect(values).to.deep.equal(['0 begin', '1 end']);
-  });
-
-  it('does not report progress in a retry sooner than 100 ms after the previous attempt', async () => {
-    const startedAt = performance.now();
-    const { run, cancel, reports } = shared();
-    reports.length = 0;
-    const outcome = run('heed', {}, { attempt: 2 });
-    await until(() => reports.length > 0);
-    // A timer can fire almost a millisecond early.
-    expect(performance.now() - startedAt).to.be.above(99);
-    cancel();
-    await outcome;
-  });
-
-  for (const action of [
-    'heed',
-    'throw another error',
-    'nack, then return',
-    'read the signal late',
-    'read the signal after the cancellation',
-  ]) {
-    it(`whose task is cancelled may ${action}, and ends as cancelled in its thread`, async () => {
-      expect(await runAndCancel(action)).to.deep.equal({ ended: 'cancelled' });
-      expect(await outputOf('is aborted')).to.equal(false);
+    it('receives data and task, and its output is stored, null if it returns nothing', async () => {
+      const { id, ...described } = await outputOf('describe', { a: [1] }, { attempt: 3 });
+      expect(id).to.be.a('string');
+      expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5 });
+      expect(await outputOf('later', { a: 'x' })).to.equal('x');
+      expect(await outputOf('nothing')).to.equal(null);
     });
-  }
 
-  it('whose task is cancelled completes it by returning', async () => {
-    expect(await runAndCancel('finish')).to.deep.equal(returned);
-    expect(shared().output()).to.equal('the task was aborted: cancelled');
+    it('replaces a built-in action of the same name, and leaves the others', async () => {
+      expect(await outputOf('uppercase', { text: 'a' })).to.equal('own');
+      expect(await outputOf('sum', { numbers: [1, 2] })).to.equal(3);
+      for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty']) {
+        expect(await outputOf(name), name).to.equal('processed');
+      }
+    });
+
+    it('does not see the setting with which the pool starts its threads', async () => {
+      expect(await outputOf('environment')).to.deep.equal([]);
+      expect((await outputOf('process')) === process.pid).to.equal(isolation === 'thread');
+    });
+
+    it('decides by the name of its error whether and when the task is retried', async () => {
+      const later = failed('the handler asked for a retry after 1500 ms');
+      for (const [action, outcome] of Object.entries({
+        fail: failed('it failed'),
+        permanent: failedForGood('it will never work'),
+        'own class': failedForGood('no copy of the class'),
+        'retry later': { ...later, retryAfterMs: 1500 },
+        'retry much later': { ...failed('next year'), retryAfterMs: 86_400_000 },
+        'retry never': failed('when?'),
+        'retry before': failed('before?'),
+      })) {
+        expect(await shared().run(action), action).to.deep.equal(outcome);
+      }
+    });
+
+    it('may settle its task while it runs, once', async () => {
+      const acked = async () => expect(await shared().run('ack')).to.deep.equal(failed('too late'));
+      expect(await toldDuring(acked)).to.deep.equal(['started', 'ack', 'ended']);
+      const nacked = async () => expect(await outputOf('nack')).to.equal('returned');
+      expect(await toldDuring(nacked)).to.deep.equal(['started', 'nack', 'ended']);
+    });
+
+    it('settles its task at once, although it still runs', async () => {
+      const { run, told, cancel } = shared();
+      const outcome = run('ack, then wait');
+      await until(() => told.at(-1)?.endsWith('ack') === true);
+      cancel();
+      expect(await outcome).to.deep.equal(returned);
+    });
+
+    it('cannot settle its task after it has ended', async () => {
+      const runs = async () => {
+        expect(await shared().run('keep ack')).to.deep.equal(failed('it failed'));
+        await outputOf('ack late');
+      };
+      expect(await toldDuring(runs)).to.deep.equal(['started', 'ended', 'started', 'ended']);
+    });
+
+    it('writes log lines with task and action, also by the console and by warnings of Node.js', async () => {
+      const { lines, logged } = shared();
+      lines.length = 0;
+      await outputOf('log');
+      const warning = await logged(({ msg }) => msg.includes('it is outdated'));
+      expect(warning).to.include({ level: 40, msg: 'DeprecationWarning: it is outdated' });
+      const [first, second, third, console, direct] = lines;
+      const own = { task: first?.task, action: 'log' };
+      expect(first).to.include({ ...own, level: 30, msg: 'message first', a: '1' });
+      expect(second).to.include({ ...own, level: 40, msg: 'fields first' });
+      expect(second?.err).to.include({ type: 'TypeError', message: 'broken' });
+      expect(third).to.include({ ...own, level: 20 });
+      expect(console).to.include({ level: 50, msg: 'of console' });
+      expect(direct).to.include({ level: 30, msg: 'directly' });
+    });
+
+    it('reports progress at most ten times a second, and the last value in the end', async () => {
+      const { run, cancel, reports } = shared();
+      reports.length = 0;
+      const outcome = run('work');
+      await until(() => reports.length === 2);
+      cancel();
+      expect(await outcome).to.deep.equal(returned);
+      const values = reports.map(({ fraction, note }) => `${fraction} ${note}`);
+      expect(values).to.deep.equal(['0 begin', '1 end']);
+    });
+
+    it('does not report progress in a retry sooner than 100 ms after the previous attempt', async () => {
+      const startedAt = performance.now();
+      const { run, cancel, reports } = shared();
+      reports.length = 0;
+      const outcome = run('heed', {}, { attempt: 2 });
+      await until(() => reports.length > 0);
+      // A timer can fire almost a millisecond early.
+      expect(performance.now() - startedAt).to.be.above(99);
+      cancel();
+      await outcome;
+    });
+
+    for (const action of [
+      'heed',
+      'throw another error',
+      'nack, then return',
+      'read the signal late',
+      'read the signal after the cancellation',
+    ]) {
+      it(`whose task is cancelled may ${action}, and ends as cancelled in its thread`, async () => {
+        expect(await runAndCancel(shared(), action)).to.deep.equal({ ended: 'cancelled' });
+        expect(await outputOf('is aborted')).to.equal(false);
+      });
+    }
+
+    it('whose task is cancelled completes it by returning', async () => {
+      expect(await runAndCancel(shared(), 'finish')).to.deep.equal(returned);
+      expect(shared().output()).to.equal('the task was aborted: cancelled');
+    });
   });
 
+describe('a handler of a handlers module', () => {
   for (const action of ['ignore', 'block']) {
     it(`whose task is cancelled ends with its thread if it does not end itself: ${action}`, async () => {
       const started = await startHandlers(interruptible, { TASK_CANCEL_GRACE_MS: '20' });
       const before = started.run('ok');
-      expect(await runAndCancel(action, started)).to.deep.equal({ ended: 'cancelled' });
+      expect(await runAndCancel(started, action)).to.deep.equal({ ended: 'cancelled' });
       expect([await before, await started.run('ok')]).to.deep.equal([returned, returned]);
     });
   }

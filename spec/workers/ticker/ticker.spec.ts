@@ -1,3 +1,4 @@
+import { on } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -30,65 +31,32 @@ function start(options: Partial<TickerStart> = {}) {
   const workerData: TickerStart = { threadId: 'id', ...settings, ...memory, ...options };
   const worker = new Worker(threadFile('ticker/ticker'), { workerData });
   afterTest(() => worker.terminate());
-  const received: TickerToMain[] = [];
-  let asked = 0;
-  let arrived = Promise.withResolvers<void>();
-  worker.on('message', (message: TickerToMain) => {
-    received.push(message);
-    arrived.resolve();
-    arrived = Promise.withResolvers();
-  });
-  async function next() {
-    while (asked >= received.length) await arrived.promise;
-    return received[asked++] as TickerToMain;
-  }
   return {
-    next,
     lastDue: new Float64Array(lastDue),
-    async nextTick() {
-      const message = await next();
-      if (message.topic !== 'tick') throw new Error(message.topic);
-      return message;
+    /** Waits for the next message that fits. */
+    async untilMessage(fits: (message: TickerToMain) => boolean): Promise<void> {
+      for await (const [message] of on(worker, 'message')) if (fits(message)) return;
     },
   };
 }
 
 describe('the thread of the ticker', () => {
-  it('says that it is ready, then posts each tick with the prices that follow those of its start', async () => {
-    const { next, nextTick, lastDue } = start({ prices: shared(50_000, 3_000, 100) });
-    expect(await next()).to.deep.equal({ threadId: 'id', topic: 'ready' });
-    const { threadId, prices, timestamp, due } = await nextTick();
-    expect(threadId).to.equal('id');
-    for (const [index, from] of [50_000, 3_000, 100].entries()) expect(prices[index]).to.be.closeTo(from, from * 0.01);
-    expect(timestamp).to.equal(Math.floor(due / 1000));
-    expect([due % 5, due <= (lastDue[0] as number)]).to.deep.equal([0, true]);
-  });
-
   it('has the prices of its seed before its first tick', async () => {
     const prices = shared(0, 0, 0);
-    const { next } = start({ intervalMs: NEVER, seed: 'x', prices });
-    await next();
-    expect([...new Float64Array(prices)]).to.deep.equal([
-      ...new SeededPrices('x', NEVER, defaultSymbols).prices(Date.now()),
-    ]);
+    const { untilMessage } = start({ intervalMs: NEVER, seed: 'x', prices });
+    await untilMessage(({ topic }) => topic === 'ready');
+    const expected = new SeededPrices('x', NEVER, defaultSymbols).prices(Date.now());
+    expect([...new Float64Array(prices)]).to.deep.equal([...expected]);
   });
 
   it('starts its source again after another node has made a tick', async () => {
     const source = join(await temporaryFolder(), 'source.mjs');
     await writeFile(source, 'let starts = 0; export default { start() { starts++; }, prices: () => [starts, 1, 1] };');
-    const { next, nextTick, lastDue } = start({ source, lease: shared(Number.POSITIVE_INFINITY) });
-    await next();
-    const tickOfStart = async (count: number) => {
-      while ((await nextTick()).prices[0] !== count);
-    };
-    await tickOfStart(1);
+    const { untilMessage, lastDue } = start({ source, lease: shared(Number.POSITIVE_INFINITY) });
+    const untilStart = (count: number) =>
+      untilMessage((message) => message.topic === 'tick' && message.prices[0] === count);
+    await untilStart(1);
     lastDue[0] = 1;
-    await tickOfStart(2);
-  });
-
-  it('runs nowhere but in a thread', async () => {
-    const error = await import('../../../workers/ticker/ticker.ts').catch((reason: unknown) => reason);
-    expect(error).to.be.instanceOf(Error);
-    expect((error as Error).message).to.include('worker thread only');
+    await untilStart(2);
   });
 });
