@@ -79,10 +79,14 @@ describe('the driver sqlite, while its file is locked', () => {
 
   it('waits for the lock once, then not again until the lock is released', async () => {
     const { queue, unlock } = await locked('sqlite');
-    const begun = performance.now();
-    for (let call = 0; call < 40; call++) await errorOf(() => queue.store.publish(messageOf('f')));
-    // One wait takes 50 ms.
-    expect(performance.now() - begun).to.be.below(40 * 50);
+    const durations: number[] = [];
+    for (let call = 0; call < 40; call++) {
+      const begun = performance.now();
+      await errorOf(() => queue.store.publish(messageOf('f')));
+      durations.push(performance.now() - begun);
+    }
+    // A wait takes 50 ms.
+    expect(Math.min(...durations)).to.be.below(40);
     unlock();
     await queue.publish('g');
   });
