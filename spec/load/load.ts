@@ -48,15 +48,13 @@ async function main(): Promise<void> {
     console.log(USAGE);
     return;
   }
-  const connections = positive('connections', values.connections);
-  const duration = positive('duration', values.duration);
-  const concurrency = positive('concurrency', values.concurrency);
-  const limits = {
-    missed: limit('max-missed', values['max-missed']),
-    lost: limit('max-lost', values['max-lost']),
-    skew: limit('max-skew', values['max-skew']),
-    lateness: limit('max-lateness', values['max-lateness']),
-  };
+  const positive = (name: 'connections' | 'duration' | 'concurrency') =>
+    numeric(name, values[name], (number) => Number.isSafeInteger(number) && number > 0, 'whole number of at least 1');
+  const [connections, duration, concurrency] = [positive('connections'), positive('duration'), positive('concurrency')];
+  const limits = (['missed', 'lost', 'skew', 'lateness'] as const).map((name) => {
+    const { [`max-${name}` as const]: text = 'Infinity' } = values;
+    return [name, numeric(`max-${name}`, text, (number) => number >= 0, 'number of at least 0')] as const;
+  });
   const url = readUrl(values.url);
   const token = await exchange(url, values.key ?? demoKey());
 
@@ -87,13 +85,11 @@ async function main(): Promise<void> {
   crowd.disperse();
   print(report, { connections, open, losses });
 
-  const broken = [
-    over('missed', report.missed, limits.missed),
-    over('lost', lost, limits.lost),
-    over('skew', report.skew.p99, limits.skew),
-    over('lateness', report.lateness.p99, limits.lateness),
-    report.received === 0 ? 'no tick was received' : undefined,
-  ].filter((line) => line !== undefined);
+  const measured = { missed: report.missed, lost, skew: report.skew.p99, lateness: report.lateness.p99 };
+  const broken = limits
+    .filter(([name, limit]) => measured[name] > limit)
+    .map(([name, limit]) => `limit broken: ${name} ${measured[name].toFixed(1)} is over ${limit}`);
+  if (report.received === 0) broken.push('no tick was received');
   for (const line of broken) console.error(line);
   if (broken.length > 0) process.exitCode = 1;
 }
@@ -106,17 +102,10 @@ function readArguments() {
   }
 }
 
-function positive(name: string, text: string): number {
+function numeric(name: string, text: string, fits: (number: number) => boolean, what: string): number {
   const number = Number(text);
-  if (Number.isSafeInteger(number) && number > 0) return number;
-  throw new UsageError(`--${name} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
-}
-
-function limit(name: string, text: string | undefined): number {
-  if (text === undefined) return Number.POSITIVE_INFINITY;
-  const number = Number(text);
-  if (text !== '' && number >= 0) return number;
-  throw new UsageError(`--${name} must be a number of at least 0, got ${JSON.stringify(text)}`);
+  if (text !== '' && fits(number)) return number;
+  throw new UsageError(`--${name} must be a ${what}, got ${JSON.stringify(text)}`);
 }
 
 function readUrl(text: string): URL {
@@ -189,8 +178,4 @@ function print({ received, missed, ticks, skew, lateness, histogram }: TickRepor
     const name = atMost === Number.POSITIVE_INFINITY ? 'later' : `<= ${atMost} ms`;
     console.log(`${name.padStart(10)} ${bar(frames / most)} ${frames}`);
   }
-}
-
-function over(name: string, value: number, limit: number): string | undefined {
-  return value > limit ? `limit broken: ${name} ${value.toFixed(1)} is over ${limit}` : undefined;
 }

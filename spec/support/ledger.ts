@@ -116,6 +116,7 @@ export class Ledger {
   }
 }
 
+/** Returns the queue's counts after asserting that they add up. */
 export async function queueCounts(
   tasks: string,
 ): Promise<Record<'waiting' | 'delayed' | 'in_flight' | 'dead' | 'dropped' | 'cancelled', number>> {
