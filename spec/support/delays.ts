@@ -1,18 +1,9 @@
-const INTERVAL_MS = 5;
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 
 /** Measures the longest delay of timers in this process, which tells the machine's load. */
 export function watchDelays(): { worstMs(): number; reset(): void } {
-  let worstMs = 0;
-  let dueMs = performance.now() + INTERVAL_MS;
-  setInterval(() => {
-    const now = performance.now();
-    worstMs = Math.max(worstMs, now - dueMs);
-    dueMs = now + INTERVAL_MS;
-  }, INTERVAL_MS);
-  return {
-    worstMs: () => worstMs,
-    reset() {
-      worstMs = 0;
-    },
-  };
+  const resolution = 5;
+  const delays = monitorEventLoopDelay({ resolution });
+  delays.enable();
+  return { worstMs: () => Math.max(0, delays.max / 1e6 - resolution), reset: () => delays.reset() };
 }
