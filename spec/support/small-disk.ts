@@ -1,5 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -42,22 +41,8 @@ export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
   const ballast = join(path, 'ballast');
   return {
     path,
-    fill() {
-      const file = openSync(ballast, 'a');
-      try {
-        // Writes ever smaller chunks until not a single byte fits.
-        for (let size = 64 * 1024; size >= 1; ) {
-          try {
-            writeSync(file, Buffer.alloc(size));
-          } catch (error) {
-            if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
-            size = Math.floor(size / 2);
-          }
-        }
-      } finally {
-        closeSync(file);
-      }
-    },
+    // Writes until not a single byte fits.
+    fill: () => void spawnSync('sh', ['-c', 'cat /dev/zero >>"$0"', ballast], { stdio: 'ignore' }),
     free: () => rm(ballast),
   };
 }
