@@ -1,5 +1,5 @@
-import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
 import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
@@ -48,9 +48,9 @@ export async function connect(
   const messages: StreamMessage[] = [];
   let wake = Promise.withResolvers<void>();
   socket.on('message', (data) => {
-    const text = data.toString();
-    noteFrame(url, text);
-    messages.push(JSON.parse(text));
+    const frame = data.toString();
+    noteFrame(url, frame);
+    messages.push(JSON.parse(frame));
     wake.resolve();
     wake = Promise.withResolvers();
   });
@@ -69,8 +69,11 @@ export async function connect(
     });
     socket.once('open', () => resolve(upgrade));
     socket.on('error', reject);
-    socket.once('unexpected-response', (_request, answer) => {
-      void refusal(answer, note).then(reject);
+    socket.once('unexpected-response', async (_request, answer) => {
+      const body = await text(answer);
+      note(answer, body);
+      const isJson = answer.headers['content-type']?.startsWith('application/json');
+      reject(new Refused(answer.statusCode ?? 0, isJson ? JSON.parse(body) : body, answer.headers));
     });
   });
 
@@ -89,17 +92,4 @@ export async function connect(
     }
   };
   return { socket, response, next, nextOf, closed };
-}
-
-async function refusal(
-  answer: IncomingMessage,
-  note: (answer: IncomingMessage, body: string) => void,
-): Promise<Refused> {
-  const chunks: Buffer[] = [];
-  answer.on('data', (chunk) => chunks.push(chunk));
-  await once(answer, 'end');
-  const text = Buffer.concat(chunks).toString();
-  note(answer, text);
-  const isJson = answer.headers['content-type']?.startsWith('application/json');
-  return new Refused(answer.statusCode ?? 0, isJson ? JSON.parse(text) : text, answer.headers);
 }
