@@ -2,16 +2,11 @@ import type { QueueCounts } from '../../db/task-store.ts';
 
 const MAX_SECONDS = 900;
 
-/** Numbers of events in one second. */
-interface Second {
-  /** Includes redriven dead letters. */
-  accepted: number;
-  completed: number;
-  failed: number;
-  retried: number;
-  /** Number of unsettled messages at the end of the second. */
-  depth: number;
-}
+/** Numbers of events that `GET /queue/history` reports. `accepted` includes redriven dead letters. */
+const EVENTS = ['accepted', 'completed', 'failed', 'retried'] as const;
+
+/** Numbers of events in one second, and the number of unsettled messages at its end (`depth`). */
+type Second = Record<(typeof EVENTS)[number] | 'depth', number>;
 
 /** Numbers of events in each of the last 900 complete seconds, as the differences of the queue's totals. */
 export class QueueHistory {
@@ -41,14 +36,8 @@ export class QueueHistory {
     // A total that has decreased was reset.
     const since = (name: keyof Second) => Math.max(0, totals[name] - before[name]);
     const { depth } = totals;
-    this.#seconds.push({
-      accepted: since('accepted'),
-      completed: since('completed'),
-      failed: since('failed'),
-      retried: since('retried'),
-      depth,
-    });
-    const idle = { accepted: 0, completed: 0, failed: 0, retried: 0, depth };
+    this.#seconds.push({ ...ofEvents(since), depth });
+    const idle = { ...ofEvents(() => 0), depth };
     for (let second = 1; second < passed; second++) this.#seconds.push(idle);
     this.#seconds.splice(0, this.#seconds.length - MAX_SECONDS);
   }
@@ -61,16 +50,12 @@ export class QueueHistory {
     const seconds = Math.max(0, Math.min(this.#seconds.length, this.#newestSecond - since));
     const last = this.#seconds.slice(this.#seconds.length - seconds);
     const column = (name: keyof Second) => last.map((second) => second[name]);
-    return {
-      end: this.#newestSecond,
-      seconds,
-      accepted: column('accepted'),
-      completed: column('completed'),
-      failed: column('failed'),
-      retried: column('retried'),
-      depth: column('depth'),
-    };
+    return { end: this.#newestSecond, seconds, ...ofEvents(column), depth: column('depth') };
   }
+}
+
+function ofEvents<Value>(get: (name: (typeof EVENTS)[number]) => Value) {
+  return Object.fromEntries(EVENTS.map((name) => [name, get(name)])) as Record<(typeof EVENTS)[number], Value>;
 }
 
 function totalsOf({ accepted, completed, failed, retried, dead, dropped, ...counts }: QueueCounts): Second {
