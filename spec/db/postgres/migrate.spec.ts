@@ -80,9 +80,9 @@ describeWithPostgres('migratePostgres', () => {
     afterTest(() => other.close());
     const migrated = await other.transaction(async (query) => {
       await acquireLock(query, 'migration');
-      const migration = failure(url, { timeLimitMs: 100 });
+      const migration = failure(url, { timeLimitMs: 1500 });
       // Longer than the client's timeout, which is 500 ms above that of the server.
-      await query('SELECT pg_sleep(1)');
+      await query('SELECT pg_sleep(2.5)');
       return { migration };
     });
     expect(await migrated.migration).to.equal('');
