@@ -47,7 +47,7 @@ export function describeBenchmark(title: string, figures: readonly string[]): vo
             if (column.startsWith('ratio')) expect(value, `${reading}, ${column}`).to.satisfy(Number.isFinite);
           if (/missed|failed/.test(reading as string)) expect(product, reading as string).to.equal(0);
         }
-      }).timeout(120_000);
+      }).timeout(600_000);
     }
   });
 }

@@ -100,7 +100,8 @@ async function sampleFlood(service: Service, seconds: number, begun = () => {}):
   await setTimeout(1000);
   begun();
   const samples: QueueSample[] = [];
-  while (!over) {
+  // Rates need two samples, however slow the machine is, besides the last one.
+  while (!over || samples.length < 3) {
     samples.push(await look(service));
     await setTimeout(SAMPLE_MS);
   }
