@@ -253,85 +253,80 @@ describe('the configuration', () => {
     }
   }
 
-  it('takes only digits for a number', () => {
-    const notDigits = [
-      ' 1',
-      '1 ',
-      '1.5',
-      '1e3',
-      '0x10',
-      '+1',
-      '-1',
-      '1_000',
-      '٣',
-      'Infinity',
-      'NaN',
-      '12345678901234567',
-    ];
-    for (const text of notDigits)
-      expect(refusal({ QUEUE_MAX_LENGTH: text })).to.equal(
-        `QUEUE_MAX_LENGTH must be a whole number of at least 1, got ${JSON.stringify(text)}`,
-      );
-  });
-
-  it('names the first invalid symbol, and refuses duplicates and more than 64', () => {
-    const refused = (text: string) => refusal({ TICKER_SYMBOLS: text });
-    expect(refused('A:1,B,C')).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got "B"`);
-    expect(refused('A:1,A:2')).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got "A:2"`);
-    expect(refused('A:1,')).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got ""`);
-    expect(refused(symbolsNamed(65))).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got 65 symbols`);
-  });
-
-  it('refuses a seed together with a price source', () => {
-    expect(loadConfig({ TICKER_SEED: 'x', PRICE_SOURCE: 'walk' }).ticker).to.include({ seed: 'x' });
-    expect(refusal({ TICKER_SEED: 'x', PRICE_SOURCE: './a.ts' })).to.equal(
-      'PRICE_SOURCE must be unset or walk if TICKER_SEED is set, got "./a.ts"',
-    );
-  });
-
-  it('refuses a TOKEN_KEY below 32 bytes without showing it', () => {
-    expect(refusal({ TOKEN_KEY: 'hunter2' })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 7 bytes');
-    expect(refusal({ TOKEN_KEY: 'ü'.repeat(15) })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 30 bytes');
-  });
-
-  describe('with DATABASE_URL', () => {
-    const DATABASE_URL = 'postgres://user:hunter2@host/name';
-
-    it('uses PostgreSQL for the queue, and refuses QUEUE_DRIVER', () => {
-      const { storage, queue } = loadConfig({ DATABASE_URL, TOKEN_KEY: SECRET });
-      expect([storage.databaseUrl, queue.driver]).to.deep.equal([DATABASE_URL, 'postgres']);
-      expect(refusal({ DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' })).to.equal(
+  const DATABASE_URL = 'postgres://user:hunter2@host/name';
+  const symbols = (text: string, got = `"${text}"`) =>
+    [{ TICKER_SYMBOLS: text }, `TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got ${got}`] as const;
+  const noNumber = (text: string) =>
+    [{ QUEUE_MAX_LENGTH: text }, `QUEUE_MAX_LENGTH must be a whole number of at least 1, got "${text}"`] as const;
+  const formerNats = (name: string, value: string, others: object = {}) =>
+    [
+      { [name]: value, ...others },
+      `${name} must be unset: set DATABASE_URL and TOKEN_KEY instead, got a value`,
+    ] as const;
+  const noDatabase = (url: string) =>
+    [
+      { DATABASE_URL: url, TOKEN_KEY: SECRET },
+      'DATABASE_URL must be a URL like postgres://user:password@127.0.0.1:5432/database, got another value',
+    ] as const;
+  const refusals: Record<string, (readonly [env: object, line: string])[]> = {
+    'a number with anything but digits': [
+      ...[' 1', '1 ', '1.5', '1e3', '0x10', '+1', '-1', '1_000', '٣', 'Infinity', 'NaN', '12345678901234567'],
+    ].map(noNumber),
+    'duplicate, missing and more than 64 symbols, and names the first invalid symbol': [
+      symbols('A:1,B,C', '"B"'),
+      symbols('A:1,A:2', '"A:2"'),
+      symbols('A:1,', '""'),
+      symbols(symbolsNamed(65), '65 symbols'),
+    ],
+    'TICKER_SEED together with a price source': [
+      [
+        { TICKER_SEED: 'x', PRICE_SOURCE: './a.ts' },
+        'PRICE_SOURCE must be unset or walk if TICKER_SEED is set, got "./a.ts"',
+      ],
+    ],
+    'a TOKEN_KEY below 32 bytes without showing it': [
+      [{ TOKEN_KEY: 'hunter2' }, 'TOKEN_KEY must be at least 32 bytes long, got 7 bytes'],
+      [{ TOKEN_KEY: 'ü'.repeat(15) }, 'TOKEN_KEY must be at least 32 bytes long, got 30 bytes'],
+    ],
+    'DATABASE_URL without TOKEN_KEY or with QUEUE_DRIVER': [
+      [{ DATABASE_URL }, 'TOKEN_KEY must be set if DATABASE_URL is, to the same value on all nodes, got nothing'],
+      [
+        { DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' },
         'QUEUE_DRIVER must be unset if DATABASE_URL is set, got "memory"',
-      );
+      ],
+    ],
+    'other URLs of databases without showing their passwords': [
+      ...['mysql://user:hunter2@x', 'postgres://user:hunter2%@x', 'postgres://x:99999', 'x'],
+    ].map(noDatabase),
+    'the former NATS settings without showing their values': [
+      formerNats('NATS_URL', 'nats://user:hunter2@x'),
+      formerNats('NATS_PREFIX', 'x', { DATABASE_URL, TOKEN_KEY: SECRET }),
+      formerNats('NATS_REPLICAS', '3'),
+    ],
+    'several invalid settings by the first of them': [
+      [{ TASKS_PORT: 'x', TICKER_PORT: 'x' }, 'TICKER_PORT must be a whole number from 0 to 65535, got "x"'],
+    ],
+    'a value with Unicode line separators, which it escapes': [
+      [
+        { TICKER_PORT: '1\u2028', TICKER_SYMBOLS: '' },
+        'TICKER_PORT must be a whole number from 0 to 65535, got "1\\u2028"',
+      ],
+      symbols('A\u2029B', '"A\\u2029B"'),
+    ],
+  };
+  for (const [what, cases] of Object.entries(refusals)) {
+    it(`refuses ${what}`, () => {
+      for (const [env, line] of cases) expect(refusal(env as Record<string, string>)).to.equal(line);
     });
+  }
 
-    it('requires TOKEN_KEY', () => {
-      expect(refusal({ DATABASE_URL })).to.equal(
-        'TOKEN_KEY must be set if DATABASE_URL is, to the same value on all nodes, got nothing',
-      );
-    });
-
-    it('refuses the former NATS settings without showing their values', () => {
-      for (const env of [
-        { NATS_URL: 'nats://user:hunter2@x' },
-        { NATS_PREFIX: 'x', DATABASE_URL, TOKEN_KEY: SECRET },
-        { NATS_REPLICAS: '3' },
-      ])
-        expect(refusal(env)).to.match(
-          /^NATS_[A-Z]+ must be unset: set DATABASE_URL and TOKEN_KEY instead, got a value$/,
-        );
-    });
-
-    it('refuses other URLs without showing their passwords', () => {
-      for (const url of ['mysql://user:hunter2@x', 'postgres://user:hunter2%@x', 'postgres://x:99999', 'x'])
-        expect(refusal({ DATABASE_URL: url, TOKEN_KEY: SECRET })).to.equal(
-          'DATABASE_URL must be a URL like postgres://user:password@127.0.0.1:5432/database, got another value',
-        );
-    });
+  it('uses PostgreSQL for the queue if DATABASE_URL is set', () => {
+    const { storage, queue } = loadConfig({ DATABASE_URL, TOKEN_KEY: SECRET });
+    expect([storage.databaseUrl, queue.driver]).to.deep.equal([DATABASE_URL, 'postgres']);
   });
 
-  it('names the first invalid setting', () => {
-    expect(refusal({ TASKS_PORT: 'x', TICKER_PORT: 'x' })).to.match(/^TICKER_PORT /);
+  it('takes TICKER_SEED together with PRICE_SOURCE=walk', () => {
+    expect(loadConfig({ TICKER_SEED: 'x', PRICE_SOURCE: 'walk' }).ticker).to.include({ seed: 'x' });
   });
 
   it('ignores other variables', () => {
@@ -344,11 +339,6 @@ describe('the configuration', () => {
     expect(loadConfig({ LOG_FORMAT: 'pretty' }, false).log.format).to.equal('pretty');
   });
 
-  it('escapes Unicode line separators in refused values', () => {
-    expect(refusal({ TICKER_PORT: '1\u2028', TICKER_SYMBOLS: '' })).to.match(/got "1\\u2028"$/);
-    expect(refusal({ TICKER_SYMBOLS: 'A\u2029B' })).to.match(/got "A\\u2029B"$/);
-  });
-
   it('takes any environment, or refuses it with one line', () => {
     const names = fc.constantFrom(...Object.keys(variables));
     const values = fc.oneof(fc.string({ unit: anyCharacter }), fc.integer().map(String), fc.constant('a\nb'));
@@ -358,8 +348,9 @@ describe('the configuration', () => {
           expect(Object.keys(loadConfig(env))).to.have.members(Object.keys(defaults));
         } catch (error) {
           expect(error).to.be.instanceOf(ConfigError);
-          expect((error as Error).message).to.match(/^[A-Z_]+ must be .+, got .+$/);
-          expect((error as Error).message).to.not.match(/[\r\n]/);
+          expect((error as Error).message)
+            .to.match(/^[A-Z_]+ must be .+, got .+$/)
+            .and.not.match(/[\r\n]/);
         }
       }),
     );

@@ -1,7 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-
 import { withPackageCommands } from '../../main/cli/command.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run, runCommand } from '../support/command.ts';

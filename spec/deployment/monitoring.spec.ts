@@ -44,23 +44,24 @@ describe('the monitoring of a process', () => {
 
   it('has queries of only those metrics, labels and label values that the process has', async () => {
     const found = metrics(scrape());
-    const lacking = [...panelQueries, ...alerts.map((each) => ({ ...each, legend: '' }))].flatMap(
-      ({ expr, legend }) => {
-        const { selectors, grouping } = read(expr);
-        const known = selectors.flatMap(({ metric }) => Object.keys(found.get(metric) ?? {}));
-        const shown = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label as string);
-        return [
-          ...selectors.flatMap((selector) => missing(selector, found)),
-          ...[...grouping, ...shown].filter((label) => !known.includes(label)).map((label) => `${label} in ${expr}`),
-        ];
-      },
-    );
+    const queries = [...panelQueries, ...alerts.map(({ expr }) => ({ expr, legend: '' }))];
+    const lacking = queries.flatMap(({ expr, legend }) => {
+      const { selectors, grouping } = read(expr);
+      const known = selectors.flatMap(({ metric }) => Object.keys(found.get(metric) ?? {}));
+      const shown = Array.from(legend.matchAll(/\{\{(\w+)\}\}/g), ([, label = '']) => label);
+      const unknown = [...grouping, ...shown].filter((label) => !known.includes(label));
+      return [
+        ...selectors.flatMap((selector) => missing(selector, found)),
+        ...unknown.map((label) => `${label}: ${expr}`),
+      ];
+    });
     expect(lacking).to.deep.equal([]);
   });
 
   it('has a panel for each metric of the services', async () => {
-    const own = [...scrape().matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm)].map(
-      ([, name]) => name as string,
+    const own = Array.from(
+      scrape().matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm),
+      ([, name = '']) => name,
     );
     const asked = panelQueries.flatMap(({ expr }) => read(expr).selectors.map(({ metric }) => metric));
     const unasked = own.filter((name) => !asked.some((metric) => metric.replace(/_(bucket|count|sum)$/, '') === name));

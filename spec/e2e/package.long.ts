@@ -10,7 +10,6 @@ import { examples } from '../support/examples.ts';
 import { oldNode, outerPath } from '../support/old-node.ts';
 import { freshSettings, type Program, post, projectFolder, untilTask, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
-import { describeWithPostgres, sharedSettings } from '../support/servers.ts';
 
 /** Files and folders that the build of the archive reads. */
 const SOURCES = ['main', 'workers', 'db', 'www', 'package.json', 'package-lock.json', 'tsconfig.json', '.npmrc'];
@@ -179,16 +178,6 @@ describe('the installed package', () => {
       program.child.kill('SIGTERM');
       expect(await program.exited).to.deep.equal({ code: 0, signal: null });
     }
-  });
-
-  describeWithPostgres('as two nodes', () => {
-    it('runs the handlers of one folder on both', async () => {
-      const env = { ...(await sharedSettings()), TASK_HANDLERS: './handlers.ts' };
-      const nodes = await Promise.all([1, 2].map(() => launch('npx', ['ticker-and-tasks'], env)));
-      for (const node of nodes) await useHandlers(node);
-      for (const node of nodes) node.child.kill('SIGTERM');
-      for (const node of nodes) await node.exited;
-    });
   });
 
   it('has types that a strict project accepts', async () => {

@@ -2,7 +2,6 @@ import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
@@ -49,16 +48,15 @@ async function takenPort(): Promise<string> {
 const folderWith = (change: (folder: string) => void) => async () => {
   const DATA_DIR = await temporaryFolder();
   fillDataFolder(DATA_DIR);
-  const fill = (file: string, sql: string) => {
+  const rows = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)';
+  for (const [file, sql] of Object.entries({
+    'auth.db': "INSERT INTO api_keys (api_key, user_id, created_at) SELECT hex(zeroblob(100)) || i, 'alice', 1 FROM n",
+    'tasks.db': 'INSERT INTO tasks (id, payload, created_at) SELECT i, hex(zeroblob(100)), 1 FROM n',
+  })) {
     const database = new DatabaseSync(join(DATA_DIR, file));
-    const insert = database.prepare(sql);
-    database.exec('BEGIN');
-    for (let row = 1; row <= 200; row++) insert.run(row, 'x'.repeat(200));
-    database.exec('COMMIT');
+    database.exec(`${rows} ${sql}`);
     database.close();
-  };
-  fill('auth.db', "INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?1 || ?2, 'alice', 1)");
-  fill('tasks.db', 'INSERT INTO tasks (id, payload, created_at) VALUES (?1, ?2, 1)');
+  }
   change(DATA_DIR);
   return { DATA_DIR };
 };

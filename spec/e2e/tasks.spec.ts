@@ -23,12 +23,9 @@ describe('service B in a process of its own', () => {
     const row = await untilTask(tasks, body.id);
     expect(row).to.have.all.keys('id', 'payload', 'status', 'result', 'created_at', 'processed_at');
     expect(row).to.include({ id: body.id, status: 'completed', result: '{"output":"STRASSE"}' });
-    expect(JSON.parse(row.payload)).to.deep.equal({
-      id: body.id,
-      action: 'uppercase',
-      data: { text: 'straße' },
-      created_at: row.created_at,
-    });
+    const { created_at } = row;
+    const message = { id: body.id, action: 'uppercase', data: { text: 'straße' }, created_at };
+    expect(JSON.parse(row.payload)).to.deep.equal(message);
     expect(row.created_at).to.be.within(before, Date.now() / 1000 + 1);
     expect(row.processed_at).to.be.within(row.created_at, Date.now() / 1000 + 1);
     expect((await request(`${tasks}/tasks`)).body).to.deep.equal({ tasks: [row], count: 1 });
@@ -36,7 +33,8 @@ describe('service B in a process of its own', () => {
 
   it('completes 600 tasks, and lists the newest 100, the last submission first', async () => {
     const { tasks } = services();
-    const before = (await request(`${tasks}/queue`)).body;
+    const queueState = async () => (await request(`${tasks}/queue`)).body;
+    const before = await queueState();
     const submit = async (count: number) => {
       const ids: string[] = [];
       for (let i = 0; i < count; i++) {
@@ -48,9 +46,9 @@ describe('service B in a process of its own', () => {
     };
     await Promise.all(Array.from({ length: 20 }, () => submit(25)));
     const newest = await submit(100);
-    const { body: queue } = await eventually(
-      () => request(`${tasks}/queue`),
-      ({ body }) => body.waiting + body.delayed + body.in_flight === 0,
+    const queue = await eventually(
+      queueState,
+      ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
     );
     expect([queue.accepted - before.accepted, queue.completed - before.completed]).to.deep.equal([600, 600]);
     expect(queue).to.include({ dead: before.dead, dropped: 0 });

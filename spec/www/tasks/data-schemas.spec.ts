@@ -21,53 +21,38 @@ const resize = {
 
 describe('the template of data', () => {
   it('has the required fields first, then the optional ones with a default, an example or a constant', () => {
-    expect(JSON.stringify(dataTemplate(resize))).to.equal(
-      '{"width":1,"url":"https://example.org/a.png","quality":80,"format":"png"}',
-    );
+    const template = '{"width":1,"url":"https://example.org/a.png","quality":80,"format":"png"}';
+    expect(JSON.stringify(dataTemplate(resize))).to.equal(template);
     expect(compileSchema(resize)(dataTemplate(resize))).to.equal(undefined);
   });
 
-  it('has a value of each type, within its bounds', () => {
-    const properties = {
-      text: { type: 'string' },
-      number: { type: 'number', maximum: -5 },
-      flag: { type: 'boolean' },
-      nothing: { type: 'null' },
-      either: { type: ['integer', 'string'], minimum: 3 },
-      empty: { type: 'array', items: { type: 'number' } },
-      filled: { type: 'array', items: { type: 'number' }, minItems: 1 },
-      nested: { required: ['a'], properties: { a: { const: 5 } } },
-      merged: { allOf: [{ type: 'object', required: ['b'] }, { properties: { b: { type: 'boolean' } } }] },
-      branch: { anyOf: [{ type: 'object', required: ['c'], properties: { c: { enum: [7] } } }, { type: 'null' }] },
-    };
-    const schema = { type: 'object', required: Object.keys(properties), properties };
-    expect(dataTemplate(schema)).to.deep.equal({
-      text: '',
-      number: -5,
-      flag: false,
-      nothing: null,
-      either: 3,
-      empty: [],
-      filled: [0],
-      nested: { a: 5 },
-      merged: { b: false },
-      branch: { c: 7 },
-    });
-    expect(compileSchema(schema)(dataTemplate(schema))).to.equal(undefined);
+  it('has a valid value of each type', () => {
+    const values: [schema: object, value: unknown][] = [
+      [{ type: 'string' }, ''],
+      [{ type: 'number', maximum: -5 }, -5],
+      [{ type: 'boolean' }, false],
+      [{ type: 'null' }, null],
+      [{ type: ['integer', 'string'], minimum: 3 }, 3],
+      [{ type: 'array', items: { type: 'number' } }, []],
+      [{ type: 'array', items: { type: 'number' }, minItems: 1 }, [0]],
+      [{ required: ['a'], properties: { a: { const: 5 } } }, { a: 5 }],
+      [{ allOf: [{ type: 'object', required: ['b'] }, { properties: { b: { type: 'boolean' } } }] }, { b: false }],
+      [{ anyOf: [{ type: 'object', required: ['c'], properties: { c: { enum: [7] } } }, { type: 'null' }] }, { c: 7 }],
+    ];
+    for (const [of, value] of values) {
+      const schema = { type: 'object', required: ['x'], properties: { x: of } };
+      expect(dataTemplate(schema)).to.deep.equal({ x: value });
+      expect(compileSchema(schema)(dataTemplate(schema))).to.equal(undefined);
+    }
   });
 
-  it('is an object whatever the schema is, even if it contains itself', () => {
+  it('is an object for any schema, also for a recursive one', () => {
     const endless = { type: 'object', required: ['self'], properties: { self: { $ref: '#' } } };
     expect(dataTemplate(endless)).to.have.nested.property('self.self');
     expect(dataFields(endless)).to.have.length.within(1, 100);
     const loop = { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/a' } } };
-    for (const schema of [
-      {},
-      loop,
-      { type: 'array' },
-      { examples: [5] },
-      { properties: null, required: 5, allOf: 1 },
-    ]) {
+    const wrong = { properties: null, required: 5, allOf: 1 };
+    for (const schema of [{}, loop, { type: 'array' }, { examples: [5] }, wrong]) {
       expect(dataTemplate(schema)).to.deep.equal({});
       expect(dataFields(schema)).to.deep.equal([]);
     }
@@ -88,17 +73,10 @@ describe('the fields of data', () => {
     ]);
   });
 
-  it('are found by the path of a wrong value', () => {
+  it('are found by the path of an invalid value', () => {
     const found = (path: string) => fieldAt(dataFields(resize), path)?.name;
-    expect(['/url', '/crops/3/x', '/crops/3/y', '/crops', '/url/x', '/other', ''].map(found)).to.deep.equal([
-      'url',
-      'crops[].x',
-      'crops',
-      'crops',
-      'url',
-      undefined,
-      undefined,
-    ]);
+    const paths = ['/url', '/crops/3/x', '/crops/3/y', '/crops', '/url/x', '/other', ''];
+    expect(paths.map(found)).to.deep.equal(['url', 'crops[].x', 'crops', 'crops', 'url', undefined, undefined]);
     const odd = dataFields({ properties: { 'a/b~c': { properties: { '': {} } } } });
     expect(fieldAt(odd, '/a~1b~0c/')?.path).to.equal('/a~1b~0c/');
   });
@@ -110,18 +88,21 @@ describe('the place of a value in JSON text', () => {
     return text.slice(start, end);
   };
 
-  it('is that of its parent if it is missing', () => {
+  it('is that of its parent if the value is missing', () => {
     const text = ' {"a": [1, {"b,}": "x\\"]"}], "a~/": null, "d": 1, "d": 22 } ';
-    expect(at(text, '/a/1/b,}')).to.equal('"x\\"]"');
-    expect(at(text, '/a/1')).to.equal('{"b,}": "x\\"]"}');
-    expect(at(text, '/a~0~1')).to.equal('null');
-    expect(at(text, '/d')).to.equal('22');
-    expect(at(text, '/a/2')).to.equal('[1, {"b,}": "x\\"]"}]');
-    expect(at(text, '/none/x')).to.equal(text.trim());
+    for (const [pointer, value] of [
+      ['/a/1/b,}', '"x\\"]"'],
+      ['/a/1', '{"b,}": "x\\"]"}'],
+      ['/a~0~1', 'null'],
+      ['/d', '22'],
+      ['/a/2', '[1, {"b,}": "x\\"]"}]'],
+      ['/none/x', text.trim()],
+    ] as const)
+      expect(at(text, pointer)).to.equal(value);
     expect(locate('', '/a')).to.deep.equal({ start: 0, end: 0 });
   });
 
-  it('is that of exactly this value, for any JSON', () => {
+  it('is found for every value in any JSON', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 4 }), fc.constantFrom(undefined, 2), (value, indentation) => {
         const text = JSON.stringify(value, null, indentation);

@@ -12,60 +12,58 @@ const draft = (values: Partial<Draft>): Draft => ({
   ...values,
 });
 
-describe('a draft', () => {
+describe('a draft in the form', () => {
   it('becomes the task that it describes', () => {
-    expect(parseDraft(draft({ text: ' a ' }))).to.deep.equal({ action: 'uppercase', data: { text: ' a ' } });
-    expect(parseDraft(draft({ kind: 'sum', numbers: ' 1,2;3 \n -4.5e1 ' })).data).to.deep.equal({
-      numbers: [1, 2, 3, -45],
-    });
-    expect(parseDraft(draft({ kind: 'sum' })).data).to.deep.equal({ numbers: [] });
-    expect(parseDraft(draft({ kind: 'other', action: ' x ', json: ' {"a": [1]} ' }))).to.deep.equal({
-      action: 'x',
-      data: { a: [1] },
-    });
-    expect(parseDraft(draft({ kind: 'other', choice: 'y', action: 'x' })).action).to.equal('y');
-    expect(parseDraft(draft({ kind: 'other', choice: '', action: 'x' })).action).to.equal('x');
-    expect(parseDraft(draft({ kind: 'other', action: 'x' })).data).to.deep.equal({});
+    for (const [values, task] of [
+      [{ text: ' a ' }, { action: 'uppercase', data: { text: ' a ' } }],
+      [
+        { kind: 'sum', numbers: ' 1,2;3 \n -4.5e1 ' },
+        { action: 'sum', data: { numbers: [1, 2, 3, -45] } },
+      ],
+      [{ kind: 'sum' }, { action: 'sum', data: { numbers: [] } }],
+      [
+        { kind: 'other', action: ' x ', json: ' {"a": [1]} ' },
+        { action: 'x', data: { a: [1] } },
+      ],
+      [
+        { kind: 'other', choice: 'y', action: 'x' },
+        { action: 'y', data: {} },
+      ],
+      [
+        { kind: 'other', choice: '', action: 'x' },
+        { action: 'x', data: {} },
+      ],
+    ] as const)
+      expect(parseDraft(draft(values))).to.deep.equal(task);
   });
 
-  it('that describes none names the field to mend', () => {
-    const wrong: [Partial<Draft>, field: string][] = [
+  it('names its invalid field', () => {
+    const texts = ['{', '[]', 'null', '1', '"x"'];
+    for (const [values, field] of [
       [{ kind: 'sum', numbers: '1, two' }, 'numbers'],
       [{ kind: 'sum', numbers: '1e999' }, 'numbers'],
       [{ kind: 'other', action: '  ', json: '{}' }, 'action'],
-      ...['{', '[]', 'null', '1', '"x"'].map((json): [Partial<Draft>, string] => [
-        { kind: 'other', action: 'x', json },
-        'json',
-      ]),
-    ];
-    for (const [values, field] of wrong) {
+      ...texts.map((json) => [{ kind: 'other', action: 'x', json }, 'json'] as const),
+    ] as const)
       expect(() => parseDraft(draft(values)), JSON.stringify(values))
         .to.throw(DraftError)
         .with.property('field', field);
-    }
   });
 });
 
-describe('a row', () => {
-  it('is read whatever it holds', () => {
+describe('a row on the board', () => {
+  it('is shown whatever its payload and result hold', () => {
     expect(readPayload('{"action":"x","data":{"a":1},"id":"1"}')).to.deep.equal({ action: 'x', data: { a: 1 } });
     for (const payload of ['', 'null', '{']) expect(readPayload(payload).action).to.equal('unreadable');
-    expect(['{"output":"a"}', '{"output":6.5}', 'nonsense', null].map(readOutput)).to.deep.equal([
-      'a',
-      '6.5',
-      'nonsense',
-      '',
-    ]);
+    const outputs = ['{"output":"a"}', '{"output":6.5}', 'nonsense', null].map(readOutput);
+    expect(outputs).to.deep.equal(['a', '6.5', 'nonsense', '']);
     expect(indent('{"a":1}')).to.equal('{\n  "a": 1\n}');
     expect(indent('nonsense')).to.equal('nonsense');
   });
 
-  it('says how long it took as precisely as is known', () => {
+  it('shows the duration of the task as precisely as it is known', () => {
     expect([120, 3_400, 75_000].map(formatMeasured)).to.deep.equal(['0.12 s', '3.4 s', '75 s']);
-    expect([formatBetween(5, 5), formatBetween(5, 8), formatBetween(5, null)]).to.deep.equal([
-      'under 1 s',
-      'about 3 s',
-      '',
-    ]);
+    const between = [formatBetween(5, 5), formatBetween(5, 8), formatBetween(5, null)];
+    expect(between).to.deep.equal(['under 1 s', 'about 3 s', '']);
   });
 });

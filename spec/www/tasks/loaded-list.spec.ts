@@ -31,28 +31,34 @@ describe('a loaded list of tasks', () => {
     expect(list.isIncomplete).to.equal(true);
   });
 
-  it('puts completed and failed tasks in front, by the second in which they were accepted, and retrying ones by their due time', () => {
-    const completed = startList('completed');
-    completed.list.replace(
-      [completed.put('b', { acceptedAtMs: 3_000 }), completed.put('c', { acceptedAtMs: 1_000 })],
-      false,
-      [],
-    );
-    completed.list.update(completed.put('same', { acceptedAtMs: 3_500 }));
-    completed.list.update(completed.put('older', { acceptedAtMs: 2_000 }));
-    completed.list.update(completed.put('unknown'));
-    expect(completed.ids()).to.deep.equal(['unknown', 'same', 'b', 'older', 'c']);
-    const retrying = startList('retrying');
-    for (const [id, nextAttemptAtMs] of Object.entries({ late: 9, early: 1, middle: 5 })) {
-      retrying.list.update(retrying.put(id, { nextAttemptAtMs }));
+  it('puts completed tasks in front by the second of their acceptance, failed ones in front, and retrying ones by due time', () => {
+    for (const [state, fields, expected] of [
+      [
+        'completed',
+        [['c', 1_000], ['b', 3_000], ['same', 3_500], ['older', 2_000], ['unknown']],
+        ['unknown', 'same', 'b', 'older', 'c'],
+      ],
+      [
+        'retrying',
+        [
+          ['late', 9],
+          ['early', 1],
+          ['middle', 5],
+        ],
+        ['early', 'middle', 'late'],
+      ],
+      ['failed', [['first'], ['second']], ['second', 'first']],
+    ] as [State, [string, number?][], string[]][]) {
+      const { list, put, ids } = startList(state);
+      for (const [id, ms] of fields)
+        list.update(
+          put(id, ms === undefined ? {} : { [state === 'retrying' ? 'nextAttemptAtMs' : 'acceptedAtMs']: ms }),
+        );
+      expect(ids(), state).to.deep.equal(expected);
     }
-    expect(retrying.ids()).to.deep.equal(['early', 'middle', 'late']);
-    const failed = startList('failed');
-    for (const id of ['first', 'second']) failed.list.update(failed.put(id));
-    expect(failed.ids()).to.deep.equal(['second', 'first']);
   });
 
-  it('holds one page, from which kept tasks do not disappear', () => {
+  it('holds one page, and the kept tasks', () => {
     const { list, kept, put, page, ids } = startList('completed');
     list.replace(page(0), true, []);
     kept.add('t99');
@@ -66,7 +72,7 @@ describe('a loaded list of tasks', () => {
     expect(ids()).to.have.length(PAGE_SIZE);
   });
 
-  it('names the last task before the kept ones behind it, and lists a kept task in its place once its page is loaded', () => {
+  it('asks for older tasks after the last loaded one, and lists a kept task in its place once its page is loaded', () => {
     const { list, kept, put, page, ids } = startList('completed');
     list.replace(page(0), true, []);
     kept.add('t99');
@@ -91,7 +97,7 @@ describe('a loaded list of tasks', () => {
     expect(list.ids).to.not.include('t900');
   });
 
-  it('appends an older page without a gap although tasks were added during the request, and ignores one that leaves a gap', () => {
+  it('appends an older page also if tasks were added during the request, and ignores a page that would leave a gap', () => {
     const { list, put, page, ids } = startList('completed');
     list.replace(page(0), true, []);
     list.makeRoom();
@@ -104,7 +110,7 @@ describe('a loaded list of tasks', () => {
     expect(list.more).to.equal(true);
   });
 
-  it('has more after events have pushed tasks off its end', () => {
+  it('has more once events have pushed tasks off its end', () => {
     const { list, put, page } = startList('completed');
     list.replace(page(0, PAGE_SIZE - 1), false, []);
     list.update(put('new'));
@@ -127,7 +133,7 @@ describe('a loaded list of tasks', () => {
     expect(ids()).to.have.length(PAGE_SIZE);
   });
 
-  it('holds only tasks that fit its query, and those that events added during the request', () => {
+  it('has only tasks that match its query, including those that events added during the request', () => {
     const { list, put, ids } = startList('failed', { reason: 'no' });
     list.update(put('other', { reason: 'yes' }));
     list.update(put('fits', { reason: 'no' }));
@@ -135,7 +141,7 @@ describe('a loaded list of tasks', () => {
     expect(ids()).to.deep.equal(['fits', 'listed']);
   });
 
-  it('is incomplete while a task lacks the texts that only a listing has', () => {
+  it('is incomplete while a task lacks a text that only a listing has', () => {
     const { list, put } = startList('completed');
     list.update(put('known'));
     expect(list.isIncomplete).to.equal(false);

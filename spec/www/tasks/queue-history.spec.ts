@@ -16,7 +16,7 @@ function known(history: QueueHistory, length: number) {
   );
 }
 
-describe('QueueHistory', () => {
+describe('the queue history of the charts', () => {
   it('has the mean rate and the greatest depth of each period', () => {
     const history = new QueueHistory();
     history.add(part(1_010, 1, 2, 3, 4, 5, 6));
@@ -59,7 +59,7 @@ describe('QueueHistory', () => {
     expect(known(history, 5)).to.deep.equal([{ time: 9_015, completed: 4, depth: 4 }]);
   });
 
-  it('starts anew if the clock of the service was set back', () => {
+  it('starts over if the clock of the service was set back', () => {
     const history = new QueueHistory();
     history.add(part(5_000, 1, 1, 1, 1, 1));
     history.add(part(4_000, 2, 2, 2, 2, 2));

@@ -4,7 +4,7 @@ import { until } from '../../support/until.ts';
 import { replaceGlobal } from './imitated-page.ts';
 
 describe('the requests for the state of the queue', () => {
-  it('wait after a refusal as long as Retry-After says, unless the user asks at once', async () => {
+  it('wait as long as Retry-After says after a refusal, unless the user asks at once', async () => {
     let now = 0;
     let sent = 0;
     replaceGlobal('performance', { now: () => now });

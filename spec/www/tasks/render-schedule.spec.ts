@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import { RenderSchedule } from '../../../www/tasks/render-schedule.ts';
-import { eventually } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 import { imitatePage } from './imitated-page.ts';
 
-describe('RenderSchedule', () => {
-  it('reports the error of a subscriber, and calls the others', async () => {
+describe('the rendering of the board', () => {
+  it('reports the error of one part, and renders the others', async () => {
     const { reported } = imitatePage();
     const schedule = new RenderSchedule();
     const error = new Error('cannot render');
@@ -17,15 +17,12 @@ describe('RenderSchedule', () => {
     });
     for (const call of [1, 2]) {
       schedule.request();
-      await eventually(
-        () => calls,
-        (count) => count === call,
-      );
+      await until(() => calls === call);
     }
     expect(reported).to.deep.equal([error, error]);
   });
 
-  it('calls no subscriber while the page is hidden', async () => {
+  it('waits while the page is hidden', async () => {
     const page = imitatePage();
     const schedule = new RenderSchedule();
     const states: string[] = [];
@@ -33,10 +30,7 @@ describe('RenderSchedule', () => {
     page.setVisible(false);
     schedule.request();
     page.setVisible(true);
-    await eventually(
-      () => states.length,
-      (count) => count === 1,
-    );
+    await until(() => states.length === 1);
     expect(states).to.deep.equal(['visible']);
   });
 });

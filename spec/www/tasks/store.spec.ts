@@ -57,7 +57,7 @@ const ids = (store: Store, state: 'running' | 'queued') => store.tasks(state).ma
 describe('the store of the task board', () => {
   afterEach(() => mock.timers.reset());
 
-  it('does not revive a task that was completed shortly before a listing, and lists again', async () => {
+  it('does not list a completed task as running because of an older listing, and lists again', async () => {
     const { store, answer, pass, requested } = startStore();
     store.apply([event('started', 'a'), event('completed', 'a')]);
     pass(1_000);
@@ -73,7 +73,7 @@ describe('the store of the task board', () => {
     expect(requested()).to.equal(2);
   });
 
-  it('keeps a task that was queued shortly before a listing without it, and lists again', async () => {
+  it('keeps a queued task that an older listing lacks, and lists again', async () => {
     const { store, answer, pass, requested } = startStore();
     void store.load('queued');
     await answer([]);
@@ -88,16 +88,10 @@ describe('the store of the task board', () => {
     expect(requested()).to.equal(3);
   });
 
-  it('lists a completed task with its result, once this is known', async () => {
+  it('lists a completed task once its result is known', async () => {
     const { store, answer, pass, requested } = startStore();
-    const completed = {
-      ...running,
-      status: 'completed',
-      result: '"c"',
-      result_bytes: 3,
-      created_at: 1,
-      processed_at: 1,
-    };
+    const result = { status: 'completed', result: '"c"', result_bytes: 3, created_at: 1, processed_at: 1 };
+    const completed = { ...running, ...result };
     void store.load('completed');
     await answer([]);
     store.apply([event('completed', 'a')]);

@@ -8,7 +8,7 @@ describe('a request of the task board', () => {
     expect(await request('/tasks/a', { method: 'DELETE' })).to.deep.equal({});
   });
 
-  it('fails with a clear error if the connection ends within the answer', async () => {
+  it('fails with a clear error if the connection ends during the response', async () => {
     const body = new ReadableStream({
       start(controller) {
         controller.enqueue(new TextEncoder().encode('{"tasks":['));
