@@ -86,7 +86,7 @@ describe('a process with a handlers module', () => {
 });
 
 describe('a process', () => {
-  it('stays ready, completes other tasks and serves its clients while handlers do everything wrong', async () => {
+  it('stays ready, completes other tasks and serves its clients while handlers fail in every way', async () => {
     const bad: Record<string, string> = {
       hang: 'return new Promise(() => {})',
       block: 'for (;;);',
@@ -142,7 +142,7 @@ describe('a process', () => {
     });
   }
 
-  it('has lost no confirmed cancellation when it was killed', async () => {
+  it('loses no confirmed cancellation when it is killed', async () => {
     const handlers = (wait: string) =>
       writeHandlers(`export default { wait: ${wait}, later() { throw new RetryAfter(60_000); } }`);
     const env = { QUEUE_DRIVER: 'sqlite', DATA_DIR: await temporaryFolder(), TASK_CONCURRENCY: '1' };

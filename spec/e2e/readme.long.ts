@@ -7,7 +7,7 @@ import { post, projectFolder, startServices, untilTask } from '../support/progra
 import { connect } from '../support/websocket.ts';
 
 describe('the actions and symbols that the README proposes', () => {
-  it('are those of the services', async () => {
+  it('work in the services', async () => {
     const cwd = await temporaryFolder();
     const [module = '', ...others] = examples('README.md', 'Make it yours', 'ts');
     expect(others).to.deep.equal([]);

@@ -28,7 +28,7 @@ async function run(script: string, env: Record<string, string>): Promise<[code: 
 const lacking = lackingProgram('psql') ?? lackingPostgres();
 
 describeWith(lacking, 'the two nodes of the guide', () => {
-  it('start, list each the tasks of the other, and stop', async () => {
+  it('start, each list the tasks of the other, and stop', async () => {
     const postgres = await startPostgres();
     afterTest(() => postgres.remove());
     const ports = new Map<string, string>();
