@@ -144,7 +144,7 @@ describe('Dispatcher', () => {
     expect(await queue.store.rows.find('a')).to.equal(undefined);
   });
 
-  it('takes nothing while the queue is paused, releases what has not started, and goes on after it', async () => {
+  it('takes nothing while the queue is paused, releases what has not started, and continues after the pause', async () => {
     const { pool, publish, queue, reach } = await startDispatching(new HandDrivenPool(1));
     await publish('a', 'b');
     await pool.given(2);

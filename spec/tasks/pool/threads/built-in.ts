@@ -6,7 +6,7 @@ export default (message: ToTaskThread): TaskAnswer | undefined => {
   if ('selfTest' in message) return undefined;
   const { action, data } = JSON.parse(message.body);
   if (action === 'exit') process.exit(3);
-  if (action === 'hang') for (;;);
+  if (action === 'hang') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   if (action === 'wait') {
     writeFileSync(data.begun, '');
     while (!existsSync(data.go));
