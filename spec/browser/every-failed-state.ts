@@ -50,11 +50,15 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       await page.locator('.failed-item [data-open]').first().click();
       await part(page, 'inspector-state').filter({ hasText: 'failed' }).waitFor();
       await checkAppearance(page, 'inspected');
+      const isModal = await page.evaluate(() => document.querySelector('dialog[open]')?.matches(':modal'));
+      if (width === 320) expect(isModal, 'the inspector covers a small screen').to.equal(true);
       await page.keyboard.press('Escape');
       await page.getByRole('button', { name: 'Purge', exact: true }).click();
       await part(page, 'purge-confirm').waitFor();
       await checkAppearance(page, 'asked before a purge');
       await part(page, 'purge-confirm').click();
+      await part(page, 'purge-undo').waitFor();
+      await checkAppearance(page, 'purge pending');
       await part(page, 'purge-undo').click();
       await page.getByText('Undone. Nothing was purged.').waitFor();
       await checkAppearance(page, 'purge undone');
