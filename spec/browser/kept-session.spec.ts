@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { violations } from './accessibility.ts';
@@ -22,14 +23,14 @@ const stored = (page: Page) => page.evaluate(() => JSON.stringify([{ ...sessionS
 const asksForKey = (page: Page) => page.getByLabel('API key', { exact: true }).waitFor();
 
 describeInBrowser('“Keep me signed in”', () => {
-  for (const client of ['ticker', 'tasks'] as const) {
-    const start = (env: Record<string, string> = {}) => startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', ...env } });
+  const running = onceForSuite(() => startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } }));
 
+  for (const client of ['ticker', 'tasks'] as const) {
     it(`lets a reload go on without the key, in this tab, until the user signs out: ${client}`, async () => {
-      const services = await start();
+      const services = running();
       const { apiKey } = services;
       const url = services[client];
-      await visit(url, { tolerated: LOST, ownContext: true }, async (page) => {
+      await visit(url, { tolerated: LOST }, async (page) => {
         await asksForKey(page);
         expect(await page.locator('#keep-hint').textContent()).to.include('sessionStorage');
         const token = await signIn(page, apiKey, true);
@@ -51,6 +52,7 @@ describeInBrowser('“Keep me signed in”', () => {
         const tab = await page.context().newPage();
         await tab.goto(url);
         await asksForKey(tab);
+        await tab.close();
 
         await page.getByRole('button', { name: 'Sign out' }).click();
         await asksForKey(page);
@@ -66,8 +68,8 @@ describeInBrowser('“Keep me signed in”', () => {
     });
 
     it(`keeps nothing unless the box is checked: ${client}`, async () => {
-      const services = await start();
-      await visit(services[client], { tolerated: LOST, ownContext: true }, async (page) => {
+      const services = running();
+      await visit(services[client], { tolerated: LOST }, async (page) => {
         await signIn(page, services.apiKey, false);
         expect(await stored(page)).to.equal('[{},{}]');
         await page.reload();
@@ -76,8 +78,8 @@ describeInBrowser('“Keep me signed in”', () => {
     });
 
     it(`asks for the key again once the kept token is refused or expired: ${client}`, async () => {
-      const services = await start();
-      await visit(services[client], { tolerated: LOST, ownContext: true }, async (page) => {
+      const services = running();
+      await visit(services[client], { tolerated: LOST }, async (page) => {
         const token = await signIn(page, services.apiKey, true);
         await page.goto('about:blank');
         await request(`${services.ticker}/auth/token`, {

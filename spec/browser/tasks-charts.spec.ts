@@ -3,7 +3,6 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { violations } from './accessibility.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
 
 /** End of the newest minute in the history that the page gets, in Unix seconds. */
@@ -51,7 +50,6 @@ describeInBrowser('the charts of the task board', () => {
         (count) => count > 1,
       );
       expect(asked.slice(0, 2)).to.deep.equal([null, String(END)]);
-      expect(await violations(page)).to.deep.equal([]);
     });
   });
 
@@ -103,7 +101,6 @@ describeInBrowser('the charts of the task board', () => {
       await part(page, 'chart-completed')
         .filter({ hasText: /^(0\.[2-9]|1\.0)$/ })
         .waitFor();
-      expect(await violations(page)).to.deep.equal([]);
     });
   });
 

@@ -1,13 +1,14 @@
 import { Agent, request as send } from 'node:http';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
 import { listedActions, lists } from './task-rows.ts';
 
 /** Number of tasks in the burst, and how many are queued each second. */
-const TASKS = 2_500;
+const TASKS = 1_500;
 const TASKS_PER_SECOND = 500;
 /** Maximum number of characters of the curl preview. */
 const MAX_PREVIEW = 21_000;
@@ -50,6 +51,8 @@ async function queueMany(tasks: string): Promise<void> {
 }
 
 describeInBrowser('the task board under load', () => {
+  const services = onceForSuite(startServices);
+
   it('renders at most ten times a second, takes input and requests few listings while 500 tasks a second are processed', async () => {
     const { tasks } = await startServices();
     await visit(tasks, {}, async (page) => {
@@ -80,7 +83,7 @@ describeInBrowser('the task board under load', () => {
   });
 
   it('shows only the start of the curl command while the user types behind a pasted megabyte, and copies it whole', async () => {
-    const { tasks } = await startServices();
+    const { tasks } = services();
     await visit(tasks, {}, async (page) => {
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
       const field = page.getByLabel('Text');
@@ -100,7 +103,7 @@ describeInBrowser('the task board under load', () => {
   });
 
   it('never loads large payloads and results for the list: 60 tasks of a megabyte cost less than one of them', async () => {
-    const { tasks } = await startServices();
+    const { tasks } = services();
     const text = 'x'.repeat(1_000_000);
     for (let i = 0; i < 60; i++) await post(`${tasks}/tasks`, { action: 'uppercase', data: { text } });
     let bytes = 0;

@@ -74,14 +74,18 @@ describeInBrowser('the tasks queued from the board', () => {
     });
   });
 
-  it('count down to the next attempt in the time that is left', async () => {
+  it('count down to the next attempt with the reason of the last, and are tried again on request', async () => {
     await visit(services().tasks, {}, async (page) => {
       await queue(page, 'soon', '{}');
-      const state = ownTask(page, 'retrying').locator('[data-part="state"]');
+      const retrying = ownTask(page, 'retrying').filter({ hasText: 'a little later' });
+      const state = retrying.locator('[data-part="state"]');
       await state.filter({ hasText: /^again in 1\.\d s$/ }).waitFor();
       await state.filter({ hasText: /^again in \d+ ms$/ }).waitFor();
       await ownTask(page, 'failed').waitFor();
-      expect(await page.getByRole('button', { name: 'Try again' }).count()).to.equal(1);
+      const redriven = page.waitForResponse((response) => response.url().endsWith('/retry'));
+      await page.getByRole('button', { name: 'Try again' }).click();
+      expect((await redriven).status()).to.equal(202);
+      await retrying.waitFor();
     });
   });
 });

@@ -39,7 +39,6 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
       const body = '{"action":"of-another-client"}';
       await request(`${tasks}/tasks`, { method: 'POST', headers: bearer(await token()), body });
       await page.locator('.task-row', { hasText: 'of-another-client' }).waitFor();
-      expect(await violations(page)).to.deep.equal([]);
 
       await page.getByLabel('Text').fill('a draft');
       await request(`${tasks}/auth/token`, { method: 'DELETE', headers: bearer(first) });

@@ -1,12 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { rename } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
 
 const queueButton = (page: Page) => page.getByRole('button', { name: 'Queue task' });
@@ -22,18 +18,18 @@ describeInBrowser('the task board', () => {
   const services = onceForSuite(() => startServices({ env: { BODY_LIMIT: String(BODY_LIMIT) } }));
 
   it('takes a task from the form to its completed row, which is listed once the board is not paused', async () => {
-    const { tasks } = await startServices();
+    const { tasks } = services();
     await visit(tasks, {}, async (page) => {
-      await page.getByText('No task has been completed yet.').waitFor();
       await post(`${tasks}/tasks`, { action: 'first' });
       await row(page, 'first').waitFor();
       await page.getByRole('button', { name: 'Pause list' }).click();
+      const listed = await rows(page).count();
       await page.getByLabel('Text').fill('größer <b>');
       await queueButton(page).click();
       await ownTask(page, 'completed').waitFor();
       expect(await ownTask(page, 'completed').locator('.own-output').textContent()).to.equal('GRÖSSER <B>');
       expect(await ownTask(page, 'completed').textContent()).to.match(/completed\s+after \d+(\.\d+)? s/);
-      expect(await rows(page).count()).to.equal(1);
+      expect(await rows(page).count()).to.equal(listed);
       await page.getByRole('button', { name: 'Resume list' }).click();
       await row(page, 'uppercase').filter({ hasText: '{"text":"größer <b>"}' }).waitFor();
       const cells = await row(page, 'uppercase').locator('th, td').allTextContents();
@@ -60,18 +56,6 @@ describeInBrowser('the task board', () => {
       }
       // At most one listing per task, and the initial ones.
       expect(listings).to.be.within(1, 6);
-    });
-  });
-
-  it('polls when the event stream is unavailable', async () => {
-    const { tasks } = services();
-    const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
-    await visit(tasks, { prepare, tolerated: /status of 503/ }, async (page) => {
-      await reaches(page, 'live');
-      await post(`${tasks}/tasks`, { action: 'polled' });
-      await row(page, 'polled').waitFor();
-      await queueButton(page).click();
-      await ownTask(page, 'completed').waitFor();
     });
   });
 
@@ -134,11 +118,8 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('says why a task is refused or failed, in the words of the service, and tries it again on request', async () => {
-    const TASK_HANDLERS = await writeHandlers(
-      "export default { flaky: { maxAttempts: 1, handler() { throw new Error('not today'); } } }",
-    );
-    const { tasks } = await startServices({ env: { BODY_LIMIT: String(BODY_LIMIT), TASK_HANDLERS } });
+  it('says why a task is refused or failed, in the words of the service', async () => {
+    const { tasks } = services();
     await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
       await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
       await queueButton(page).click();
@@ -154,73 +135,17 @@ describeInBrowser('the task board', () => {
       await ownTask(page, 'failed').waitFor();
       expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
       expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
-
-      await page.getByLabel('other').check();
-      await page.locator('#choice').selectOption('flaky');
-      await queueButton(page).click();
-      const flaky = ownTask(page, 'failed').filter({ hasText: 'not today' });
-      const retried = page.waitForResponse((response) => response.url().endsWith('/retry'));
-      await flaky.getByRole('button', { name: 'Try again' }).click();
-      expect((await retried).status()).to.equal(202);
-      // The state is still `failed` at first, then that of the retry, then `failed` again.
-      await eventually(
-        () => flaky.count(),
-        (count) => count === 1,
-      );
     });
   });
 
   it('keeps the focus in place while other tasks arrive', async () => {
     const { tasks } = services();
-    await post(`${tasks}/tasks`, { action: 'first' });
+    await post(`${tasks}/tasks`, { action: 'focused' });
     await visit(tasks, {}, async (page) => {
-      await row(page, 'first').locator('a').focus();
-      await post(`${tasks}/tasks`, { action: 'second' });
-      await row(page, 'second').waitFor();
-      expect(await page.locator(':focus').textContent()).to.equal('first');
-    });
-  });
-
-  it('says when a task is tried again and why, and what the service says when it cannot list', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const TASK_HANDLERS = await writeHandlers(
-      "export default { flaky(_, { attempt }) { if (attempt === 1) throw new RetryAfter(3_000, 'not now'); return 'at last'; } }",
-    );
-    const { tasks } = await startServices({ env: { DATA_DIR, TASK_HANDLERS } });
-    await visit(tasks, { tolerated: /status of 500/ }, async (page) => {
-      await page.getByLabel('other').check();
-      await page.locator('#choice').selectOption('flaky');
-      await queueButton(page).click();
-      await ownTask(page, 'retrying')
-        .filter({ hasText: /again (in [\d.]+ m?s|now).*not now|not now.*again (in [\d.]+ m?s|now)/s })
-        .waitFor();
-      await ownTask(page, 'completed').filter({ hasText: 'at last' }).waitFor();
-
-      await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
-      for (const state of ['queued', 'completed']) await page.locator(`.tab[data-state="${state}"]`).click();
-      await reaches(page, 'failing');
-      expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: database unavailable');
-      await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
-      await reaches(page, 'live');
-    });
-  });
-
-  it('says that the service cannot be reached, and goes on when it can', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const first = await startServices({ env: { DATA_DIR } });
-    await visit(first.tasks, { tolerated: /net::ERR_/ }, async (page) => {
-      await queueButton(page).click();
-      await rows(page).waitFor();
-      first.child.kill('SIGKILL');
-      await reaches(page, 'offline');
-      expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
-      await queueButton(page).click();
-      await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
-      expect(await rows(page).count()).to.equal(1);
-      await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
-      await reaches(page, 'live');
-      await queueButton(page).click();
-      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 2);
+      await row(page, 'focused').locator('a').focus();
+      await post(`${tasks}/tasks`, { action: 'newer' });
+      await row(page, 'newer').waitFor();
+      expect(await page.locator(':focus').textContent()).to.equal('focused');
     });
   });
 

@@ -43,7 +43,7 @@ describeInBrowser('a chart of the ticker client', () => {
     });
   };
 
-  it('has an axis in steps of 1, 2 or 5 times a power of ten, with labels of the true values', async () => {
+  it('has an axis in steps of 1, 2 or 5 times a power of ten, with labels of the true values, and a label of the newest price', async () => {
     await opened(async (page, stream) => {
       for (const [index, spread] of [0.02, 0.07, 0.3, 1.3, 11, 40].entries()) {
         stream.send(START + 1 + index, 100 + spread);
@@ -51,7 +51,10 @@ describeInBrowser('a chart of the ticker client', () => {
           .getByText(`$${(100 + spread).toFixed(2)}`)
           .first()
           .waitFor();
-        await page.evaluate(() => new Promise(requestAnimationFrame));
+        await eventually(
+          async () => (await drawnTexts(page)).at(-1)?.text,
+          (text) => text === (100 + spread).toFixed(2),
+        );
         const labels = (await priceLabels(page)).map(toNumber).toSorted((a, b) => a - b);
         expect(labels, `spread ${spread}`).to.have.length.above(2);
         const steps = labels.slice(1).map((label, at) => label - (labels[at] ?? 0));
@@ -72,17 +75,6 @@ describeInBrowser('a chart of the ticker client', () => {
       await eventually(
         () => priceLabels(page),
         (labels) => labels.length > 1,
-      );
-    });
-  });
-
-  it('marks the newest price with a line whose label is the price', async () => {
-    await opened(async (page, stream) => {
-      stream.send(START + 1, 100.07);
-      await page.getByText('$100.07').first().waitFor();
-      await eventually(
-        async () => (await drawnTexts(page)).at(-1)?.text,
-        (text) => text === '100.07',
       );
     });
   });

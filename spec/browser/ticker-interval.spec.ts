@@ -2,9 +2,8 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { changes, describeInBrowser, LOST, reaches, signIn, visit } from './chromium.ts';
+import { describeInBrowser, LOST, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
-import { price } from './ticker-page.ts';
 
 const START = 1_800_000_000;
 const INTERVAL_MS = 5_000;
@@ -22,17 +21,7 @@ async function recordStates(page: Page): Promise<string[]> {
 }
 
 describeInBrowser('the ticker client and the tick interval', () => {
-  const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: String(INTERVAL_MS) } }));
-
-  it('stays live between ticks five seconds apart', async () => {
-    const { ticker, apiKey } = services();
-    await visit(ticker, {}, async (page) => {
-      await signIn(page, apiKey);
-      const states = await recordStates(page);
-      for (let tick = 0; tick < 2; tick++) await changes(price(page), await price(page)());
-      expect(states.filter((state) => state !== 'live')).to.deep.equal([]);
-    });
-  });
+  const services = onceForSuite(startServices);
 
   it('takes prices for stale although the clock was set back', async () => {
     const { ticker, apiKey } = services();

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
@@ -25,12 +26,19 @@ const recordShifts = (page: Page) =>
 const shifts = (page: Page): Promise<number> => page.evaluate(() => window.shifts.sum);
 
 describeInBrowser('the layout of the ticker client', () => {
-  for (const symbols of [undefined, MANY]) {
-    const name = symbols === undefined ? '3 symbols' : '64 symbols';
-    it(`does not shift while it loads, signs in and ticks, with ${name}`, async () => {
-      const env = { TICK_INTERVAL_MS: '100', ...(symbols !== undefined && { TICKER_SYMBOLS: symbols }) };
-      const { ticker, apiKey } = await startServices({ env });
-      await visit(ticker, { prepare: recordShifts, ownContext: true }, async (page) => {
+  const TICK_INTERVAL_MS = '100';
+  const services = onceForSuite(async () => ({
+    few: await startServices({ env: { TICK_INTERVAL_MS } }),
+    many: await startServices({ env: { TICK_INTERVAL_MS, TICKER_SYMBOLS: MANY } }),
+  }));
+
+  for (const [number, kind] of [
+    [3, 'few'],
+    [64, 'many'],
+  ] as const) {
+    it(`does not shift while it loads, signs in and ticks, with ${number} symbols`, async () => {
+      const { ticker, apiKey } = services()[kind];
+      await visit(ticker, { prepare: recordShifts }, async (page) => {
         const price = () => part(page, 'price').first().textContent();
         await page.getByLabel('Keep me signed in').check();
         await signIn(page, apiKey);
@@ -43,7 +51,7 @@ describeInBrowser('the layout of the ticker client', () => {
   }
 
   it('has all controls in one line at 1280 pixels, also while paused, with 64 symbols', async () => {
-    const { ticker, apiKey } = await startServices({ env: { TICKER_SYMBOLS: MANY } });
+    const { ticker, apiKey } = services().many;
     await visit(ticker, {}, async (page) => {
       await signIn(page, apiKey);
       const tops = () =>
@@ -61,7 +69,7 @@ describeInBrowser('the layout of the ticker client', () => {
   });
 
   it('names the tab after the price of the first symbol, or the selected one, while it is current', async () => {
-    const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '100' } });
+    const { ticker, apiKey } = services().few;
     await visit(ticker, {}, async (page) => {
       expect(await page.title()).to.equal('Ticker');
       await signIn(page, apiKey);
