@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { beside, freshFolder, openIn, sqliteDriver } from './sqlite-driver.ts';
-import { complete, discard, errorOf, HOUR, idsOf, retry, roomy, START, TestQueue } from './stage.ts';
+import { complete, discard, errorOf, HOUR, idsOf, messageOf, retry, roomy, START, TestQueue } from './stage.ts';
 
 /** Opens the queue of a data folder as a new process would. */
 async function start(folder: string, driver: 'memory' | 'sqlite'): Promise<TestQueue> {
@@ -84,13 +84,21 @@ describe('a queue in memory', () => {
     expect(idsOf((await store.take(5, false)).deliveries)).to.equal('abc');
   });
 
-  it('keeps what was saved if it is closed without a start', async () => {
+  it('writes nothing if it is closed without a start', async () => {
     const { folder, inFile } = await saved();
     expect(await open(folder).close()).to.equal(true);
     expect(inFile()).to.equal('abc');
     const next = await start(folder, 'memory');
     expect(await next.publishKeyed('d', 'key')).to.equal('c');
     expect(await next.takeIds(5)).to.equal('abc');
+  });
+
+  it('keeps what was saved, and what was accepted since, if it is closed without a start', async () => {
+    const { folder } = await saved();
+    const store = open(folder);
+    await store.publish(messageOf('d'));
+    expect(await store.close()).to.equal(true);
+    expect(await (await start(folder, 'memory')).takeIds(5)).to.equal('abcd');
   });
 
   it('cannot start while the file is locked, and has lost nothing when it can', async () => {
