@@ -144,6 +144,23 @@ describe('Dispatcher', () => {
     expect(await queue.store.rows.find('a')).to.equal(undefined);
   });
 
+  it('writes no row of a task whose ack came too late, because another node runs it', async () => {
+    const kinds: string[] = [];
+    const { pool, publish, dispatcher } = await startDispatching(undefined, {}, (store) => {
+      store.settle = (settled) => {
+        kinds.push(...settled.map(({ settlement }) => settlement.kind));
+        return { effects: settled.map(() => 'late'), evicted: [] };
+      };
+      return store;
+    });
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('ack');
+    run.end(returned);
+    await dispatcher.stop(now);
+    expect(kinds).to.deep.equal(['ack']);
+  });
+
   it('takes nothing while the queue is paused, releases what has not started, and continues after the pause', async () => {
     const { pool, publish, queue, reach } = await startDispatching(new HandDrivenPool(1));
     await publish('a', 'b');
