@@ -12,6 +12,10 @@ const FOUND: { what: string; options: SimulationOptions }[] = [
   { what: 'messages that wait for an ended suspect', options: { seed: 2, steps: 300, faults: 'none' } },
   { what: 'suspects that nobody looks for', options: { seed: 44, steps: 300, faults: 'none' } },
   { what: 'a revoked token in a cache after a lost answer', options: { seed: 67, steps: 300, faults: 'nodes' } },
+  {
+    what: 'a task that is taken before its redrive is reported',
+    options: { seed: 4036411, steps: 200, faults: 'all' },
+  },
   { what: 'an evicted token in a cache after a lost answer', options: { seed: 137, steps: 300, faults: 'nodes' } },
 ];
 
