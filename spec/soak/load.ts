@@ -212,8 +212,8 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, r
     // Clients that never read are disconnected after a minute.
     const fewer = 5 + 2 * NEVER_READ;
     expect(last.handles, 'handles').to.be.within(first.handles - fewer, first.handles + 5);
-    expect(last.descriptors, 'descriptors').to.be.within(first.descriptors - fewer, first.descriptors + 5);
-    // A large submission of the measurement itself may have started the thread that parses it.
+    // A large submission of the measurement itself may have started the thread that parses it, which has up to six.
+    expect(last.descriptors, 'descriptors').to.be.within(first.descriptors - fewer, first.descriptors + 11);
     expect(last.threads, 'threads').to.be.within(first.threads - 1, first.threads + 1);
 
     steady.check();
