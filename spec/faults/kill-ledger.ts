@@ -182,6 +182,8 @@ export class KillLedger {
     if (before === 'gone' && now !== 'gone') this.problem(task, `was gone, is ${now}`);
     const revived = before === 'failed' && (now !== 'failed' || message?.failedAt !== failedAt);
     if (revived && now !== 'gone' && !this.wasAsked(task, 'redrive')) this.problem(task, 'redriven by nobody');
+    // A request to cancel concerns the attempts before the failure.
+    if (revived) task.answered.delete('cancelling');
     const isAsked = this.wasAsked(task, 'cancel') || this.wasAsked(task, 'purge');
     if (now !== 'gone') this.#checkAnswers(task, now, message, wasUp);
     else if (before !== 'gone' && !isAsked) this.problem(task, 'lost');
@@ -196,7 +198,6 @@ export class KillLedger {
     task.sent.delete('redrive');
     task.sent.delete('purge');
     task.answered.delete('redrive');
-    if (revived) task.answered.delete('cancelling');
   }
 
   #checkAnswers(task: Accepted, now: State, message: StoredState | undefined, wasUp: boolean): void {
