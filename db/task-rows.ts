@@ -9,7 +9,7 @@ export interface TaskRows {
   position(id: string): Awaitable<TaskPosition | undefined>;
 }
 
-/** What can be read of a row. */
+/** Parts of a row by their names. */
 export interface RowParts {
   whole: TaskRow;
   summary: TaskSummary;

@@ -12,7 +12,7 @@ export interface Attacks {
   attack: typeof attack;
 }
 
-/** Runs the attack of the scenario with that name. Returns what it did, and the stack of an error that it threw. */
+/** Runs the attack of the scenario with that name. Returns its observations, and the stack of an error that it threw. */
 async function attack(name: string, mark: Mark, seed: number, seconds: number) {
   const attacker = new Attacker(mark, { random: randomFrom(crc32(name), seed), seed, seconds });
   let error: string | undefined;

@@ -20,7 +20,7 @@ const HEAP_GROWTH = 6 * MIB;
 /** Largest growth of the resident memory beyond the heap. Allocators do not return all freed memory. */
 const RESIDENT_GROWTH = 96 * MIB;
 
-/** Numbers of silent clients, and of those that ping, none of which ever reads. */
+/** Number of silent clients, and number of clients that ping. None of them ever reads. */
 const NEVER_READ = 5;
 
 /** Settings low enough for every bound to be reached and every lifetime to expire, except the rate of key exchanges. */

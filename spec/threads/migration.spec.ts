@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { runMigration } from '../../main/threads/migration.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 
-/** Returns the number of threads that have started, and of those that have ended. */
+/** Returns the number of threads that have started, and the number of threads that have ended. */
 function countThreads() {
   const counts = { started: 0, ended: 0 };
   const count = (thread: Worker) => {

@@ -1,4 +1,4 @@
-/** BullMQ: adds its share of the tasks, and processes what it gets at a concurrency of 5. It stores no row. */
+/** BullMQ: adds its share of the tasks, and processes tasks at a concurrency of 5. It stores no row. */
 import { Queue, Worker } from 'bullmq';
 import { countProcessed, takeSteps } from './run-queue.ts';
 
