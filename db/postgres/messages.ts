@@ -89,7 +89,9 @@ const END = `WITH given AS (
   ), stored AS (${insertRows(
     `SELECT id, body, 'completed', result, created_at, $8::bigint, arrival, delivery FROM ended
       WHERE kind = 'complete'`,
-  )}), counted AS (${addCounts(
+  )}), acked AS (
+    INSERT INTO acks SELECT arrival, delivery, $9 FROM ended WHERE kind = 'ack'
+  ), counted AS (${addCounts(
     {
       completed: "count(*) FILTER (WHERE kind <> 'cancel')",
       cancelled: "count(*) FILTER (WHERE kind = 'cancel')",
@@ -115,7 +117,7 @@ export function end(counter: Counter, settled: readonly Settled[], now: number):
     ({ settlement }) => (settlement.kind === 'complete' ? settlement.result : null),
     ({ delivery, settlement }) => (settlement.kind === 'complete' ? createdAt(delivery.body) : null),
   );
-  return { text: END, values: [...counter, ...given, Math.floor(now / 1000)] };
+  return { text: END, values: [...counter, ...given, Math.floor(now / 1000), now] };
 }
 
 /** Writes the rows of messages that were acked before. */
@@ -213,15 +215,13 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
   FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int)
   WHERE CASE kind
     WHEN 'complete' THEN EXISTS (SELECT FROM tasks WHERE tasks.id = given.id AND tasks.delivery = given.delivery)
-    WHEN 'ack' THEN NOT EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival)
-      AND NOT EXISTS (SELECT FROM tasks WHERE tasks.id = given.id)
+    WHEN 'ack' THEN EXISTS (SELECT FROM acks WHERE acks.arrival = given.arrival AND acks.delivery = given.delivery)
     ELSE EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival AND messages.delivery = given.delivery
       AND state = CASE WHEN kind = 'discard' THEN 'failed' WHEN kind IN ('retry', 'release') THEN 'waiting' END
       AND messages.attempts = given.attempts) END`;
 
 /**
- * Finds settlements that have been applied although their answer was lost. An ack counts as applied if the task has neither
- * a message nor a row, so that its row is still written. A cancellation leaves no trace.
+ * Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace.
  */
 export function applied(settled: readonly Settled[]): BoundStatement {
   const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
@@ -240,6 +240,9 @@ export const CLAMP = `UPDATE messages SET run_at = CASE attempts WHEN 0 THEN $1 
 
 const located = (condition: string, order: string) =>
   `SELECT id, bytes FROM messages WHERE ${condition} ORDER BY ${order}, arrival LIMIT $2`;
+
+/** Deletes the acks of processes that died before they wrote the rows. A node that stands still longer acks too late. */
+export const DELETE_OLD_ACKS = 'DELETE FROM acks WHERE acked_at < $1::bigint - 3600000';
 
 /** Statements that take the present time and a limit. */
 export const LOCATE: Record<ListedState, string> = {

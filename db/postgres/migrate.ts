@@ -8,6 +8,7 @@ const TABLES = [
   'tasks',
   'messages',
   'idempotency_keys',
+  'acks',
   'queue_state',
   'queue_counts',
   'nodes',

@@ -49,6 +49,7 @@ import {
   CANCEL,
   CANCEL_REQUESTS,
   CLAMP,
+  DELETE_OLD_ACKS,
   deliveriesOf,
   type Effect,
   ENDED,
@@ -154,11 +155,12 @@ export class PostgresStore implements TaskStore {
     );
   }
 
-  /** Corrects the times of messages if the clock was set back. */
+  /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly TaskSubject[]> {
     await this.#writes.transaction(async (query) => {
       await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
       await query(CLAMP, [this.#now()], LONG_LIMIT_MS);
+      await query(DELETE_OLD_ACKS, [this.#now()]);
     });
     return [];
   }

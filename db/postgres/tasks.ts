@@ -31,9 +31,9 @@ export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.w
     created_at = excluded.created_at, processed_at = excluded.processed_at, delivery = excluded.delivery`;
 
 /** Writes the rows of tasks that were acked before. */
-export const STORE_ROWS = insertRows(`SELECT id, payload, 'completed', result, created_at, $6, arrival, NULL::integer
+export const STORE_ROWS = `WITH done AS (DELETE FROM acks WHERE arrival = ANY($5)) ${insertRows(`SELECT id, payload, 'completed', result, created_at, $6, arrival, NULL::integer
     FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
-      AS row (id, payload, result, created_at, arrival) ORDER BY id`);
+      AS row (id, payload, result, created_at, arrival) ORDER BY id`)}`;
 
 /** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
 const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;

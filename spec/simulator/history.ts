@@ -44,8 +44,6 @@ interface Attempt {
   record: RunRecord;
   /** Its settlement. Undefined without an answer. */
   settled: { kind: string; effect: Effect } | undefined;
-  /** Whether an answer to its settlement was lost. */
-  isUnanswered: boolean;
 }
 
 export interface KnownTask {
@@ -182,19 +180,12 @@ export class History {
       });
     };
     store.settle = (settled) => {
-      const fail = (error: unknown) => {
-        for (const { delivery } of settled) {
-          const attempt = this.tasks.get(delivery.id)?.attempts.get(delivery.delivery);
-          if (attempt !== undefined) attempt.isUnanswered = true;
-        }
-        throw error;
-      };
       const end = (result: SettleResult) => {
         if (process.isDead) return result;
         for (const [index, each] of settled.entries()) this.#onSettled(each, result.effects[index] as Effect);
         return result;
       };
-      return after(settle.call(store, settled), end, fail);
+      return after(settle.call(store, settled), end);
     };
     store.cancel = (id) => {
       const task = this.tasks.get(id);
@@ -238,7 +229,7 @@ export class History {
     if (task?.attempts.has(delivery.delivery) !== false) {
       this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(delivery.id)} is given twice`);
     }
-    task?.attempts.set(delivery.delivery, { delivery, record, settled: undefined, isUnanswered: false });
+    task?.attempts.set(delivery.delivery, { delivery, record, settled: undefined });
     return record;
   }
 
@@ -266,12 +257,8 @@ export class History {
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
     const most = MOST.has(name) ? 1 : name === 'accepted' || name === 'failed' ? 1 + this.#redrives : Infinity;
-    // A repeated ack counts as applied if the task has neither a message nor a row, even if another run has ended the task.
-    const isUnansweredAck = ({ isUnanswered, record }: Attempt) => isUnanswered && record.early === 'ack';
-    const mayRepeat = name === 'completed' && [...task.attempts.values()].some(isUnansweredAck);
     const isBoth = task.events.has('completed') && task.events.has('cancelled');
-    if ((count > most && !mayRepeat) || isBoth)
-      this.#broken(EVENTS, `${task.name}: ${name} beside ${[...task.events.keys()]}`);
+    if (count > most || isBoth) this.#broken(EVENTS, `${task.name}: ${name} beside ${[...task.events.keys()]}`);
     if (this.#alone !== undefined) this.#checkEvent(task, name, this.#alone);
     task.lastEvent = name;
   }
@@ -521,6 +508,6 @@ const NEXT: Partial<Record<EventName | 'none', readonly EventName[]>> = {
 };
 
 /** Calls `then` with a value, at once if it is no promise. */
-function after<T>(value: Awaitable<T>, then: (value: T) => T, fail?: (error: unknown) => never): Awaitable<T> {
-  return value instanceof Promise ? value.then(then, fail) : then(value);
+function after<T>(value: Awaitable<T>, then: (value: T) => T): Awaitable<T> {
+  return value instanceof Promise ? value.then(then) : then(value);
 }

@@ -35,8 +35,9 @@ export class SharedTables {
   readonly #deaths = new Map<number, number>();
   /** Number of each message's last delivery. */
   readonly #deliveries = new Map<number, number>();
-  /** Number of the delivery that completed each task. */
+  /** Number of the delivery that completed or acked each task. */
   readonly #completedBy = new Map<string, number>();
+  readonly #ackedBy = new Map<string, number>();
 
   constructor(store: SqliteStore) {
     this.store = store;
@@ -67,6 +68,7 @@ export class SharedTables {
       if (result.effects[index] === 'late') continue;
       this.#owned.delete(delivery.arrival);
       if (settlement.kind === 'complete') this.#completedBy.set(delivery.id, delivery.delivery);
+      if (settlement.kind === 'ack') this.#ackedBy.set(delivery.id, delivery.delivery);
       if (settlement.kind === 'retry' || settlement.kind === 'discard') this.#deaths.delete(delivery.arrival);
     }
     return result;
@@ -76,8 +78,8 @@ export class SharedTables {
   hasApplied({ delivery: { id, arrival, delivery, attempt }, settlement }: Settled): boolean {
     const { kind } = settlement;
     if (kind === 'complete') return this.store.rows.find(id) !== undefined && this.#completedBy.get(id) === delivery;
+    if (kind === 'ack') return this.#ackedBy.get(id) === delivery;
     const [message] = this.store.read([id], 1);
-    if (kind === 'ack') return message === undefined && this.store.rows.find(id) === undefined;
     if (message === undefined || this.#deliveries.get(arrival) !== delivery) return false;
     const attempts = attempt - Number(kind === 'release');
     const state = kind === 'discard' ? 'failed' : kind === 'cancel' ? undefined : 'waiting';

@@ -77,6 +77,13 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
 );
 CREATE INDEX IF NOT EXISTS idempotency_keys_by_age ON idempotency_keys (position);
 
+-- Early acks whose rows are not written yet, so that an ack without an answer is not applied twice.
+CREATE TABLE IF NOT EXISTS acks (
+  arrival bigint NOT NULL PRIMARY KEY,
+  delivery integer NOT NULL,
+  acked_at bigint NOT NULL
+);
+
 -- Contains one row.
 CREATE TABLE IF NOT EXISTS queue_state (paused boolean NOT NULL);
 INSERT INTO queue_state SELECT false WHERE NOT EXISTS (SELECT FROM queue_state);

@@ -230,16 +230,33 @@ describeWithPostgres('PostgresStore', () => {
       expect((await schema.sql('SELECT id FROM tasks')).length).to.equal(1);
     });
 
-    it('does not apply a repeated ack if the message is there, or the row of another run', async () => {
+    it('does not apply a repeated ack if the message is there, the row of another run, or the task cancelled', async () => {
       const { schema, store } = await losing();
       const other = await openStore(schema.url, 'two');
-      await publishAll(store, 'ab');
-      const { deliveries } = await store.take(2, true);
+      await publishAll(store, 'abc');
+      const { deliveries } = await store.take(3, true);
       await other.recover('one');
+      await other.cancel('c');
       await settleAll(other, (await other.take(1, true)).deliveries, complete());
       await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, ack)));
-      expect((await settleAll(store, deliveries, ack)).effects).to.deep.equal(['late', 'late']);
+      expect((await settleAll(store, deliveries, ack)).effects).to.deep.equal(['late', 'late', 'late']);
       await expectTrueCounts(schema, store);
+    });
+
+    it('remembers an ack until the row is written, or for an hour', async () => {
+      const { schema, store } = await losing();
+      const remembered = async () => (await schema.sql('SELECT 1 FROM acks')).length;
+      await publishAll(store, 'ab');
+      const { deliveries } = await store.take(2, true);
+      await settleAll(store, deliveries, ack);
+      expect(await remembered()).to.equal(2);
+      await settleAll(store, deliveries.slice(0, 1), { kind: 'row', result: '{"output":1}' });
+      expect(await remembered()).to.equal(1);
+      await store.start();
+      expect(await remembered()).to.equal(1);
+      await schema.sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
+      await store.start();
+      expect(await remembered()).to.equal(0);
     });
 
     it('does not take the row of another run for that of a repeated completion', async () => {
