@@ -4,7 +4,7 @@ import { type Delivery, type Settled, SUSPECT_DEATHS } from './task-store.ts';
 /** Change of a running message that stays in the queue. Absent fields keep their values. */
 export interface MessageChange {
   delivery: Pick<Delivery, 'arrival' | 'delivery'>;
-  state: 'waiting' | 'failed';
+  state: 'waiting' | 'retrying' | 'failed';
   runAt?: number;
   attempts?: number;
   crashes?: number;
@@ -37,7 +37,8 @@ export function changeOf({ delivery, settlement }: Settled, now: number): Messag
   };
   if (settlement.kind === 'discard') return { ...charged, state: 'failed', isPermanent: failure === 'permanent' };
   // An attempt that ends clears the deaths.
-  return { ...charged, state: 'waiting', runAt: settlement.runAt, deaths: 0 };
+  const { runAt } = settlement;
+  return { ...charged, state: runAt > now ? 'retrying' : 'waiting', runAt, deaths: 0 };
 }
 
 /** Returns the change of a message by the death of its process. The death of a suspect is a crash. */

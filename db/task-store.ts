@@ -32,8 +32,21 @@ export interface TaskStore {
    */
   publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published>;
   /**
-   * Takes up to `max` messages that are due, in order, and records this process as their owner. Returns none while the
-   * queue is paused. A suspect is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds,
+   * Accepts all messages in one transaction, each once per idempotency key, or none.
+   *
+   * @param onAccepted called with the new messages once they can be taken, which may be before they are on disk
+   * @returns the ids of the accepted tasks in order. If keys were used for different submissions, their errors in their
+   *   places, and nothing was accepted
+   * @throws {QueueFull}
+   */
+  publishAll(
+    submissions: readonly Submission[],
+    onAccepted?: (messages: readonly Message[]) => void,
+  ): Promise<readonly (Published | KeyReused)[]>;
+  /**
+   * Takes up to `max` messages that are due, by priority and then in the order in which they became due, and records this
+   * process as their owner. One of ten is the message that has waited longest, whatever its priority, so that none waits
+   * for ever. Returns none while the queue is paused. A suspect is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds,
    * for which the window is drained. While it is in flight, nothing else is taken.
    */
   take(max: number, isIdle: boolean): Awaitable<Taken>;
@@ -43,6 +56,12 @@ export interface TaskStore {
    * @throws {ValueRefused} if a value is the reason, so that only one of the settlements is to blame
    */
   settle(settled: readonly Settled[]): Awaitable<SettleResult>;
+  /**
+   * Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown.
+   *
+   * @param onDue called once the message can be taken, which may be before the change is on disk
+   */
+  runNow(id: string, onDue?: (task: TaskSubject) => void): Promise<RunNow | undefined>;
   /** Cancels a task. Returns undefined if the task is unknown. */
   cancel(id: string): Promise<Cancellation | undefined>;
   /** Returns those ids of running tasks whose cancellation was requested. */
@@ -90,12 +109,21 @@ export interface Message {
   /** First characters of the action. */
   readonly action: string | undefined;
   readonly body: string;
+  /** From 1, the first, to 5. {@link NORMAL_PRIORITY} if undefined. */
+  readonly priority?: number | undefined;
+  /** When the message is due. Undefined for at once. */
+  readonly runAt?: number | undefined;
 }
 
 export interface IdempotencyKey {
   key: string;
   /** Hash of the submission's content, which detects that a key is used for a different submission. */
   fingerprint: string;
+}
+
+export interface Submission {
+  message: Message;
+  key: IdempotencyKey | undefined;
 }
 
 export interface Published {
@@ -109,7 +137,8 @@ export interface Delivery extends Message {
   readonly arrival: number;
   /** Number of times that the message was taken. */
   readonly delivery: number;
-  readonly acceptedAt: number;
+  /** When the message became due. */
+  readonly dueAt: number;
   /** Number of this attempt, from 1. */
   readonly attempt: number;
   /** Number of attempts that ended with the death of the thread. */
@@ -121,7 +150,7 @@ export interface Delivery extends Message {
 
 export interface Taken {
   deliveries: Delivery[];
-  /** When the next message becomes due, if it is known and no message is due now. */
+  /** When to take again, because a message becomes due. Undefined if there is none, or if more may be due now. */
   nextRunAt: number | undefined;
 }
 
@@ -173,6 +202,9 @@ export interface Recovery {
   evicted: readonly TaskSubject[];
 }
 
+/** `due` if the message waits now, `ended` if the task is completed or dead-lettered. */
+export type RunNow = 'due' | 'running' | 'ended';
+
 export interface Cancellation {
   /**
    * `cancelled` if the message was deleted, `requested` if it is running and the request is recorded, `ended` if the task
@@ -195,11 +227,15 @@ export interface TaskProgress {
   note?: string;
 }
 
+/** `scheduled` messages are due later for their first attempt, `retrying` ones for their next, `waiting` ones are due. */
+export type MessageState = 'scheduled' | 'retrying' | 'waiting' | 'running' | 'failed';
+
 /** A message as it is stored. */
 export interface StoredMessage extends Message {
   /** Size of the whole body in bytes. */
   bodyBytes: number;
-  state: 'waiting' | 'running' | 'failed';
+  state: MessageState;
+  priority: number;
   /** When the message is due. */
   runAt: number;
   acceptedAt: number;
@@ -217,8 +253,7 @@ export interface StoredMessage extends Message {
 
 export type FoundTask = { row: TaskRow } | { message: StoredMessage };
 
-/** `retrying` messages are waiting for a time in the future, `queued` ones are due. */
-export type ListedState = 'queued' | 'running' | 'retrying';
+export type ListedState = Exclude<MessageState, 'failed'>;
 
 /** If `before` is the id of a dead letter, only older dead letters match. @throws {UnknownDeadLetter} */
 export type MessageFilter =
@@ -248,7 +283,7 @@ export interface DeadLetterReasons {
   total: number;
 }
 
-/** Counts of messages: accepted = completed + dead + dropped + cancelled + waiting + delayed + inFlight. */
+/** Counts of messages: accepted = completed + dead + dropped + cancelled + waiting + scheduled + retrying + inFlight. */
 export interface QueueCounts {
   accepted: number;
   completed: number;
@@ -261,14 +296,13 @@ export interface QueueCounts {
   /** Number of dead letters that were evicted or purged. */
   dropped: number;
   cancelled: number;
-  /** Messages that are due. */
   waiting: number;
-  /** Messages that wait for a time in the future. */
-  delayed: number;
+  scheduled: number;
+  retrying: number;
   inFlight: number;
   /** Size of all messages but the dead letters, in bytes. */
   bytes: number;
-  /** Acceptance time of the oldest message that is no dead letter. */
+  /** When the longest waiting message became due. */
   oldest: number | undefined;
   /** Number of dead letters that this process has evicted because of a bound. */
   evicted: number;
@@ -302,7 +336,16 @@ export const SUSPECT_DEATHS = 2;
 /** Interval at which one suspect runs although other messages are due. */
 export const SUSPECT_INTERVAL_MS = 10_000;
 
-/** Longest time until a message is due. A longer time in a stored message means that the clock was set back. */
+export const NORMAL_PRIORITY = 3;
+export const PRIORITIES = [1, 2, 3, 4, 5] as const;
+
+/** One of so many messages is taken because it has waited longest, whatever its priority. */
+export const TURN_OF_LONGEST = 10;
+
+/** Largest number of messages that become due in one transaction. */
+export const STAGED_SLICE = 200;
+
+/** Longest time until the next attempt. A longer time in a stored message means that the clock was set back. */
 export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
 /** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
@@ -320,6 +363,9 @@ export class QueueFull extends Error {
 export class KeyReused extends Error {
   override name = 'KeyReused';
 }
+
+/** Message of {@link KeyReused}. */
+export const REUSED = 'the idempotency key belongs to another submission';
 
 /** Thrown if a listing should start after a dead letter that does not exist. */
 export class UnknownDeadLetter extends Error {

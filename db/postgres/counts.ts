@@ -1,4 +1,4 @@
-import type { QueueCounts } from '../task-store.ts';
+import { PRIORITIES, type QueueCounts } from '../task-store.ts';
 
 const COLUMNS = [
   'accepted',
@@ -9,6 +9,8 @@ const COLUMNS = [
   'dropped',
   'dead',
   'dead_bytes',
+  'scheduled',
+  'retrying',
   'bytes',
   'keys',
 ] as const;
@@ -16,7 +18,7 @@ const COLUMNS = [
 type Column = (typeof COLUMNS)[number];
 
 /** Writers of one process that run at the same time. Each changes its own row in `queue_counts`. */
-export type Lane = 'submissions' | 'settlements' | 'operations';
+export type Lane = 'submissions' | 'groups' | 'settlements' | 'operations';
 
 /** The row in `queue_counts` that a statement changes. No two transactions may change the same one at the same time. */
 export type Counter = readonly [owner: string, lane: Lane];
@@ -45,13 +47,25 @@ export const FOLD_COUNTS = `WITH ended AS (DELETE FROM queue_counts WHERE owner 
     INSERT INTO queue_counts AS counts (owner, lane, ${COLUMNS})
     SELECT '', '', ${COLUMNS.map((column) => `sum(${column})`)} FROM ended HAVING count(*) > 0 ${ON_CONFLICT}`;
 
-/** Counts of one moment. Messages in flight are few; dead letters at the front are bounded. */
-export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - dead - delayed - "inFlight" AS waiting
+/** Returns SQL for the positions of the messages that have waited longest. Reads as many messages of each priority. */
+export const longest = (condition: string, limit: string, column = 'arrival') => `SELECT head.${column}
+  FROM unnest(ARRAY[${PRIORITIES}]) AS given (priority), LATERAL (
+    SELECT arrival, run_at FROM messages WHERE state = 'waiting' AND messages.priority = given.priority ${condition}
+    ORDER BY run_at, arrival LIMIT ${limit}) AS head
+  ORDER BY head.run_at, head.arrival LIMIT ${limit}`;
+
+/** Changes of the counts by scheduled and retrying messages that leave these states. */
+export const LEAVING_LATER = {
+  scheduled: "-count(*) FILTER (WHERE state = 'scheduled')",
+  retrying: "-count(*) FILTER (WHERE state = 'retrying')",
+};
+
+/** Counts of one moment. Messages in flight are few. */
+export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - dead - scheduled - retrying - "inFlight" AS waiting
     FROM (SELECT ${COLUMNS.map((column) => `sum(${column})::bigint AS ${column}`)} FROM queue_counts) AS totals,
     (SELECT
       (SELECT count(*) FROM messages WHERE state = 'running') AS "inFlight",
-      (SELECT count(*) FROM messages WHERE state = 'waiting' AND run_at > $1) AS delayed,
-      (SELECT accepted_at FROM messages WHERE state <> 'failed' ORDER BY arrival LIMIT 1) AS oldest
+      (${longest('', '1', 'run_at')}) AS oldest
     ) AS present`;
 
 /** A row of {@link COUNTS}. */

@@ -10,10 +10,11 @@ import {
   type Settlement,
   type SettlementOf,
   type SettleResult,
+  STAGED_SLICE,
   type StoredMessage,
   SUSPECT_DEATHS,
 } from '../task-store.ts';
-import { addCounts, type Counter } from './counts.ts';
+import { addCounts, type Counter, LEAVING_LATER, longest } from './counts.ts';
 import { type BoundStatement, columns } from './database.ts';
 import { insertRows, STORE_ROWS } from './tasks.ts';
 
@@ -21,35 +22,42 @@ export type Effect = SettleResult['effects'][number];
 
 export type SettledOf<Kind extends Settlement['kind']> = Settled & { settlement: SettlementOf<Kind> };
 
-// A suspect is taken alone, if nothing else is due or if its turn has come ($5). Until then, nothing is taken in its turn.
-// `owned` reveals messages of this owner whose take was not answered.
+// A suspect is taken alone, if nothing else is due or if its turn has come ($4). Until then, nothing is taken in its turn.
+// The first $5 messages are those that have waited longest. `owned` reveals messages of this owner whose take was not
+// answered.
 const TAKE = `WITH suspect AS (
     SELECT arrival FROM messages
-    WHERE state = 'waiting' AND deaths >= ${SUSPECT_DEATHS} AND run_at <= $2 AND NOT (SELECT paused FROM queue_state)
-    ORDER BY run_at, arrival LIMIT least(1, $3) FOR UPDATE SKIP LOCKED
+    WHERE state = 'waiting' AND deaths >= ${SUSPECT_DEATHS} AND NOT (SELECT paused FROM queue_state)
+    ORDER BY run_at, arrival LIMIT least(1, $2) FOR UPDATE SKIP LOCKED
+  ), room AS (
+    SELECT CASE WHEN paused OR ($4 AND EXISTS (SELECT FROM suspect)) THEN 0 ELSE $2::int END AS free FROM queue_state
+  ), longest AS (
+    SELECT arrival FROM messages
+    WHERE arrival = ANY(ARRAY(${longest(`AND deaths < ${SUSPECT_DEATHS}`, '(SELECT least($5::int, free) FROM room)')}))
+      AND texteq(state, 'waiting')
+    FOR UPDATE SKIP LOCKED
   ), due AS (
     SELECT arrival FROM messages
-    WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} AND run_at <= $2 AND NOT (SELECT paused FROM queue_state)
-    ORDER BY run_at, arrival LIMIT CASE WHEN $5 AND EXISTS (SELECT FROM suspect) THEN 0 ELSE $3 END
+    WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} AND arrival <> ALL(ARRAY(SELECT arrival FROM longest))
+    ORDER BY priority, run_at, arrival LIMIT (SELECT free - (SELECT count(*) FROM longest) FROM room)
     FOR UPDATE SKIP LOCKED
+  ), chosen AS (
+    SELECT arrival FROM longest UNION ALL SELECT arrival FROM due
   ), taken AS (
     UPDATE messages SET state = 'running', owner = $1, delivery = delivery + 1, started_at = NULL, progress = NULL
     WHERE arrival = ANY(ARRAY(
-      SELECT arrival FROM due UNION ALL SELECT arrival FROM suspect WHERE $4 AND NOT EXISTS (SELECT FROM due)))
-    RETURNING arrival, run_at, id, action, body, delivery, accepted_at AS "acceptedAt", attempts + 1 AS attempt, crashes,
+      SELECT arrival FROM chosen UNION ALL SELECT arrival FROM suspect WHERE $3 AND NOT EXISTS (SELECT FROM chosen)))
+    RETURNING arrival, priority, id, action, body, delivery, run_at AS "dueAt", attempts + 1 AS attempt, crashes,
       deaths >= ${SUSPECT_DEATHS} AS "isSuspect", history
-  ), idle AS (SELECT count(*) < $3 AS is_idle FROM taken)
+  ), idle AS (SELECT count(*) < $2 AS is_idle FROM taken)
   SELECT taken.*,
-    CASE WHEN is_idle THEN (
-      SELECT run_at FROM messages WHERE state = 'waiting' AND run_at > $2 ORDER BY run_at LIMIT 1) END AS "nextRunAt",
     CASE WHEN is_idle THEN (SELECT count(*) FROM messages WHERE state = 'running' AND owner = $1) END AS owned
-  FROM idle LEFT JOIN taken ON true ORDER BY run_at, arrival`;
+  FROM idle LEFT JOIN taken ON true ORDER BY priority, "dueAt", arrival`;
 
 export interface TakeRow extends Omit<Delivery, 'action' | 'history'> {
   action: string | null;
   history: string | null;
-  run_at: number;
-  nextRunAt: number | null;
+  priority: number;
   /** Number of messages that this owner was running before, if fewer messages were taken than asked for. */
   owned: number | null;
 }
@@ -58,17 +66,51 @@ export interface Taking {
   max: number;
   /** Whether the window is empty. */
   isIdle: boolean;
+  /** Number of the messages that are taken because they have waited longest. */
+  longest: number;
 }
 
 /** @param isSuspectsTurn whether a suspect that is due is taken before other messages */
-export function take(owner: string, now: number, { max, isIdle }: Taking, isSuspectsTurn: boolean): BoundStatement {
-  return { text: TAKE, values: [owner, now, max, isIdle, isSuspectsTurn] };
+export function take(owner: string, { max, isIdle, longest }: Taking, isSuspectsTurn: boolean): BoundStatement {
+  return { text: TAKE, values: [owner, max, isIdle, isSuspectsTurn, longest] };
 }
+
+const firstDue = (state: string) => `SELECT arrival FROM messages WHERE state = '${state}' AND run_at <= $3
+  ORDER BY run_at, arrival LIMIT ${STAGED_SLICE} FOR UPDATE SKIP LOCKED`;
+const nextDue = (state: string) => `(SELECT run_at FROM messages WHERE state = '${state}' AND run_at > $3
+  ORDER BY run_at LIMIT 1)`;
+
+const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firstDue('retrying')}), staged AS (
+    UPDATE messages SET state = 'waiting'
+    WHERE arrival = ANY(ARRAY(SELECT arrival FROM scheduled UNION ALL SELECT arrival FROM retrying)) RETURNING 1
+  ), counted AS (${addCounts(
+    { scheduled: '-(SELECT count(*) FROM scheduled)', retrying: '-(SELECT count(*) FROM retrying)' },
+    'staged',
+  )}) SELECT CASE WHEN (SELECT count(*) FROM staged) >= ${STAGED_SLICE} THEN $3
+    ELSE least(${nextDue('scheduled')}, ${nextDue('retrying')}) END AS "nextDueAt"`;
+
+export interface StagedRow {
+  nextDueAt: number | null;
+}
+
+/** Makes scheduled and retrying messages wait that are due, up to a slice. Returns when the next one is due. */
+export function stage(counter: Counter, now: number): BoundStatement {
+  return { text: STAGE, values: [...counter, now] };
+}
+
+/** Makes a scheduled or retrying message due. Returns its former state. */
+export const RUN_NOW = `WITH found AS (
+    SELECT arrival, action, state FROM messages WHERE id = $3 FOR UPDATE
+  ), changed AS (
+    UPDATE messages SET state = 'waiting', run_at = $4 FROM found
+    WHERE messages.arrival = found.arrival AND found.state IN ('scheduled', 'retrying')
+  ), counted AS (${addCounts(LEAVING_LATER, "found WHERE state IN ('scheduled', 'retrying')")})
+  SELECT state, action FROM found`;
 
 /** Returns the taken messages. If there is none, the only row is empty. */
 export function deliveriesOf(rows: readonly TakeRow[]): Delivery[] {
   const taken = rows.filter(({ id }) => id !== null);
-  return taken.map(({ run_at: _run, nextRunAt: _next, owned: _owned, action, history, ...delivery }) => {
+  return taken.map(({ priority: _priority, owned: _owned, action, history, ...delivery }) => {
     return { ...delivery, action: actionOf(action), history: readHistory(history) };
   });
 }
@@ -139,7 +181,7 @@ const PUT_BACK = `WITH given AS (
     SELECT * FROM json_to_recordset($3::json) AS given (arrival bigint, delivery int, state text, "runAt" bigint,
       attempts int, crashes int, deaths int, reason text, history text, "isPermanent" boolean)
   ), present AS (
-    SELECT given.*, message.bytes, cancel_requested AND given.state = 'waiting' AS is_cancelled
+    SELECT given.*, message.bytes, cancel_requested AND given.state <> 'failed' AS is_cancelled
     FROM given, LATERAL (SELECT bytes, cancel_requested FROM messages WHERE ${FENCE} FOR UPDATE) AS message
   ), cancelled AS (
     DELETE FROM messages USING present
@@ -157,12 +199,13 @@ const PUT_BACK = `WITH given AS (
     SELECT * FROM kept UNION ALL SELECT 'cancelled', 0, bytes, NULL FROM present WHERE is_cancelled
   ), counted AS (${addCounts(
     {
-      retried: "count(*) FILTER (WHERE state = 'waiting' AND attempts IS NOT NULL)",
+      retried: "count(*) FILTER (WHERE state <> 'failed' AND attempts IS NOT NULL)",
+      retrying: "count(*) FILTER (WHERE state = 'retrying')",
       failed: "count(*) FILTER (WHERE state = 'failed')",
       cancelled: "count(*) FILTER (WHERE state = 'cancelled')",
       dead: "count(*) FILTER (WHERE state = 'failed')",
       dead_bytes: "coalesce(sum(bytes) FILTER (WHERE state = 'failed'), 0)",
-      bytes: "coalesce(sum(bytes) FILTER (WHERE state = 'waiting'), 0) - sum(former_bytes)",
+      bytes: "coalesce(sum(bytes) FILTER (WHERE state <> 'failed'), 0) - sum(former_bytes)",
     },
     'changed',
   )}) SELECT arrival, delivery, CASE WHEN is_cancelled THEN 'cancelled' ELSE 'applied' END AS effect FROM present`;
@@ -201,11 +244,14 @@ export function report(running: readonly Report[]): BoundStatement {
 export const CANCEL = `WITH found AS (
     SELECT arrival, action, state, bytes FROM messages WHERE id = $3 AND state <> 'failed' FOR UPDATE
   ), deleted AS (
-    DELETE FROM messages USING found WHERE messages.arrival = found.arrival AND found.state = 'waiting'
+    DELETE FROM messages USING found WHERE messages.arrival = found.arrival AND found.state <> 'running'
   ), requested AS (
     UPDATE messages SET cancel_requested = true FROM found
     WHERE messages.arrival = found.arrival AND found.state = 'running'
-  ), counted AS (${addCounts({ cancelled: 'count(*)', bytes: '-sum(bytes)' }, "found WHERE state = 'waiting'")})
+  ), counted AS (${addCounts(
+    { cancelled: 'count(*)', bytes: '-sum(bytes)', ...LEAVING_LATER },
+    "found WHERE state <> 'running'",
+  )})
   SELECT state, action FROM found`;
 
 /** Returns a row if the task is completed or dead-lettered. */
@@ -217,7 +263,8 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
     WHEN 'complete' THEN EXISTS (SELECT FROM tasks WHERE tasks.id = given.id AND tasks.delivery = given.delivery)
     WHEN 'ack' THEN EXISTS (SELECT FROM acks WHERE acks.arrival = given.arrival AND acks.delivery = given.delivery)
     ELSE EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival AND messages.delivery = given.delivery
-      AND state = CASE WHEN kind = 'discard' THEN 'failed' WHEN kind IN ('retry', 'release') THEN 'waiting' END
+      AND state = ANY(CASE WHEN kind = 'discard' THEN ARRAY['failed']
+        WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying'] END)
       AND messages.attempts = given.attempts) END`;
 
 /**
@@ -235,24 +282,25 @@ export const CANCEL_REQUESTS =
   "SELECT id FROM messages WHERE id = ANY($1::text[]) AND state = 'running' AND cancel_requested";
 
 /** Corrects times that lie in the future because a clock was set back. */
-export const CLAMP = `UPDATE messages SET run_at = CASE attempts WHEN 0 THEN $1 ELSE $1 + ${LONGEST_WAIT_MS} END
-  WHERE state = 'waiting' AND run_at > $1 AND (attempts = 0 OR run_at > $1 + ${LONGEST_WAIT_MS})`;
+export const CLAMP = `UPDATE messages SET run_at = CASE state WHEN 'waiting' THEN $1 ELSE $1 + ${LONGEST_WAIT_MS} END
+  WHERE (state = 'waiting' AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
-const located = (condition: string, order: string) =>
-  `SELECT id, bytes FROM messages WHERE ${condition} ORDER BY ${order}, arrival LIMIT $2`;
+const located = (state: ListedState, order: string) =>
+  `SELECT id, bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT $1`;
 
 /** Deletes the acks of processes that died before they wrote the rows. A node that stands still longer acks too late. */
 export const DELETE_OLD_ACKS = 'DELETE FROM acks WHERE acked_at < $1::bigint - 3600000';
 
-/** Statements that take the present time and a limit. */
+/** Statements that take a limit. */
 export const LOCATE: Record<ListedState, string> = {
-  queued: located("state = 'waiting' AND run_at <= $1", 'run_at'),
-  retrying: located("state = 'waiting' AND run_at > $1", 'run_at'),
-  running: located("state = 'running' AND $1::bigint > 0", 'started_at NULLS LAST'),
+  waiting: located('waiting', 'priority, run_at'),
+  scheduled: located('scheduled', 'run_at'),
+  retrying: located('retrying', 'run_at'),
+  running: located('running', 'started_at NULLS LAST'),
 };
 
 /** Messages with these ids, in any order, with bodies of limited length. */
-export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, run_at AS "runAt",
+export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, run_at AS "runAt",
       accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
       started_at AS "startedAt", progress
     FROM messages WHERE id = ANY($1::text[])`;

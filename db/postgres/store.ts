@@ -8,9 +8,11 @@ import {
   type Delivery,
   type FoundTask,
   type IdempotencyKey,
+  type KeyReused,
   type Located,
   type Message,
   type MessageFilter,
+  type MessageState,
   mostFrequent,
   type Published,
   type QueueBounds,
@@ -19,13 +21,16 @@ import {
   type Recovery,
   type Report,
   type RetentionLimits,
+  type RunNow,
   type Settled,
   type SettleResult,
   type StoredMessage,
   SUSPECT_INTERVAL_MS,
+  type Submission,
   type Taken,
   type TaskStore,
   type TaskSubject,
+  TURN_OF_LONGEST,
   ValueRefused,
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
@@ -61,17 +66,20 @@ import {
   messageOf,
   putBack,
   READ,
+  RUN_NOW,
   report,
   rowsOf,
   type SettledOf,
   type SettledRow,
+  type StagedRow,
+  stage,
   type TakeRow,
   type Taking,
   take,
   WHOLE,
 } from './messages.ts';
 import { Retention } from './retention.ts';
-import { publishAll, type Submission } from './submissions.ts';
+import { publishAll, publishGroups } from './submissions.ts';
 import { isText, Tasks } from './tasks.ts';
 
 export interface PostgresStoreOptions {
@@ -88,10 +96,15 @@ export interface StoreDatabases {
   reads: PostgresDatabase;
 }
 
-/** Submissions, settlements, operations and retention: one connection each. */
-export const WRITE_CONNECTIONS = 4;
+/** Submissions, groups of submissions, settlements, operations and retention: one connection each. */
+export const WRITE_CONNECTIONS = 5;
 
 type Work = { settled: readonly Settled[] } | Taking | { running: readonly Report[] };
+
+interface FoundState {
+  state: MessageState;
+  action: string | null;
+}
 
 interface Held {
   delivery: number;
@@ -100,6 +113,8 @@ interface Held {
   isUnanswered: boolean;
 }
 
+/** Longest time between two looks for messages that have become due. */
+const LOOK_MS = 1000;
 /** Statement timeout of a change of many messages. */
 const LONG_LIMIT_MS = 60_000;
 /** Number of messages of a dead owner that are recovered in one transaction. */
@@ -117,6 +132,8 @@ export class PostgresStore implements TaskStore {
   readonly #owner: string;
   readonly #counters: Record<Lane, Counter>;
   readonly #submissions: Batches<Submission, Published | Error>;
+  /** Batches of clients, which are accepted one after another. */
+  readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[] | Error>;
   readonly #work: Batches<Work, SettleResult | Taken | undefined>;
   #lastOperation: Promise<unknown> = Promise.resolve();
   readonly #retention: Retention;
@@ -126,6 +143,12 @@ export class PostgresStore implements TaskStore {
   #mayOwnMore = false;
   /** When a suspect runs although other messages are due. */
   #nextSuspectAt: number;
+  /** When the first scheduled or retrying message is due that this node knows, or earlier. */
+  #nextDueAt = Number.POSITIVE_INFINITY;
+  /** When to look for messages that are due, because other nodes add some. */
+  #lookAt = 0;
+  /** Number of messages asked for by all takes. */
+  #askedFor = 0;
   #evicted = 0;
   #onRecovered = (_: Recovery) => {};
   #failure: string | undefined;
@@ -139,6 +162,7 @@ export class PostgresStore implements TaskStore {
     this.#owner = owner;
     this.#counters = {
       submissions: [owner, 'submissions'],
+      groups: [owner, 'groups'],
       settlements: [owner, 'settlements'],
       operations: [owner, 'operations'],
     };
@@ -148,6 +172,10 @@ export class PostgresStore implements TaskStore {
     this.#submissions = new Batches(
       (items) => this.#watch(publishAll(writes, this.#counters.submissions, items, now(), bounds)),
       ({ message }) => Buffer.byteLength(message.body),
+    );
+    this.#groups = new Batches(
+      (groups) => this.#watch(publishGroups(writes, this.#counters.groups, groups, now(), bounds)),
+      (group) => group.reduce((sum, { message }) => sum + Buffer.byteLength(message.body), 0),
     );
     this.#work = new Batches(
       (items) => this.#watch(this.#runWork(items)),
@@ -168,12 +196,29 @@ export class PostgresStore implements TaskStore {
   async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
     const published = await this.#submissions.add({ message, key });
     if (published instanceof Error) throw published;
+    this.#noteDue(message.runAt);
     if (published.isNew) onAccepted();
     return published;
   }
 
+  async publishAll(
+    submissions: readonly Submission[],
+    onAccepted = (_: readonly Message[]) => {},
+  ): Promise<readonly (Published | KeyReused)[]> {
+    const results = await this.#groups.add(submissions);
+    if (results instanceof Error) throw results;
+    const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
+    const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
+    for (const { runAt } of accepted) this.#noteDue(runAt);
+    if (accepted.length > 0) onAccepted(accepted);
+    return results;
+  }
+
   take(max: number, isIdle: boolean): Promise<Taken> {
-    return this.#work.add({ max, isIdle }) as Promise<Taken>;
+    const before = Math.floor(this.#askedFor / TURN_OF_LONGEST);
+    this.#askedFor += max;
+    const longest = Math.floor(this.#askedFor / TURN_OF_LONGEST) - before;
+    return this.#work.add({ max, isIdle, longest }) as Promise<Taken>;
   }
 
   settle(settled: readonly Settled[]): Promise<SettleResult> {
@@ -184,10 +229,20 @@ export class PostgresStore implements TaskStore {
     await this.#work.add({ running });
   }
 
+  async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
+    if (!isText(id)) return undefined;
+    const values = [...this.#counters.operations, id, this.#now()];
+    const [found] = await this.#operate(() => this.#writes.query<FoundState>(RUN_NOW, values));
+    if (found?.state === 'running') return 'running';
+    if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
+    if (found.state !== 'waiting') onDue({ id, action: actionOf(found.action) });
+    return 'due';
+  }
+
   async cancel(id: string): Promise<Cancellation | undefined> {
     if (!isText(id)) return undefined;
-    type Found = { state: 'waiting' | 'running'; action: string | null };
-    const [found] = await this.#operate(() => this.#writes.query<Found>(CANCEL, [...this.#counters.operations, id]));
+    const values = [...this.#counters.operations, id];
+    const [found] = await this.#operate(() => this.#writes.query<FoundState>(CANCEL, values));
     if (found !== undefined) {
       return { outcome: found.state === 'running' ? 'requested' : 'cancelled', action: actionOf(found.action) };
     }
@@ -225,7 +280,7 @@ export class PostgresStore implements TaskStore {
 
   locate(filter: MessageFilter, limit: number): Promise<readonly Located[]> {
     if (filter.state === 'failed') return locateLetters(this.#reads.query, filter, limit);
-    return this.#reads.query(LOCATE[filter.state], [this.#now(), limit]);
+    return this.#reads.query(LOCATE[filter.state], [limit]);
   }
 
   async read(ids: readonly string[], bodyLength = WHOLE): Promise<readonly StoredMessage[]> {
@@ -253,7 +308,7 @@ export class PostgresStore implements TaskStore {
   }
 
   async counts(): Promise<QueueCounts> {
-    const [row] = await this.#reads.query<CountsRow>(COUNTS, [this.#now()]);
+    const [row] = await this.#reads.query<CountsRow>(COUNTS);
     const { oldest, dead_bytes: _, keys: __, ...counts } = row as CountsRow;
     return { ...counts, oldest: oldest ?? undefined, evicted: this.#evicted };
   }
@@ -291,7 +346,10 @@ export class PostgresStore implements TaskStore {
   }
 
   async close(): Promise<boolean> {
-    await Promise.all([this.#submissions.drained(), this.#work.drained(), this.#lastOperation]);
+    await Promise.all([
+      ...[this.#submissions, this.#groups, this.#work].map((batches) => batches.drained()),
+      this.#lastOperation,
+    ]);
     // Without the server, another node adds the counts when it recovers this owner.
     await this.#writes.query(FOLD_COUNTS, [this.#owner]).catch(() => {});
     await Promise.all([this.#writes.close(), this.#reads.close()]);
@@ -329,6 +387,7 @@ export class PostgresStore implements TaskStore {
     const current = [...new Map(fenced.map((each) => [positionOf(each.delivery), each])).values()].sort(byArrival);
     const ended = current.filter(isEnd);
     const kept = current.filter((each) => !isEnd(each)).map((each) => changeOf(each, now));
+    for (const { state, runAt } of kept) if (state === 'retrying') this.#noteDue(runAt);
     const reported = items.flatMap((item) => ('running' in item ? item.running : [])).sort(byArrival);
 
     const { settlements } = this.#counters;
@@ -339,9 +398,15 @@ export class PostgresStore implements TaskStore {
     if (ended.length > 0) steps.push([end(settlements, ended, now), (rows) => changed.push(...rows)]);
     if (kept.length > 0) steps.push([putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
     if (current.some(isDiscard)) steps.push([{ text: EVICT, values: settlements }, (rows) => letters.push(...rows)]);
+    if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
+      // Before the answer, because a message that is due earlier may be accepted meanwhile.
+      this.#nextDueAt = Number.POSITIVE_INFINITY;
+      this.#lookAt = now + LOOK_MS;
+      steps.push([stage(settlements, now), ([row]: StagedRow[]) => this.#noteDue(row?.nextDueAt)]);
+    }
     if (!this.#runsSuspect(current)) {
       const isSuspectsTurn = now >= this.#nextSuspectAt;
-      for (const each of takes) steps.push([take(this.#owner, now, each, isSuspectsTurn), (rows) => taken.push(rows)]);
+      for (const each of takes) steps.push([take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
     }
     if (rows.length > 0) steps.push([rowsOf(rows, now), () => {}]);
     if (reported.length > 0) steps.push([report(reported), () => {}]);
@@ -404,7 +469,12 @@ export class PostgresStore implements TaskStore {
       this.#held.set(arrival, { delivery, isSuspect, isUnanswered: false });
       if (isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
     }
-    return { deliveries, nextRunAt: (deliveries.length < max && rows[0]?.nextRunAt) || undefined };
+    const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
+    return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
+  }
+
+  #noteDue(dueAt: number | null | undefined): void {
+    this.#nextDueAt = Math.min(this.#nextDueAt, dueAt ?? Number.POSITIVE_INFINITY);
   }
 
   #heldOf({ arrival, delivery }: Delivery): Held | undefined {

@@ -1,20 +1,18 @@
+import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { actionText } from '../task-rows.ts';
 import {
   type IdempotencyKey,
   KEY_LIFETIME_MS,
   KeyReused,
-  type Message,
+  NORMAL_PRIORITY,
   type Published,
   type QueueBounds,
   QueueFull,
+  REUSED,
+  type Submission,
 } from '../task-store.ts';
 import { addCounts, type Counter, USED } from './counts.ts';
 import { type BoundStatement, columns, type PostgresDatabase } from './database.ts';
-
-export interface Submission {
-  message: Message;
-  key: IdempotencyKey | undefined;
-}
 
 /** More than a batch of submissions adds, and few enough for the statement's timeout after the bound was lowered. */
 const MAX_EVICTED_KEYS = 2000;
@@ -27,8 +25,8 @@ const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
 // the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
 const PUBLISH = `WITH given AS (
     SELECT *, sum(octet_length(body)) OVER (ORDER BY ordinal) AS total
-    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
-      WITH ORDINALITY AS given (id, action, body, key, fingerprint, ordinal)
+    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $12::int[], $13::bigint[])
+      WITH ORDINALITY AS given (id, action, body, key, fingerprint, priority, run_at, ordinal)
   ), used AS (${USED}), fitting AS (
     SELECT given.* FROM given, used WHERE length + ordinal <= $9 AND bytes + total <= $10
   ), keyed AS (
@@ -40,10 +38,11 @@ const PUBLISH = `WITH given AS (
       WHERE former.accepted_at <= $8::bigint - ${KEY_LIFETIME_MS}
     RETURNING key, xmax = 0 AS is_new
   ), accepted AS (
-    INSERT INTO messages (id, action, run_at, accepted_at, body)
-    SELECT id, action, $8::bigint, $8::bigint, body FROM fitting
+    INSERT INTO messages (id, action, state, priority, run_at, accepted_at, body)
+    SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority,
+      coalesce(run_at, $8::bigint), $8::bigint, body FROM fitting
     WHERE key IS NULL OR key IN (SELECT key FROM keyed) ORDER BY ordinal
-    RETURNING id, bytes
+    RETURNING id, bytes, state
   ), evicted AS (
     DELETE FROM idempotency_keys WHERE key = ANY(ARRAY(
       SELECT key FROM idempotency_keys WHERE key <> ALL(array_remove($6::text[], NULL))
@@ -52,6 +51,7 @@ const PUBLISH = `WITH given AS (
   ), counted AS (${addCounts(
     {
       accepted: 'count(*)',
+      scheduled: "count(*) FILTER (WHERE state = 'scheduled')",
       bytes: 'sum(bytes)',
       keys: '(SELECT count(*) FROM keyed WHERE is_new) - (SELECT count(*) FROM evicted)',
     },
@@ -59,6 +59,9 @@ const PUBLISH = `WITH given AS (
   )}) SELECT length + (SELECT count(*) FROM accepted) AS length,
     bytes + (SELECT coalesce(sum(bytes), 0)::bigint FROM accepted) AS bytes, ARRAY(SELECT id FROM accepted) AS ids
   FROM used`;
+
+/** Statement timeout of a submission of many tasks. */
+const LONG_LIMIT_MS = 60_000;
 
 /** What {@link publish} returns: number and size of the messages in the queue, and the ids of the accepted ones. */
 interface Room {
@@ -89,8 +92,11 @@ export function publish(
     ({ message }) => message.body,
     ({ key }) => key?.key ?? null,
     ({ key }) => key?.fingerprint ?? null,
+    ({ message: { priority = NORMAL_PRIORITY } }) => priority,
+    ({ message: { runAt } }) => runAt ?? null,
   );
-  return { text: PUBLISH, values: [...counter, ...given, now, maxLength, maxBytes, maxKeys] };
+  const [texts, options] = [given.slice(0, 5), given.slice(5)];
+  return { text: PUBLISH, values: [...counter, ...texts, now, maxLength, maxBytes, maxKeys, ...options] };
 }
 
 /** Accepts as many submissions as fit. Each transaction accepts those up to the first that does not fit. */
@@ -120,6 +126,56 @@ export async function publishAll(
   return submissions.map((each) => results.get(each) as Published | Error);
 }
 
+/** Accepts each group of submissions in a transaction of its own, or none of it. Returns {@link QueueFull} if it does not fit. */
+export async function publishGroups(
+  database: PostgresDatabase,
+  counter: Counter,
+  groups: readonly (readonly Submission[])[],
+  now: number,
+  bounds: QueueBounds,
+): Promise<((Published | KeyReused)[] | Error)[]> {
+  const results: ((Published | KeyReused)[] | Error)[] = [];
+  for (const group of groups) {
+    try {
+      results.push(await publishTogether(database, counter, group, now, bounds));
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable)) results.push(error as Error);
+      else if (results.length === 0) throw error;
+      // Groups before this one may have been accepted.
+      else return groups.map((_, index) => results[index] ?? error);
+    }
+  }
+  return results;
+}
+
+/** If keys belong to other submissions, accepts nothing and returns their errors. @throws {QueueFull} */
+function publishTogether(
+  database: PostgresDatabase,
+  counter: Counter,
+  submissions: readonly Submission[],
+  now: number,
+  bounds: QueueBounds,
+): Promise<(Published | KeyReused)[]> {
+  return database.session(async (query) => {
+    await query('BEGIN');
+    const { text, values } = publish(counter, firstOfKeys(submissions), now, bounds);
+    const [room] = await query<Room>(text, values, LONG_LIMIT_MS);
+    const keys = submissions.flatMap(({ key }) => key?.key ?? []);
+    const known = keys.length === 0 ? [] : await query<KnownKey>(KNOWN_KEYS, [keys, now]);
+    const answers = new Map<Submission, Published | Error>();
+    answer(submissions, room as Room, known, bounds, answers);
+    // A submission has no answer if its key has just expired.
+    const results = submissions.map((each) => answers.get(each) ?? new QueueFull('a key has just expired'));
+    const isAccepted = results.every((each) => !(each instanceof Error));
+    await query(isAccepted ? 'COMMIT' : 'ROLLBACK');
+    const full = results.find((each) => each instanceof QueueFull);
+    if (full !== undefined) throw full;
+    return results.map((each) =>
+      isAccepted || each instanceof Error ? each : { ...each, isNew: false },
+    ) as Published[];
+  });
+}
+
 /** Answers submissions, except a submission that fits and was not accepted yet. */
 function answer(
   submissions: readonly Submission[],
@@ -138,9 +194,7 @@ function answer(
     else if (found !== undefined)
       results.set(
         each,
-        found.fingerprint === key?.fingerprint
-          ? { id: found.id, isNew: false }
-          : new KeyReused('the idempotency key belongs to another submission'),
+        found.fingerprint === key?.fingerprint ? { id: found.id, isNew: false } : new KeyReused(REUSED),
       );
     else if (length >= maxLength) results.set(each, new QueueFull(`the queue holds ${length} messages`));
     else if (bytes + size > maxBytes) results.set(each, new QueueFull(`the queue holds ${bytes} bytes`));

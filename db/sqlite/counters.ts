@@ -1,3 +1,5 @@
+import type { MessageState } from '../task-store.ts';
+
 const NONE = {
   accepted: 0,
   completed: 0,
@@ -7,10 +9,11 @@ const NONE = {
   /** Dead letters that were evicted or purged. */
   dropped: 0,
   evicted: 0,
-  /** Messages that are waiting, due or not. */
   waiting: 0,
+  scheduled: 0,
+  retrying: 0,
   running: 0,
-  /** Size of the messages that are waiting or running. */
+  /** Size of the messages that are no dead letters. */
   bytes: 0,
   dead: 0,
   deadBytes: 0,
@@ -24,6 +27,13 @@ const NONE = {
  */
 export type Counters = typeof NONE;
 
+type UnfinishedState = Exclude<MessageState, 'failed'>;
+
+/** Returns the number of messages that are no dead letters. */
+export function unfinished({ waiting, scheduled, retrying, running }: Pick<Counters, UnfinishedState>): number {
+  return waiting + scheduled + retrying + running;
+}
+
 /** Returns the counts of a queue with these messages. */
 export function countersOf(totals: readonly { state: string; count: number; bytes: number }[], keys: number): Counters {
   const counters = { ...NONE, keys };
@@ -31,7 +41,7 @@ export function countersOf(totals: readonly { state: string; count: number; byte
     counters.accepted += count;
     if (state === 'failed') Object.assign(counters, { dead: count, deadBytes: bytes });
     else {
-      counters[state as 'waiting' | 'running'] = count;
+      counters[state as UnfinishedState] = count;
       counters.bytes += bytes;
     }
   }

@@ -1,4 +1,4 @@
-import { type IdempotencyKey, KEY_LIFETIME_MS, KeyReused } from '../task-store.ts';
+import { type IdempotencyKey, KEY_LIFETIME_MS, KeyReused, REUSED } from '../task-store.ts';
 import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
 
@@ -23,7 +23,7 @@ export class IdempotencyKeys {
     const find = 'SELECT fingerprint, task_id AS taskId FROM idempotency_keys WHERE key = ? AND accepted_at > ?';
     const found = this.#database.get<{ fingerprint: string; taskId: string }>(find, key, now - KEY_LIFETIME_MS);
     if (found === undefined || found.fingerprint === fingerprint) return found?.taskId;
-    return new KeyReused('the idempotency key belongs to another submission');
+    return new KeyReused(REUSED);
   }
 
   /** Adds a key. Deletes expired keys, and the oldest above the limit. */

@@ -6,6 +6,10 @@ import {
   LONGEST_WAIT_MS,
   type Located,
   type Message,
+  type MessageState,
+  NORMAL_PRIORITY,
+  PRIORITIES,
+  STAGED_SLICE,
   type StoredMessage,
   SUSPECT_DEATHS,
   type TaskSubject,
@@ -18,24 +22,40 @@ export interface SizedDelivery extends Delivery {
   bytes: number;
 }
 
+/** States of messages that are due later. */
+export const LATER_STATES = ['scheduled', 'retrying'] as const;
+export type LaterState = (typeof LATER_STATES)[number];
+
 /** Size of a message, as the queue's limit counts it. `octet_length` does not read the text. */
 export const BYTES = 'octet_length(body) + ifnull(octet_length(reason), 0) + ifnull(octet_length(history), 0)';
 
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-const DUE = `arrival, id, action, body, delivery + 1 AS delivery, accepted_at AS acceptedAt, attempts + 1 AS attempt, crashes,
+const DUE = `arrival, id, action, body, delivery + 1 AS delivery, run_at AS dueAt, attempts + 1 AS attempt, crashes,
   deaths, history, ${BYTES} AS bytes`;
 
 // The statements of every task are constants, because building their text would cost as much as running them.
-const INSERT = 'INSERT INTO messages (arrival, id, action, run_at, accepted_at, body) VALUES (?, ?, ?, ?, ?, ?)';
+const INSERT = `INSERT INTO messages (arrival, id, action, state, priority, run_at, accepted_at, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
 // Reads one message, because node:sqlite's `get` takes a tenth of the time of `all`.
-const NEXT = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND run_at <= ? AND deaths < ${SUSPECT_DEATHS}
-  ORDER BY run_at, arrival LIMIT 1`;
+const NEXT = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS}
+  ORDER BY priority, run_at, arrival LIMIT 1`;
+/** Returns the position and the time of the message that has waited longest. Reads one message of each priority. */
+const longest = (condition: string) => {
+  const heads = PRIORITIES.map(
+    (priority) => `SELECT * FROM (SELECT arrival, run_at FROM messages
+      WHERE state = 'waiting' AND priority = ${priority} ${condition} ORDER BY run_at, arrival LIMIT 1)`,
+  );
+  return `SELECT arrival, run_at FROM (${heads.join(' UNION ALL ')}) ORDER BY run_at, arrival LIMIT 1`;
+};
+const NEXT_LONGEST = `SELECT ${DUE} FROM messages
+  WHERE arrival = (SELECT arrival FROM (${longest(`AND deaths < ${SUSPECT_DEATHS}`)}))`;
+const OLDEST = longest('');
 const MARK_TAKEN = "UPDATE messages SET state = 'running', delivery = ? WHERE arrival = ?";
 const END = `DELETE FROM messages WHERE ${FENCE}`;
 
-const STORED = `id, action, octet_length(body) AS bodyBytes, state, run_at AS runAt, accepted_at AS acceptedAt, attempts,
+const STORED = `id, action, octet_length(body) AS bodyBytes, state, priority, run_at AS runAt, accepted_at AS acceptedAt, attempts,
   reason, history, permanent, failed_at AS failedAt`;
 
 /** Statements on the messages. Writes must run in a transaction. */
@@ -46,16 +66,47 @@ export class Messages {
     this.#database = database;
   }
 
-  insert(arrival: number, { id, action, body }: Message, now: number): void {
-    this.#database.run(INSERT, arrival, id, action ?? null, now, now, body);
+  /** Returns the state of the message. */
+  insert(
+    arrival: number,
+    { id, action, body, priority = NORMAL_PRIORITY, runAt }: Message,
+    now: number,
+  ): 'waiting' | 'scheduled' {
+    const state = runAt === undefined ? 'waiting' : 'scheduled';
+    this.#database.run(INSERT, arrival, id, action ?? null, state, priority, runAt ?? now, now, body);
+    return state;
   }
 
-  /** Returns the next message that is due and no suspect, with the number of its next delivery. */
-  next(now: number): SizedDelivery | undefined {
-    return deliveryOf(this.#database.get<DueRow>(NEXT, now));
+  /** Makes the messages of a state wait that are due, up to a slice. Returns their number. */
+  stage(state: LaterState, now: number): number {
+    const due = `SELECT arrival FROM messages WHERE state = '${state}' AND run_at <= ? ORDER BY run_at LIMIT ${STAGED_SLICE}`;
+    return this.#database.run(`UPDATE messages SET state = 'waiting' WHERE arrival IN (${due})`, now);
   }
 
-  /** Returns a message that is waiting, whether it is due or not, with the number of its next delivery. */
+  /** Returns when the first scheduled or retrying message is due, or infinity if there is none. */
+  nextDueAt(): number {
+    const times = LATER_STATES.map((state) => {
+      const first = `SELECT min(run_at) AS runAt FROM messages WHERE state = '${state}'`;
+      return this.#database.get<{ runAt: number | null }>(first)?.runAt ?? Number.POSITIVE_INFINITY;
+    });
+    return Math.min(...times);
+  }
+
+  /** Makes a message due. */
+  runNow(arrival: number, now: number): void {
+    this.#database.run("UPDATE messages SET state = 'waiting', run_at = ? WHERE arrival = ?", now, arrival);
+  }
+
+  /**
+   * Returns the next message that is no suspect, with the number of its next delivery.
+   *
+   * @param isLongest whether it is the one that has waited longest, whatever its priority
+   */
+  next(isLongest: boolean): SizedDelivery | undefined {
+    return deliveryOf(this.#database.get<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
+  }
+
+  /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
     const waiting = `SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`;
     return deliveryOf(this.#database.get<DueRow>(waiting, arrival));
@@ -66,11 +117,6 @@ export class Messages {
     const suspects = `SELECT arrival FROM messages WHERE state = 'waiting' AND deaths >= ${SUSPECT_DEATHS}
       ORDER BY run_at, arrival`;
     return this.#database.all<{ arrival: number }>(suspects).map(({ arrival }) => arrival);
-  }
-
-  nextRunAt(now: number): number | undefined {
-    const next = "SELECT run_at FROM messages WHERE state = 'waiting' AND run_at > ? ORDER BY run_at LIMIT 1";
-    return this.#database.get<{ run_at: number }>(next, now)?.run_at;
   }
 
   markTaken({ arrival, delivery }: Delivery): void {
@@ -109,7 +155,7 @@ export class Messages {
   }
 
   /** Returns the fields of a message that decide its cancellation. */
-  state(id: string): { arrival: number; action: string | null; state: string; bytes: number } | undefined {
+  state(id: string): { arrival: number; action: string | null; state: MessageState; bytes: number } | undefined {
     return this.#database.get(`SELECT arrival, action, state, ${BYTES} AS bytes FROM messages WHERE id = ?`, id);
   }
 
@@ -142,11 +188,10 @@ export class Messages {
     };
   }
 
-  locate(state: Exclude<ListedState, 'running'>, limit: number, now: number): Located[] {
-    const due = state === 'queued' ? 'run_at <= ?' : 'run_at > ?';
-    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE state = 'waiting' AND ${due}
-      ORDER BY run_at, arrival LIMIT ?`;
-    return this.#database.all(located, now, limit);
+  locate(state: Exclude<ListedState, 'running'>, limit: number): Located[] {
+    const order = state === 'waiting' ? 'priority, run_at' : 'run_at';
+    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT ?`;
+    return this.#database.all(located, limit);
   }
 
   locateRunning(arrivals: readonly number[]): Located[] {
@@ -154,16 +199,9 @@ export class Messages {
     return arrivals.flatMap((arrival) => this.#database.get<Located>(one, arrival) ?? []);
   }
 
-  countDelayed(now: number): number {
-    const count = "SELECT count(*) AS count FROM messages WHERE state = 'waiting' AND run_at > ?";
-    return this.#database.get<{ count: number }>(count, now)?.count ?? 0;
-  }
-
-  /** Returns the oldest message that is not a dead letter, from position `from` on. */
-  oldest(from: number): { arrival: number; acceptedAt: number } | undefined {
-    const oldest = `SELECT arrival, accepted_at AS acceptedAt FROM messages WHERE arrival >= ? AND state <> 'failed'
-      ORDER BY arrival LIMIT 1`;
-    return this.#database.get(oldest, from);
+  /** Returns when the longest waiting message became due. */
+  oldest(): number | undefined {
+    return this.#database.get<{ run_at: number }>(OLDEST)?.run_at;
   }
 
   /** Counts the messages of each state, and their bytes. Reads the table once, at the start. */
@@ -191,10 +229,10 @@ export class Messages {
       if (this.change(change, now) === undefined) this.endCancelled(message);
       else if (change.state === 'failed') failed.push({ id: message.id, action: message.action ?? undefined });
     }
-    // A time in the future, except for a retry, or one too far in the future means that the clock was set back.
-    const latest = `? + iif(attempts = 0, 0, ${LONGEST_WAIT_MS})`;
-    const clamp = `UPDATE messages SET run_at = ${latest} WHERE state = 'waiting' AND run_at > ${latest}`;
-    this.#database.run(clamp, now, now);
+    // A waiting message of the future, or a retry too far in it, means that the clock was set back.
+    for (const [state, latest] of [['waiting', now] as const, ['retrying', now + LONGEST_WAIT_MS] as const]) {
+      this.#database.run(`UPDATE messages SET run_at = ? WHERE state = '${state}' AND run_at > ?`, latest, latest);
+    }
     return failed;
   }
 }
@@ -214,14 +252,14 @@ interface StoredRow extends Omit<StoredMessage, 'action' | 'history' | 'isPerman
 
 function deliveryOf(row: DueRow | undefined): SizedDelivery | undefined {
   if (row === undefined) return undefined;
-  const { arrival, id, action, body, delivery, acceptedAt, attempt, crashes, deaths, history, bytes } = row;
+  const { arrival, id, action, body, delivery, dueAt, attempt, crashes, deaths, history, bytes } = row;
   return {
     arrival,
     id,
     action: action ?? undefined,
     body,
     delivery,
-    acceptedAt,
+    dueAt,
     attempt,
     crashes,
     bytes,

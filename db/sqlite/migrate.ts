@@ -129,7 +129,7 @@ const COPY_OLD_QUEUE = `
     iif(json_valid(body), substr(json_extract(body, '$.action'), 1, 256), NULL), state, run_at, first_at, attempts, crashes,
     deaths, permanent, failed_at, reason, history, body
   FROM (
-    SELECT seq, id, body, iif(running, 'running', 'waiting') AS state, iif(running OR due_at = 0,
+    SELECT seq, id, body, iif(running, 'running', iif(due_at = 0, 'waiting', 'retrying')) AS state, iif(running OR due_at = 0,
       min(first_at) OVER () - row_number() OVER (ORDER BY turn DESC, seq DESC), due_at) AS run_at, first_at, attempts,
       crashes, suspect AS deaths, 0 AS permanent, NULL AS failed_at, reason, history
     FROM old.messages

@@ -14,7 +14,7 @@ import {
   deadLetterBounds,
   type FoundTask,
   type IdempotencyKey,
-  type KeyReused,
+  KeyReused,
   type Located,
   type Message,
   type MessageFilter,
@@ -22,21 +22,25 @@ import {
   type QueueBounds,
   type QueueCounts,
   QueueFull,
+  REUSED,
   type RetentionLimits,
+  type RunNow,
   type Settled,
   type SettleResult,
   type StoredMessage,
   SUSPECT_INTERVAL_MS,
+  type Submission,
   type Taken,
   type TaskStore,
   type TaskSubject,
+  TURN_OF_LONGEST,
   ValueRefused,
 } from '../task-store.ts';
-import { type Counters, countersOf } from './counters.ts';
+import { type Counters, countersOf, unfinished } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import { Messages, type SizedDelivery } from './messages.ts';
+import { LATER_STATES, Messages, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
 import { Tasks } from './tasks.ts';
@@ -60,8 +64,6 @@ export interface SqliteStoreOptions {
 
 /** Tables that are in memory or in the file. */
 const QUEUE_TABLES = ['messages', 'idempotency_keys', 'queue_state'];
-
-const RETRY_MS = 1000;
 
 const NOTHING: Taken = { deliveries: [], nextRunAt: undefined };
 
@@ -100,10 +102,11 @@ export class SqliteStore implements TaskStore {
   readonly #exhausted: readonly TaskSubject[];
   /** Reason why the last sync of the log failed. */
   #syncFailure: string | undefined;
-  #delayed = 0;
-  #oldestAcceptedAt: number | undefined;
-  /** Position from which the oldest message is searched. */
-  #oldestArrival = 0;
+  /** When the first scheduled or retrying message is due, or earlier. */
+  #nextDueAt = Number.POSITIVE_INFINITY;
+  /** Number of messages taken since the start. */
+  #taken = 0;
+  #oldest: number | undefined;
   #isPaused = false;
   #isStarted = false;
   /** Number of messages accepted by this process. */
@@ -147,30 +150,35 @@ export class SqliteStore implements TaskStore {
   }
 
   async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
-    // While syncs fail, a submission is refused before it is written, because its task would run although it was refused.
-    if (this.#syncFailure !== undefined) await this.#sync();
-    const published = await this.#writer.write(() => this.#publish(message, key));
+    const [published] = await this.#accept([{ message, key }], onAccepted);
     if (published instanceof Error) throw published;
-    if (published.isNew) onAccepted();
-    await this.#sync();
-    return published;
+    return published as Published;
+  }
+
+  publishAll(
+    submissions: readonly Submission[],
+    onAccepted?: (messages: readonly Message[]) => void,
+  ): Promise<readonly (Published | KeyReused)[]> {
+    return this.#accept(submissions, onAccepted);
   }
 
   take(max: number, isIdle: boolean): Awaitable<Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
-    if (this.#isPaused || this.#isClosed || max <= 0) return NOTHING;
+    if (this.#isClosed || max <= 0) return NOTHING;
     const now = this.#options.now();
-    if (this.#suspects[0] !== undefined && this.#running.has(this.#suspects[0])) return NOTHING;
+    // Only after the commit, which may fail.
+    if (this.#nextDueAt <= now) this.#nextDueAt = this.#writer.writeNow(() => this.#stage(now), false);
+    if (this.#isPaused || (this.#suspects[0] !== undefined && this.#running.has(this.#suspects[0]))) return NOTHING;
     const suspect = this.#nextSuspect();
     const isSuspectDue = suspect !== undefined && now >= this.#nextSuspectAt;
     if (isSuspectDue && !isIdle) return NOTHING;
-    const next = isSuspectDue ? undefined : this.#messages.next(now);
+    const next = isSuspectDue ? undefined : this.#next();
     const alone = isIdle && next === undefined ? suspect : undefined;
     if (alone !== undefined) this.#nextSuspectAt = now + SUSPECT_INTERVAL_MS;
-    const deliveries = this.#takeFrom(next ?? alone, alone === undefined ? max : 1, now);
+    const deliveries = this.#takeFrom(next ?? alone, alone === undefined ? max : 1);
     for (const { arrival } of deliveries) this.#running.add(arrival);
-    const isLater = deliveries.length < max && this.#counters.waiting > 0;
-    return { deliveries, nextRunAt: isLater ? this.#nextRunAt(now) : undefined };
+    const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
+    return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
   }
 
   settle(settled: readonly Settled[]): Awaitable<SettleResult> {
@@ -191,6 +199,24 @@ export class SqliteStore implements TaskStore {
     } catch (error) {
       throw isValueError(error) ? new ValueRefused((error as Error).message, { cause: error }) : error;
     }
+  }
+
+  async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
+    const found = await this.#writer.write(() => {
+      const message = this.#messages.state(id);
+      if (message?.state === 'scheduled' || message?.state === 'retrying') {
+        this.#messages.runNow(message.arrival, this.#options.now());
+        this.#counters[message.state] -= 1;
+        this.#counters.waiting += 1;
+      }
+      return message;
+    });
+    if (found === undefined) return this.rows.position(id) && 'ended';
+    if (found.state === 'failed') return 'ended';
+    if (found.state === 'running') return 'running';
+    if (found.state !== 'waiting') onDue({ id, action: found.action ?? undefined });
+    await this.#sync();
+    return 'due';
   }
 
   async cancel(id: string): Promise<Cancellation | undefined> {
@@ -227,7 +253,7 @@ export class SqliteStore implements TaskStore {
   locate(filter: MessageFilter, limit: number): Located[] {
     if (filter.state === 'failed') return this.#deadLetters.locate(filter, limit);
     if (filter.state === 'running') return this.#messages.locateRunning([...this.#running].slice(0, limit));
-    return this.#messages.locate(filter.state, limit, this.#options.now());
+    return this.#messages.locate(filter.state, limit);
   }
 
   read(ids: readonly string[], bodyLength?: number): StoredMessage[] {
@@ -244,7 +270,6 @@ export class SqliteStore implements TaskStore {
       this.#messages.redrive(arrival, this.#options.now());
       this.#counters.waiting += 1;
       this.#counters.bytes += bodyBytes;
-      this.#oldestArrival = Math.min(this.#oldestArrival, arrival);
       return true;
     };
     return this.#inSlices(selection, requeue, onRequeued);
@@ -259,16 +284,14 @@ export class SqliteStore implements TaskStore {
   }
 
   counts(): QueueCounts {
-    const { running: inFlight, deadBytes: _, keys: __, waiting, ...counters } = this.#counters;
+    const { running: inFlight, deadBytes: _, keys: __, ...counters } = this.#counters;
     try {
-      this.#delayed = waiting === 0 ? 0 : this.#messages.countDelayed(this.#options.now());
-      this.#oldestAcceptedAt = this.#oldest();
+      this.#oldest = this.#messages.oldest();
     } catch (error) {
-      // While the file is away, the last values stand in.
+      // While the file is away, the last value stands in.
       if (!(error instanceof DatabaseUnavailable)) throw error;
     }
-    const delayed = Math.min(waiting, this.#delayed);
-    return { ...counters, waiting: waiting - delayed, delayed, inFlight, oldest: this.#oldestAcceptedAt };
+    return { ...counters, inFlight, oldest: this.#oldest };
   }
 
   async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
@@ -317,7 +340,7 @@ export class SqliteStore implements TaskStore {
       return true;
     } catch (error) {
       this.#options.onSaveFailed?.(error);
-      return this.#counters.waiting + this.#counters.running === 0;
+      return unfinished(this.#counters) === 0;
     } finally {
       this.#queue.close();
       this.#file.close();
@@ -353,35 +376,72 @@ export class SqliteStore implements TaskStore {
     this.#suspects = this.#messages.suspects();
     // The time in microseconds exceeds the position of every row, unless the clock was set back.
     this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), this.rows.lastArrival());
-    this.#oldestArrival = 0;
+    this.#nextDueAt = this.#messages.nextDueAt();
     this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
     Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
     return exhausted;
   }
 
-  #publish(message: Message, key: IdempotencyKey | undefined): Published | KeyReused | QueueFull {
-    const now = this.#options.now();
-    const earlier = key && this.#keys.taskOf(key, now);
-    if (earlier !== undefined) return earlier instanceof Error ? earlier : { id: earlier, isNew: false };
-    const bytes = Buffer.byteLength(message.body);
-    const fullness = this.#fullness(bytes);
-    if (fullness !== undefined) return new QueueFull(fullness);
-    this.#lastArrival += 1;
-    this.#messages.insert(this.#lastArrival, message, now);
-    if (key !== undefined) this.#keys.add(key, message.id, now);
-    this.#counters.accepted += 1;
-    this.#counters.waiting += 1;
-    this.#counters.bytes += bytes;
-    this.#published += 1;
-    return { id: message.id, isNew: true };
+  /** Accepts all submissions or none. */
+  async #accept(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
+    // While syncs fail, a submission is refused before it is written, because its task would run although it was refused.
+    if (this.#syncFailure !== undefined) await this.#sync();
+    const results = await this.#writer.write(() => this.#insertAll(submissions));
+    if (results instanceof QueueFull) throw results;
+    const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
+    const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
+    if (accepted.length > 0) onAccepted(accepted);
+    await this.#sync();
+    return results;
   }
 
-  /** Returns why a message of this size would exceed a bound, or undefined if it fits. */
-  #fullness(bytes: number): string | undefined {
+  /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
+  #insertAll(submissions: readonly Submission[]): (Published | KeyReused)[] | QueueFull {
+    const now = this.#options.now();
+    /** Submissions with new keys, by key. */
+    const keyed = new Map<string, Submission>();
+    const fresh: { submission: Submission; bytes: number }[] = [];
+    const results = submissions.map((submission): Published | KeyReused => {
+      const { message, key } = submission;
+      const twin = key && keyed.get(key.key);
+      if (twin !== undefined) {
+        const isSame = twin.key?.fingerprint === key?.fingerprint;
+        return isSame ? { id: twin.message.id, isNew: false } : new KeyReused(REUSED);
+      }
+      const earlier = key && this.#keys.taskOf(key, now);
+      if (earlier !== undefined) return earlier instanceof Error ? earlier : { id: earlier, isNew: false };
+      if (key !== undefined) keyed.set(key.key, submission);
+      fresh.push({ submission, bytes: Buffer.byteLength(message.body) });
+      return { id: message.id, isNew: true };
+    });
+    if (results.some((each) => each instanceof Error)) {
+      return results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
+    }
+    const size = fresh.reduce((sum, { bytes }) => sum + bytes, 0);
+    const full = fresh.length === 0 ? undefined : this.#fullness(size, fresh.length);
+    if (full !== undefined) return full;
+    for (const { submission, bytes } of fresh) this.#insert(submission.message, submission.key, now, bytes);
+    return results;
+  }
+
+  #insert(message: Message, key: IdempotencyKey | undefined, now: number, bytes: number): void {
+    this.#lastArrival += 1;
+    const state = this.#messages.insert(this.#lastArrival, message, now);
+    this.#nextDueAt = Math.min(this.#nextDueAt, message.runAt ?? Number.POSITIVE_INFINITY);
+    if (key !== undefined) this.#keys.add(key, message.id, now);
+    this.#counters.accepted += 1;
+    this.#counters[state] += 1;
+    this.#counters.bytes += bytes;
+    this.#published += 1;
+  }
+
+  /** Returns why messages of this size would exceed a bound, or undefined if they fit. */
+  #fullness(bytes: number, count = 1): QueueFull | undefined {
     const { maxLength, maxBytes } = this.#options.bounds;
-    const { waiting, running, bytes: used } = this.#counters;
-    if (waiting + running >= maxLength) return `the queue holds ${waiting + running} messages`;
-    return used + bytes > maxBytes ? `the queue holds ${used} bytes` : undefined;
+    const { bytes: used } = this.#counters;
+    const length = unfinished(this.#counters);
+    if (length + count > maxLength) return new QueueFull(`the queue holds ${length} messages`);
+    return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
   #settle(settled: Settled): 'applied' | 'cancelled' | 'late' {
@@ -418,8 +478,9 @@ export class SqliteStore implements TaskStore {
       counters.deadBytes += bytes;
     } else {
       counters.running -= 1;
-      counters.waiting += 1;
+      counters[change.state] += 1;
       counters.bytes += bytes - delivery.bytes;
+      if (change.state === 'retrying') this.#nextDueAt = Math.min(this.#nextDueAt, change.runAt ?? 0);
       if (change.attempts !== undefined) counters.retried += 1;
     }
     return 'applied';
@@ -447,7 +508,7 @@ export class SqliteStore implements TaskStore {
       return { outcome: 'requested', action };
     }
     this.#messages.delete(found.arrival);
-    this.#counters.waiting -= 1;
+    this.#counters[found.state] -= 1;
     this.#counters.bytes -= found.bytes;
     this.#counters.cancelled += 1;
     return { outcome: 'cancelled', action };
@@ -518,24 +579,31 @@ export class SqliteStore implements TaskStore {
     return { changed, end, isFull: false };
   }
 
-  /** Does not fail, because the messages of a take are marked as taken already. */
-  #nextRunAt(now: number): number | undefined {
-    try {
-      return this.#messages.nextRunAt(now);
-    } catch {
-      return now + RETRY_MS;
+  /** Makes scheduled and retrying messages wait that are due. Returns when the next one is due. */
+  #stage(now: number): number {
+    for (const state of LATER_STATES) {
+      const staged = this.#counters[state] === 0 ? 0 : this.#messages.stage(state, now);
+      this.#counters[state] -= staged;
+      this.#counters.waiting += staged;
     }
+    return this.#messages.nextDueAt();
+  }
+
+  /** Returns the message to take next, unless that is a suspect. */
+  #next(): SizedDelivery | undefined {
+    return this.#messages.next((this.#taken + 1) % TURN_OF_LONGEST === 0);
   }
 
   /** Takes a message and those after it, up to `max`. */
-  #takeFrom(first: SizedDelivery | undefined, max: number, now: number): SizedDelivery[] {
+  #takeFrom(first: SizedDelivery | undefined, max: number): SizedDelivery[] {
     if (first === undefined) return [];
     return this.#writer.writeNow(() => {
       const deliveries: SizedDelivery[] = [];
       for (let next: SizedDelivery | undefined = first; next !== undefined; ) {
         this.#messages.markTaken(next);
         deliveries.push(next);
-        next = deliveries.length < max ? this.#messages.next(now) : undefined;
+        this.#taken += 1;
+        next = deliveries.length < max ? this.#next() : undefined;
       }
       this.#counters.waiting -= deliveries.length;
       this.#counters.running += deliveries.length;
@@ -560,13 +628,5 @@ export class SqliteStore implements TaskStore {
       this.#syncFailure = (error as Error).message;
       throw error;
     }
-  }
-
-  #oldest(): number | undefined {
-    const { waiting, running } = this.#counters;
-    const oldest = waiting + running === 0 ? undefined : this.#messages.oldest(this.#oldestArrival);
-    // Only a redrive brings back a message with an earlier position.
-    this.#oldestArrival = oldest?.arrival ?? this.#lastArrival + 1;
-    return oldest?.acceptedAt;
   }
 }

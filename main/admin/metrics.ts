@@ -63,8 +63,8 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
   const counted = <Value>(read: (counts: QueueCounts) => Value) =>
     queue.lastCounts === undefined ? noSamples : read(queue.lastCounts);
   const lengths = () =>
-    counted(({ waiting, delayed, inFlight }) =>
-      labelled('state', Object.entries({ waiting, delayed, in_flight: inFlight })),
+    counted(({ waiting, scheduled, retrying: delayed, inFlight }) =>
+      labelled('state', Object.entries({ waiting, scheduled, delayed, in_flight: inFlight })),
     );
   const oldestAge = () =>
     counted(({ oldest }) => (oldest === undefined ? 0 : Math.max(0, systemClock.now() - oldest) / 1000));
@@ -90,10 +90,7 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
       ],
       tasks_queue_limit_length: ['Limit of `tasks_queue_length`.', () => bounds.maxLength],
       tasks_queue_limit_bytes: ['Limit of `tasks_queue_bytes`.', () => bounds.maxBytes],
-      tasks_queue_oldest_age_seconds: [
-        'Time since the oldest task in the queue was accepted; 0 if the queue is empty.',
-        oldestAge,
-      ],
+      tasks_queue_oldest_age_seconds: ['Time since the longest waiting task became due; 0 if none waits.', oldestAge],
       tasks_paused: ['Whether the queue is paused: 1 or 0.', () => Number(queue.isPaused)],
       tasks_request_body_bytes: ['Bytes of request bodies that have not been parsed yet.', () => bodies.used],
       tasks_request_body_limit_bytes: ['Limit of `tasks_request_body_bytes`.', () => bodies.limit],

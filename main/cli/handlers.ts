@@ -92,11 +92,11 @@ async function runHandler(
 
 function newDelivery(action: string, data: string): Delivery {
   const id = random.uuid();
-  const acceptedAt = clock.now();
-  const createdAt = Math.floor(acceptedAt / 1000);
+  const dueAt = clock.now();
+  const createdAt = Math.floor(dueAt / 1000);
   const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${data},"created_at":${createdAt}}`;
   const first = { delivery: 1, attempt: 1, crashes: 0, isSuspect: false, history: [] };
-  return { id, action: actionStart(body), body, arrival: 1, acceptedAt, ...first };
+  return { id, action: actionStart(body), body, arrival: 1, dueAt, ...first };
 }
 
 function describeOutcome(delivery: Delivery, outcome: Outcome, actions: HandlersManifest): string {

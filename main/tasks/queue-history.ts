@@ -5,7 +5,7 @@ const MAX_SECONDS = 900;
 /** Numbers of events that `GET /queue/history` reports. `accepted` includes redriven dead letters. */
 const EVENTS = ['accepted', 'completed', 'failed', 'retried'] as const;
 
-/** Numbers of events in one second, and the number of unsettled messages at its end (`depth`). */
+/** Numbers of events in one second, and the number of waiting, retrying and running messages at its end (`depth`). */
 type Second = Record<(typeof EVENTS)[number] | 'depth', number>;
 
 /** Numbers of events in each of the last 900 complete seconds, as the differences of the queue's totals. */
@@ -60,6 +60,6 @@ function ofEvents<Value>(get: (name: (typeof EVENTS)[number]) => Value) {
 
 function totalsOf({ accepted, completed, failed, retried, dead, dropped, ...counts }: QueueCounts): Second {
   const redriven = failed - dead - dropped;
-  const depth = counts.waiting + counts.delayed + counts.inFlight;
+  const depth = counts.waiting + counts.retrying + counts.inFlight;
   return { accepted: accepted + redriven, completed, failed, retried, depth };
 }

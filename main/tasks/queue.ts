@@ -5,13 +5,16 @@ import type {
   Delivery,
   FoundTask,
   IdempotencyKey,
+  KeyReused,
   Message,
   Published,
   QueueCounts,
   Recovery,
+  RunNow,
   Settled,
   SettleResult,
   StoredMessage,
+  Submission,
   Taken,
   TaskProgress,
   TaskStore,
@@ -120,8 +123,18 @@ export class Queue {
 
   /** Accepts a message once per idempotency key. @throws {QueueFull | KeyReused} */
   publish(message: Message, key?: IdempotencyKey): Promise<Published> {
-    return this.store.publish(message, key, () => {
-      this.#emit(message, { event: 'accepted' });
+    return this.store.publish(message, key, () => this.#onAccepted([message]));
+  }
+
+  /** Accepts all messages or none. Returns the errors of keys that were used before. @throws {QueueFull} */
+  publishAll(submissions: readonly Submission[]): Promise<readonly (Published | KeyReused)[]> {
+    return this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
+  }
+
+  /** Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown. */
+  runNow(id: string): Promise<RunNow | undefined> {
+    return this.store.runNow(id, (task) => {
+      this.#emit(task, { event: 'accepted' });
       this.#announceReady();
     });
   }
@@ -336,6 +349,14 @@ export class Queue {
       for (const listener of this.#pauseListeners) listener(isPaused);
     }
     if (!isPaused) this.#onReady();
+  }
+
+  #onAccepted(messages: readonly Message[]): void {
+    for (const message of messages) {
+      const { runAt } = message;
+      this.#emit(message, runAt === undefined ? { event: 'accepted' } : { event: 'scheduled', runAt });
+    }
+    this.#announceReady();
   }
 
   #announceReady(): void {

@@ -1,9 +1,11 @@
 import { EventEmitter } from 'node:events';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 
-/** State change or progress of a task. `dueAt` is in milliseconds since the epoch. */
+/** State change or progress of a task. `runAt` and `dueAt` are in milliseconds since the epoch. */
 export type TaskChange =
   | { event: 'accepted' | 'completed' | 'cancelled' }
+  /** Accepted, and due later. `accepted` follows if the task is made due before. */
+  | { event: 'scheduled'; runAt: number }
   /** A dead letter was purged, or evicted because of a bound. */
   | { event: 'purged' }
   | { event: 'started'; attempt: number }

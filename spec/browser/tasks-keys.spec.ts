@@ -44,7 +44,7 @@ describeInBrowser('the keys of the task board', () => {
       await page.keyboard.press('n');
       expect(await page.evaluate(() => document.activeElement?.id)).to.equal('text');
       await page.locator('#text').blur();
-      await page.keyboard.press('3');
+      await page.keyboard.press('4');
       await page.waitForURL(`${tasks}/?state=retrying`);
       await page.keyboard.press('?');
       const help = page.getByRole('dialog', { name: 'Keys' });

@@ -96,11 +96,11 @@ describeInBrowser('the layout of the task board', () => {
           return [borderWidth, borderStyle, borderRadius, clipPath, rotate].join(' ');
         }),
       );
-      expect(new Set(marks).size).to.equal(5);
+      expect(new Set(marks).size).to.equal(6);
       const borders = await page
         .locator('.tab')
         .evaluateAll((all) => all.map((tab) => getComputedStyle(tab).borderTopColor));
-      expect(borders[3]).to.not.equal(borders[0]);
+      expect(borders[4]).to.not.equal(borders[0]);
       expect(await page.evaluate(() => document.getAnimations().length)).to.equal(0);
       expect(await violations(page)).to.deep.equal([]);
     });

@@ -117,9 +117,9 @@ describe('the admin listener of a process', () => {
     await postWhileLocked();
     const locked = await checksWhen(services, 503, 'task_queue');
     expect(locked.task_queue).to.deep.equal({ state: 'failed', detail: 'database is locked' });
-    await samplesWhen(services, (all) => (all.get('tasks_queue_oldest_age_seconds') ?? 0) > 0.1);
+    await samplesWhen(services, (all) => all.get('tasks_queue_length{state="in_flight"}') === 1);
     database.exec('ROLLBACK');
-    await samplesWhen(services, (all) => all.get('tasks_queue_oldest_age_seconds') === 0);
+    await samplesWhen(services, (all) => all.get('tasks_queue_length{state="in_flight"}') === 0);
     await checksWhen(services, 200);
 
     await postWhileLocked();

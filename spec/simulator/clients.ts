@@ -1,4 +1,4 @@
-import type { DeadLetterSelection } from '../../db/task-store.ts';
+import type { DeadLetterSelection, Published, Submission as StoreSubmission } from '../../db/task-store.ts';
 import type { Queue } from '../../main/tasks/queue.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
 import type { History, Journal, Promised } from './history.ts';
@@ -11,6 +11,8 @@ export interface Submission {
   mood: Mood;
   action: string;
   key: string | undefined;
+  /** Fields beside `action` and `data`. */
+  options: { delay?: number; run_at?: number; priority?: number };
 }
 
 /** A process that receives requests. */
@@ -28,6 +30,8 @@ export interface ClientsOptions {
   now: () => number;
   /** Behaviour of the handlers. */
   moods: readonly Mood[];
+  /** Whether tasks are scheduled and have priorities. */
+  schedules: boolean;
   /** Chooses the process of a request. */
   target: (random: SeededRandom) => Target | undefined;
 }
@@ -54,14 +58,25 @@ export class Clients {
   readonly submissionOf = (id: string): Submission => this.#submissions.get(id) ?? UNKNOWN;
 
   submit(name: string, random: SeededRandom): void {
+    this.#send(this.#newSubmission(name, random), random);
+  }
+
+  #newSubmission(name: string, random: SeededRandom): Submission {
     const submission: Submission = {
       name,
       mood: this.#mood(random),
       action: random.chance(0.2) ? 'twice' : 'work',
       key: random.chance(0.4) ? `k${random.below(30)}` : undefined,
+      options: this.#options.schedules ? this.#timing(random) : {},
     };
     if (submission.key !== undefined) this.#repeatable.push(submission);
-    this.#send(submission, random);
+    return submission;
+  }
+
+  #timing(random: SeededRandom): Submission['options'] {
+    const delay = random.pick([0, 0.05, 1, 20, 600]);
+    const when = random.pick([{}, {}, { delay }, { run_at: this.#options.now() / 1000 + delay }]);
+    return { ...when, ...(random.chance(0.5) && { priority: random.between(1, 5) }) };
   }
 
   #mood(random: SeededRandom): Mood {
@@ -71,7 +86,9 @@ export class Clients {
   }
 
   submitMany(name: string, random: SeededRandom): void {
-    for (let index = random.between(2, 12); index > 0; index -= 1) this.submit(`${name}.${index}`, random);
+    const names = Array.from({ length: random.between(2, 12) }, (_, index) => `${name}.${index + 1}`).reverse();
+    if (this.#options.schedules && random.chance(0.5)) this.#sendBatch(names, random);
+    else for (const each of names) this.submit(each, random);
   }
 
   /** Sends a submission again, as a client does that has seen no answer, or with other content. */
@@ -92,6 +109,13 @@ export class Clients {
       if (answer !== 'cancelled' && answer !== 'requested') return { answer: answer ?? 'unknown' };
       return { answer, promised: [[task.id, answer === 'requested' ? 'cancelling' : 'cancelled']] };
     });
+  }
+
+  runNow(random: SeededRandom): void {
+    const tasks = this.#options.book.in('waiting');
+    if (tasks.length === 0) return;
+    const { id, name } = random.pick(tasks);
+    this.#request(random, `run ${name}`, async ({ queue }) => ({ answer: (await queue.runNow(id)) ?? 'unknown' }));
   }
 
   redrive(random: SeededRandom): void {
@@ -125,20 +149,36 @@ export class Clients {
   }
 
   #send(submission: Submission, random: SeededRandom): void {
-    const { name, mood, action, key } = submission;
-    const text = `submit ${name} (${mood}${action === 'twice' ? ', two attempts' : ''}${key ? `, ${key}` : ''})`;
+    const { name, mood, action, key, options } = submission;
+    const details = [mood, ...(action === 'twice' ? ['two attempts'] : []), ...(key ? [key] : [])];
+    for (const [option, value] of Object.entries(options)) details.push(`${option} ${value}`);
+    const text = `submit ${name} (${details.join(', ')})`;
     this.#request(random, text, async ({ queue, newTaskId }) => {
-      const id = newTaskId();
-      this.#submissions.set(id, submission);
-      const bytes = Buffer.from(JSON.stringify({ action, data: { mood } }));
-      const createdAt = Math.floor(this.#options.now() / 1000);
-      const parsed = parseSubmission({ bytes, id, createdAt, hasKey: key !== undefined });
-      if ('error' in parsed) throw new Error(parsed.error);
-      const idempotency = key && parsed.fingerprint ? { key, fingerprint: parsed.fingerprint } : undefined;
-      const published = await queue.publish(parsed.message, idempotency);
+      const { message, key: idempotency } = this.#parse(submission, newTaskId());
+      const published = await queue.publish(message, idempotency);
       const known = published.isNew ? 'accepted' : `accepted before as ${this.submissionOf(published.id).name}`;
       return { answer: known, promised: [[published.id, 'accepted']] };
     });
+  }
+
+  #sendBatch(names: readonly string[], random: SeededRandom): void {
+    const submissions = names.map((name) => this.#newSubmission(name, random));
+    this.#request(random, `submit ${names} together`, async ({ queue, newTaskId }) => {
+      const results = await queue.publishAll(submissions.map((each) => this.#parse(each, newTaskId())));
+      const reused = results.filter((each) => each instanceof Error).length;
+      if (reused > 0) return { answer: `refused because of ${reused} keys` };
+      return { answer: 'accepted', promised: (results as Published[]).map(({ id }) => [id, 'accepted']) };
+    });
+  }
+
+  #parse(submission: Submission, id: string): StoreSubmission {
+    const { mood, action, key, options } = submission;
+    this.#submissions.set(id, submission);
+    const bytes = Buffer.from(JSON.stringify({ action, data: { mood }, ...options }));
+    const parsed = parseSubmission({ bytes, id, now: this.#options.now(), hasKey: key !== undefined });
+    if ('error' in parsed) throw new Error(parsed.error);
+    const { message, fingerprint } = parsed;
+    return { message, key: key && fingerprint ? { key, fingerprint } : undefined };
   }
 
   #selection(random: SeededRandom): DeadLetterSelection {
@@ -174,4 +214,4 @@ export class Clients {
   }
 }
 
-const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined };
+const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };

@@ -15,6 +15,7 @@ import { join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import type { SqliteStore } from '../../db/sqlite/store.ts';
+import type { QueueCounts } from '../../db/task-store.ts';
 import type { Tables } from './history.ts';
 import type { SeededRandom } from './random.ts';
 
@@ -261,14 +262,16 @@ function createTemplate(): string {
 /** Number of characters of a row's result that are compared. */
 const COMPARED_LENGTH = 100;
 
+/** Returns the number of messages that are no dead letters. */
+export function unfinished({ waiting, scheduled, retrying, inFlight }: QueueCounts): number {
+  return waiting + scheduled + retrying + inFlight;
+}
+
 /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
 export function readTables(store: SqliteStore, disk: Disk): Tables {
   const rows = disk.read(`SELECT id, substr(result, 1, ${COMPARED_LENGTH}) AS result FROM tasks`);
-  const messages = Object.entries(LISTS).flatMap(([list, state]) => {
-    return store.locate({ state: list as keyof typeof LISTS }, 10_000).map(({ id }) => ({ id, state }));
-  });
+  const messages = STATES.flatMap((state) => store.locate({ state }, 10_000).map(({ id }) => ({ id, state })));
   return { rows: rows as unknown as Tables['rows'], messages };
 }
 
-/** States of the messages in each list. */
-const LISTS = { queued: 'waiting', retrying: 'waiting', running: 'running', failed: 'failed' } as const;
+const STATES = ['scheduled', 'retrying', 'waiting', 'running', 'failed'] as const;

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
-import { Disk, type DiskFault, readTables } from './disk.ts';
+import { Disk, type DiskFault, readTables, unfinished } from './disk.ts';
 import { Process, type ProcessOptions, silent } from './process.ts';
 import { SeededRandom } from './random.ts';
 import { Simulation, type SimulationOptions, type SimulationResult, type World } from './simulation.ts';
@@ -20,7 +20,7 @@ type FaultKind = keyof typeof CRASH | keyof typeof DISK | 'checkpoint' | 'waitDa
 /** Runs one process with its file. */
 export async function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
   const random = new SeededRandom(String(options.seed));
-  const setting = settingOf(random.fork('setting'));
+  const setting = settingOf(random.fork('setting'), options.seed);
   const simulation = new FileSimulation(
     { time: new SimulatedTime(), random, setting, note: options.note },
     options.faults,
@@ -185,7 +185,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
 
   protected isAtRest(): boolean {
     const counts = this.processes[0]?.store.counts();
-    const isEmpty = counts !== undefined && counts.waiting + counts.delayed + counts.inFlight === 0;
+    const isEmpty = counts !== undefined && unfinished(counts) === 0;
     return isEmpty && this.clients.unanswered.length === 0;
   }
 
@@ -196,7 +196,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     this.history.audit(tables);
     const counts = process.store.counts();
     this.history.auditCounts(counts, tables.messages);
-    const length = counts.waiting + counts.delayed + counts.inFlight;
+    const length = unfinished(counts);
     if (length > this.world.setting.maxLength) this.broken(BOUND, `the queue has ${length} tasks`);
   }
 

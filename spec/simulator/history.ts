@@ -4,13 +4,19 @@ import {
   type IdempotencyKey,
   KEY_LIFETIME_MS,
   KeyReused,
+  type Located,
+  type Message,
+  NORMAL_PRIORITY,
+  type Published,
   type QueueCounts,
   QueueFull,
   type Settled,
   type SettleResult,
   type StoredMessage,
   SUSPECT_DEATHS,
+  type Taken,
   type TaskStore,
+  TURN_OF_LONGEST,
 } from '../../db/task-store.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
 import type { Submission } from './clients.ts';
@@ -26,6 +32,8 @@ const ONE_TASK = 'An idempotency key names one task for 24 hours.';
 const PAUSED = 'While the queue is paused, no task is given to a thread.';
 const EVENTS = 'Events report the states of a task in order, each after its commit.';
 const COUNTS = 'Counts and lists derive from the tables.';
+const TIMELY = 'No task starts before its time.';
+const FIRST = 'A higher priority is taken first, except for one message of ten.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
 /** Time for which another pause or resumption may still take effect. */
@@ -50,6 +58,9 @@ export interface KnownTask {
   readonly id: string;
   readonly name: string;
   readonly key: IdempotencyKey | undefined;
+  readonly priority: number;
+  /** When the task is due. Undefined if it was run before its time. */
+  dueAt: number | undefined;
   /** When the key was stored: number among all keys, time, and era between losses of keys. */
   keyed: { number: number; at: number; era: number } | undefined;
   /** State that events tell. */
@@ -116,6 +127,11 @@ export class History {
   #era = 0;
   /** Number of redrives that were requested. Each may have changed any dead letter, and may still do so. */
   #redrives = 0;
+  /** Number of requests to run a task before its time. */
+  #runs = 0;
+  /** Numbers of messages taken by the only process: all, and those with others of a higher priority behind them. */
+  #taken = 0;
+  #overtaking = 0;
   #hasPurged = false;
   /** The pause that has certainly taken effect. */
   #pause: object | undefined;
@@ -148,29 +164,48 @@ export class History {
    * @param isAlone whether no other process uses the store
    */
   observe(store: TaskStore, process: { isDead: boolean }, isAlone: boolean): void {
-    const { publish, take, settle, cancel, redrive, purge, setPaused } = store;
+    const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setPaused } = store;
     if (isAlone) this.#alone = store;
     store.publish = async (message, key, onAccepted = () => {}) => {
-      const task = this.#add(message.id, key);
+      const task = this.#add(message, key);
       const accept = () => {
-        if (key !== undefined && !process.isDead)
-          task.keyed = { number: this.#keys++, at: this.#options.now(), era: this.#era };
+        if (!process.isDead) this.#onAccepted(task);
         onAccepted();
       };
       const published = await publish.call(store, message, key, accept).catch((error: Error) => {
         if (error instanceof QueueFull || error instanceof KeyReused) task.answer = 'refused';
         throw error;
       });
-      if (process.isDead) return published;
-      if (!published.isNew) task.answer = 'refused';
-      const named = this.tasks.get(published.id)?.key;
-      const isSame = named?.key === key?.key && named?.fingerprint === key?.fingerprint;
-      if (!isSame) this.#broken(ONE_TASK, `${task.name} was answered with ${this.#name(published.id)}`);
+      if (!process.isDead) this.#onPublished(task, published);
       return published;
+    };
+    store.publishAll = async (submissions, onAccepted = () => {}) => {
+      const tasks = submissions.map(({ message, key }) => this.#add(message, key));
+      const accept = (messages: readonly Message[]) => {
+        const accepted = messages.flatMap(({ id }) => this.tasks.get(id) ?? []);
+        if (!process.isDead) for (const task of accepted) this.#onAccepted(task);
+        onAccepted(messages);
+      };
+      const refuse = () => {
+        for (const task of tasks) task.answer = 'refused';
+      };
+      const results = await publishAll.call(store, submissions, accept).catch((error: Error) => {
+        if (error instanceof QueueFull) refuse();
+        throw error;
+      });
+      if (process.isDead) return results;
+      if (results.some((each) => each instanceof KeyReused)) refuse();
+      else
+        for (const [index, task] of tasks.entries()) {
+          if (!(results[index] instanceof Error)) this.#onPublished(task, results[index] as Published);
+        }
+      return results;
     };
     store.take = (max, isIdle) => {
       const [pause, answers] = [this.#pause, this.#answers];
-      return after(take.call(store, max, isIdle), (taken) => {
+      const result = take.call(store, max, isIdle);
+      if (isAlone && !(result instanceof Promise)) this.#checkPriorities(result, store);
+      return after(result, (taken) => {
         if (process.isDead) return taken;
         for (const delivery of taken.deliveries) this.#onTaken(delivery, answers, isAlone);
         const [first] = taken.deliveries;
@@ -191,6 +226,12 @@ export class History {
       const task = this.tasks.get(id);
       if (task !== undefined) task.isCancelRequested = true;
       return cancel.call(store, id);
+    };
+    store.runNow = (id, onDue) => {
+      this.#runs += 1;
+      const task = this.tasks.get(id);
+      if (task !== undefined) task.dueAt = undefined;
+      return runNow.call(store, id, onDue);
     };
     store.redrive = (selection, onRequeued) => {
       this.#redrives += 1;
@@ -214,6 +255,17 @@ export class History {
         if (!isCertain) this.#uncertainUntil = this.#options.now() + UNCERTAIN_MS;
       }
     };
+  }
+
+  #onAccepted(task: KnownTask): void {
+    if (task.key !== undefined) task.keyed = { number: this.#keys++, at: this.#options.now(), era: this.#era };
+  }
+
+  #onPublished(task: KnownTask, { id, isNew }: Published): void {
+    if (!isNew) task.answer = 'refused';
+    const named = this.tasks.get(id)?.key;
+    const isSame = named?.key === task.key?.key && named?.fingerprint === task.key?.fingerprint;
+    if (!isSame) this.#broken(ONE_TASK, `${task.name} was answered with ${this.#name(id)}`);
   }
 
   /** Called when the only process has opened the store. */
@@ -256,7 +308,8 @@ export class History {
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
-    const most = MOST.has(name) ? 1 : name === 'accepted' || name === 'failed' ? 1 + this.#redrives : Infinity;
+    const runs = name === 'accepted' ? this.#runs : 0;
+    const most = MOST.has(name) ? 1 : name === 'accepted' || name === 'failed' ? 1 + this.#redrives + runs : Infinity;
     const isBoth = task.events.has('completed') && task.events.has('cancelled');
     if (count > most || isBoth) this.#broken(EVENTS, `${task.name}: ${name} beside ${[...task.events.keys()]}`);
     if (this.#alone !== undefined) this.#checkEvent(task, name, this.#alone);
@@ -326,10 +379,12 @@ export class History {
 
   /** Compares the counts with the tables. */
   auditCounts(counts: QueueCounts, messages: Tables['messages']): void {
-    const { accepted, completed, dropped, cancelled, waiting, delayed, inFlight, dead } = counts;
+    const { accepted, completed, dropped, cancelled, waiting, scheduled, retrying, inFlight, dead } = counts;
+    const unfinished = { waiting, scheduled, retrying, running: inFlight, failed: dead };
     const of = (name: string) => messages.filter(({ state }) => state === name).length;
-    const isSum = accepted === completed + dropped + cancelled + waiting + delayed + inFlight + dead;
-    const isEqual = waiting + delayed === of('waiting') && inFlight === of('running') && dead === of('failed');
+    const sum = Object.values(unfinished).reduce((total, count) => total + count);
+    const isSum = accepted === completed + dropped + cancelled + sum;
+    const isEqual = Object.entries(unfinished).every(([state, count]) => count === of(state));
     const isEmpty = messages.length > dead || counts.bytes === 0;
     if (!isSum || !isEqual || !isEmpty)
       this.#broken(COUNTS, `${JSON.stringify(counts)} of ${messages.length} messages`);
@@ -349,7 +404,7 @@ export class History {
     }
   }
 
-  #add(id: string, key: IdempotencyKey | undefined): KnownTask {
+  #add({ id, priority = NORMAL_PRIORITY, runAt: dueAt }: Message, key: IdempotencyKey | undefined): KnownTask {
     const none = { keyed: undefined, reason: undefined, answer: undefined, endedAt: undefined };
     const no = {
       isEndTold: false,
@@ -361,7 +416,18 @@ export class History {
     };
     const seen = { deaths: 0, outputs: new Set<string>(), attempts: new Map(), events: new Map() };
     const name = this.#options.submissionOf(id).name;
-    const task: KnownTask = { id, name, key, state: 'waiting', lastEvent: 'none', ...none, ...no, ...seen };
+    const task: KnownTask = {
+      id,
+      name,
+      key,
+      priority,
+      dueAt,
+      state: 'waiting',
+      lastEvent: 'none',
+      ...none,
+      ...no,
+      ...seen,
+    };
     this.tasks.set(id, task);
     return task;
   }
@@ -379,11 +445,28 @@ export class History {
     }
     const hasEnded = task.endedAt !== undefined && task.endedAt <= answers;
     if (hasEnded) this.#broken(ENDS_ONCE, `${task.name} was taken after its end`);
+    const { dueAt = 0 } = task;
+    const earlyMs = dueAt - this.#options.now();
+    if (earlyMs > 0) this.#broken(TIMELY, `${task.name} was taken ${earlyMs} ms before its time`);
     const tooMany = attempt > this.#options.maxAttempts(id) || task.deaths > SUSPECT_DEATHS;
     const isWrong = isAlone && !Number.isNaN(task.deaths) && isSuspect !== task.deaths >= SUSPECT_DEATHS;
     const detail = `${task.name} was taken for attempt ${attempt}, after ${task.deaths} deaths, suspect: ${isSuspect}`;
     if (tooMany || isWrong) this.#broken(ATTEMPTS, detail);
     task.isInFlight = isAlone;
+  }
+
+  /** Called at once after a take. */
+  #checkPriorities({ deliveries }: Taken, store: TaskStore): void {
+    if (deliveries.length === 0 || deliveries.some(({ isSuspect }) => isSuspect)) return;
+    const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
+    const task = this.tasks.get(first?.id ?? '');
+    // A suspect waits for its turn. That it is one is known only while the deaths are.
+    const isOrdinary = task !== undefined && task.deaths < SUSPECT_DEATHS;
+    const priorityOf = ({ id }: Delivery) => this.tasks.get(id)?.priority ?? 1;
+    this.#taken += deliveries.length;
+    this.#overtaking += isOrdinary ? deliveries.filter((each) => priorityOf(each) > task.priority).length : 0;
+    if (this.#overtaking > this.#taken / TURN_OF_LONGEST + 1)
+      this.#broken(FIRST, `${this.#overtaking} of ${this.#taken} were taken before others of a higher priority`);
   }
 
   #onSettled(settled: Settled, effect: Effect): void {
@@ -465,11 +548,13 @@ export class History {
       // One commit may contain a cancellation as well.
       name === 'accepted'
         ? state === 'waiting' || state === 'running' || (state === undefined && task.isCancelRequested)
-        : name === 'started' || name === 'progress'
-          ? state === 'running'
-          : name === 'retrying'
-            ? state === 'waiting' || state === 'running'
-            : state === (name === 'failed' ? 'failed' : undefined);
+        : name === 'scheduled'
+          ? state === 'scheduled' || state === 'waiting' || (state === undefined && task.isCancelRequested)
+          : name === 'started' || name === 'progress'
+            ? state === 'running'
+            : name === 'retrying'
+              ? state === 'retrying' || state === 'waiting' || state === 'running'
+              : state === (name === 'failed' ? 'failed' : undefined);
     if (!isTrue) this.#broken(EVENTS, `'${name}' of ${task.name}, which is ${state}`);
   }
 
@@ -485,25 +570,32 @@ export class History {
 type EventName = QueueEvent['event'];
 
 const STATES: Partial<Record<EventName, State>> = {
-  ...({ accepted: 'waiting', started: 'running', retrying: 'waiting', failed: 'failed' } as const),
+  ...({
+    accepted: 'waiting',
+    scheduled: 'waiting',
+    started: 'running',
+    retrying: 'waiting',
+    failed: 'failed',
+  } as const),
   ...({ completed: 'completed', cancelled: 'cancelled', purged: 'purged' } as const),
 };
 const STATES_AT_REST: ReadonlySet<State> = new Set(['failed', 'completed', 'cancelled', 'purged']);
 
 /** Events that a task has once. */
-const MOST: ReadonlySet<EventName> = new Set(['completed', 'cancelled', 'purged']);
+const MOST: ReadonlySet<EventName> = new Set(['scheduled', 'completed', 'cancelled', 'purged']);
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 
 /** Events that may follow an event of the same task in one process. */
 const NEXT: Partial<Record<EventName | 'none', readonly EventName[]>> = {
   // The task was accepted by an earlier process.
-  none: ['started', 'cancelled', 'accepted', 'purged'],
+  none: ['started', 'cancelled', 'accepted', 'scheduled', 'purged'],
   accepted: ['started', 'cancelled'],
+  scheduled: ['accepted', 'started', 'cancelled'],
   // A run that is released has no event.
   started: RUNNING,
   progress: RUNNING,
-  retrying: ['started', 'cancelled'],
+  retrying: ['accepted', 'started', 'cancelled'],
   failed: ['accepted', 'purged'],
 };
 

@@ -39,7 +39,7 @@ export interface FaultyServer extends NodeServer {
 export async function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
   const time = new SimulatedTime();
   const random = new SeededRandom(`nodes ${options.seed}`);
-  const setting = nodeSetting(random);
+  const setting = nodeSetting(random, options.seed);
   const server = new SimulatedServer(time, random.fork('server'), setting);
   try {
     return await runNodes({ time, server, random, setting, note: options.note }, options);
@@ -49,8 +49,8 @@ export async function simulateNodes(options: SimulationOptions): Promise<Simulat
 }
 
 /** Without eviction of keys and rows, because the order of the commits of several nodes is unknown. */
-export function nodeSetting(random: SeededRandom): Setting {
-  return { ...settingOf(random.fork('setting')), maxKeys: 1000, rows: 0 };
+export function nodeSetting(random: SeededRandom, seed: number): Setting {
+  return { ...settingOf(random.fork('setting'), seed), maxKeys: 1000, rows: 0 };
 }
 
 export async function runNodes(world: NodesWorld, options: SimulationOptions): Promise<SimulationResult> {

@@ -35,7 +35,7 @@ const realTime: Time = {
 /** Runs nodes on a real server, in a schema of their own. The same seed has the same steps, but not the same history. */
 export async function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
   const random = new SeededRandom(`nodes ${options.seed}`);
-  const setting = nodeSetting(random);
+  const setting = nodeSetting(random, options.seed);
   await using server = await RealServer.open(url, setting, random);
   return await runNodes({ time: realTime, server, random, setting, note: options.note, pace: PACE }, options);
 }

@@ -5,7 +5,7 @@ import { SqliteStore } from '../../db/sqlite/store.ts';
 import { type Awaitable, KeyReused, QueueFull } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
-import { Disk, readTables } from './disk.ts';
+import { Disk, readTables, unfinished } from './disk.ts';
 import type { SeededRandom } from './random.ts';
 import { SharedStore, SharedTables } from './shared-store.ts';
 import type { Setting } from './steps.ts';
@@ -189,8 +189,7 @@ export class SimulatedServer {
   }
 
   unfinished(): number {
-    const { waiting, delayed, inFlight } = this.tables.store.counts();
-    return waiting + delayed + inFlight;
+    return unfinished(this.tables.store.counts());
   }
 
   /** Removes all tables. */

@@ -15,6 +15,7 @@ import {
   type SettleResult,
   SUSPECT_DEATHS,
   SUSPECT_INTERVAL_MS,
+  type Submission,
   type Taken,
   type TaskStore,
   type TaskSubject,
@@ -164,6 +165,13 @@ export class SharedStore implements TaskStore {
     return published;
   }
 
+  async publishAll(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
+    const accepted: Message[] = [];
+    const results = await this.#ask(({ store }) => store.publishAll(submissions, (all) => accepted.push(...all)));
+    if (accepted.length > 0) onAccepted(accepted);
+    return results;
+  }
+
   take(max: number, isIdle: boolean): Promise<Taken> {
     return this.#inTurn(async () => {
       const { owner, now } = this.#options;
@@ -207,6 +215,13 @@ export class SharedStore implements TaskStore {
 
   recover(owner: string): Promise<TaskSubject[]> {
     return this.#ask((tables) => tables.recover(owner));
+  }
+
+  async runNow(id: string, onDue = (_: TaskSubject) => {}) {
+    const due: TaskSubject[] = [];
+    const outcome = await this.#ask(({ store }) => store.runNow(id, (task) => due.push(task)));
+    for (const task of due) onDue(task);
+    return outcome;
   }
 
   cancel(id: string) {

@@ -3,7 +3,7 @@ import { Clients } from './clients.ts';
 import { History, type Journal } from './history.ts';
 import { actions, type Process, type ProcessOptions } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import { type FaultSet, REQUESTS, type Setting } from './steps.ts';
+import { type FaultSet, REQUESTS, SCHEDULING, type Setting } from './steps.ts';
 import { type Time, turn } from './time.ts';
 
 /** A rule that did not hold. */
@@ -72,7 +72,8 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
       const serving = this.processes.filter(({ isServing }) => isServing);
       return serving.length === 0 ? undefined : random.pick(serving);
     };
-    this.clients = new Clients({ journal: this, book: this.history, now, moods: setting.moods, target });
+    const { moods, schedules } = setting;
+    this.clients = new Clients({ journal: this, book: this.history, now, moods, schedules, target });
   }
 
   protected abstract readonly weights: Partial<Record<Kind, number>>;
@@ -96,7 +97,8 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
     const planned = this.world.random.fork('steps');
     // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
     // kinds would otherwise be covered by the others.
-    const weights = Object.entries(this.weights).map(([kind, weight]): [string, number] => {
+    const kindsOf = { ...this.weights, ...(this.world.setting.schedules && SCHEDULING) };
+    const weights = Object.entries(kindsOf).map(([kind, weight]): [string, number] => {
       return [kind, (weight as number) * planned.pick([0, 0.3, 1, 1, 2])];
     });
     weights.push(['submit', 5], ['wait', 5]);

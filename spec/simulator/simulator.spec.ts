@@ -16,6 +16,7 @@ const FOUND: { what: string; options: SimulationOptions }[] = [
     what: 'a task that is taken before its redrive is reported',
     options: { seed: 4036411, steps: 200, faults: 'all' },
   },
+  { what: 'a due time that is forgotten after a failed commit', options: { seed: 9003638, steps: 200, faults: 'all' } },
   { what: 'a repeated ack after a cancellation', options: { seed: 6016220, steps: 200, faults: 'all' } },
   { what: 'an evicted token in a cache after a lost answer', options: { seed: 137, steps: 300, faults: 'nodes' } },
 ];

@@ -7,13 +7,16 @@ export const faultSets = ['none', 'disk', 'crash', 'nodes', 'all'] as const;
 export type FaultSet = (typeof faultSets)[number];
 
 /** Requests of clients that need no name. */
-export const REQUESTS = ['cancel', 'redrive', 'purge', 'pause', 'resume'] as const;
+export const REQUESTS = ['cancel', 'redrive', 'purge', 'pause', 'resume', 'runNow'] as const;
 
 /** Weights of the steps of clients and of time. */
 export const ORDINARY = {
   ...{ submit: 30, submitMany: 4, repeat: 6, cancel: 8, redrive: 3, purge: 2, pause: 2, resume: 4 },
   ...{ wait: 20, waitLong: 3 },
 };
+
+/** Weights of the steps of a simulation that schedules tasks and gives them priorities. */
+export const SCHEDULING = { runNow: 5 };
 
 /** Settings of one simulation. */
 export interface Setting {
@@ -26,10 +29,13 @@ export interface Setting {
   rows: number;
   /** Moods of the handlers of this simulation. */
   moods: readonly Mood[];
+  /** Whether tasks are scheduled and have priorities, as in every third seed. */
+  schedules: boolean;
 }
 
-export function settingOf(random: SeededRandom): Setting {
+export function settingOf(random: SeededRandom, seed: number): Setting {
   return {
+    schedules: seed % 3 === 0,
     driver: random.chance(0.75) ? 'sqlite' : 'memory',
     threads: random.between(1, 3),
     prefetch: random.between(1, 8),

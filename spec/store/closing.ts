@@ -34,7 +34,7 @@ export function describeClosing(fresh: Fresh): void {
       const messages = await queue.store.read([...'xybcde']);
       const { bytes, oldest } = await queue.store.counts();
       await queue.restart();
-      await queue.expectCounts({ dead: 2, waiting: 3, delayed: 1, inFlight: 0, bytes, oldest });
+      await queue.expectCounts({ dead: 2, waiting: 3, retrying: 1, inFlight: 0, bytes, oldest });
       expect(await queue.store.read([...'xybcde'])).to.deep.equal(messages);
       expect(await queue.stateOf('a')).to.equal('completed');
       const taken = await queue.takeAll(3);
@@ -43,7 +43,7 @@ export function describeClosing(fresh: Fresh): void {
       await queue.settleAll(taken, complete());
       await queue.cancel('c');
       await queue.restart();
-      await queue.expectCounts({ dead: 2, waiting: 0, delayed: 0, bytes: 0 });
+      await queue.expectCounts({ dead: 2, waiting: 0, retrying: 0, bytes: 0 });
     });
   });
 }

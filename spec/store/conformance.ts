@@ -1,3 +1,4 @@
+import { describeBatches } from './batches.ts';
 import { describeCancelling } from './cancelling.ts';
 import { describeClosing } from './closing.ts';
 import { describeCounts } from './counts.ts';
@@ -8,6 +9,7 @@ import { describeIdempotency } from './idempotency.ts';
 import { describePausing } from './pausing.ts';
 import { describePublishing } from './publishing.ts';
 import { describeRetries } from './retries.ts';
+import { describeScheduling } from './scheduling.ts';
 import { describeSettling } from './settling.ts';
 import { type Driver, freshFrom } from './stage.ts';
 import { describeTaking } from './taking.ts';
@@ -17,9 +19,11 @@ export function describeStore(name: string, driver: Driver): void {
   const fresh = freshFrom(driver);
   describe(`${name} as a task store`, () => {
     describePublishing(fresh);
+    describeBatches(fresh);
     describeTaking(fresh);
     describeSettling(fresh);
     describeRetries(fresh);
+    describeScheduling(fresh);
     describeDeadLetters(fresh);
     describeCancelling(fresh);
     describePausing(fresh);

@@ -113,9 +113,12 @@ async function check(queue: TestQueue, model: Model): Promise<void> {
   expect(counts).to.include(model.expected(store.isShared));
   const unfinished = model.with(undefined).sort();
   expect(unfinished.length).to.be.at.most(BOUNDS.maxLength);
-  const states = (['queued', 'retrying', 'running'] as const).map((state) => store.locate({ state }, 100));
+  const states = (['waiting', 'scheduled', 'retrying', 'running'] as const).map((state) =>
+    store.locate({ state }, 100),
+  );
   const located = await Promise.all(states);
-  expect(located.map(({ length }) => length)).to.deep.equal([counts.waiting, counts.delayed, counts.inFlight]);
+  const { waiting, scheduled, retrying, inFlight } = counts;
+  expect(located.map(({ length }) => length)).to.deep.equal([waiting, scheduled, retrying, inFlight]);
   const all = located.flat();
   expect(all.map(({ id }) => id).sort()).to.deep.equal(unfinished);
   expect(counts.bytes).to.equal(all.reduce((sum, { bytes }) => sum + bytes, 0));

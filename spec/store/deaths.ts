@@ -28,7 +28,7 @@ export function describeDeaths(fresh: Fresh): void {
       await queue.store.setPaused(true);
       const { bytes } = await queue.store.counts();
       await queue.die();
-      await queue.expectCounts({ dead: 1, waiting: 3, delayed: 1, inFlight: 0, bytes });
+      await queue.expectCounts({ dead: 1, waiting: 3, retrying: 1, inFlight: 0, bytes });
       expect(await queue.stateOf('a')).to.equal('completed');
       expect(await queue.publishKeyed('x', 'key')).to.equal('g');
       expect(await queue.takeIds(5)).to.equal('');
@@ -61,7 +61,7 @@ export function describeDeaths(fresh: Fresh): void {
       const present = await queue.next();
       await settleLate();
       expect(await queue.settle(present, complete())).to.equal('applied');
-      await queue.expectCounts({ dead: 0, waiting: 0, delayed: 0, inFlight: 0 });
+      await queue.expectCounts({ dead: 0, waiting: 0, retrying: 0, inFlight: 0 });
     });
 
     it('deletes a message whose cancellation was requested', async () => {

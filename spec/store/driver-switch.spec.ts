@@ -37,7 +37,7 @@ describe('a data folder', () => {
       expect(await first.store.close()).to.equal(true);
 
       const second = await start(folder, after);
-      await second.expectCounts({ accepted: 6, dead: 1, waiting: 4, delayed: 1, inFlight: 0, bytes, oldest });
+      await second.expectCounts({ accepted: 6, dead: 1, waiting: 4, retrying: 1, inFlight: 0, bytes, oldest });
       expect(await second.store.read([...'bcdefg'])).to.deep.equal(messages);
       expect(await second.stateOf('a')).to.equal('completed');
       expect(await second.publishKeyed('h', 'key')).to.equal('g');

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { complete, type Fresh, messageOf, numbers, retry, sorted } from './stage.ts';
+import { complete, type Fresh, idsOf, messageOf, numbers, release, retry, sorted } from './stage.ts';
 
 /** Conformance specs of `find`, `locate`, `read` and `counts`. */
 export function describeFinding(fresh: Fresh): void {
@@ -12,20 +12,26 @@ export function describeFinding(fresh: Fresh): void {
       await queue.settle(a, retry(queue.now + 60));
       await queue.settle(b, retry(queue.now + 50));
       await queue.settle(c, complete());
-      expect(await queue.located({ state: 'queued' })).to.equal('fg');
+      expect(await queue.located({ state: 'waiting' })).to.equal('fg');
       expect(await queue.located({ state: 'retrying' })).to.equal('ba');
       expect(sorted(await queue.located({ state: 'running' }))).to.equal('de');
       expect(await queue.located({ state: 'failed' })).to.equal('x');
+      await queue.store.publish({ ...messageOf('h'), priority: 1 });
+      await queue.store.publish({ ...messageOf('i'), runAt: queue.now + 70 });
+      await queue.store.publish({ ...messageOf('j'), runAt: queue.now + 60 });
+      expect(await queue.located({ state: 'scheduled' })).to.equal('ji');
+      expect(await queue.located({ state: 'waiting' })).to.equal('hfg');
       queue.now += 50;
+      expect(idsOf(await queue.takeAll(1))).to.equal('h');
       expect(await queue.located({ state: 'retrying' })).to.equal('a');
-      expect(await queue.located({ state: 'queued' })).to.equal('fgb');
-      expect(await queue.located({ state: 'queued' }, 1)).to.equal('f');
+      expect(await queue.located({ state: 'waiting' })).to.equal('fgb');
+      expect(await queue.located({ state: 'waiting' }, 1)).to.equal('f');
     });
 
     it('locates the first of many, with their sizes', async () => {
       const queue = await fresh();
       await queue.publishTogether(numbers(120));
-      const found = await queue.store.locate({ state: 'queued' }, 100);
+      const found = await queue.store.locate({ state: 'waiting' }, 100);
       expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
       for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
     });
@@ -53,25 +59,24 @@ export function describeFinding(fresh: Fresh): void {
   });
 
   describe('counting', () => {
-    it('knows when the oldest message was accepted that is no dead letter', async () => {
+    it('knows when the longest waiting message became due', async () => {
       const queue = await fresh();
       const oldest = async () => (await queue.store.counts()).oldest;
       await queue.discard('x');
+      await queue.store.publish({ ...messageOf('later'), runAt: queue.now + 60_000 });
       expect(await oldest()).to.equal(undefined);
-      const first = queue.now;
       await queue.publish('a');
       queue.now += 10;
-      await queue.publish('b');
-      const [a, b] = await queue.takeAll(2);
-      expect(await oldest()).to.equal(first);
-      await queue.settle(b, complete());
-      await queue.settle(a, retry(queue.now + 60_000));
-      await queue.publish('c');
-      expect(await oldest()).to.equal(first);
+      await queue.store.publish({ ...messageOf('b'), priority: 1 });
+      expect(await oldest()).to.equal(queue.now - 10);
+      const [b, a] = await queue.takeAll(2);
+      expect(await oldest()).to.equal(undefined);
+      await queue.settle(b, retry(queue.now + 60_000));
+      await queue.settle(a, release);
+      expect(await oldest()).to.equal(queue.now - 10);
       await queue.cancel('a');
-      expect(await oldest()).to.equal(queue.now);
       await queue.redrive({ all: true });
-      expect(await oldest()).to.equal(first);
+      expect(await oldest()).to.equal(queue.now);
     });
   });
 }

@@ -21,13 +21,13 @@ export function describePublishing(fresh: Fresh): void {
       queue.now += 1234;
       const message = messageOf('a', 'reverse', { text: 'ü \u0000 𝄞 \ud800' });
       expect(await queue.store.publish(message)).to.deep.equal({ id: 'a', isNew: true });
-      const times = { runAt: queue.now, acceptedAt: queue.now, failedAt: undefined, startedAt: undefined };
+      const times = { priority: 3, runAt: queue.now, acceptedAt: queue.now, failedAt: undefined, startedAt: undefined };
       const nothing = { attempts: 0, reason: null, history: [], isPermanent: false, progress: undefined };
       const bodyBytes = Buffer.byteLength(message.body);
       const expected = { ...message, bodyBytes, state: 'waiting', ...times, ...nothing };
       expect(await queue.message('a')).to.deep.include(expected);
       const first = { delivery: 1, attempt: 1, crashes: 0, isSuspect: false, history: [] };
-      expect(await queue.next()).to.deep.include({ ...message, acceptedAt: START + 1234, ...first });
+      expect(await queue.next()).to.deep.include({ ...message, dueAt: START + 1234, ...first });
     });
 
     it('accepts any action', async () => {

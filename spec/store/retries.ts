@@ -8,13 +8,12 @@ export function describeRetries(fresh: Fresh): void {
       const queue = await fresh();
       await queue.publish('a');
       await queue.settle(await queue.next(), retry(START + 60));
-      await queue.expectCounts({ delayed: 1, waiting: 0, inFlight: 0 });
+      await queue.expectCounts({ retrying: 1, waiting: 0, inFlight: 0 });
       expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 60 });
       queue.now = START + 59;
       expect(await queue.takeIds(5)).to.equal('');
       queue.now = START + 60;
-      await queue.expectCounts({ delayed: 0, waiting: 1 });
-      const numbers = { attempt: 2, crashes: 0, delivery: 2, acceptedAt: START };
+      const numbers = { attempt: 2, crashes: 0, delivery: 2 };
       expect(await queue.next()).to.deep.include({ id: 'a', ...numbers });
     });
 
@@ -35,7 +34,7 @@ export function describeRetries(fresh: Fresh): void {
       await queue.publish('abc');
       await queue.settle(await queue.next(), retry(START + 5));
       expect(await queue.takeIds(1)).to.equal('b');
-      await queue.expectCounts({ delayed: 1, inFlight: 1, waiting: 1 });
+      await queue.expectCounts({ retrying: 1, inFlight: 1, waiting: 1 });
       queue.now += 10;
       await queue.publish('d');
       expect(await queue.takeIds(5)).to.equal('cad');
@@ -58,7 +57,7 @@ export function describeRetries(fresh: Fresh): void {
       await queue.publish('a');
       await queue.settle(await queue.next(), retry(START + 10, 'first'));
       const first = { attempts: 1, reason: 'first' };
-      expect(await queue.message('a')).to.include({ state: 'waiting', ...first, runAt: START + 10 });
+      expect(await queue.message('a')).to.include({ state: 'retrying', ...first, runAt: START + 10 });
       queue.now += 10;
       const second = await queue.next();
       expect(second.history).to.deep.equal([{ at: START, reason: 'first' }]);
@@ -120,7 +119,7 @@ export function describeRetries(fresh: Fresh): void {
       queue.now = START - HOUR;
       await queue.restart();
       await queue.publish('d');
-      await queue.expectCounts({ waiting: 4, delayed: 0 });
+      await queue.expectCounts({ waiting: 4, retrying: 0 });
       expect(await queue.takeIds(5)).to.equal('abcd');
     });
   });

@@ -69,7 +69,7 @@ export function describeSettling(fresh: Fresh): void {
       expect(effects).to.deep.equal(['applied', 'applied', 'late', 'applied', 'cancelled', 'applied', 'late']);
       expect(evicted).to.deep.equal([]);
       expect(await queue.resultOf('a')).to.equal(output(1));
-      await queue.expectCounts({ accepted: 7, completed: 2, delayed: 1, dead: 1, waiting: 2, cancelled: 1 });
+      await queue.expectCounts({ accepted: 7, completed: 2, retrying: 1, dead: 1, waiting: 2, cancelled: 1 });
       await queue.expectCounts({ retried: 1, failed: 1 });
       expect(await queue.store.settle([])).to.deep.equal({ effects: [], evicted: [] });
     });

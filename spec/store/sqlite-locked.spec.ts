@@ -39,8 +39,8 @@ async function expectSettles(
 ) {
   expect((await queue.store.settle(settled)).effects).to.deep.equal(settled.map(() => 'applied'));
   const states = await Promise.all([...'abcd'].map((id) => queue.stateOf(id)));
-  expect(states).to.deep.equal(['completed', 'waiting', 'failed', 'waiting']);
-  await queue.expectCounts({ completed: 1, delayed: 1, dead: 2, inFlight: 0 });
+  expect(states).to.deep.equal(['completed', 'retrying', 'failed', 'waiting']);
+  await queue.expectCounts({ completed: 1, retrying: 1, dead: 2, inFlight: 0 });
   expect(queue.store.problem()).to.equal(undefined);
 }
 

@@ -203,13 +203,15 @@ export class TestQueue {
   async expectCounts(expected: Partial<QueueCounts>): Promise<void> {
     const counts = await this.store.counts();
     expect(counts).to.include(expected);
-    const { completed, dead, dropped, cancelled, waiting, delayed, inFlight } = counts;
-    expect(counts.accepted).to.equal(completed + dead + dropped + cancelled + waiting + delayed + inFlight);
+    const { completed, dead, dropped, cancelled, waiting, scheduled, retrying, inFlight } = counts;
+    const unfinished = waiting + scheduled + retrying + inFlight;
+    expect(counts.accepted).to.equal(completed + dead + dropped + cancelled + unfinished);
   }
 
   /** Expects that all tasks in the store have ended in this way. */
   async expectEnded(ended: Partial<QueueCounts>): Promise<void> {
-    const none = { completed: 0, dead: 0, dropped: 0, cancelled: 0, waiting: 0, delayed: 0, inFlight: 0, bytes: 0 };
+    const left = { waiting: 0, scheduled: 0, retrying: 0, inFlight: 0, bytes: 0 };
+    const none = { completed: 0, dead: 0, dropped: 0, cancelled: 0, ...left };
     await this.expectCounts({ ...none, ...ended });
   }
 

@@ -18,9 +18,9 @@ function startHistory(initial: Partial<QueueCounts> = {}) {
 describe('the history of the queue', () => {
   it('has a number of each kind of event for each complete second', () => {
     const { history, totals, advance } = startHistory();
-    Object.assign(totals, { accepted: 3, retried: 1, waiting: 1, delayed: 1, inFlight: 1 });
+    Object.assign(totals, { accepted: 3, retried: 1, waiting: 1, retrying: 1, inFlight: 1 });
     advance(1.001);
-    Object.assign(totals, { completed: 1, failed: 1, dead: 1, cancelled: 1, waiting: 0, delayed: 0, inFlight: 0 });
+    Object.assign(totals, { completed: 1, failed: 1, dead: 1, cancelled: 1, waiting: 0, retrying: 0, inFlight: 0 });
     advance(2);
     totals.accepted += 1;
     advance(2.999);

@@ -2,12 +2,13 @@ import { createHash } from 'node:crypto';
 import type { Message } from '../../db/task-store.ts';
 import { isObject, parseJsonObject } from '../shared/json-object.ts';
 import type { WrongField } from './data-schemas.ts';
+import { type OptionError, submissionOptions } from './submission-options.ts';
 
 export interface SubmittedBody {
   bytes: Uint8Array<ArrayBuffer>;
   id: string;
-  /** Creation time of the task in Unix seconds. */
-  createdAt: number;
+  /** Time of the submission in milliseconds since the epoch. */
+  now: number;
   /** Whether the submission has an idempotency key. */
   hasKey: boolean;
 }
@@ -43,39 +44,77 @@ export type SubmissionError =
   | 'actionRequired'
   | 'dataMustBeObject'
   | 'unknownAction'
-  | 'invalidData';
+  | 'invalidData'
+  | 'tasksRequired'
+  | 'invalidIdempotencyKey'
+  | OptionError;
 
 /** Maximum nesting depth of a body, because `JSON.stringify` takes time quadratic in the depth. */
 const MAX_DEPTH = 512;
 
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
-/**
- * Parses a body of `POST /tasks`. If `check` returns a refusal or `Other`, returns that result. The fingerprint is a
- * hash of the action and data without the white space between JSON tokens.
- */
+/** Parses a body of `POST /tasks`. If `check` returns a refusal or `Other`, returns that result. */
 export function parseSubmission<Other = never>(
-  { bytes, id, createdAt, hasKey }: SubmittedBody,
+  { bytes, id, now, hasKey }: SubmittedBody,
   check?: SubmissionCheck<Other>,
 ): ParsedSubmission | Other {
+  const body = parseBody(bytes);
+  if ('error' in body) return body;
+  const draft = draftOf(body.fields, { now, hasKey }, check);
+  return isDraft(draft) ? { message: messageOf(id, draft), fingerprint: draft.fingerprint } : draft;
+}
+
+/** Returns the fields of a body, which are none if it is no JSON object. */
+export function parseBody(bytes: Uint8Array<ArrayBuffer>): { fields: Record<string, unknown> } | Refusal {
   const depthError = checkDepth(bytes);
   if (depthError !== undefined) return { error: depthError };
-  const body = parseJsonObject(bytes);
-  if (body === undefined) return { error: 'invalidJson' };
-  const { action, data = {} } = body;
+  const fields = parseJsonObject(bytes);
+  return fields === undefined ? { error: 'invalidJson' } : { fields };
+}
+
+/** A submission whose task has no id yet. `fingerprint` is set if there is an idempotency key. */
+export interface Draft {
+  message: Omit<Message, 'id' | 'body'>;
+  /** The task's JSON text after the id. */
+  rest: string;
+  fingerprint: string | undefined;
+}
+
+/** The fingerprint is a hash of the action, data and options without the white space between JSON tokens. */
+export function draftOf<Other = never>(
+  fields: Record<string, unknown>,
+  { now, hasKey }: Pick<SubmittedBody, 'now' | 'hasKey'>,
+  check?: SubmissionCheck<Other>,
+): Draft | Refusal | Other {
+  const { action, data = {}, delay, run_at, priority } = fields;
   if (typeof action !== 'string') return { error: 'actionRequired' };
   if (!isObject(data)) return { error: 'dataMustBeObject' };
+  const options = submissionOptions(fields, now);
+  if ('error' in options) return options;
   const refusal = check?.(action, data);
   if (refusal !== undefined) return refusal;
   const content = `"action":${JSON.stringify(action)},"data":${JSON.stringify(data)}`;
   return {
-    message: {
-      id,
-      action: cut(action, ACTION_LENGTH),
-      body: `{"id":${JSON.stringify(id)},${content},"created_at":${createdAt}}`,
-    },
-    fingerprint: hasKey ? createHash('sha256').update(`{${content}}`).digest('base64') : undefined,
+    message: { action: cut(action, ACTION_LENGTH), ...options },
+    rest: `${content},"created_at":${Math.floor(now / 1000)}}`,
+    fingerprint: hasKey ? fingerprintOf(content, { delay, run_at, priority }) : undefined,
   };
+}
+
+export function isDraft(value: unknown): value is Draft {
+  return typeof value === 'object' && value !== null && 'rest' in value;
+}
+
+export function messageOf(id: string, { message, rest }: Draft): Message {
+  return { id, ...message, body: `{"id":${JSON.stringify(id)},${rest}` };
+}
+
+function fingerprintOf(content: string, options: object): string {
+  const given = JSON.stringify(options).slice(1, -1);
+  return createHash('sha256')
+    .update(`{${content}${given && `,${given}`}}`)
+    .digest('base64');
 }
 
 /** Returns the whole action of a task message. */

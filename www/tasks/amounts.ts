@@ -27,7 +27,8 @@ export function formatSpan(milliseconds: number): string {
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds < 119.5) return `${Math.round(seconds)} s`;
   if (seconds < 7_170) return `${Math.round(seconds / 60)} min`;
-  return `${size.format(seconds / 3_600)} h`;
+  if (seconds < 172_800) return `${size.format(seconds / 3_600)} h`;
+  return `${Math.round(seconds / 86_400)} d`;
 }
 
 /** Formats a time as `14:03:22.123` or `14:03:22`, with the date if it is not today. @param atMs since the epoch */

@@ -14,6 +14,7 @@ export interface QueueStatus {
   completed: number;
   dead: number;
   waiting: number;
+  scheduled: number;
   delayed: number;
   in_flight: number;
   bytes: number;
@@ -89,18 +90,19 @@ function fromDeadLetter(
 
 function fromQueue(
   task: Summary & {
-    status: 'queued' | 'running' | 'retrying';
+    status: 'scheduled' | 'queued' | 'running' | 'retrying';
     accepted_at_ms: number;
     started_at_ms?: number;
     attempt?: number;
     attempts?: number;
     reason?: string;
     next_attempt_at_ms?: number;
+    run_at_ms?: number;
     progress?: TaskProgress;
   },
 ): BoardTask {
-  const { attempt, attempts, reason, progress, started_at_ms, next_attempt_at_ms } = task;
-  const times = { startedAtMs: started_at_ms, nextAttemptAtMs: next_attempt_at_ms };
+  const { attempt, attempts, reason, progress, started_at_ms, next_attempt_at_ms, run_at_ms } = task;
+  const times = { startedAtMs: started_at_ms, dueAtMs: next_attempt_at_ms ?? run_at_ms };
   const optional = present({ attempt, attempts, reason, progress, ...times });
   return { ...summaryOf(task), state: task.status, acceptedAtMs: task.accepted_at_ms, ...optional };
 }

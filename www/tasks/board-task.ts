@@ -1,8 +1,14 @@
 import type { TaskProgress } from './tasks-api.ts';
 
-export type State = 'queued' | 'running' | 'retrying' | 'completed' | 'failed';
+export type State = 'scheduled' | 'queued' | 'running' | 'retrying' | 'completed' | 'failed';
 
-export const STATES: readonly State[] = ['queued', 'running', 'retrying', 'completed', 'failed'];
+export const STATES: readonly State[] = ['scheduled', 'queued', 'running', 'retrying', 'completed', 'failed'];
+
+const UNFINISHED: readonly string[] = ['scheduled', 'queued', 'running', 'retrying'];
+
+export function isUnfinished(state: string): boolean {
+  return UNFINISHED.includes(state);
+}
 
 /** Task as reported by responses and events, with undefined for unknown fields. Texts may be truncated. */
 export interface BoardTask {
@@ -17,7 +23,8 @@ export interface BoardTask {
   /** Number of failed attempts. */
   attempts?: number;
   reason?: string;
-  nextAttemptAtMs?: number;
+  /** When the task, or its next attempt, is due. */
+  dueAtMs?: number;
   progress?: TaskProgress;
   payload?: string;
   payloadBytes?: number;
@@ -28,7 +35,16 @@ export interface BoardTask {
 
 /** Event of the stream `GET /tasks/events`. */
 export interface TaskEvent {
-  event: 'accepted' | 'started' | 'progress' | 'retrying' | 'completed' | 'failed' | 'cancelled' | 'purged';
+  event:
+    | 'accepted'
+    | 'scheduled'
+    | 'started'
+    | 'progress'
+    | 'retrying'
+    | 'completed'
+    | 'failed'
+    | 'cancelled'
+    | 'purged';
   id: string;
   /** Undefined in events of nodes with version 0.1.0. */
   action?: string;
@@ -38,6 +54,7 @@ export interface TaskEvent {
   attempts?: number;
   reason?: string;
   next_attempt_at_ms?: number;
+  run_at_ms?: number;
   progress?: TaskProgress;
   permanent?: boolean;
 }
@@ -46,20 +63,22 @@ export interface TaskEvent {
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
   const action = event.action ?? task?.action ?? 'unknown';
-  const { progress: _, nextAttemptAtMs: __, ...known } = task ?? {};
+  const { progress: _, dueAtMs: __, ...known } = task ?? {};
   const base = { ...known, id, action };
   switch (event.event) {
     case 'accepted':
       // The accepting node may report a task later than the node that started it.
       if (isAcceptedLate(task)) return { ...task, action, acceptedAtMs: at };
-      return { id, action, state: 'queued', acceptedAtMs: at, ...texts(task) };
+      return { id, action, state: 'queued', acceptedAtMs: at, ...texts(task), ...scheduledAt(task) };
+    case 'scheduled':
+      return { ...base, state: 'scheduled', acceptedAtMs: at, ...present({ dueAtMs: event.run_at_ms }) };
     case 'started':
       return { ...base, state: 'running', startedAtMs: at, ...present({ attempt: event.attempt }) };
     case 'progress':
       return { ...base, state: 'running', ...present({ attempt: event.attempt, progress: event.progress }) };
     case 'retrying': {
-      const { attempts, reason, next_attempt_at_ms: nextAttemptAtMs } = event;
-      return { ...base, state: 'retrying', ...present({ attempts, reason, nextAttemptAtMs }) };
+      const { attempts, reason, next_attempt_at_ms: dueAtMs } = event;
+      return { ...base, state: 'retrying', ...present({ attempts, reason, dueAtMs }) };
     }
     case 'completed':
       return { ...base, state: 'completed', endedAtMs: at };
@@ -76,7 +95,7 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
 
 /** Whether an event `accepted` can only be late. That of a failed task is the start of a redrive. */
 function isAcceptedLate(task: BoardTask | undefined): task is BoardTask {
-  return task !== undefined && task.state !== 'queued' && task.state !== 'failed';
+  return task !== undefined && !['scheduled', 'queued', 'failed'].includes(task.state);
 }
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */
@@ -95,6 +114,11 @@ function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<
     if (isSame) times[name] = precise;
   }
   return times;
+}
+
+/** Returns when a scheduled task was accepted, which is run before its time. */
+function scheduledAt({ state, acceptedAtMs }: Partial<BoardTask> = {}) {
+  return state === 'scheduled' ? present({ acceptedAtMs }) : {};
 }
 
 function texts({ payload, payloadBytes }: Partial<BoardTask> = {}) {

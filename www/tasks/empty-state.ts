@@ -12,6 +12,11 @@ const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: str
     hint: 'Tasks appear here while all threads are busy. A thousand at once make some wait:',
     curl: (origin, header) => `for i in $(seq 1000); do curl -s ${origin}/tasks${header} -d '${EXAMPLE}' & done; wait`,
   },
+  scheduled: {
+    title: 'No task is scheduled.',
+    hint: 'A task with a delay or a time comes here until it is due:',
+    curl: (origin, header) => `curl ${origin}/tasks${header} -d '${EXAMPLE.replace(/}$/, ',"delay":60}')}'`,
+  },
   running: {
     title: 'No task is running.',
     hint: 'Short tasks end before they can be seen here. The same list as JSON:',

@@ -42,8 +42,7 @@ export function noticesOf({ stalled, paused, full, ...health }: Health, origin: 
 }
 
 function describeFull(health: Omit<Health, 'full' | 'paused' | 'stalled'>, isHeld: boolean) {
-  const { waiting, running, retrying, bytes, limits } = health;
-  const length = waiting + running + retrying;
+  const { length, bytes, limits } = health;
   const isLong = length >= limits.length;
   const used = isLong
     ? `${whole.format(length)} of ${whole.format(limits.length)} tasks`

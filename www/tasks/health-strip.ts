@@ -89,8 +89,8 @@ function figuresOf(health: Health): Record<string, string> {
   };
 }
 
-function usedShare({ waiting, running, retrying, bytes, limits }: Health): number {
-  return Math.min(1, Math.max((waiting + running + retrying) / limits.length, bytes / limits.bytes));
+function usedShare({ length, bytes, limits }: Health): number {
+  return Math.min(1, Math.max(length / limits.length, bytes / limits.bytes));
 }
 
 function formatThreads({ threads: { busy, total, overlap }, limits }: Health): string {

@@ -4,6 +4,8 @@ export interface Health {
   waiting: number;
   running: number;
   retrying: number;
+  /** Number of all unfinished tasks, which the limit counts. */
+  length: number;
   dead: number;
   /** Completed tasks per second over the last ten seconds. Undefined before the second measurement. */
   perSecond: number | undefined;
@@ -21,9 +23,10 @@ export interface Health {
 export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
   const { waiting, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
-  const full = waiting + running + retrying >= limits.length || bytes >= limits.bytes;
+  const length = waiting + status.scheduled + running + retrying;
+  const full = length >= limits.length || bytes >= limits.bytes;
   return {
-    ...{ waiting, running, retrying, dead, perSecond, oldestAgeSeconds, threads },
+    ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },
     ...{ full, paused, stalled, limits, latency, bytes },
   };
 }

@@ -1,13 +1,15 @@
 import { part } from '../shared/dom.ts';
-import { cancelTask, Refused, retryTask, type Submission } from './tasks-api.ts';
+import { isUnfinished } from './board-task.ts';
+import { cancelTask, Refused, retryTask, runTask, type Submission } from './tasks-api.ts';
 
 export interface InspectorActionListeners {
   onChange(): void;
   onResubmit(submission: Submission): void;
 }
 
-/** Buttons that cancel, redrive, or edit and resubmit the inspected task. */
+/** Buttons that run, cancel, redrive, or edit and resubmit the inspected task. */
 export class InspectorActions {
+  readonly #run: HTMLButtonElement;
   readonly #cancel: HTMLButtonElement;
   readonly #redrive: HTMLButtonElement;
   readonly #resubmit: HTMLButtonElement;
@@ -18,13 +20,17 @@ export class InspectorActions {
   #cancelling: string | undefined;
 
   constructor(host: HTMLElement, { onChange, onResubmit }: InspectorActionListeners) {
+    this.#run = part(host, 'inspector-run', HTMLButtonElement);
     this.#cancel = part(host, 'inspector-cancel', HTMLButtonElement);
     this.#redrive = part(host, 'inspector-redrive', HTMLButtonElement);
     this.#resubmit = part(host, 'inspector-resubmit', HTMLButtonElement);
     this.#error = part(host, 'inspector-error', HTMLElement);
     this.#title = part(host, 'inspector-title', HTMLElement);
     this.#cancel.addEventListener('click', () => void this.#onCancel().then(onChange));
-    this.#redrive.addEventListener('click', () => void this.#onRedrive().then(onChange));
+    this.#run.addEventListener('click', () => void this.#request(this.#run, runTask, 'Not run').then(onChange));
+    this.#redrive.addEventListener('click', () => {
+      void this.#request(this.#redrive, retryTask, 'Not redriven').then(onChange);
+    });
     this.#resubmit.addEventListener('click', () => {
       if (this.#submission !== undefined) onResubmit(this.#submission);
     });
@@ -38,9 +44,9 @@ export class InspectorActions {
     if (id !== this.#id) this.#error.textContent = '';
     this.#id = id;
     this.#submission = submission;
-    const isUnfinished = ['queued', 'running', 'retrying'].includes(status);
-    if (this.isCancelling && !isUnfinished) this.#cancelling = undefined;
-    this.#offer(this.#cancel, isUnfinished);
+    if (this.isCancelling && !isUnfinished(status)) this.#cancelling = undefined;
+    this.#offer(this.#run, status === 'scheduled' || status === 'retrying');
+    this.#offer(this.#cancel, isUnfinished(status));
     this.#offer(this.#redrive, status === 'failed');
     this.#offer(this.#resubmit, submission !== undefined);
     this.#cancel.textContent = this.isCancelling ? 'Cancelling' : 'Cancel';
@@ -68,16 +74,16 @@ export class InspectorActions {
     }
   }
 
-  async #onRedrive(): Promise<void> {
+  async #request(button: HTMLButtonElement, send: (id: string) => Promise<void>, failure: string): Promise<void> {
     const id = this.#id;
-    this.#redrive.disabled = true;
+    button.disabled = true;
     try {
-      await retryTask(id);
+      await send(id);
       this.#error.textContent = '';
     } catch (error) {
-      if (id === this.#id) this.#error.textContent = `Not redriven: ${(error as Error).message}`;
+      if (id === this.#id) this.#error.textContent = `${failure}: ${(error as Error).message}`;
     } finally {
-      this.#redrive.disabled = false;
+      button.disabled = false;
     }
   }
 }

@@ -1,7 +1,7 @@
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { formatSize } from './amounts.ts';
-import type { BoardTask } from './board-task.ts';
+import { type BoardTask, isUnfinished } from './board-task.ts';
 import { curlCommand } from './curl.ts';
 import { InspectorActions } from './inspector-actions.ts';
 import { indent, readPayload } from './json-text.ts';
@@ -180,7 +180,7 @@ export class Inspector {
     if (!this.#host.open) this.#open(true);
     this.#say(noteOf(this.#detail));
     this.#write();
-    if (['queued', 'running', 'retrying'].includes(this.#detail.status)) this.#schedule();
+    if (isUnfinished(this.#detail.status)) this.#schedule();
   }
 
   #schedule(): void {

@@ -129,7 +129,8 @@ export class LoadedList {
     const task = this.#find(id);
     const isBehind = (other: BoardTask | undefined): boolean => {
       if (this.state === 'failed') return true;
-      if (this.state === 'retrying') return (other?.nextAttemptAtMs ?? 0) > (task?.nextAttemptAtMs ?? 0);
+      const isLater = this.state === 'scheduled' || this.state === 'retrying';
+      if (isLater) return (other?.dueAtMs ?? 0) > (task?.dueAtMs ?? 0);
       if (this.state === 'completed') return second(other?.acceptedAtMs ?? 0) <= second(task?.acceptedAtMs ?? Infinity);
       return false;
     };

@@ -6,22 +6,21 @@ import type { TaskProgress, TaskState } from './tasks-api.ts';
 /** State of a task queued from this page. `gone` means that the service does not know the task. */
 export type OwnTaskState =
   | { status: 'queued' | 'cancelled' | 'gone' }
+  | { status: 'scheduled'; dueAtMs: number }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
-  | { status: 'retrying'; reason: string; nextAttemptAtMs: number }
+  | { status: 'retrying'; reason: string; dueAtMs: number }
   | { status: 'completed'; result: string | null }
   | { status: 'failed'; reason: string; permanent: boolean };
-
-export function isUnfinished(status: OwnTaskState['status']): boolean {
-  return status === 'queued' || status === 'running' || status === 'retrying';
-}
 
 export function fromResponse(state: TaskState): OwnTaskState {
   switch (state.status) {
     case 'retrying': {
       // Services of version 0.1.0 do not send `next_attempt_at_ms`.
-      const { reason, next_attempt_at: second, next_attempt_at_ms: nextAttemptAtMs = second * 1000 } = state;
-      return { status: 'retrying', reason, nextAttemptAtMs };
+      const { reason, next_attempt_at: second, next_attempt_at_ms: dueAtMs = second * 1000 } = state;
+      return { status: 'retrying', reason, dueAtMs };
     }
+    case 'scheduled':
+      return { status: 'scheduled', dueAtMs: state.run_at_ms };
     case 'failed':
       return { status: 'failed', reason: state.reason, permanent: state.permanent ?? false };
     default:
@@ -30,23 +29,17 @@ export function fromResponse(state: TaskState): OwnTaskState {
 }
 
 /** Returns undefined if the state of the task must be requested from the service. */
-export function fromBoard({
-  state,
-  attempt = 1,
-  progress,
-  reason,
-  nextAttemptAtMs,
-}: BoardTask): OwnTaskState | undefined {
+export function fromBoard({ state, attempt = 1, progress, reason, dueAtMs }: BoardTask): OwnTaskState | undefined {
   switch (state) {
     case 'queued':
     case 'cancelled':
       return { status: state };
+    case 'scheduled':
+      return dueAtMs === undefined ? undefined : { status: state, dueAtMs };
     case 'running':
       return { status: state, attempt, ...(progress && { progress }) };
     case 'retrying':
-      return reason === undefined || nextAttemptAtMs === undefined
-        ? undefined
-        : { status: state, reason, nextAttemptAtMs };
+      return reason === undefined || dueAtMs === undefined ? undefined : { status: state, reason, dueAtMs };
     default:
       return undefined;
   }
@@ -57,10 +50,14 @@ export function describeState(state: OwnTaskState): { word: string; output: stri
   switch (state.status) {
     case 'queued':
       return { word: 'queued', output: '', said: 'Queued' };
+    case 'scheduled': {
+      const delayMs = state.dueAtMs - Date.now();
+      return { word: delayMs > 0 ? `due in ${formatSpan(delayMs)}` : 'due now', output: '', said: 'Scheduled' };
+    }
     case 'running':
       return { word: state.attempt > 1 ? `running, attempt ${state.attempt}` : 'running', output: '', said: 'Running' };
     case 'retrying': {
-      const delayMs = state.nextAttemptAtMs - Date.now();
+      const delayMs = state.dueAtMs - Date.now();
       return {
         word: delayMs > 0 ? `again in ${formatSpan(delayMs)}` : 'again now',
         output: state.reason,

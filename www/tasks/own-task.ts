@@ -1,6 +1,7 @@
 import { part, stamp } from '../shared/dom.ts';
+import { isUnfinished } from './board-task.ts';
 import { formatMeasured } from './durations.ts';
-import { describeState, isUnfinished, type OwnTaskState } from './own-task-state.ts';
+import { describeState, type OwnTaskState } from './own-task-state.ts';
 import { showProgress } from './progress.ts';
 import type { Submission } from './tasks-api.ts';
 import { addressOf } from './view-state.ts';

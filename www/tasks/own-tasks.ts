@@ -1,6 +1,7 @@
 import { part } from '../shared/dom.ts';
+import { isUnfinished } from './board-task.ts';
 import { OwnTask, type OwnTaskActions } from './own-task.ts';
-import { describeState, fromBoard, fromResponse, isUnfinished, type OwnTaskState } from './own-task-state.ts';
+import { describeState, fromBoard, fromResponse, type OwnTaskState } from './own-task-state.ts';
 import type { Store } from './store.ts';
 import { cancelTask, findTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 

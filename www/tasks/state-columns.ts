@@ -29,6 +29,13 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
     time: ({ acceptedAtMs }, now) => since(acceptedAtMs, now),
   },
+  scheduled: {
+    headings: ['Data', 'Accepted', 'Due'],
+    detail: ({ payload }) => dataText(payload ?? ''),
+    size: payloadSize,
+    count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
+    time: ({ dueAtMs }, now) => formatDue(dueAtMs, now),
+  },
   running: {
     headings: ['Progress', 'Attempt', 'Running for'],
     detail: ({ progress, payload }) =>
@@ -44,7 +51,7 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     detail: ({ reason }) => visibleText(reason ?? ''),
     size: () => '',
     count: ({ attempts }) => `${attempts ?? ''}`,
-    time: ({ nextAttemptAtMs }, now) => formatDue(nextAttemptAtMs, now),
+    time: ({ dueAtMs }, now) => formatDue(dueAtMs, now),
   },
   completed: {
     headings: ['Output', 'Took', 'Accepted'],
@@ -56,7 +63,7 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
   },
 };
 
-/** Formats the time until the next attempt as `in 545 ms`, `in 3.2 s` or `now`. */
+/** Formats the time until a task is due as `in 545 ms`, `in 3.2 s` or `now`. */
 export function formatDue(dueMs: number | undefined, now: number): string {
   if (dueMs === undefined) return '';
   return dueMs <= now ? 'now' : `in ${formatSpan(dueMs - now)}`;

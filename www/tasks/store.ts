@@ -46,8 +46,8 @@ export class Store {
   count(state: State): number | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
-    const { waiting: queued, in_flight: running, delayed: retrying, completed, dead: failed } = status;
-    return { queued, running, retrying, completed, failed }[state];
+    const { scheduled, waiting: queued, in_flight: running, delayed: retrying, completed, dead: failed } = status;
+    return { scheduled, queued, running, retrying, completed, failed }[state];
   }
 
   /** Loaded tasks in a state. The array stays the same object until one of its tasks changes. */

@@ -7,6 +7,7 @@ import type { ViewState } from './view-state.ts';
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 const TITLES: Record<State, string> = {
+  scheduled: 'Scheduled',
   queued: 'Queued',
   running: 'Running',
   retrying: 'Retrying',

@@ -24,6 +24,8 @@ export interface TaskDetail {
   reason?: string;
   next_attempt_at?: number;
   next_attempt_at_ms?: number;
+  run_at_ms?: number;
+  priority?: number;
   permanent?: boolean;
   first_at?: number;
   last_at?: number;
@@ -51,7 +53,16 @@ export function noteOf({ status, permanent }: TaskDetail): string {
 }
 
 export interface Step {
-  kind: 'accepted' | 'failed-attempt' | 'waiting' | 'running' | 'retrying' | 'completed' | 'failed' | 'cancelled';
+  kind:
+    | 'accepted'
+    | 'failed-attempt'
+    | 'waiting'
+    | 'scheduled'
+    | 'running'
+    | 'retrying'
+    | 'completed'
+    | 'failed'
+    | 'cancelled';
   title: string;
   /** Time of the step in milliseconds since the epoch. Undefined if unknown. */
   atMs?: number | undefined;
@@ -86,7 +97,9 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
   const hasHistory = (detail.history ?? []).length > 0;
   switch (status) {
     case 'queued':
-      return { kind: 'waiting', title: 'Waiting for a free thread' };
+      return { kind: 'waiting', title: `Waiting for a free thread${withPriority(detail)}` };
+    case 'scheduled':
+      return { kind: 'scheduled', title: `Due${withPriority(detail)}`, atMs: detail.run_at_ms, isExact: true };
     case 'running':
       return { kind: 'running', title: `Attempt ${attempt} started`, atMs: started_at_ms, isExact: true };
     case 'retrying': {
@@ -105,6 +118,10 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
     default:
       return undefined;
   }
+}
+
+function withPriority({ priority = 3 }: TaskDetail): string {
+  return priority === 3 ? '' : `, priority ${priority}`;
 }
 
 function acceptedAt({ accepted_at_ms, first_at, created_at }: TaskDetail, known: BoardTask | undefined): Partial<Step> {

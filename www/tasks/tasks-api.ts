@@ -17,6 +17,7 @@ export interface TaskProgress {
 /** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
 export type TaskState =
   | { status: 'queued' }
+  | { status: 'scheduled'; run_at_ms: number }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
   | { status: 'retrying'; reason: string; next_attempt_at: number; next_attempt_at_ms?: number }
   | { status: 'completed'; result: string | null }
@@ -112,6 +113,11 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
 export async function cancelTask(id: string): Promise<boolean> {
   const { status } = await request(`/tasks/${id}`, { method: 'DELETE' });
   return status !== 'cancelling';
+}
+
+/** Makes a scheduled or retrying task due. @throws {Refused | Unreachable} */
+export async function runTask(id: string): Promise<void> {
+  await request(`/tasks/${id}/run`, { method: 'POST' });
 }
 
 /** Requests the actions that have a handler. @throws {Refused | Unreachable} */

@@ -40,8 +40,12 @@ export class Timeline {
 function liveText({ kind }: Step, atMs: number): string {
   const sinceMs = Date.now() - atMs;
   if (kind === 'running') return `for ${formatSpan(Math.max(sinceMs, 0))}`;
-  if (kind === 'retrying') return sinceMs < 0 ? `in ${formatSpan(-sinceMs)}` : 'is due';
+  if (isAhead(kind)) return sinceMs < 0 ? `in ${formatSpan(-sinceMs)}` : 'is due';
   return '';
+}
+
+function isAhead(kind: Step['kind']): boolean {
+  return kind === 'retrying' || kind === 'scheduled';
 }
 
 function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previous: Step | undefined): HTMLElement {
@@ -51,7 +55,7 @@ function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previo
   part(item, 'step-reason', HTMLElement).textContent = visibleText(reason ?? '');
   if (atMs === undefined) return item;
   part(item, 'step-time', HTMLElement).textContent = formatClock(atMs, isExact);
-  if (previous?.atMs === undefined || kind === 'retrying') return item;
+  if (previous?.atMs === undefined || isAhead(kind)) return item;
   const isMeasured = isExact && previous.isExact === true;
   const spanMs = Math.max(atMs - previous.atMs, 0);
   // A span below two seconds between times in whole seconds is not shown, because it would be mostly rounding error.

@@ -5,8 +5,10 @@ CREATE TABLE IF NOT EXISTS messages (
   id text NOT NULL UNIQUE,
   -- First characters of the task's action, escaped as in JSON, because PostgreSQL stores no NUL character.
   action text,
-  -- `waiting`, `running`, or `failed` for a dead letter.
+  -- `scheduled` (first attempt later), `retrying` (next attempt later), `waiting`, `running`, or `failed` for a dead letter.
   state text NOT NULL DEFAULT 'waiting',
+  -- From 1, the first, to 5.
+  priority smallint NOT NULL DEFAULT 3,
   -- When the message is due, in milliseconds, like all times in these tables.
   run_at bigint NOT NULL,
   accepted_at bigint NOT NULL,
@@ -58,7 +60,8 @@ ALTER TABLE messages ALTER COLUMN body SET STORAGE EXTERNAL;
 SELECT setval(pg_get_serial_sequence('messages', 'arrival'),
   greatest(nextval(pg_get_serial_sequence('messages', 'arrival')), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint));
 
-CREATE INDEX IF NOT EXISTS messages_by_run_at ON messages (run_at, arrival) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, run_at, arrival) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at, arrival) WHERE state IN ('scheduled', 'retrying');
 -- Suspects run alone, so they are taken by a statement of their own.
 CREATE INDEX IF NOT EXISTS suspects ON messages (run_at, arrival) WHERE state = 'waiting' AND deaths >= 2;
 CREATE INDEX IF NOT EXISTS messages_by_owner ON messages (owner, arrival) WHERE state = 'running';
@@ -104,7 +107,10 @@ CREATE TABLE IF NOT EXISTS queue_counts (
   -- Dead letters that are stored, and their size.
   dead bigint NOT NULL DEFAULT 0,
   dead_bytes bigint NOT NULL DEFAULT 0,
-  -- Size of all other messages.
+  -- Scheduled and retrying messages.
+  scheduled bigint NOT NULL DEFAULT 0,
+  retrying bigint NOT NULL DEFAULT 0,
+  -- Size of all messages but the dead letters.
   bytes bigint NOT NULL DEFAULT 0,
   -- Idempotency keys.
   keys bigint NOT NULL DEFAULT 0,

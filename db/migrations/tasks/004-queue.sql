@@ -5,8 +5,10 @@ CREATE TABLE IF NOT EXISTS messages (
   id TEXT NOT NULL UNIQUE,
   -- First characters of the task's action.
   action TEXT,
-  -- `waiting`, `running`, or `failed` for a dead letter.
+  -- `scheduled` (first attempt later), `retrying` (next attempt later), `waiting`, `running`, or `failed` for a dead letter.
   state TEXT NOT NULL DEFAULT 'waiting',
+  -- From 1, the first, to 5.
+  priority INTEGER NOT NULL DEFAULT 3,
   -- When the message is due, in milliseconds, like all times in these tables.
   run_at INTEGER NOT NULL,
   accepted_at INTEGER NOT NULL,
@@ -31,7 +33,9 @@ CREATE TABLE IF NOT EXISTS messages (
 );
 
 -- SQLite appends the rowid, which is `arrival`, to every index.
-CREATE INDEX IF NOT EXISTS messages_by_run_at ON messages (run_at) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, run_at) WHERE state = 'waiting';
+-- SQLite uses a partial index only for a query that names one of these states as a constant.
+CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at) WHERE state = 'scheduled' OR state = 'retrying';
 CREATE INDEX IF NOT EXISTS dead_letters_by_age ON messages (failed_at) WHERE state = 'failed';
 CREATE INDEX IF NOT EXISTS dead_letters_by_reason ON messages (reason, failed_at) WHERE state = 'failed';
 

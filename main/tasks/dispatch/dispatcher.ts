@@ -181,7 +181,7 @@ export class Dispatcher {
     let early: Promise<boolean> | undefined;
     const outcome = await pool.run(delivery, {
       onStart: () => {
-        if (delivery.attempt === 1) this.metrics.observeWait(clock.now() - delivery.acceptedAt);
+        if (delivery.attempt === 1) this.metrics.observeWait(clock.now() - delivery.dueAt);
         queue.reportStart(delivery);
       },
       onProgress: (progress) => queue.reportProgress(delivery, progress),
@@ -249,7 +249,7 @@ export class DispatchMetrics {
   readonly retried = new CounterByLabel(['error', 'crash']);
   /** Number of discarded tasks, by cause. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** Time in seconds from a task's acceptance to the start of its first attempt. */
+  /** Time in seconds from when a task became due to the start of its first attempt. */
   readonly waits = new Histogram(TASK_DURATION_BOUNDS);
 
   count(settlement: Settlement): void {
@@ -268,7 +268,7 @@ const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes'
 /** Outcome of an attempt that its handler has nacked. */
 export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
 
-/** Returns the number of messages that are waiting, delayed or in flight. */
-export function unsettled({ waiting, delayed, inFlight }: QueueCounts): number {
-  return waiting + delayed + inFlight;
+/** Returns the number of messages that are waiting, retrying or in flight. */
+export function unsettled({ waiting, retrying, inFlight }: QueueCounts): number {
+  return waiting + retrying + inFlight;
 }

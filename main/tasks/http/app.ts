@@ -44,7 +44,7 @@ export async function createTasksApp({ access, corsOrigins, ...options }: TasksA
   return app;
 }
 
-const TASK_PATH = /^\/tasks\/(?!events$)([\w-]+)$/;
+const TASK_PATH = /^\/tasks\/(?!(?:events|batch)$)([\w-]+)$/;
 
 /**
  * Redirects a browser from a task's URL, for example the `Location` of a 202, to the task on the board.

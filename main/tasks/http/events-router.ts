@@ -124,6 +124,7 @@ function dataOf(event: QueueEvent): object {
 
 function fieldsOf(event: TaskEvent, details: object): object {
   if (event.event === 'retrying') return retryFields(event);
+  if (event.event === 'scheduled') return { run_at_ms: event.runAt };
   if (event.event !== 'progress') return details;
   const { attempt, fraction, note } = event;
   return { attempt, progress: { fraction, ...(note !== undefined && { note }) } };
@@ -131,6 +132,7 @@ function fieldsOf(event: TaskEvent, details: object): object {
 
 const STATUSES = {
   accepted: 'queued',
+  scheduled: 'scheduled',
   started: 'running',
   progress: 'running',
   retrying: 'retrying',

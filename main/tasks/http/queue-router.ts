@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
-import type { ListedState, StoredMessage } from '../../../db/task-store.ts';
+import type { ListedState, QueueCounts, StoredMessage } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { exactRouter, resource } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
@@ -13,8 +13,13 @@ import { listedTask } from './task-status.ts';
 const COUNTS_COST = TURN_BYTES / 16;
 const HISTORY_COST = TURN_BYTES / 8;
 
-/** The count in `GET /queue` of each state that `GET /queue/tasks` lists. */
-const COUNTED = { queued: 'waiting', running: 'inFlight', retrying: 'delayed' } as const;
+/** The states that `GET /queue/tasks` lists, with the names of their messages and counts. */
+const LISTED = {
+  queued: ['waiting', 'waiting'],
+  scheduled: ['scheduled', 'scheduled'],
+  running: ['running', 'inFlight'],
+  retrying: ['retrying', 'retrying'],
+} as const satisfies Record<string, readonly [ListedState, keyof QueueCounts]>;
 
 /** Routes `GET` for `/queue`, `/queue/history` and `/queue/tasks`, and `POST` for `/queue/pause` and `/queue/resume`. */
 export function queueRouter(options: RouterOptions): Router<AccessState> {
@@ -26,8 +31,8 @@ export function queueRouter(options: RouterOptions): Router<AccessState> {
       authorize(ctx.state, 'read', 'queue');
       await turns.enter(COUNTS_COST, ctx.res);
       const { accepted, completed, dead, dropped, cancelled, ...unsettled } = await ask(() => queue.counts());
-      const { waiting, delayed, bytes, inFlight: in_flight, oldest } = unsettled;
-      const counts = { accepted, completed, dead, dropped, cancelled, waiting, delayed, bytes, in_flight };
+      const { waiting, scheduled, retrying: delayed, bytes, inFlight: in_flight, oldest } = unsettled;
+      const counts = { accepted, completed, dead, dropped, cancelled, waiting, scheduled, delayed, bytes, in_flight };
       const oldest_age_seconds = oldest === undefined ? null : Math.max(0, clock.now() - oldest) / 1000;
       replyJson(ctx, 200, { ...counts, oldest_age_seconds, ...monitor.status() });
     },
@@ -45,14 +50,14 @@ export function queueRouter(options: RouterOptions): Router<AccessState> {
   resource(router, '/queue/tasks', {
     async GET(ctx) {
       authorize(ctx.state, 'read', 'task');
-      const { state } = ctx.query;
-      if (!isListedState(state)) throw new HttpError('stateUnknown');
+      const { state: name } = ctx.query;
+      if (!isListed(name)) throw new HttpError('stateUnknown');
+      const [state, count] = LISTED[name];
       await turns.enter(LISTING_COST, ctx.res);
-      const messages = await firstMessages(state, options);
-      const tasks = messages.map((message) => listedTask(message, clock.now()));
+      const tasks = (await firstMessages(state, options)).map(listedTask);
       const counts = await ask(() => queue.counts());
       // Tasks may have left the state since they were read.
-      const total = Math.max(counts[COUNTED[state]], tasks.length);
+      const total = Math.max(counts[count], tasks.length);
       if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
     },
   });
@@ -88,8 +93,8 @@ async function firstMessages(
   return messages;
 }
 
-function isListedState(state: unknown): state is ListedState {
-  return typeof state === 'string' && Object.hasOwn(COUNTED, state);
+function isListed(name: unknown): name is keyof typeof LISTED {
+  return typeof name === 'string' && Object.hasOwn(LISTED, name);
 }
 
 function unixSeconds(since: string | string[] | undefined): number | undefined {

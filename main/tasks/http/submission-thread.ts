@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../../workers/shared/clock.ts';
+import type { ParsedBatch, SubmittedBatch } from '../../../workers/submissions/parse-batch.ts';
 import {
   type CheckStarted,
   type ParsedSubmission,
@@ -29,7 +30,7 @@ const CHECK_TIMEOUT_MS = 2000;
 export class SubmissionThread {
   readonly #options: Required<SubmissionThreadOptions>;
   #worker: Worker | undefined;
-  #reply = Promise.withResolvers<ParsedSubmission>();
+  #reply = Promise.withResolvers<ParsedSubmission | ParsedBatch>();
   #previousEnded: Promise<unknown> = Promise.resolve();
   #failedStarts = 0;
   #cancelIdleTimer = () => {};
@@ -48,7 +49,9 @@ export class SubmissionThread {
   }
 
   /** Parses a body and detaches its buffer. @throws {HttpError} if the thread dies, cannot start or is stopped */
-  parse(body: SubmittedBody): Promise<ParsedSubmission> {
+  parse(body: SubmittedBody): Promise<ParsedSubmission>;
+  parse(body: SubmittedBatch): Promise<ParsedBatch>;
+  parse(body: SubmittedBody | SubmittedBatch): Promise<ParsedSubmission | ParsedBatch> {
     const failedStarts = this.#failedStarts;
     const parsed = this.#previousEnded.then(() => {
       // If the thread fails to start, refuses all waiting submissions instead of starting another thread for each.
@@ -65,7 +68,7 @@ export class SubmissionThread {
     await Promise.all([this.#worker?.terminate(), this.#retiredExit]);
   }
 
-  async #parseNext(body: SubmittedBody): Promise<ParsedSubmission> {
+  async #parseNext(body: SubmittedBody | SubmittedBatch): Promise<ParsedSubmission | ParsedBatch> {
     this.#cancelIdleTimer();
     this.#reply = Promise.withResolvers();
     try {
@@ -88,7 +91,9 @@ export class SubmissionThread {
     this.#worker = undefined;
   }
 
+  /** Begins with the first check of a body, so that the limit holds for all checks of a batch together. */
   #limitCheck(action: string): void {
+    if (this.#cancelCheckTimer !== undefined) return;
     const cancel = this.#options.clock.timer(this.#options.checkTimeoutMs, () => {
       // First handles the thread's reply, if the reply arrived in time while the main thread was blocked.
       setImmediate(() => {
@@ -110,7 +115,7 @@ export class SubmissionThread {
     const worker = new Worker(file, { name: 'submissions', workerData, resourceLimits });
     let isReady = false;
     let cause: unknown;
-    worker.on('message', (message: typeof READY | CheckStarted | ParsedSubmission) => {
+    worker.on('message', (message: typeof READY | CheckStarted | ParsedSubmission | ParsedBatch) => {
       if (message === READY) isReady = true;
       else if ('checking' in message) this.#limitCheck(message.checking);
       else this.#reply.resolve(message);

@@ -6,27 +6,28 @@ import { cut } from '../../../workers/submissions/parse-submission.ts';
 import { replyJson } from '../../http/json-reply.ts';
 
 /** Returns the response body for a task that has no result row, because it is unfinished or failed. */
-export function unfinishedTask(message: StoredMessage, now: number): object {
+export function unfinishedTask(message: StoredMessage): object {
   if (message.state === 'failed') return failedTask(message);
-  const { id, body: payload, acceptedAt: accepted_at_ms } = message;
-  return { id, ...stateFields(message, now), payload, accepted_at_ms, history: historyOf(message) };
+  const { id, priority, body: payload, acceptedAt: accepted_at_ms } = message;
+  return { id, ...stateFields(message), priority, payload, accepted_at_ms, history: historyOf(message) };
 }
 
 /** Returns an unfinished task's entry in the response to `GET /queue/tasks`. */
-export function listedTask(message: StoredMessage, now: number): object {
-  const { id, action = null, acceptedAt: accepted_at_ms } = message;
-  const { status, ...fields } = stateFields(message, now);
-  return { id, action, status, accepted_at_ms, ...payloadStart(message), ...fields };
+export function listedTask(message: StoredMessage): object {
+  const { id, action = null, priority, acceptedAt: accepted_at_ms } = message;
+  const { status, ...fields } = stateFields(message);
+  return { id, action, status, priority, accepted_at_ms, ...payloadStart(message), ...fields };
 }
 
 /** A message that was taken but not started is `queued`. */
-function stateFields({ state, startedAt, progress, attempts, reason, runAt }: StoredMessage, now: number) {
+function stateFields({ state, startedAt, progress, attempts, reason, runAt }: StoredMessage) {
   if (state === 'running' && startedAt !== undefined) {
     return { status: 'running', attempt: attempts + 1, ...(progress && { progress }), started_at_ms: startedAt };
   }
-  if (state === 'waiting' && reason !== null && runAt > now) {
-    return { status: 'retrying', ...retryFields({ attempts, reason, dueAt: runAt }) };
+  if (state === 'retrying') {
+    return { status: 'retrying', ...retryFields({ attempts, reason: reason ?? '', dueAt: runAt }) };
   }
+  if (state === 'scheduled') return { status: 'scheduled', run_at_ms: runAt };
   return { status: 'queued' };
 }
 
@@ -37,14 +38,14 @@ export function retryFields({ attempts, reason, dueAt }: { attempts: number; rea
 
 /** Returns the response body for a dead letter. `first_at` (accepted) and `last_at` (failed) are in Unix seconds. */
 export function failedTask(message: StoredMessage): object {
-  const { id, body } = message;
-  return { id, status: 'failed', payload: body, ...failureOf(message), history: historyOf(message) };
+  const { id, priority, body } = message;
+  return { id, status: 'failed', priority, payload: body, ...failureOf(message), history: historyOf(message) };
 }
 
 /** Returns a dead letter's entry in a listing, without its history and with only the start of its payload. */
 export function failedTaskSummary(message: StoredMessage): object {
-  const { id, action = null } = message;
-  return { id, action, status: 'failed', ...payloadStart(message), ...failureOf(message) };
+  const { id, action = null, priority } = message;
+  return { id, action, status: 'failed', priority, ...payloadStart(message), ...failureOf(message) };
 }
 
 function payloadStart({ body, bodyBytes }: StoredMessage) {
@@ -61,6 +62,6 @@ function historyOf({ history }: { history: AttemptHistory }) {
 }
 
 /** Responds 202 to a task that was accepted. */
-export function replyQueued(ctx: ParameterizedContext, id: string): void {
-  replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
+export function replyQueued(ctx: ParameterizedContext, id: string, status: 'queued' | 'running' = 'queued'): void {
+  replyJson(ctx, 202, { id, status }, { Location: `/tasks/${id}` });
 }

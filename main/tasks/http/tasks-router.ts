@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
+import type { Published } from '../../../db/task-store.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { exactRouter, resource } from '../../http/exact-router.ts';
@@ -8,7 +9,7 @@ import { withBody } from '../../http/request-body.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { type AccessState, authorize } from './access.ts';
 import { replyTasks } from './listing.ts';
-import { preferredWait, prepare } from './prepare-submission.ts';
+import { invalidBatch, preferredWait, prepare, prepareBatch } from './prepare-submission.ts';
 import { ask, failedToQueue, query, type RouterOptions } from './routing.ts';
 import { replyQueued, unfinishedTask } from './task-status.ts';
 
@@ -16,14 +17,16 @@ import { replyQueued, unfinishedTask } from './task-status.ts';
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 4);
 /** Factor from the size of a submission to its cost, because parsing deep nesting or many keys is slow. */
 const PARSING_COST = 4;
+const KEY_REUSED = 'idempotencyKeyReused' as const;
+
 /** Cost of reading a task. Fixed, because the size of the task is not known in advance. */
 const TASK_COST = TURN_BYTES / 8;
 /** Interval at which the wait for a task of a shared queue reads it, because an event of another node may be missed. */
 const LOOK_MS = 1000;
 
-/** Routes `/tasks`, `/tasks/:id`, and `/actions`, the actions with a handler and the JSON Schema of their data. */
+/** Routes `/tasks`, `/tasks/batch`, `/tasks/:id`, `/tasks/:id/run`, and `/actions`, the actions with a handler and the JSON Schema of their data. */
 export function tasksRouter(options: RouterOptions): Router<AccessState> {
-  const { queue, bodies, turns, responses, rules, clock } = options;
+  const { queue, bodies, turns, responses, rules } = options;
   const router = exactRouter<AccessState>();
   // No minimum for a durable queue, because it stores all submissions of one event loop turn in a single transaction.
   const minCost = queue.store.isDurable ? 0 : SUBMISSION_COST;
@@ -47,12 +50,27 @@ export function tasksRouter(options: RouterOptions): Router<AccessState> {
     },
   });
 
+  resource(router, '/tasks/batch', {
+    async POST(ctx) {
+      authorize(ctx.state, 'create', 'task');
+      const submissions = await withBody(ctx.req, bodies, async (body) => {
+        await turns.enter(Math.max(body.length * PARSING_COST, TURN_BYTES));
+        return prepareBatch(body, ctx.req.headers, ctx.state.actor?.userId, options);
+      });
+      const results = await queue.publishAll(submissions).catch((cause) => failedToQueue(cause, queue));
+      const reused = results.flatMap((each, index) => (each instanceof Error ? { index, error: KEY_REUSED } : []));
+      if (reused.length > 0) throw invalidBatch(reused);
+      const tasks = results.map((each) => ({ id: (each as Published).id, status: 'queued' }));
+      replyJson(ctx, 202, { tasks });
+    },
+  });
+
   resource(router, '/tasks/:id', {
     async GET(ctx) {
       authorize(ctx.state, 'read', 'task');
       const found = await find(options, ctx.params.id ?? '', ctx.res);
       if (found === undefined) throw new HttpError('taskNotFound');
-      const task = 'row' in found ? found.row : unfinishedTask(found.message, clock.now());
+      const task = 'row' in found ? found.row : unfinishedTask(found.message);
       if (!replyWithin(responses, ctx, task)) throw serverBusy();
     },
     async DELETE(ctx) {
@@ -63,6 +81,17 @@ export function tasksRouter(options: RouterOptions): Router<AccessState> {
       if (cancelled === 'ended') throw new HttpError('taskFinished');
       if (cancelled === undefined) throw new HttpError('taskNotFound');
       ctx.status = 204;
+    },
+  });
+
+  resource(router, '/tasks/:id/run', {
+    async POST(ctx) {
+      authorize(ctx.state, 'create', 'task');
+      const { id = '' } = ctx.params;
+      const outcome = await ask(() => queue.runNow(id));
+      if (outcome === 'ended') throw new HttpError('taskFinished');
+      if (outcome === undefined) throw new HttpError('taskNotFound');
+      replyQueued(ctx, id, outcome === 'running' ? 'running' : 'queued');
     },
   });
 
@@ -115,5 +144,5 @@ async function endWithin(
   response.off('close', end);
   const found = await find(options, id, response).catch(() => undefined);
   if (found === undefined || 'row' in found) return found?.row;
-  return found.message.state === 'failed' ? unfinishedTask(found.message, clock.now()) : undefined;
+  return found.message.state === 'failed' ? unfinishedTask(found.message) : undefined;
 }

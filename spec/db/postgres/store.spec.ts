@@ -3,7 +3,7 @@ import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
-import { end, putBack, report, take } from '../../../db/postgres/messages.ts';
+import { end, putBack, report, stage, take } from '../../../db/postgres/messages.ts';
 import type { PostgresStore } from '../../../db/postgres/store.ts';
 import { publish } from '../../../db/postgres/submissions.ts';
 import {
@@ -58,19 +58,21 @@ async function withoutTable({ sql }: Schema, table: string, call: () => Promise<
 
 const COUNTED = `SELECT
   (SELECT count(*) FROM messages WHERE state = 'waiting') AS waiting,
+  (SELECT count(*) FROM messages WHERE state = 'scheduled') AS scheduled,
+  (SELECT count(*) FROM messages WHERE state = 'retrying') AS retrying,
   (SELECT count(*) FROM messages WHERE state = 'running') AS "inFlight",
   (SELECT count(*) FROM messages WHERE state = 'failed') AS dead,
   (SELECT coalesce(sum(bytes), 0)::bigint FROM messages WHERE state <> 'failed') AS bytes,
   (SELECT count(*) FROM tasks) AS completed`;
 
-/** Expects the counts of a store without delayed messages to be those of the tables. */
+/** Expects the counts of a store to be those of the tables. */
 async function expectTrueCounts({ sql }: Schema, store: PostgresStore, except?: string) {
   const counts = await store.counts();
   const [counted] = await sql(COUNTED);
   if (except !== undefined) delete counted?.[except];
   expect(counts).to.include(counted);
-  const { accepted, completed, dead, dropped, cancelled, waiting, delayed, inFlight } = counts;
-  expect(accepted).to.equal(completed + dead + dropped + cancelled + waiting + delayed + inFlight);
+  const { accepted, completed, dead, dropped, cancelled, waiting, scheduled, retrying, inFlight } = counts;
+  expect(accepted).to.equal(completed + dead + dropped + cancelled + waiting + scheduled + retrying + inFlight);
   const [stored] = await sql(`SELECT sum(dead)::bigint AS dead, sum(dead_bytes)::bigint AS bytes,
     sum(keys)::bigint AS keys FROM queue_counts`);
   const [letters] = await sql(`SELECT count(*) AS dead, coalesce(sum(bytes), 0)::bigint AS bytes,
@@ -281,7 +283,7 @@ describeWithPostgres('PostgresStore', () => {
       const later = retry(START + 5);
       await lose(
         () => settleAll(store, deliveries.slice(0, 1), later),
-        "SELECT 1 FROM messages WHERE id = 'a' AND state = 'waiting'",
+        "SELECT 1 FROM messages WHERE id = 'a' AND state = 'retrying'",
       );
       // Read only by the query for settlements whose answer was lost, which follows the commit.
       await withoutTable(schema, 'tasks', () =>
@@ -507,7 +509,8 @@ describeWithPostgres('PostgresStore', () => {
       const counter = ['one', 'settlements'] as const;
       const delivery = { arrival: 1, delivery: 1, body: '{"created_at":1}', history: [] } as unknown as Delivery;
       for (const [index, { text }] of [
-        ['messages_by_run_at', take('one', START, { max: 5, isIdle: true }, false)],
+        ['waiting_messages', take('one', { max: 5, isIdle: true, longest: 1 }, false)],
+        ['later_messages', stage(counter, START)],
         ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START)],
         ['messages_pkey', putBack(counter, [{ delivery, state: 'waiting' }], START)],
         ['messages_pkey', report([{ delivery, startedAt: 1, progress: undefined }])],

@@ -72,7 +72,7 @@ describe('migrate', () => {
       rows(memory, `SELECT type, name, sql FROM ${of}.sqlite_schema ORDER BY name`).filter(({ sql }) =>
         names.some((name) => sql?.toString().includes(` ${name} (`)),
       );
-    expect(schema('main')).to.have.lengthOf(7).and.deep.equal(schema('file'));
+    expect(schema('main')).to.have.lengthOf(8).and.deep.equal(schema('file'));
   });
 
   it('adds the tables of the queue to the rows of version 0.1.0', async () => {
@@ -230,7 +230,15 @@ describe('the migration of a queue in its own file', () => {
       { id: '3f82', ...waiting, deaths: 1, action: 'slow', ...unfailed },
       { id: '97e1', ...waiting, action: 'quick', ...unfailed },
       { id: '9973', ...waiting, action: 'xxxxxx', ...unfailed },
-      { id: '8645', ...waiting, attempts: 1, action: 'later', reason: 'the receiver is busy', permanent: 0 },
+      {
+        id: '8645',
+        ...waiting,
+        state: 'retrying',
+        attempts: 1,
+        action: 'later',
+        reason: 'the receiver is busy',
+        permanent: 0,
+      },
       { id: '9a5c', ...failed, action: 'sum', reason: refused, permanent: 1 },
       { id: '23bc', ...failed, action: 'once', reason: 'connection refused', permanent: 0 },
     ]);
@@ -262,7 +270,7 @@ describe('the migration of a queue in its own file', () => {
       ['slow', 'waiting', 0],
       ['quick', 'waiting', 0],
       ['xxxxxx', 'waiting', 0],
-      ['later', 'waiting', 0],
+      ['later', 'retrying', 0],
       ['sum', 'failed', 0],
       ['once', 'failed', 0],
     ]);

@@ -77,7 +77,7 @@ describe('Dispatcher', () => {
     for (const [index, outcome] of [raised, crashed, raisedForGood, raised].entries()) {
       (await pool.given(index + 1)).end(outcome);
     }
-    await reach({ delayed: 2, dead: 2 });
+    await reach({ retrying: 2, dead: 2 });
     clock.advance(60_000);
     for (const number of [5, 6]) (await pool.given(number)).end(returned);
     await reach({ completed: 2 });
@@ -93,7 +93,7 @@ describe('Dispatcher', () => {
     const { pool, publish, clock, reach } = await startDispatching();
     await publish('a');
     (await pool.given(1)).end({ ...raised, retryAfterMs: 3_600_000 } as typeof raised);
-    await reach({ delayed: 1 });
+    await reach({ retrying: 1 });
     clock.advance(3_590_000);
     expect(pool.runs).to.have.length(1);
     clock.advance(10_000);
@@ -138,7 +138,7 @@ describe('Dispatcher', () => {
     await publish('a');
     const run = await pool.given(1);
     run.onAcknowledged('nack');
-    await reach({ delayed: 1 });
+    await reach({ retrying: 1 });
     run.end(returned);
     await reach({ retried: 1 });
     expect(await queue.store.rows.find('a')).to.equal(undefined);

@@ -18,13 +18,13 @@ describe('Dispatcher, draining', () => {
     });
     (await pool.given(1)).end(raised);
     (await pool.given(2)).end(returned);
-    await reach({ completed: 1, delayed: 1 });
+    await reach({ completed: 1, retrying: 1 });
     expect(isDrained).to.equal(false);
     clock.advance(60_000);
     (await pool.given(3)).end(returned);
     await reach({ completed: 2 });
     await drained;
-    expect(await queue.counts()).to.include({ waiting: 0, delayed: 0, inFlight: 0 });
+    expect(await queue.counts()).to.include({ waiting: 0, retrying: 0, inFlight: 0 });
   });
 
   it('does not wait for the tasks of a paused queue, and no longer than its deadline', async () => {
@@ -39,7 +39,7 @@ describe('Dispatcher, draining', () => {
     const { pool, dispatcher, publish, clock, reach } = await startDispatching();
     await publish('a');
     (await pool.given(1)).end(raised);
-    await reach({ delayed: 1 });
+    await reach({ retrying: 1 });
     let isDrained = false;
     const drained = dispatcher.drain(never, now).then(() => {
       isDrained = true;

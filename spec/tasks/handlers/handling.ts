@@ -20,7 +20,7 @@ export async function writeHandlers(source: string, name = 'handlers.ts'): Promi
 
 export function newDelivery(id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Delivery {
   const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${JSON.stringify(data)},"created_at":5}`;
-  const first = { arrival: 1, delivery: 1, acceptedAt: 0, attempt: 1, crashes: 0, isSuspect: false, history: [] };
+  const first = { arrival: 1, delivery: 1, dueAt: 0, attempt: 1, crashes: 0, isSuspect: false, history: [] };
   return { id, action: action.slice(0, 256), body, ...first, ...about };
 }
 

@@ -46,7 +46,10 @@ const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 /** Operations of service B except `/auth/token`, by the permission that they require. HEAD requires that of GET. */
 const operationsOf: Record<string, string[]> = {
   'read task': ['get /tasks', 'get /tasks/events', 'get /tasks/{id}', 'get /actions', 'get /queue/tasks'],
-  'create task': ['post /tasks', 'post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
+  'create task': [
+    ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run'],
+    ...['post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
+  ],
   'delete task': ['delete /tasks/{id}'],
   'read dead_letter': ['get /dead-letters', 'get /dead-letters/reasons'],
   'delete dead_letter': ['post /dead-letters/purge', 'delete /dead-letters/{id}'],
@@ -60,6 +63,7 @@ const operations = Object.values(operationsOf).flat().flatMap(withHead);
 
 const bodies: Record<string, string> = {
   'post /tasks': '{"action":"x"}',
+  'post /tasks/batch': '{"tasks":[{"action":"x"}]}',
   'post /dead-letters/redrive': '{"all":true}',
   'post /dead-letters/purge': '{"all":true}',
 };
@@ -79,7 +83,7 @@ async function ask({ url }: TasksServer, operation: string, headers: Record<stri
 
 /** Status of each operation that is allowed. */
 const outcomeOf = (operation: string) => {
-  if (operation === 'post /tasks') return 202;
+  if (operation === 'post /tasks' || operation === 'post /tasks/batch') return 202;
   if (operation.endsWith('/queue/tasks')) return 400;
   return operation.includes('{id}') ? 404 : 200;
 };

@@ -5,7 +5,17 @@ import { discard } from '../../store/stage.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-const FIELDS = ['id', 'status', 'payload', 'reason', 'attempts', 'permanent', 'first_at', 'last_at'] as const;
+const FIELDS = [
+  'id',
+  'status',
+  'priority',
+  'payload',
+  'reason',
+  'attempts',
+  'permanent',
+  'first_at',
+  'last_at',
+] as const;
 
 /** Submits tasks and discards them in order. Returns their ids. */
 async function discardTasks(

@@ -93,9 +93,9 @@ describe('GET /queue/tasks', () => {
     const { tasks, ...counts } = await listing(server, 'queued');
     expect(counts).to.deep.equal({ count: 1, total: 1 });
     const delivery = await server.take();
-    const { body, acceptedAt: accepted_at_ms } = delivery;
+    const { body, dueAt: accepted_at_ms } = delivery;
     const payload_bytes = Buffer.byteLength(body);
-    const start = { id, action: 'sum', accepted_at_ms, payload: body.slice(0, 256), payload_bytes };
+    const start = { id, action: 'sum', priority: 3, accepted_at_ms, payload: body.slice(0, 256), payload_bytes };
     expect(tasks).to.deep.equal([{ ...start, status: 'queued' }]);
     expect(await listing(server, 'queued')).to.deep.equal({ tasks: [], count: 0, total: 0 });
     expect(await listing(server, 'running')).to.deep.equal({ tasks, count: 1, total: 1 });
@@ -123,7 +123,7 @@ describe('the queries of the queue', () => {
 
   for (const [path, queries, error] of [
     ['history', SINCE, 'since must be Unix seconds'],
-    ['tasks', ['', ...STATE], 'state must be queued, running or retrying'],
+    ['tasks', ['', ...STATE], 'state must be queued, scheduled, running or retrying'],
   ] as const) {
     it(`are refused by GET /queue/${path} with 400: ${error}`, async () => {
       for (const query of queries) {

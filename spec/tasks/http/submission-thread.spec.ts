@@ -10,7 +10,7 @@ import { captureLog } from '../../support/log.ts';
 import { until } from '../../support/until.ts';
 
 function bodyOf(text: string): SubmittedBody {
-  return { bytes: new TextEncoder().encode(text), id: 'x', createdAt: 1, hasKey: false };
+  return { bytes: new TextEncoder().encode(text), id: 'x', now: 1000, hasKey: false };
 }
 
 /** Schemas whose check takes exponential time for {@link costly} data. */

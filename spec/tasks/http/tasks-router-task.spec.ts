@@ -39,10 +39,10 @@ describe('GET /tasks/:id', () => {
     const { accepted_at_ms, ...queued } = body;
     expect(status).to.equal(200);
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
-    expect(queued).to.deep.equal({ id, status: 'queued', payload: delivery.body, history: [] });
+    expect(queued).to.deep.equal({ id, status: 'queued', priority: 3, payload: delivery.body, history: [] });
     expect(accepted_at_ms).to.be.within(before, systemClock.now());
 
-    const submitted = { payload: delivery.body, accepted_at_ms };
+    const submitted = { priority: 3, payload: delivery.body, accepted_at_ms };
     server().queue.reportStart(delivery);
     const { started_at_ms, ...running } = await show(server(), id);
     expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
@@ -94,7 +94,8 @@ describe('GET /tasks/:id', () => {
     await server().settle(delivery, discard(reason));
     const { first_at, last_at, history, ...letter } = await show(server(), id);
     const payload = delivery.body;
-    expect(letter).to.deep.equal({ id, status: 'failed', payload, reason, attempts: 1, permanent: true });
+    const failure = { reason, attempts: 1, permanent: true };
+    expect(letter).to.deep.equal({ id, status: 'failed', priority: 3, payload, ...failure });
     expect(history).to.have.length(1);
     expect(history[0]).to.include({ reason });
     expect([first_at, last_at].every(Number.isSafeInteger)).to.equal(true);

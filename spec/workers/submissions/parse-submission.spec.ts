@@ -12,7 +12,7 @@ import {
 } from '../../../workers/submissions/parse-submission.ts';
 
 function parse(text: string | Uint8Array, hasKey = true): ParsedSubmission {
-  return parseSubmission({ bytes: Buffer.from(text as string), id: 'some-id', createdAt: 1_700_000_000, hasKey });
+  return parseSubmission({ bytes: Buffer.from(text as string), id: 'some-id', now: 1_700_000_000_500, hasKey });
 }
 
 function messageIn(submission: object): Message {

@@ -26,7 +26,7 @@ describe('a request', () => {
       fc.property(bodies, (value) => {
         const body = JSON.parse(JSON.stringify(value));
         const bytes = Buffer.from(JSON.stringify(body));
-        const parsed = parseSubmission({ bytes, id: 'x', createdAt: 1, hasKey: false });
+        const parsed = parseSubmission({ bytes, id: 'x', now: 1000, hasKey: false });
         const refused = 'error' in parsed ? catalogue[parsed.error][1] : undefined;
         const expected =
           typeof body.action !== 'string'

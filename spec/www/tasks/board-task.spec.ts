@@ -28,6 +28,14 @@ describe('a task on the board', () => {
     }
   });
 
+  it('is scheduled until it starts, and keeps the time of its acceptance if it is run before its time', () => {
+    const scheduled = afterEvent(undefined, { event: 'scheduled', id: 'a', action: 'resize', at: 5, run_at_ms: 9 });
+    expect(scheduled).to.deep.equal({ id: 'a', action: 'resize', state: 'scheduled', acceptedAtMs: 5, dueAtMs: 9 });
+    const queued = afterEvent(scheduled, { event: 'accepted', id: 'a', at: 7 });
+    expect(queued).to.deep.equal({ id: 'a', action: 'resize', state: 'queued', acceptedAtMs: 5 });
+    expect(afterEvent(scheduled, { event: 'started', id: 'a', at: 9, attempt: 1 })).to.not.have.property('dueAtMs');
+  });
+
   it('takes exact times from events, and all else from a listing that is newer', () => {
     const known = afterEvent(undefined, { event: 'accepted', id: 'a', action: 'resize', at: 5_321 });
     const completed: BoardTask = { ...listed, state: 'completed', result: '1', endedAtMs: 6_000 };

@@ -51,9 +51,7 @@ describe('a loaded list of tasks', () => {
     ] as [State, [string, number?][], string[]][]) {
       const { list, put, ids } = startList(state);
       for (const [id, ms] of fields)
-        list.update(
-          put(id, ms === undefined ? {} : { [state === 'retrying' ? 'nextAttemptAtMs' : 'acceptedAtMs']: ms }),
-        );
+        list.update(put(id, ms === undefined ? {} : { [state === 'retrying' ? 'dueAtMs' : 'acceptedAtMs']: ms }));
       expect(ids(), state).to.deep.equal(expected);
     }
   });

@@ -1,0 +1,66 @@
+import { expect } from 'chai';
+import { submissionOptions } from '../../../workers/submissions/submission-options.ts';
+
+/** 2026-11-22T12:00:00.500Z */
+const NOW = 1_795_348_800_500;
+const YEAR = 366 * 24 * 60 * 60;
+
+const runAtOf = (fields: object) => {
+  const options = submissionOptions({ ...fields }, NOW);
+  return 'error' in options ? options.error : options.runAt;
+};
+
+describe('the options of a submission', () => {
+  it('are none by default', () => {
+    expect(submissionOptions({ action: 'sum' }, NOW)).to.deep.equal({});
+  });
+
+  for (const [fields, ms] of [
+    [{ delay: 0.25 }, 250],
+    [{ delay: 0.0001 }, 1],
+    [{ delay: YEAR }, YEAR * 1000],
+    [{ delay: 0 }, undefined],
+    [{ run_at: NOW / 1000 + 0.123 }, 123],
+    [{ run_at: NOW / 1000 + YEAR }, YEAR * 1000],
+    [{ run_at: NOW / 1000 - 60 }, undefined],
+    [{ run_at: '2026-11-22T12:01Z' }, 59_500],
+    [{ run_at: '2026-11-22T12:00:01Z' }, 500],
+    [{ run_at: '2026-11-22T13:00:00.750+01:00' }, 250],
+    [{ run_at: '2026-11-22T06:30:00.750-05:30' }, 250],
+    [{ run_at: '2027-02-28T12:00:00Z' }, 8_467_199_500],
+    [{ run_at: '2026-11-22T12:00:00Z' }, undefined],
+  ] as const) {
+    it(`make a task due ${ms === undefined ? 'at once' : `after ${ms} ms`}: ${JSON.stringify(fields)}`, () => {
+      expect(runAtOf(fields)).to.equal(ms === undefined ? undefined : NOW + ms);
+    });
+  }
+
+  it('are refused if the delay is no number of seconds within a year', () => {
+    for (const delay of [-0.001, YEAR + 0.001, Infinity, Number.NaN, '60', null, true, [60], {}]) {
+      expect(runAtOf({ delay }), String(delay)).to.equal('invalidDelay');
+    }
+  });
+
+  it('are refused if the time is none, has no offset, or is too early or too late', () => {
+    const texts = [
+      ...['', 'now', '60', '2026-11-22', '2026-11-22T12:01', '2026-11-22 12:01Z', '2026-11-22T12:01:00+0100'],
+      ...['2027-02-29T12:00Z', '2027-13-01T12:00Z', '2027-01-01T25:00Z', '2027-01-01T12:60Z', ' 2026-11-22T12:01Z'],
+      ...['2026-11-22T11:59:00Z', '2027-11-23T12:00:01Z', '+002026-11-22T12:01Z'],
+    ];
+    const numbers = [NOW / 1000 - 60.1, NOW / 1000 + YEAR + 0.1, NOW, 0, Infinity, Number.NaN];
+    for (const run_at of [...texts, ...numbers, null, true, [NOW / 1000], {}]) {
+      expect(runAtOf({ run_at }), String(run_at)).to.equal('invalidRunAt');
+    }
+  });
+
+  it('are refused with both a delay and a time', () => {
+    expect(runAtOf({ delay: 1, run_at: NOW / 1000 })).to.equal('delayAndRunAt');
+  });
+
+  it('are refused if the priority is no whole number from 1 to 5', () => {
+    for (const priority of [0, 6, 1.5, -1, Infinity, '1', null, true, [1], {}]) {
+      expect(runAtOf({ priority }), String(priority)).to.equal('invalidPriority');
+    }
+    for (const priority of [1, 2, 3, 4, 5]) expect(submissionOptions({ priority }, NOW)).to.include({ priority });
+  });
+});
