@@ -6,7 +6,8 @@ import { afterTest } from '../../support/cleanup.ts';
 /** Lets the clocks of the system show other times: `readMs` pass with each look at one, and the wall clock is set by `setMs`. */
 function controlTime() {
   const time = { monotonic: performance.now(), readMs: 0, setMs: 0 };
-  const wall = Date.now() - time.monotonic;
+  // Not behind the system clock, which keeps the largest difference of both clocks that it has seen.
+  const wall = systemClock.now() + 1 - time.monotonic;
   const read = () => {
     time.monotonic += time.readMs;
     return time.monotonic;
