@@ -1,36 +1,58 @@
-/** Failed attempt at a task. `at` is the time at which the attempt ended, in milliseconds since the epoch. */
-export interface FailedAttempt {
-  at: number;
-  reason: string;
+/** Ended attempt at a task. Times are milliseconds since the epoch. */
+export interface Attempt {
+  /** Null if unknown, because the process or thread died before it reported the start. */
+  startedAt: number | null;
+  endedAt: number;
+  /** Reason of the failure. Null if the attempt completed the task. */
+  reason: string | null;
+  /** Id of the node that ran the attempt. Absent on a single node. */
+  node?: string | undefined;
 }
 
-/** Failed attempts at a task, oldest first. */
-export type AttemptHistory = readonly FailedAttempt[];
+/** Ended attempts at a task. */
+export interface AttemptHistory {
+  /** Time from when the task first became due to the start of its first attempt. Null if unknown. */
+  readonly waitedMs: number | null;
+  /** Sum of the durations of all attempts. */
+  readonly ranMs: number;
+  /** The newest attempts, oldest first. */
+  readonly attempts: readonly Attempt[];
+}
+
+export const NO_ATTEMPTS: AttemptHistory = { waitedMs: null, ranMs: 0, attempts: [] };
 
 const MAX_ATTEMPTS = 20;
 const MAX_REASON_LENGTH = 1000;
 
 export const PROCESS_DIED = 'the process died while the task was running';
 
-/** Returns `history` with one more attempt. Removes the oldest attempt beyond {@link MAX_ATTEMPTS}. */
-export function withAttempt(history: AttemptHistory, at: number, reason: string): AttemptHistory {
-  return [...history, { at, reason: sharedReason(history, reason.slice(0, MAX_REASON_LENGTH)) }].slice(-MAX_ATTEMPTS);
+/**
+ * Returns `history` with one more attempt. Removes the oldest attempt beyond {@link MAX_ATTEMPTS}.
+ *
+ * @param dueAt when the message became due
+ */
+export function withAttempt(history: AttemptHistory, dueAt: number, attempt: Attempt): AttemptHistory {
+  const { attempts, waitedMs, ranMs } = history;
+  const { startedAt, endedAt, reason } = attempt;
+  const shared = reason && sharedReason(attempts, reason.slice(0, MAX_REASON_LENGTH));
+  return {
+    waitedMs: attempts.length > 0 ? waitedMs : startedAt && Math.max(0, startedAt - dueAt),
+    ranMs: ranMs + (startedAt === null ? 0 : Math.max(0, endedAt - startedAt)),
+    attempts: [...attempts, { ...attempt, reason: shared }].slice(-MAX_ATTEMPTS),
+  };
 }
 
-/** Returns the equal reason in `history` if there is one, so that equal reasons share memory. */
-function sharedReason(history: AttemptHistory, reason: string): string {
-  return history.find((attempt) => attempt.reason === reason)?.reason ?? reason;
+/** Returns the equal reason of an earlier attempt if there is one, so that equal reasons share memory. */
+function sharedReason(attempts: readonly Attempt[], reason: string): string {
+  return attempts.find((attempt) => attempt.reason === reason)?.reason ?? reason;
 }
 
-/** Returns the history as JSON text, or null if it is empty. */
-export function historyText(history: AttemptHistory): string | null {
-  return history.length === 0 ? null : JSON.stringify(history);
-}
-
-const NONE: AttemptHistory = [];
-
+/** Reads the JSON text of a history, or null if there is none. */
 export function readHistory(text: string | null): AttemptHistory {
-  if (text === null) return NONE;
-  const attempts: FailedAttempt[] = JSON.parse(text);
-  return attempts.map(({ at, reason }) => ({ at, reason: sharedReason(attempts, reason) }));
+  if (text === null) return NO_ATTEMPTS;
+  const { attempts, ...sums }: AttemptHistory = JSON.parse(text);
+  return {
+    ...sums,
+    attempts: attempts.map((each) => ({ ...each, reason: each.reason && sharedReason(attempts, each.reason) })),
+  };
 }

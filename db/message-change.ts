@@ -1,4 +1,5 @@
-import { historyText, PROCESS_DIED, readHistory, withAttempt } from './attempt-history.ts';
+import { type Attempt, PROCESS_DIED, readHistory, withAttempt } from './attempt-history.ts';
+import { createdAt, type DetailedRow } from './task-rows.ts';
 import { type Delivery, type Settled, SUSPECT_DEATHS } from './task-store.ts';
 
 /** Change of a running message that stays in the queue. Absent fields keep their values. */
@@ -10,44 +11,83 @@ export interface MessageChange {
   crashes?: number;
   deaths?: number;
   reason?: string;
-  history?: string | null;
+  history?: string;
   isPermanent?: boolean;
 }
 
 /** A running message whose process has died. */
-export interface LostMessage extends Pick<Delivery, 'arrival' | 'delivery' | 'crashes' | 'id'> {
+export interface LostMessage extends Pick<Delivery, 'arrival' | 'delivery' | 'crashes' | 'id' | 'dueAt'> {
   action: string | null;
   attempts: number;
   deaths: number;
   history: string | null;
+  startedAt: number | null;
+  callbackOf: string | null;
   isCancelRequested: boolean;
 }
 
 /** Reason of a dead letter whose processes died again and again. */
 export const EXHAUSTED = `${PROCESS_DIED}, and no attempt is left`;
 
-/** Returns the change of a message by a retry, release or discard. */
-export function changeOf({ delivery, settlement }: Settled, now: number): MessageChange {
+/**
+ * Returns the change of a message by a retry, release or discard.
+ *
+ * @param node id of this node, undefined if it is the only one
+ */
+export function changeOf(settled: Settled, now: number, node?: string): MessageChange {
+  const { delivery, settlement } = settled;
   if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return { delivery, state: 'waiting' };
-  const { attempt: attempts, crashes, history } = delivery;
+  const { attempt: attempts, crashes } = delivery;
   const { reason, failure } = settlement;
   const charged = {
     ...{ delivery, attempts, crashes: crashes + Number(failure === 'crash'), reason },
-    history: historyText(withAttempt(history, now, reason)),
+    history: JSON.stringify(historyAfter(settled, reason, now, node)),
   };
   if (settlement.kind === 'discard') return { ...charged, state: 'failed', isPermanent: failure === 'permanent' };
   // An attempt that ends clears the deaths.
-  const { runAt } = settlement;
-  return { ...charged, state: runAt > now ? 'retrying' : 'waiting', runAt, deaths: 0 };
+  return { ...charged, state: 'retrying', runAt: settlement.runAt, deaths: 0 };
 }
 
-/** Returns the change of a message by the death of its process. The death of a suspect is a crash. */
-export function deathOf(lost: LostMessage, now: number): MessageChange {
-  const { attempts, crashes, deaths, history, isCancelRequested, ...delivery } = lost;
+function historyAfter({ delivery, startedAt, endedAt }: Settled, reason: string | null, now: number, node?: string) {
+  const attempt: Attempt = { startedAt: startedAt ?? null, endedAt: endedAt ?? now, reason, node };
+  return withAttempt(delivery.history, delivery.dueAt, attempt);
+}
+
+/** Returns the row of a completed task. */
+export function rowOf(settled: Settled, result: string, now: number, node?: string): DetailedRow {
+  const { id, body, attempt: attempts } = settled.delivery;
+  const { waitedMs, ranMs, attempts: ended } = historyAfter(settled, null, now, node);
+  const last = ended.at(-1) as Attempt;
+  return {
+    id,
+    payload: body,
+    status: 'completed',
+    result,
+    created_at: createdAt(body),
+    processed_at: Math.floor(now / 1000),
+    attempts,
+    waited_ms: waitedMs,
+    ran_ms: ranMs,
+    started_at: last.startedAt,
+    ended_at: last.endedAt,
+    node: node ?? null,
+    history: ended.length === 1 ? null : JSON.stringify(ended.slice(0, -1)),
+  };
+}
+
+/**
+ * Returns the change of a message by the death of its process. The death of a suspect is a crash. A callback runs no code of
+ * a user, so it is no suspect.
+ */
+export function deathOf(lost: LostMessage, now: number, node?: string): MessageChange {
+  const { attempts, crashes, deaths, history, isCancelRequested, callbackOf, startedAt, dueAt, ...delivery } = lost;
+  if (callbackOf !== null) return { delivery, state: 'waiting' };
   if (deaths < SUSPECT_DEATHS || isCancelRequested) return { delivery, state: 'waiting', deaths: deaths + 1 };
   return {
     ...{ delivery, state: 'failed', attempts: attempts + 1, crashes: crashes + 1, deaths: deaths + 1 },
     reason: EXHAUSTED,
-    history: historyText(withAttempt(readHistory(history), now, PROCESS_DIED)),
+    history: JSON.stringify(
+      withAttempt(readHistory(history), dueAt, { startedAt, endedAt: now, reason: PROCESS_DIED, node }),
+    ),
   };
 }

@@ -1,6 +1,16 @@
 /** A value, or a promise of it: SQLite answers at once, PostgreSQL later. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
+/** A record as a database returns it: null stands for undefined. */
+export type Stored<Value> = {
+  [Name in keyof Value]-?: undefined extends Value[Name] ? Exclude<Value[Name], undefined> | null : Value[Name];
+};
+
+/** Replaces null by undefined. */
+export function defined<Value extends object>(row: Stored<Value>): Value {
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? undefined])) as Value;
+}
+
 /** Read access to the table `tasks`. */
 export interface TaskRows {
   /** Returns a part (default: `whole`) of up to {@link LISTING_SIZE} matching rows, newest first. */
@@ -12,6 +22,7 @@ export interface TaskRows {
 /** Parts of a row by their names. */
 export interface RowParts {
   whole: TaskRow;
+  detailed: DetailedRow;
   summary: TaskSummary;
   size: Located;
 }
@@ -42,6 +53,20 @@ export interface TaskRow {
   processed_at: number | null;
 }
 
+/** A row with the task's attempts, which rows of older versions lack. Times of attempts are in milliseconds. */
+export interface DetailedRow extends TaskRow {
+  attempts?: number | null;
+  waited_ms?: number | null;
+  ran_ms?: number | null;
+  /** Start and end of the attempt that completed the task. */
+  started_at?: number | null;
+  ended_at?: number | null;
+  /** Id of the node that completed the task. Null on a single node. */
+  node?: string | null;
+  /** Failed attempts as a JSON array; null if there were none. */
+  history?: string | null;
+}
+
 export interface Located {
   id: string;
   /** Size of the text: payload and result of a row; body, reason and history of a message. */
@@ -63,9 +88,14 @@ export const SUMMARY_LENGTH = 256;
 /** Maximum length of `TaskSummary.head`. Must be at least `READ_LENGTH` in workers/submissions/parse-submission.ts. */
 export const HEAD_LENGTH = 2048;
 
+const WHOLE = 'id, payload, status, result, created_at, processed_at';
+/** Columns of a {@link DetailedRow} that a {@link TaskRow} lacks. */
+export const ATTEMPT_COLUMNS = 'attempts, waited_ms, ran_ms, started_at, ended_at, node, history';
+
 /** Columns of each part of a row, in SQLite and in PostgreSQL. */
 export const rowColumns: Record<keyof RowParts, string> = {
-  whole: 'id, payload, status, result, created_at, processed_at',
+  whole: WHOLE,
+  detailed: `${WHOLE}, ${ATTEMPT_COLUMNS}`,
   size: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
   summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
     substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,

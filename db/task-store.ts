@@ -1,10 +1,12 @@
 import type { AttemptHistory } from './attempt-history.ts';
-import type { Awaitable, Located, TaskRow, TaskRows } from './task-rows.ts';
+import type { Message } from './message.ts';
+import type { Schedules } from './schedules.ts';
+import type { Awaitable, DetailedRow, Located, TaskRows } from './task-rows.ts';
 
-export type { Awaitable, Located };
+export type { Awaitable, Located, Message };
 
 /**
- * Storage of the task queue: messages, result rows, dead letters, idempotency keys and the pause. `db/sqlite` and
+ * Storage of the task queue: messages, result rows, dead letters, idempotency keys, schedules and the pause. `db/sqlite` and
  * `db/postgres` implement it with the same tables and pass the same conformance suite. Times are milliseconds since the
  * epoch unless named otherwise.
  *
@@ -12,6 +14,7 @@ export type { Awaitable, Located };
  */
 export interface TaskStore {
   readonly rows: TaskRows;
+  readonly schedules: Schedules;
   /** Whether several nodes share this store. */
   readonly isShared: boolean;
   /** Whether accepted messages survive if the process is killed. */
@@ -44,12 +47,14 @@ export interface TaskStore {
     onAccepted?: (messages: readonly Message[]) => void,
   ): Promise<readonly (Published | KeyReused)[]>;
   /**
-   * Takes up to `max` messages that are due, by priority and then in the order in which they became due, and records this
-   * process as their owner. One of ten is the message that has waited longest, whatever its priority, so that none waits
-   * for ever. Returns none while the queue is paused. A suspect is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds,
-   * for which the window is drained. While it is in flight, nothing else is taken.
+   * Takes up to `max` messages that are due, and records this process as their owner: by priority, then one of each limit
+   * key in turn, and those of one key in the order in which they became due. One of ten is the message that has waited
+   * longest, whatever its priority and key, so that none waits forever. Returns none while the queue is paused. A suspect is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds, for which
+   * the window is drained. While it is in flight, nothing else is taken.
    */
   take(max: number, isIdle: boolean): Awaitable<Taken>;
+  /** Takes up to `max` callbacks that are due, so that they need not wait for a place in the window. */
+  takeCallbacks(max: number): Awaitable<Taken>;
   /**
    * Writes settlements in one transaction. A settlement of a delivery that is no longer current changes nothing.
    *
@@ -64,12 +69,30 @@ export interface TaskStore {
   runNow(id: string, onDue?: (task: TaskSubject) => void): Promise<RunNow | undefined>;
   /** Cancels a task. Returns undefined if the task is unknown. */
   cancel(id: string): Promise<Cancellation | undefined>;
+  /**
+   * Returns up to `limit` unfinished tasks that match, in the order of acceptance, after the position `after`. Fewer do not
+   * mean that there are no more, because the number of messages that are read has a bound.
+   */
+  select(filter: TaskFilter, after: number, limit: number): Awaitable<Selection>;
   /** Returns those ids of running tasks whose cancellation was requested. */
   cancelRequests(ids: readonly string[]): Awaitable<readonly string[]>;
-  /** Stores when attempts started and what progress they report, so that other nodes can show it. */
-  report?(running: readonly Report[]): Awaitable<void>;
+  /**
+   * Stores when attempts started and what progress they report, for the limits of their actions and so that other nodes
+   * can show it.
+   */
+  report(running: readonly Report[]): Awaitable<void>;
   /** Sets the listener that is called after each commit that recovers messages of a dead node. */
   onRecovered?(listener: (recovery: Recovery) => void): void;
+  /** Returns the limits of all actions that have some. */
+  limits(): Awaitable<readonly StoredLimits[]>;
+  /**
+   * Sets the limits of an action, or removes them. No message is taken beyond them from then on.
+   *
+   * @param onSet called once they hold, which may be before they are on disk
+   */
+  setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource, onSet?: () => void): Promise<void>;
+  /** Returns the limit of an action, or of one of its keys, with its use. */
+  limitOf(action: string, limitKey?: string): Awaitable<UsedLimit>;
   isPaused(): Awaitable<boolean>;
   setPaused(isPaused: boolean): Promise<void>;
   /** Returns a task's row, or its message if it has no row. */
@@ -98,22 +121,11 @@ export interface TaskStore {
 }
 
 /*
- * The types of a task: a `Message` when it is submitted, a `Delivery` when it is taken, a `StoredMessage` when it is shown,
- * a `TaskRow` when it is completed (`TaskSummary` if its texts are cut), a `TaskContext` for its handler
- * (workers/tasks/handlers-api.ts), and a `TaskEvent` for those who follow it (main/tasks/task-events.ts).
+ * The types of a task: a `Message` when it is submitted, a `Delivery` when it is taken, a `StoredMessage` when it is
+ * shown, a `TaskRow` when it is completed (`DetailedRow` with its attempts, `TaskSummary` if its texts are cut), a
+ * `TaskContext` for its handler (workers/tasks/handlers-api.ts), and a `TaskEvent` for those who follow it
+ * (main/tasks/task-events.ts).
  */
-
-/** A submitted task. `body` is the JSON text of an object with the fields `id`, `action`, `data` and `created_at`. */
-export interface Message {
-  readonly id: string;
-  /** First characters of the action. */
-  readonly action: string | undefined;
-  readonly body: string;
-  /** From 1, the first, to 5. {@link NORMAL_PRIORITY} if undefined. */
-  readonly priority?: number | undefined;
-  /** When the message is due. Undefined for at once. */
-  readonly runAt?: number | undefined;
-}
 
 export interface IdempotencyKey {
   key: string;
@@ -145,6 +157,10 @@ export interface Delivery extends Message {
   readonly crashes: number;
   /** Whether two processes died while the message was in flight. */
   readonly isSuspect: boolean;
+  /** Id of the task whose end the message reports. Undefined unless the message is a callback. */
+  readonly callbackOf?: string | undefined;
+  /** Whether its action has limits of the starts, so that its start must be reported at once. */
+  readonly isRated: boolean;
   readonly history: AttemptHistory;
 }
 
@@ -178,6 +194,10 @@ export type Failure = 'transient' | 'permanent' | 'crash';
 export interface Settled {
   delivery: Delivery;
   settlement: Settlement;
+  /** Start of the attempt. Undefined if unknown. */
+  startedAt?: number | undefined;
+  /** When the outcome of the attempt arrived. Undefined for when the settlement is written. */
+  endedAt?: number | undefined;
 }
 
 export interface SettleResult {
@@ -214,6 +234,22 @@ export interface Cancellation {
   action: string | undefined;
 }
 
+/** A task must match all fields that are set. */
+export interface TaskFilter {
+  action?: string | undefined;
+  state?: ListedState | undefined;
+  limitKey?: string | undefined;
+  schedule?: string | undefined;
+  /** Only tasks that were accepted until then. */
+  until: number;
+}
+
+export interface Selection {
+  ids: string[];
+  /** Position after which to continue. Undefined if there are no more. */
+  next: number | undefined;
+}
+
 export interface Report {
   delivery: Delivery;
   startedAt: number;
@@ -227,8 +263,40 @@ export interface TaskProgress {
   note?: string;
 }
 
-/** `scheduled` messages are due later for their first attempt, `retrying` ones for their next, `waiting` ones are due. */
-export type MessageState = 'scheduled' | 'retrying' | 'waiting' | 'running' | 'failed';
+/** Limit of how many tasks run at once, and of how many start in any period of `rate.ms`. */
+export interface Limit {
+  readonly concurrency?: number | undefined;
+  readonly rate?: { readonly count: number; readonly ms: number } | undefined;
+}
+
+/** Limit of an action, and of each of its limit keys. */
+export interface ActionLimits extends Limit {
+  readonly perKey?: Limit | undefined;
+}
+
+export interface StoredLimits {
+  action: string;
+  limits: ActionLimits;
+  /** Origin of the limits: a request, or the handlers module. */
+  source: 'api' | 'module';
+  /** Use of the action's own limit. */
+  use: Pick<UsedLimit, 'running' | 'nextStartAt'>;
+}
+
+export type LimitSource = StoredLimits['source'];
+
+/** A limit with its use. */
+export interface UsedLimit extends Limit {
+  running: number;
+  /** When the next task can start, if the rate is used up. */
+  nextStartAt: number | undefined;
+}
+
+/**
+ * `scheduled` messages are due later for their first attempt, `retrying` ones for their next, `waiting` ones are due, and
+ * `limited` ones would wait if a limit of their action had room.
+ */
+export type MessageState = 'scheduled' | 'retrying' | 'limited' | 'waiting' | 'running' | 'failed';
 
 /** A message as it is stored. */
 export interface StoredMessage extends Message {
@@ -236,6 +304,7 @@ export interface StoredMessage extends Message {
   bodyBytes: number;
   state: MessageState;
   priority: number;
+  limitKey: string | undefined;
   /** When the message is due. */
   runAt: number;
   acceptedAt: number;
@@ -243,6 +312,8 @@ export interface StoredMessage extends Message {
   /** Reason of the last failed attempt. */
   reason: string | null;
   history: AttemptHistory;
+  /** Which limit a limited message waits for. */
+  limitedBy: 'key' | 'action' | undefined;
   /** Whether a dead letter failed with a permanent error. */
   isPermanent: boolean;
   failedAt: number | undefined;
@@ -251,7 +322,7 @@ export interface StoredMessage extends Message {
   progress: TaskProgress | undefined;
 }
 
-export type FoundTask = { row: TaskRow } | { message: StoredMessage };
+export type FoundTask = { row: DetailedRow } | { message: StoredMessage };
 
 export type ListedState = Exclude<MessageState, 'failed'>;
 
@@ -283,7 +354,7 @@ export interface DeadLetterReasons {
   total: number;
 }
 
-/** Counts of messages: accepted = completed + dead + dropped + cancelled + waiting + scheduled + retrying + inFlight. */
+/** Counts of messages: accepted = completed + dead + dropped + cancelled + waiting + limited + scheduled + retrying + inFlight. */
 export interface QueueCounts {
   accepted: number;
   completed: number;
@@ -297,6 +368,7 @@ export interface QueueCounts {
   dropped: number;
   cancelled: number;
   waiting: number;
+  limited: number;
   scheduled: number;
   retrying: number;
   inFlight: number;
@@ -318,10 +390,38 @@ export interface RetentionLimits {
 export interface QueueBounds {
   /** Maximum number of messages, without the dead letters. */
   maxLength: number;
-  /** Maximum size of all messages, without the dead letters: bodies, reasons and histories, in bytes. */
+  /** Maximum size of all messages, without the dead letters: bodies, reasons, histories and callback URLs, in bytes. */
   maxBytes: number;
   /** Maximum number of idempotency keys. The oldest is evicted. */
   maxKeys: number;
+}
+
+/** Size of an accepted message, as the bounds count it. */
+export function sizeOf({ body, callbackUrl = '' }: Pick<Message, 'body' | 'callbackUrl'>): number {
+  return Buffer.byteLength(body) + callbackUrl.length;
+}
+
+/** Action of the messages that report the ends of tasks. */
+export const CALLBACK_ACTION = 'callback';
+
+/** Priority of callbacks: the first, because they hold no place in the window. */
+export const CALLBACK_PRIORITY = 1;
+
+/** Data of a callback. */
+export interface CallbackData {
+  url: string;
+  /** Id of the task that has ended. */
+  task: string;
+  /** First characters of its action. */
+  action: string | null;
+  status: EndStatus;
+}
+
+export type EndStatus = 'completed' | 'failed' | 'cancelled';
+
+/** Returns the host of a normalised URL, with its port unless that is the default. */
+export function hostOfUrl(url: string): string {
+  return url.split('/')[2] ?? '';
 }
 
 /** Bounds of the dead letters. The oldest is evicted. */
@@ -339,7 +439,7 @@ export const SUSPECT_INTERVAL_MS = 10_000;
 export const NORMAL_PRIORITY = 3;
 export const PRIORITIES = [1, 2, 3, 4, 5] as const;
 
-/** One of so many messages is taken because it has waited longest, whatever its priority. */
+/** One of this number of messages is taken because it has waited longest, whatever its priority and key. */
 export const TURN_OF_LONGEST = 10;
 
 /** Largest number of messages that become due in one transaction. */
@@ -350,6 +450,9 @@ export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
 /** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
 export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
+
+/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
+export const CANCELLED_SLICE = 500;
 
 /** Largest slice of rows that the retention deletes in one transaction, which then takes only a few milliseconds. */
 export const RETENTION_SLICE = { maxLength: 200, maxBytes: 256 * 1024 };
@@ -375,6 +478,40 @@ export class UnknownDeadLetter extends Error {
 /** Thrown if the database cannot store a value, such as a NUL character in PostgreSQL. */
 export class ValueRefused extends Error {
   override name = 'ValueRefused';
+}
+
+export type SetLimits = Omit<StoredLimits, 'use'>;
+
+/** A row of the table `limits`. */
+export interface LimitsRow {
+  action: string;
+  source: StoredLimits['source'];
+  concurrency: number | null;
+  rate_count: number | null;
+  rate_ms: number | null;
+  key_concurrency: number | null;
+  key_rate_count: number | null;
+  key_rate_ms: number | null;
+}
+
+export function rowOfLimits({ action, limits, source }: SetLimits): LimitsRow {
+  const [rate_count, rate_ms] = [limits.rate?.count ?? null, limits.rate?.ms ?? null];
+  const { concurrency: key_concurrency = null, rate } = limits.perKey ?? {};
+  const ofKey = { key_concurrency, key_rate_count: rate?.count ?? null, key_rate_ms: rate?.ms ?? null };
+  return { action, source, concurrency: limits.concurrency ?? null, rate_count, rate_ms, ...ofKey };
+}
+
+export function limitsOfRow({ action, source, ...row }: LimitsRow): SetLimits {
+  const perKey = limitOf(row.key_concurrency, row.key_rate_count, row.key_rate_ms);
+  const own = limitOf(row.concurrency, row.rate_count, row.rate_ms);
+  return { action, limits: { ...own, ...(Object.keys(perKey).length > 0 && { perKey }) }, source };
+}
+
+function limitOf(concurrency: number | null, count: number | null, ms: number | null): Limit {
+  return {
+    ...(concurrency !== null && { concurrency }),
+    ...(count !== null && ms !== null && { rate: { count, ms } }),
+  };
 }
 
 const MAX_REASONS = 100;

@@ -1,5 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { defaultSymbols, MAX_SYMBOLS, parseSymbol, type TickerSymbol } from '../workers/shared/symbols.ts';
+import { isCallbackHost } from '../workers/submissions/callback-url.ts';
 import { isHost, isOrigin } from './http/origins.ts';
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
@@ -17,7 +18,6 @@ export class ConfigError extends Error {
   }
 }
 
-/** Input of a setting's parser. */
 interface Source {
   env: Readonly<Record<string, string | undefined>>;
   terminal: boolean;
@@ -34,8 +34,17 @@ const MIB = 1024 * 1024;
 /** Maximum share of the heap for all byte budgets. Connections, tokens and garbage need the rest. */
 const MAX_HEAP_SHARE = 0.5;
 
+const SECRETS = 'whsec_ and base64 of 24 to 64 random bytes, or two of these separated by a comma';
+const SECRET = /^whsec_((?:[A-Za-z\d+/]{4})*(?:[A-Za-z\d+/]{2}==|[A-Za-z\d+/]{3}=)?)$/;
+
 const concurrency = integer('TASK_CONCURRENCY', 2, 1, 64);
 const overlap = integer('TASK_OVERLAP', 1, 1, 100);
+const handlers = text('TASK_HANDLERS');
+const callbackHosts = list(
+  'CALLBACK_HOSTS',
+  isCallbackHost,
+  'hosts like example.com or 127.0.0.1:8000, separated by commas',
+);
 const bodyLimit = integer('BODY_LIMIT', MIB, 1, 256 * MIB);
 
 const parsers = {
@@ -90,7 +99,7 @@ const parsers = {
   ticker: {
     port: integer('TICKER_PORT', 8081, 0, 65_535),
     intervalMs: integer('TICK_INTERVAL_MS', 1000, 10, 60_000),
-    symbols: symbols('TICKER_SYMBOLS'),
+    symbols,
     /** Seed for reproducible prices. If undefined, prices are random. */
     seed: text('TICKER_SEED'),
     /** CSV file of recorded prices, or a module that supplies prices. If undefined, prices follow a random walk. */
@@ -111,11 +120,18 @@ const parsers = {
     timeoutMs: integer('TASK_TIMEOUT_MS', 30_000, 1, 86_400_000),
     /** Time for a handler to finish after its abort signal fires. The worker thread is then terminated. */
     cancelGraceMs: integer('TASK_CANCEL_GRACE_MS', 1000, 0, 60_000),
-    handlers: text('TASK_HANDLERS'),
+    handlers,
     /** Whether the threads that run a handlers module are in the main process or in a child process. */
     isolation: oneOf('TASK_ISOLATION', 'thread', ['thread', 'process']),
-    /** Whether tasks with an unknown action are rejected, or processed with the output `processed`. */
-    unknownActions: oneOf('TASK_UNKNOWN_ACTIONS', 'process', ['process', 'reject']),
+    /** Whether tasks with an unknown action are rejected, as by default with a handlers module, or processed with the output `processed`. */
+    unknownActions: oneOf('TASK_UNKNOWN_ACTIONS', (source) => (handlers(source) === undefined ? 'process' : 'reject'), [
+      'process',
+      'reject',
+    ]),
+    /** Hosts to which callbacks may be sent, each for the default ports or with the allowed port. */
+    callbackHosts,
+    /** Keys that sign callbacks. Two while one is replaced. */
+    callbackSecrets: variable('CALLBACK_SECRET', [], parseSecrets, SECRETS, () => 'another value'),
     /** Heap limit of each worker thread. */
     memoryMb: integer('TASK_MEMORY_MB', 256, 16, 65_536),
     bodyLimit,
@@ -171,6 +187,8 @@ export function loadConfig(
   if (config.storage.databaseUrl !== undefined && config.tokens.key === undefined) {
     throw new ConfigError('TOKEN_KEY', 'set if DATABASE_URL is, to the same value on all nodes', 'nothing');
   }
+  if (config.tasks.callbackHosts.length > 0 && config.tasks.callbackSecrets.length === 0)
+    throw new ConfigError('CALLBACK_SECRET', `${SECRETS}, if CALLBACK_HOSTS is set`, 'nothing');
   const { seed, priceSource } = config.ticker;
   if (seed !== undefined && priceSource !== undefined) {
     throw new ConfigError('PRICE_SOURCE', 'unset or walk if TICKER_SEED is set', JSON.stringify(priceSource));
@@ -203,29 +221,24 @@ function queueDriver(source: Source): (typeof embeddedDrivers)[number] | 'postgr
   throw new ConfigError('QUEUE_DRIVER', 'unset if DATABASE_URL is set', JSON.stringify(QUEUE_DRIVER));
 }
 
-function symbols(name: string) {
-  return (source: Source): readonly TickerSymbol[] => {
-    const items = text(name)(source)?.split(',') ?? [];
+function symbols({ env: { TICKER_SYMBOLS } }: Source): readonly TickerSymbol[] {
+  if (!TICKER_SYMBOLS) return defaultSymbols;
+  const items = TICKER_SYMBOLS.split(',').map((item) => item.trim());
+  const refuse = (got: string) => {
     const expected = `1 to ${MAX_SYMBOLS} different symbols with prices, like BTC-USD:42000,DOGE-USD:0.08123`;
-    if (items.length > MAX_SYMBOLS) throw new ConfigError(name, expected, `${items.length} symbols`);
-    const found = new Map<string, TickerSymbol>();
-    for (const item of items) {
-      const parsed = parseSymbol(item.trim());
-      if (parsed === undefined || found.has(parsed.symbol)) {
-        throw new ConfigError(name, expected, JSON.stringify(item.trim()));
-      }
-      found.set(parsed.symbol, parsed);
-    }
-    return found.size === 0 ? defaultSymbols : [...found.values()];
+    return new ConfigError('TICKER_SYMBOLS', expected, got);
   };
+  if (items.length > MAX_SYMBOLS) throw refuse(`${items.length} symbols`);
+  const found = new Map<string, TickerSymbol>();
+  for (const item of items) {
+    const parsed = parseSymbol(item);
+    if (parsed === undefined || found.has(parsed.symbol)) throw refuse(JSON.stringify(item));
+    found.set(parsed.symbol, parsed);
+  }
+  return [...found.values()];
 }
 
-/**
- * Creates a parser for an environment variable.
- *
- * @param parse returns undefined for an invalid value
- * @param quote formats an invalid value for the error message; must not reveal secrets
- */
+/** Creates a parser for an environment variable. @param quote formats an invalid value, without revealing secrets */
 function variable<T, D extends string | number | boolean | readonly string[] | undefined>(
   name: string,
   fallback: D | Parser<D>,
@@ -262,7 +275,6 @@ function integer(
   return variable(name, fallback, parse, `a whole number ${range}${others}`);
 }
 
-/** Creates a parser for one of `choices`. */
 function oneOf<T extends string>(name: string, fallback: T | Parser<T>, choices: readonly T[]): Parser<T> {
   return variable(name, fallback, (value) => choices.find((each) => each === value), `one of ${choices.join(', ')}`);
 }
@@ -280,6 +292,11 @@ function list(name: string, isValid: (item: string) => boolean, expected: string
     return items.every(isValid) ? items.map((item) => item.toLowerCase()) : undefined;
   };
   return variable(name, [], parse, expected);
+}
+
+function parseSecrets(value: string): readonly Buffer[] | undefined {
+  const keys = value.split(',').map((item) => Buffer.from(SECRET.exec(item.trim())?.[1] ?? '', 'base64'));
+  return keys.length <= 2 && keys.every(({ length }) => length >= 24 && length <= 64) ? keys : undefined;
 }
 
 /** Creates a parser for a URL whose user name and password are valid percent-encoding. */

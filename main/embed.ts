@@ -9,6 +9,8 @@ export {
   type Handlers,
   PermanentError,
   RetryAfter,
+  type ScheduleDefinition,
+  type Schedules,
   type TaskContext,
   type TaskLog,
 } from '../workers/tasks/handlers-api.ts';

@@ -27,8 +27,8 @@ function defaultsWith(path: string, value: unknown): Record<string, unknown> {
 
 const SECRET = 'a secret of thirty-two bytes, ok';
 
-/** Setting that needs another one. A test below checks it. */
-const WITH_ANOTHER = 'storage.databaseUrl';
+/** Settings that need another one. Tests below check them. */
+const WITH_ANOTHER = ['storage.databaseUrl', 'tasks.callbackHosts', 'tasks.callbackSecrets'];
 
 /** Section and name of a setting, valid values with their results, and invalid values with their errors. */
 interface Variable {
@@ -197,7 +197,8 @@ describe('the configuration', () => {
       const [name, value] = [names, values].map((cell) => Array.from(cell.matchAll(/`([^`]+)`/g), ([, text]) => text));
       return name?.map((each, index) => [each as string, value?.[index]] as const) ?? [];
     });
-    expect(documented.map(([name]) => name)).to.have.members([...Object.keys(variables), 'DATABASE_URL']);
+    const others = ['DATABASE_URL', 'CALLBACK_HOSTS', 'CALLBACK_SECRET'];
+    expect(documented.map(([name]) => name)).to.have.members([...Object.keys(variables), ...others]);
     const sections = defaults as unknown as Record<string, Record<string, unknown>>;
     for (const [name, value] of documented) {
       const [section = '', key = ''] = variables[name]?.key.split('.') ?? [];
@@ -228,19 +229,35 @@ describe('the configuration', () => {
     expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_PREFETCH: '7' }).tasks.prefetch).to.equal(7);
   });
 
+  it('rejects unknown actions by default if there is a handlers module', () => {
+    expect(loadConfig({ TASK_HANDLERS: './handlers.ts' }).tasks.unknownActions).to.equal('reject');
+    const set = { TASK_HANDLERS: './handlers.ts', TASK_UNKNOWN_ACTIONS: 'process' };
+    expect(loadConfig(set).tasks.unknownActions).to.equal('process');
+  });
+
+  it('takes hosts of callbacks with one or two secrets of 24 to 64 bytes', () => {
+    const [one, two] = [Buffer.alloc(24, 1), Buffer.alloc(64, 2)];
+    const CALLBACK_SECRET = [one, two].map((key) => `whsec_${key.toString('base64')}`).join(', ');
+    const CALLBACK_HOSTS = 'Example.com, 127.0.0.1:8000,[::1],localhost:1';
+    const { callbackHosts, callbackSecrets } = loadConfig({ CALLBACK_HOSTS, CALLBACK_SECRET }).tasks;
+    expect(callbackHosts).to.deep.equal(['example.com', '127.0.0.1:8000', '[::1]', 'localhost:1']);
+    expect(callbackSecrets).to.deep.equal([one, two]);
+  });
+
   it('has a variable for every setting', () => {
     const keys = Object.values(variables).map(({ key }) => key);
     const settings = Object.entries(defaults).flatMap(([section, value]) =>
       typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
     );
-    expect([...keys, WITH_ANOTHER]).to.have.members(settings);
+    expect([...keys, ...WITH_ANOTHER]).to.have.members(settings);
   });
 
   for (const [name, { key, good, bad }] of Object.entries(variables)) {
     it(`takes ${name}, and its default if it is empty or unset`, () => {
-      // The default of TASK_PREFETCH depends on other variables.
+      // The defaults of these two depend on other variables.
+      const fixed = { TASK_PREFETCH: '5', TASK_UNKNOWN_ACTIONS: 'process' };
       for (const [text, value] of Object.entries(good))
-        expect(loadConfig({ TASK_PREFETCH: '5', [name]: text }), text).to.deep.equal(defaultsWith(key, value));
+        expect(loadConfig({ ...fixed, [name]: text }), text).to.deep.equal(defaultsWith(key, value));
       expect(loadConfig({ [name]: '' })).to.deep.equal(defaults);
       expect(loadConfig({ [name]: undefined })).to.deep.equal(defaults);
     });
@@ -254,6 +271,8 @@ describe('the configuration', () => {
   }
 
   const DATABASE_URL = 'postgres://user:hunter2@host/name';
+  const SECRETS = 'whsec_ and base64 of 24 to 64 random bytes, or two of these separated by a comma';
+  const secretOf = (bytes: number) => `whsec_${Buffer.alloc(bytes, 7).toString('base64')}`;
   const symbols = (text: string, got = `"${text}"`) =>
     [{ TICKER_SYMBOLS: text }, `TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got ${got}`] as const;
   const noNumber = (text: string) =>
@@ -287,6 +306,17 @@ describe('the configuration', () => {
     'a TOKEN_KEY below 32 bytes without showing it': [
       [{ TOKEN_KEY: 'hunter2' }, 'TOKEN_KEY must be at least 32 bytes long, got 7 bytes'],
       [{ TOKEN_KEY: 'ü'.repeat(15) }, 'TOKEN_KEY must be at least 32 bytes long, got 30 bytes'],
+    ],
+    'a CALLBACK_SECRET that is no key, without showing it': [
+      ...['hunter2', 'whsec_', secretOf(23), secretOf(65), `${secretOf(24)}=`, Array(3).fill(secretOf(24)).join()],
+      ...['whsec_####', secretOf(24).slice(6), `${secretOf(24)},`],
+    ].map((text) => [{ CALLBACK_SECRET: text }, `CALLBACK_SECRET must be ${SECRETS}, got another value`] as const),
+    'CALLBACK_HOSTS without CALLBACK_SECRET, and other hosts': [
+      [{ CALLBACK_HOSTS: 'a' }, `CALLBACK_SECRET must be ${SECRETS}, if CALLBACK_HOSTS is set, got nothing`],
+      ...['https://a', '*', 'a,', 'a b'].map((text) => {
+        const expected = 'hosts like example.com or 127.0.0.1:8000, separated by commas';
+        return [{ CALLBACK_HOSTS: text }, `CALLBACK_HOSTS must be ${expected}, got "${text}"`] as const;
+      }),
     ],
     'DATABASE_URL without TOKEN_KEY or with QUEUE_DRIVER': [
       [{ DATABASE_URL }, 'TOKEN_KEY must be set if DATABASE_URL is, to the same value on all nodes, got nothing'],

@@ -1,4 +1,6 @@
-import { PRIORITIES, type QueueCounts } from '../task-store.ts';
+import { actionText } from '../task-rows.ts';
+import type { QueueCounts } from '../task-store.ts';
+import type { BoundStatement } from './database.ts';
 
 const COLUMNS = [
   'accepted',
@@ -37,6 +39,16 @@ export function addCounts(changes: Partial<Record<Column, string>>, from: string
     SELECT $1::text, $2::text, ${Object.values(changes)} FROM ${from} HAVING count(*) > 0 ${ON_CONFLICT}`;
 }
 
+/**
+ * Returns the statement that comes first in each transaction that changes messages.
+ *
+ * @param actions actions of a transaction that only adds messages. Undefined if any may be concerned
+ */
+export function lockLimits(now: number, actions?: readonly (string | undefined)[]): BoundStatement {
+  const texts = actions?.flatMap((action) => (action === undefined ? [] : [actionText(action)]));
+  return { text: 'SELECT lock_limits($1::bigint, $2::text[])', values: [now, texts ?? null] };
+}
+
 /** Messages that are no dead letters, their size, and the number of idempotency keys. */
 export const USED = `SELECT sum(accepted - completed - cancelled - dropped - dead)::bigint AS length,
   sum(bytes)::bigint AS bytes, sum(keys)::bigint AS keys, sum(dead)::bigint AS dead,
@@ -47,12 +59,21 @@ export const FOLD_COUNTS = `WITH ended AS (DELETE FROM queue_counts WHERE owner 
     INSERT INTO queue_counts AS counts (owner, lane, ${COLUMNS})
     SELECT '', '', ${COLUMNS.map((column) => `sum(${column})`)} FROM ended HAVING count(*) > 0 ${ON_CONFLICT}`;
 
-/** Returns SQL for the positions of the messages that have waited longest. Reads as many messages of each priority. */
-export const longest = (condition: string, limit: string, column = 'arrival') => `SELECT head.${column}
-  FROM unnest(ARRAY[${PRIORITIES}]) AS given (priority), LATERAL (
-    SELECT arrival, run_at FROM messages WHERE state = 'waiting' AND messages.priority = given.priority ${condition}
-    ORDER BY run_at, arrival LIMIT ${limit}) AS head
-  ORDER BY head.run_at, head.arrival LIMIT ${limit}`;
+/**
+ * Returns SQL of the relation `placed`, which adds their turns to the messages of a relation that are going to wait.
+ * Messages of limited actions, of which few may wait, are counted apart.
+ *
+ * @param order order of the messages of one key
+ */
+export const withTurns = (from: string, order: string) => `turns AS (
+    SELECT priority, limit_key, next_turn(priority, limit_key) AS first
+    FROM (SELECT DISTINCT priority, limit_key FROM ${from}) AS keys
+  ), placed AS (
+    SELECT ${from}.*, turns.first - 1 + row_number() OVER (
+      PARTITION BY priority, limit_key, place IS NULL ORDER BY ${order}
+    ) AS turn
+    FROM ${from} JOIN turns USING (priority, limit_key)
+  )`;
 
 /** Changes of the counts by scheduled and retrying messages that leave these states. */
 export const LEAVING_LATER = {
@@ -61,11 +82,13 @@ export const LEAVING_LATER = {
 };
 
 /** Counts of one moment. Messages in flight are few. */
-export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - dead - scheduled - retrying - "inFlight" AS waiting
+export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - dead - scheduled - retrying - "inFlight" - limited
+      AS waiting
     FROM (SELECT ${COLUMNS.map((column) => `sum(${column})::bigint AS ${column}`)} FROM queue_counts) AS totals,
     (SELECT
       (SELECT count(*) FROM messages WHERE state = 'running') AS "inFlight",
-      (${longest('', '1', 'run_at')}) AS oldest
+      (SELECT coalesce(sum(limited), 0)::bigint FROM limits) AS limited,
+      (SELECT min(run_at) FROM messages WHERE state = 'waiting') AS oldest
     ) AS present`;
 
 /** A row of {@link COUNTS}. */

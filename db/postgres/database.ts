@@ -108,7 +108,8 @@ export class PostgresDatabase {
       max: connections,
       idleTimeoutMillis: IDLE_MS,
       statement_timeout: timeLimitMs,
-      lock_timeout: timeLimitMs,
+      // Passes first, so that the error of a wait for a lock differs from that of a slow statement.
+      lock_timeout: Math.ceil(timeLimitMs * 0.9),
       // A process that stops in a transaction does not hold its locks for long.
       idle_in_transaction_session_timeout: timeLimitMs,
       pipeline: true,
@@ -189,6 +190,8 @@ export class PostgresDatabase {
   #queryOn(client: PostgresClient): Query {
     return (text, values = [], timeLimitMs = this.timeLimitMs) =>
       client.rows<never>(text, values, timeLimitMs + GRACE_MS).catch((error) => {
+        if (error instanceof DatabaseError && error.code === LOCK_TIMEOUT)
+          throw new DatabaseUnavailable(`PostgreSQL at ${this.address} is busy: ${error.message}`);
         if (!(error instanceof DatabaseError) || UNAVAILABLE.test(error.code ?? ''))
           throw this.#unavailable(reasonOf(error));
         throw VALUE_ERRORS.test(error.code ?? '') ? new ValueRefused(error.message, { cause: error }) : error;
@@ -238,6 +241,9 @@ function addressOf(url: string): string {
 
 /** SQLSTATE prefixes of server and connection errors. `57P` does not match 57014, a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
+
+/** SQLSTATE of a statement that waited too long for a lock, as during a change of limits over a long queue. */
+const LOCK_TIMEOUT = '55P03';
 
 /** SQLSTATE prefixes of errors caused by a value. Any other error would affect every value. */
 const VALUE_ERRORS = /^(22|23|54|P0001)/;

@@ -8,7 +8,7 @@ import {
   type TaskSubject,
   UnknownDeadLetter,
 } from '../task-store.ts';
-import { addCounts, type Counter, USED } from './counts.ts';
+import { addCounts, type Counter, USED, withTurns } from './counts.ts';
 import type { BoundStatement, Query } from './database.ts';
 import { actionOf, storable } from './messages.ts';
 import { isText } from './tasks.ts';
@@ -82,25 +82,27 @@ const bulk = (
   change: string,
   counts: Parameters<typeof addCounts>[0],
 ) => `WITH used AS (${USED}), present AS (
-    SELECT arrival, id, action, bytes, octet_length(body) AS body_bytes, failed_at FROM messages
+    SELECT arrival, id, action, priority, limit_key, place, bytes,
+      octet_length(body) + coalesce(octet_length(callback_url), 0) AS body_bytes, failed_at FROM messages
     WHERE texteq(state, 'failed') AND arrival = ANY($3::bigint[]) ${OLDEST_FIRST} FOR UPDATE SKIP LOCKED
   ), ordered AS (
     SELECT *, row_number() OVER place AS number, sum(bytes) OVER place AS total, sum(body_bytes) OVER place AS body_total
     FROM present WINDOW place AS (${OLDEST_FIRST})
   ), chosen AS (
     SELECT ordered.* FROM ordered, used WHERE (number = 1 OR total <= ${BULK_SLICE.maxBytes}) AND ${condition}
-  ), changed AS (
-    ${change} WHERE arrival = ANY(ARRAY(SELECT arrival FROM chosen))
+  ), ${withTurns('chosen', 'failed_at, arrival')}, changed AS (
+    ${change} messages.arrival = ANY(ARRAY(SELECT arrival FROM chosen))
   ), counted AS (${addCounts({ ...counts, dead: '-count(*)', dead_bytes: '-sum(bytes)' }, 'chosen')})
   SELECT arrival, id, action, arrival IN (SELECT arrival FROM chosen) AS "isDone" FROM ordered ORDER BY number`;
 
 export const REDRIVE = bulk(
   'used.length + number <= $5 AND used.bytes + body_total <= $6',
   `UPDATE messages SET state = 'waiting', run_at = $4, attempts = 0, crashes = 0, deaths = 0, permanent = false,
-      failed_at = NULL, reason = NULL, history = NULL`,
+      failed_at = NULL, reason = NULL, history = NULL, turn = placed.turn
+    FROM placed WHERE messages.arrival = placed.arrival AND`,
   { bytes: 'sum(body_bytes)' },
 );
-export const PURGE = bulk('true', 'DELETE FROM messages', { dropped: 'count(*)' });
+export const PURGE = bulk('true', 'DELETE FROM messages WHERE', { dropped: 'count(*)' });
 
 /**
  * Changes the selected dead letters in slices. The slices before an error count as done.

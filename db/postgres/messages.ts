@@ -1,8 +1,9 @@
 import { readHistory } from '../attempt-history.ts';
-import type { MessageChange } from '../message-change.ts';
-import { createdAt } from '../task-rows.ts';
+import { type MessageChange, rowOf } from '../message-change.ts';
+import { ATTEMPT_COLUMNS, type DetailedRow, defined, type Stored } from '../task-rows.ts';
 import {
   type Delivery,
+  type LimitsRow,
   type ListedState,
   LONGEST_WAIT_MS,
   type Report,
@@ -14,9 +15,9 @@ import {
   type StoredMessage,
   SUSPECT_DEATHS,
 } from '../task-store.ts';
-import { addCounts, type Counter, LEAVING_LATER, longest } from './counts.ts';
+import { addCounts, type Counter, LEAVING_LATER, withTurns } from './counts.ts';
 import { type BoundStatement, columns } from './database.ts';
-import { insertRows, STORE_ROWS } from './tasks.ts';
+import { attemptParameters, insertRows, STORE_ROWS } from './tasks.ts';
 
 export type Effect = SettleResult['effects'][number];
 
@@ -25,21 +26,19 @@ export type SettledOf<Kind extends Settlement['kind']> = Settled & { settlement:
 // A suspect is taken alone, if nothing else is due or if its turn has come ($4). Until then, nothing is taken in its turn.
 // The first $5 messages are those that have waited longest. `owned` reveals messages of this owner whose take was not
 // answered.
-const TAKE = `WITH suspect AS (
+const takeOf = (condition: string) => `WITH suspect AS (
     SELECT arrival FROM messages
     WHERE state = 'waiting' AND deaths >= ${SUSPECT_DEATHS} AND NOT (SELECT paused FROM queue_state)
     ORDER BY run_at, arrival LIMIT least(1, $2) FOR UPDATE SKIP LOCKED
   ), room AS (
     SELECT CASE WHEN paused OR ($4 AND EXISTS (SELECT FROM suspect)) THEN 0 ELSE $2::int END AS free FROM queue_state
   ), longest AS (
-    SELECT arrival FROM messages
-    WHERE arrival = ANY(ARRAY(${longest(`AND deaths < ${SUSPECT_DEATHS}`, '(SELECT least($5::int, free) FROM room)')}))
-      AND texteq(state, 'waiting')
-    FOR UPDATE SKIP LOCKED
+    SELECT arrival FROM messages WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} ${condition}
+    ORDER BY run_at, arrival LIMIT (SELECT least($5::int, free) FROM room) FOR UPDATE SKIP LOCKED
   ), due AS (
     SELECT arrival FROM messages
-    WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} AND arrival <> ALL(ARRAY(SELECT arrival FROM longest))
-    ORDER BY priority, run_at, arrival LIMIT (SELECT free - (SELECT count(*) FROM longest) FROM room)
+    WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} ${condition} AND arrival <> ALL(ARRAY(SELECT arrival FROM longest))
+    ORDER BY priority, turn, run_at, arrival LIMIT (SELECT free - (SELECT count(*) FROM longest) FROM room)
     FOR UPDATE SKIP LOCKED
   ), chosen AS (
     SELECT arrival FROM longest UNION ALL SELECT arrival FROM due
@@ -47,17 +46,25 @@ const TAKE = `WITH suspect AS (
     UPDATE messages SET state = 'running', owner = $1, delivery = delivery + 1, started_at = NULL, progress = NULL
     WHERE arrival = ANY(ARRAY(
       SELECT arrival FROM chosen UNION ALL SELECT arrival FROM suspect WHERE $3 AND NOT EXISTS (SELECT FROM chosen)))
-    RETURNING arrival, priority, id, action, body, delivery, run_at AS "dueAt", attempts + 1 AS attempt, crashes,
-      deaths >= ${SUSPECT_DEATHS} AS "isSuspect", history
+    RETURNING arrival, priority, limit_key AS "limitKey", turn, id, action, body, delivery, run_at AS "dueAt", attempts + 1 AS attempt, crashes,
+      place IS NOT NULL AND EXISTS (SELECT FROM limits WHERE limits.action = messages.action AND
+        (rate_count IS NOT NULL OR key_rate_count IS NOT NULL)) AS "isRated", deaths >= ${SUSPECT_DEATHS} AS "isSuspect", history,
+      traceparent, callback_of AS "callbackOf"
   ), idle AS (SELECT count(*) < $2 AS is_idle FROM taken)
   SELECT taken.*,
     CASE WHEN is_idle THEN (SELECT count(*) FROM messages WHERE state = 'running' AND owner = $1) END AS owned
-  FROM idle LEFT JOIN taken ON true ORDER BY priority, "dueAt", arrival`;
+  FROM idle LEFT JOIN taken ON true ORDER BY priority, turn, "dueAt", arrival`;
 
-export interface TakeRow extends Omit<Delivery, 'action' | 'history'> {
+const TAKE = takeOf('');
+const TAKE_CALLBACKS = takeOf('AND callback_of IS NOT NULL');
+
+export interface TakeRow extends Omit<Delivery, 'action' | 'history' | 'traceparent' | 'callbackOf'> {
   action: string | null;
+  traceparent: string | null;
+  callbackOf: string | null;
+  limitKey: string;
   history: string | null;
-  priority: number;
+  turn: number;
   /** Number of messages that this owner was running before, if fewer messages were taken than asked for. */
   owned: number | null;
 }
@@ -68,26 +75,41 @@ export interface Taking {
   isIdle: boolean;
   /** Number of the messages that are taken because they have waited longest. */
   longest: number;
+  /** Whether only callbacks are taken. */
+  areCallbacks?: boolean;
 }
 
 /** @param isSuspectsTurn whether a suspect that is due is taken before other messages */
-export function take(owner: string, { max, isIdle, longest }: Taking, isSuspectsTurn: boolean): BoundStatement {
-  return { text: TAKE, values: [owner, max, isIdle, isSuspectsTurn, longest] };
+export function take(
+  owner: string,
+  { max, isIdle, longest, areCallbacks }: Taking,
+  isSuspectsTurn: boolean,
+): BoundStatement {
+  return { text: areCallbacks ? TAKE_CALLBACKS : TAKE, values: [owner, max, isIdle, isSuspectsTurn, longest] };
 }
 
-const firstDue = (state: string) => `SELECT arrival FROM messages WHERE state = '${state}' AND run_at <= $3
+const firstDue = (
+  state: string,
+) => `SELECT arrival, priority, limit_key, place, run_at FROM messages WHERE state = '${state}' AND run_at <= $3
   ORDER BY run_at, arrival LIMIT ${STAGED_SLICE} FOR UPDATE SKIP LOCKED`;
 const nextDue = (state: string) => `(SELECT run_at FROM messages WHERE state = '${state}' AND run_at > $3
   ORDER BY run_at LIMIT 1)`;
 
-const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firstDue('retrying')}), staged AS (
-    UPDATE messages SET state = 'waiting'
-    WHERE arrival = ANY(ARRAY(SELECT arrival FROM scheduled UNION ALL SELECT arrival FROM retrying)) RETURNING 1
+const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firstDue('retrying')}), due AS (
+    SELECT * FROM scheduled UNION ALL SELECT * FROM retrying
+  ), ${withTurns('due', 'run_at, arrival')}, staged AS (
+    UPDATE messages SET state = 'waiting', turn = placed.turn FROM placed
+    WHERE messages.arrival = placed.arrival AND messages.arrival = ANY(ARRAY(SELECT arrival FROM due)) RETURNING 1
   ), counted AS (${addCounts(
     { scheduled: '-(SELECT count(*) FROM scheduled)', retrying: '-(SELECT count(*) FROM retrying)' },
     'staged',
   )}) SELECT CASE WHEN (SELECT count(*) FROM staged) >= ${STAGED_SLICE} THEN $3
     ELSE least(${nextDue('scheduled')}, ${nextDue('retrying')}) END AS "nextDueAt"`;
+
+/** Gives back the starts whose time has passed, up to a slice. */
+export function endStarts(now: number): BoundStatement {
+  return { text: `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`, values: [now] };
+}
 
 export interface StagedRow {
   nextDueAt: number | null;
@@ -102,17 +124,20 @@ export function stage(counter: Counter, now: number): BoundStatement {
 export const RUN_NOW = `WITH found AS (
     SELECT arrival, action, state FROM messages WHERE id = $3 FOR UPDATE
   ), changed AS (
-    UPDATE messages SET state = 'waiting', run_at = $4 FROM found
-    WHERE messages.arrival = found.arrival AND found.state IN ('scheduled', 'retrying')
+    UPDATE messages SET state = 'waiting', run_at = $4, turn = next_turn(priority, limit_key)
+    WHERE arrival = ANY(ARRAY(SELECT arrival FROM found WHERE state IN ('scheduled', 'retrying')))
   ), counted AS (${addCounts(LEAVING_LATER, "found WHERE state IN ('scheduled', 'retrying')")})
   SELECT state, action FROM found`;
 
 /** Returns the taken messages. If there is none, the only row is empty. */
 export function deliveriesOf(rows: readonly TakeRow[]): Delivery[] {
   const taken = rows.filter(({ id }) => id !== null);
-  return taken.map(({ priority: _priority, owned: _owned, action, history, ...delivery }) => {
-    return { ...delivery, action: actionOf(action), history: readHistory(history) };
-  });
+  return taken.map(
+    ({ turn: _turn, owned: _owned, action, limitKey, history, traceparent, callbackOf, ...delivery }) => {
+      const given = { action: actionOf(action), limitKey: limitKeyOf(limitKey), traceparent: traceparent ?? undefined };
+      return { ...delivery, ...given, callbackOf: callbackOf ?? undefined, history: readHistory(history) };
+    },
+  );
 }
 
 // A settlement names the delivery, so that a late one changes nothing. Messages are found by an array of their positions,
@@ -123,13 +148,14 @@ const FENCE =
 const IS_PRESENT = 'messages.arrival = ANY(ARRAY(SELECT arrival FROM present))';
 
 const END = `WITH given AS (
-    SELECT * FROM unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::bigint[])
-      AS given (arrival, delivery, kind, result, created_at)
+    SELECT * FROM unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::bigint[], ${attemptParameters(10)})
+      AS given (arrival, delivery, kind, result, created_at, ${ATTEMPT_COLUMNS})
   ), ended AS (
     DELETE FROM messages USING given WHERE ${FENCE} AND messages.arrival = ANY($3)
-    RETURNING messages.arrival, messages.delivery, id, body, bytes, kind, result, created_at
+    RETURNING messages.arrival, messages.delivery, id, body, bytes, kind, result, created_at,
+      ${ATTEMPT_COLUMNS.split(', ').map((name) => `given.${name}`)}
   ), stored AS (${insertRows(
-    `SELECT id, body, 'completed', result, created_at, $8::bigint, arrival, delivery FROM ended
+    `SELECT id, body, 'completed', result, created_at, $8::bigint, ${ATTEMPT_COLUMNS}, arrival, delivery FROM ended
       WHERE kind = 'complete'`,
   )}), acked AS (
     INSERT INTO acks SELECT arrival, delivery, $9 FROM ended WHERE kind = 'ack'
@@ -150,31 +176,53 @@ export interface SettledRow {
 }
 
 /** Deletes the messages of settlements that complete, ack or cancel, and writes rows. `settled` is sorted by arrival. */
-export function end(counter: Counter, settled: readonly Settled[], now: number): BoundStatement {
+export function end(counter: Counter, settled: readonly Settled[], now: number, node: string): BoundStatement {
+  const rows = settled.map((each) => {
+    return each.settlement.kind === 'complete' ? rowOf(each, each.settlement.result, now, node) : undefined;
+  });
   const given = columns(
     settled,
     ({ delivery }) => delivery.arrival,
     ({ delivery }) => delivery.delivery,
     ({ settlement }) => settlement.kind,
-    ({ settlement }) => (settlement.kind === 'complete' ? settlement.result : null),
-    ({ delivery, settlement }) => (settlement.kind === 'complete' ? createdAt(delivery.body) : null),
   );
-  return { text: END, values: [...counter, ...given, Math.floor(now / 1000), now] };
+  const ofRows = columns(
+    rows,
+    (row) => row?.result,
+    (row) => row?.created_at,
+  );
+  const values = [...counter, ...given, ...ofRows, Math.floor(now / 1000), now, ...attemptsOf(rows)];
+  return { text: END, values };
+}
+
+/** Returns the values of {@link ATTEMPT_COLUMNS}. */
+function attemptsOf(rows: readonly (DetailedRow | undefined)[]): unknown[][] {
+  return columns(
+    rows,
+    (row) => row?.attempts,
+    (row) => row?.waited_ms,
+    (row) => row?.ran_ms,
+    (row) => row?.started_at,
+    (row) => row?.ended_at,
+    (row) => row?.node,
+    (row) => row?.history,
+  );
 }
 
 /** Writes the rows of messages that were acked before. */
-export function rowsOf(settled: readonly SettledOf<'row'>[], now: number): BoundStatement {
+export function rowsOf(settled: readonly SettledOf<'row'>[], now: number, node: string): BoundStatement {
   // PostgreSQL does not replace a row twice in one statement.
   const last = [...new Map(settled.map((each) => [each.delivery.id, each])).values()];
+  const rows = last.map((each) => rowOf(each, each.settlement.result, now, node));
   const given = columns(
-    last,
-    ({ delivery }) => delivery.id,
-    ({ delivery }) => delivery.body,
-    ({ settlement }) => settlement.result,
-    ({ delivery }) => createdAt(delivery.body),
-    ({ delivery }) => delivery.arrival,
+    rows,
+    ({ id }) => id,
+    ({ payload }) => payload,
+    ({ result }) => result,
+    (row) => row.created_at,
   );
-  return { text: STORE_ROWS, values: [...given, Math.floor(now / 1000)] };
+  const arrivals = last.map(({ delivery }) => delivery.arrival);
+  return { text: STORE_ROWS, values: [...given, arrivals, Math.floor(now / 1000), ...attemptsOf(rows)] };
 }
 
 const PUT_BACK = `WITH given AS (
@@ -208,9 +256,16 @@ const PUT_BACK = `WITH given AS (
       bytes: "coalesce(sum(bytes) FILTER (WHERE state <> 'failed'), 0) - sum(former_bytes)",
     },
     'changed',
-  )}) SELECT arrival, delivery, CASE WHEN is_cancelled THEN 'cancelled' ELSE 'applied' END AS effect FROM present`;
+  )}), unstarted AS MATERIALIZED (
+    SELECT set_config('tasks.unstarted', array_agg(arrival)::text, true) FROM present
+    WHERE is_cancelled AND state = 'waiting' AND deaths IS NULL
+  ) SELECT arrival, delivery, CASE WHEN is_cancelled THEN 'cancelled' ELSE 'applied' END AS effect
+    FROM present, unstarted`;
 
-/** Changes running messages. Deletes a message that would wait if its cancellation was requested. `changes` are sorted by arrival. */
+/**
+ * Changes running messages. Deletes a message that would wait if its cancellation was requested. Tells the triggers which
+ * handlers had not started. `changes` are sorted by arrival.
+ */
 export function putBack(counter: Counter, changes: readonly MessageChange[], now: number): BoundStatement {
   const given = changes.map(({ delivery: { arrival, delivery }, reason, ...change }) => {
     return { arrival, delivery, reason: reason && storable(reason), ...change };
@@ -218,13 +273,20 @@ export function putBack(counter: Counter, changes: readonly MessageChange[], now
   return { text: PUT_BACK, values: [...counter, JSON.stringify(given), now] };
 }
 
+/**
+ * Locks messages in the order of their positions, as each statement does. First in a transaction that changes messages by
+ * several statements, which would otherwise wait for each other with another transaction.
+ */
+export const LOCK_MESSAGES = 'SELECT FROM messages WHERE arrival = ANY($1::bigint[]) ORDER BY arrival FOR UPDATE';
+
 /** Messages of an owner except those with the given positions. */
 export const LOST_ANSWER = `SELECT arrival, delivery FROM messages
     WHERE state = 'running' AND owner = $1 AND arrival <> ALL($2::bigint[]) ORDER BY arrival`;
 
 /** Locks messages of an owner, without waiting. */
 export const LOST_MESSAGES = `SELECT arrival, delivery, id, action, attempts, crashes, deaths, history,
-    cancel_requested AS "isCancelRequested" FROM messages
+    started_at AS "startedAt", run_at AS "dueAt", callback_of AS "callbackOf", cancel_requested AS "isCancelRequested"
+  FROM messages
   WHERE state = 'running' AND owner = $1 ORDER BY arrival LIMIT $2 FOR UPDATE SKIP LOCKED`;
 
 const REPORT = `WITH given AS (
@@ -240,22 +302,31 @@ export function report(running: readonly Report[]): BoundStatement {
   return { text: REPORT, values: [JSON.stringify(given)] };
 }
 
-/** Deletes a waiting message, or requests the cancellation of a running one. Returns its former state. */
+/** Deletes messages, or requests the cancellation of running ones. Returns their former states. */
 export const CANCEL = `WITH found AS (
-    SELECT arrival, action, state, bytes FROM messages WHERE id = $3 AND state <> 'failed' FOR UPDATE
+    SELECT arrival, id, action, state, bytes FROM messages
+    WHERE arrival = ANY(ARRAY(SELECT arrival FROM messages WHERE id = ANY($3::text[]))) AND state <> 'failed'
+    ORDER BY arrival FOR UPDATE
   ), deleted AS (
-    DELETE FROM messages USING found WHERE messages.arrival = found.arrival AND found.state <> 'running'
+    DELETE FROM messages WHERE arrival = ANY(ARRAY(SELECT arrival FROM found WHERE state <> 'running'))
   ), requested AS (
-    UPDATE messages SET cancel_requested = true FROM found
-    WHERE messages.arrival = found.arrival AND found.state = 'running'
+    UPDATE messages SET cancel_requested = true
+    WHERE arrival = ANY(ARRAY(SELECT arrival FROM found WHERE state = 'running'))
   ), counted AS (${addCounts(
     { cancelled: 'count(*)', bytes: '-sum(bytes)', ...LEAVING_LATER },
     "found WHERE state <> 'running'",
   )})
-  SELECT state, action FROM found`;
+  SELECT id, state, action FROM found`;
 
-/** Returns a row if the task is completed or dead-lettered. */
-export const ENDED = `SELECT action FROM messages WHERE id = $1 UNION ALL SELECT NULL FROM tasks WHERE id = $1 LIMIT 1`;
+/** Returns a row for each task that is completed or dead-lettered. */
+export const ENDED = `SELECT id, action FROM messages WHERE id = ANY($1::text[])
+  UNION ALL SELECT id, NULL FROM tasks WHERE id = ANY($1::text[])`;
+
+/** Unfinished tasks that match, in the order of acceptance. */
+export const SELECT = `SELECT id, arrival FROM messages WHERE arrival > $1 AND accepted_at <= $2 AND state <> 'failed'
+    AND ($3::text IS NULL OR action = $3) AND ($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR limit_key = $5)
+    AND ($6::text IS NULL OR schedule = $6)
+  ORDER BY arrival LIMIT $7`;
 
 const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
   FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int)
@@ -282,8 +353,8 @@ export const CANCEL_REQUESTS =
   "SELECT id FROM messages WHERE id = ANY($1::text[]) AND state = 'running' AND cancel_requested";
 
 /** Corrects times that lie in the future because a clock was set back. */
-export const CLAMP = `UPDATE messages SET run_at = CASE state WHEN 'waiting' THEN $1 ELSE $1 + ${LONGEST_WAIT_MS} END
-  WHERE (state = 'waiting' AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
+export const CLAMP = `UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
+  WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
 const located = (state: ListedState, order: string) =>
   `SELECT id, bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT $1`;
@@ -293,36 +364,63 @@ export const DELETE_OLD_ACKS = 'DELETE FROM acks WHERE acked_at < $1::bigint - 3
 
 /** Statements that take a limit. */
 export const LOCATE: Record<ListedState, string> = {
-  waiting: located('waiting', 'priority, run_at'),
+  waiting: located('waiting', 'priority, turn, run_at'),
   scheduled: located('scheduled', 'run_at'),
   retrying: located('retrying', 'run_at'),
+  limited: located('limited', 'priority, turn, run_at'),
   running: located('running', 'started_at NULLS LAST'),
 };
 
+/** Sets the limits of an action, given as JSON. Its messages get their places from scratch, which takes long if there are many. */
+export const SET_LIMITS = 'SELECT set_limits(json_populate_record(NULL::limits, $1::json))';
+
+const limitUse = (key: string) => `SELECT limits.*,
+    (SELECT count(*) FROM messages WHERE state = 'running' AND messages.action = limits.action
+      AND (${key} = '' OR messages.limit_key = ${key})) AS running,
+    (SELECT min(ends_at) FROM limit_starts JOIN limit_uses USING (action, limit_key)
+      WHERE action = limits.action AND limit_key = ${key}
+        AND starts >= CASE ${key} WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
+  FROM limits`;
+
+/** All limits, with the use of those of the actions. */
+export const LIMITS = `${limitUse("''")} ORDER BY action`;
+
+/** The limits of an action, with the use of its own, or of that of the key $2 unless this is empty. */
+export const LIMIT_OF = `${limitUse('$2::text')} WHERE action = $1`;
+
+export interface LimitUseRow extends LimitsRow {
+  running: number;
+  nextStartAt: number | null;
+}
+
 /** Messages with these ids, in any order, with bodies of limited length. */
-export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, run_at AS "runAt",
+export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, limit_key AS "limitKey", place, run_at AS "runAt",
       accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
-      started_at AS "startedAt", progress
+      started_at AS "startedAt", progress, schedule, traceparent, callback_url AS "callbackUrl"
     FROM messages WHERE id = ANY($1::text[])`;
 
 /** Length of the longest body. */
 export const WHOLE = 2 ** 31 - 1;
 
-export interface MessageRow extends Omit<StoredMessage, 'action' | 'history' | 'failedAt' | 'startedAt' | 'progress'> {
+type PlainFields = Omit<StoredMessage, 'action' | 'limitKey' | 'reason' | 'history' | 'limitedBy' | 'progress'>;
+
+export interface MessageRow extends Stored<PlainFields> {
   action: string | null;
+  limitKey: string;
+  place: number | null;
+  reason: string | null;
   history: string | null;
-  failedAt: number | null;
-  startedAt: number | null;
   progress: string | null;
 }
 
-export function messageOf({ action, history, failedAt, startedAt, progress, ...row }: MessageRow): StoredMessage {
+export function messageOf({ action, limitKey, place, reason, history, progress, ...row }: MessageRow): StoredMessage {
   return {
-    ...row,
+    ...defined<PlainFields>(row),
     action: actionOf(action),
+    limitKey: limitKeyOf(limitKey),
+    reason,
+    limitedBy: row.state === 'limited' ? (place === 1 ? 'action' : 'key') : undefined,
     history: readHistory(history),
-    failedAt: failedAt ?? undefined,
-    startedAt: startedAt ?? undefined,
     progress: progress === null ? undefined : JSON.parse(progress),
   };
 }
@@ -330,6 +428,10 @@ export function messageOf({ action, history, failedAt, startedAt, progress, ...r
 /** Reads an action, which is stored escaped as in JSON. */
 export function actionOf(text: string | null): string | undefined {
   return text === null ? undefined : JSON.parse(`"${text}"`);
+}
+
+function limitKeyOf(text: string): string | undefined {
+  return actionOf(text) || undefined;
 }
 
 /** Returns a reason as PostgreSQL stores it. */

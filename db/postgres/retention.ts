@@ -13,7 +13,8 @@ const deleteFirst = (condition: string) => `DELETE FROM tasks WHERE ctid = ANY (
     SELECT tid FROM (
       SELECT ctid AS tid, bytes, sum(bytes) OVER (ORDER BY created_at, arrival ROWS UNBOUNDED PRECEDING) AS total
       FROM (
-        SELECT ctid, created_at, arrival, octet_length(payload)::bigint + coalesce(octet_length(result), 0) AS bytes
+        SELECT ctid, created_at, arrival, octet_length(payload)::bigint + coalesce(octet_length(result), 0)
+          + coalesce(octet_length(history), 0) AS bytes
         FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${RETENTION_SLICE.maxLength}
       ) AS first
     ) AS counted WHERE total - bytes = 0 OR total <= ${RETENTION_SLICE.maxBytes}

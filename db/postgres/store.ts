@@ -1,6 +1,9 @@
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
+import type { Schedules } from '../schedules.ts';
+import { actionText } from '../task-rows.ts';
 import {
+  type ActionLimits,
   type BulkResult,
   type Cancellation,
   type DeadLetterReasons,
@@ -9,7 +12,9 @@ import {
   type FoundTask,
   type IdempotencyKey,
   type KeyReused,
+  type LimitSource,
   type Located,
+  limitsOfRow,
   type Message,
   type MessageFilter,
   type MessageState,
@@ -22,19 +27,25 @@ import {
   type Report,
   type RetentionLimits,
   type RunNow,
+  rowOfLimits,
+  type Selection,
   type Settled,
   type SettleResult,
+  type StoredLimits,
   type StoredMessage,
   SUSPECT_INTERVAL_MS,
   type Submission,
+  sizeOf,
   type Taken,
+  type TaskFilter,
   type TaskStore,
   type TaskSubject,
   TURN_OF_LONGEST,
+  type UsedLimit,
   ValueRefused,
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
-import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane } from './counts.ts';
+import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
 import type { BoundStatement, PostgresDatabase, Query } from './database.ts';
 import {
   type BulkRow,
@@ -59,7 +70,12 @@ import {
   type Effect,
   ENDED,
   end,
+  endStarts,
+  LIMIT_OF,
+  LIMITS,
+  type LimitUseRow,
   LOCATE,
+  LOCK_MESSAGES,
   LOST_ANSWER,
   LOST_MESSAGES,
   type MessageRow,
@@ -69,6 +85,8 @@ import {
   RUN_NOW,
   report,
   rowsOf,
+  SELECT,
+  SET_LIMITS,
   type SettledOf,
   type SettledRow,
   type StagedRow,
@@ -79,7 +97,8 @@ import {
   WHOLE,
 } from './messages.ts';
 import { Retention } from './retention.ts';
-import { publishAll, publishGroups } from './submissions.ts';
+import { postgresSchedules } from './schedules.ts';
+import { publish, publishAll, publishGroups } from './submissions.ts';
 import { isText, Tasks } from './tasks.ts';
 
 export interface PostgresStoreOptions {
@@ -123,6 +142,7 @@ const RECOVERED_SLICE = 100;
 /** Task store in PostgreSQL, which several nodes share. The tables must be migrated. */
 export class PostgresStore implements TaskStore {
   readonly rows: Tasks;
+  readonly schedules: Schedules;
   readonly isShared = true;
   readonly isDurable = true;
   readonly #writes: PostgresDatabase;
@@ -135,6 +155,7 @@ export class PostgresStore implements TaskStore {
   /** Batches of clients, which are accepted one after another. */
   readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[] | Error>;
   readonly #work: Batches<Work, SettleResult | Taken | undefined>;
+  readonly #cancellations: Batches<string, Cancellation | undefined>;
   #lastOperation: Promise<unknown> = Promise.resolve();
   readonly #retention: Retention;
   /** Deliveries that were handed out and are not settled, by position. */
@@ -169,13 +190,22 @@ export class PostgresStore implements TaskStore {
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     this.rows = new Tasks(reads);
     this.#retention = new Retention(writes);
+    this.schedules = postgresSchedules({
+      ...{ writes, reads, now },
+      operate: (run) => this.#operate(run),
+      publish: (message) => publish(this.#counters.operations, [{ message, key: undefined }], now(), bounds),
+    });
     this.#submissions = new Batches(
       (items) => this.#watch(publishAll(writes, this.#counters.submissions, items, now(), bounds)),
-      ({ message }) => Buffer.byteLength(message.body),
+      ({ message }) => sizeOf(message),
     );
     this.#groups = new Batches(
       (groups) => this.#watch(publishGroups(writes, this.#counters.groups, groups, now(), bounds)),
-      (group) => group.reduce((sum, { message }) => sum + Buffer.byteLength(message.body), 0),
+      (group) => group.reduce((sum, { message }) => sum + sizeOf(message), 0),
+    );
+    this.#cancellations = new Batches(
+      (ids: readonly string[]) => this.#cancelAll(ids),
+      ({ length }) => length,
     );
     this.#work = new Batches(
       (items) => this.#watch(this.#runWork(items)),
@@ -221,6 +251,10 @@ export class PostgresStore implements TaskStore {
     return this.#work.add({ max, isIdle, longest }) as Promise<Taken>;
   }
 
+  takeCallbacks(max: number): Promise<Taken> {
+    return this.#work.add({ max, isIdle: false, longest: 0, areCallbacks: true }) as Promise<Taken>;
+  }
+
   settle(settled: readonly Settled[]): Promise<SettleResult> {
     return this.#work.add({ settled }) as Promise<SettleResult>;
   }
@@ -232,22 +266,43 @@ export class PostgresStore implements TaskStore {
   async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
     if (!isText(id)) return undefined;
     const values = [...this.#counters.operations, id, this.#now()];
-    const [found] = await this.#operate(() => this.#writes.query<FoundState>(RUN_NOW, values));
+    const [found] = await this.#operate(() => this.#write<FoundState>(RUN_NOW, values));
     if (found?.state === 'running') return 'running';
     if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
-    if (found.state !== 'waiting') onDue({ id, action: actionOf(found.action) });
+    if (found.state === 'scheduled' || found.state === 'retrying') onDue({ id, action: actionOf(found.action) });
     return 'due';
   }
 
   async cancel(id: string): Promise<Cancellation | undefined> {
     if (!isText(id)) return undefined;
-    const values = [...this.#counters.operations, id];
-    const [found] = await this.#operate(() => this.#writes.query<FoundState>(CANCEL, values));
-    if (found !== undefined) {
-      return { outcome: found.state === 'running' ? 'requested' : 'cancelled', action: actionOf(found.action) };
-    }
-    const [ended] = await this.#reads.query<{ action: string | null }>(ENDED, [id]);
-    return ended && { outcome: 'ended', action: actionOf(ended.action) };
+    return this.#cancellations.add(id);
+  }
+
+  async #cancelAll(ids: readonly string[]): Promise<(Cancellation | undefined)[]> {
+    const values = [...this.#counters.operations, ids];
+    const found = await this.#operate(() => this.#write<FoundState & { id: string }>(CANCEL, values));
+    const states = new Map(found.map((each) => [each.id, each]));
+    const others = ids.filter((id) => !states.has(id));
+    const ended =
+      others.length === 0 ? [] : await this.#reads.query<{ id: string; action: string | null }>(ENDED, [others]);
+    const actions = new Map(ended.map(({ id, action }) => [id, action]));
+    return ids.map((id) => {
+      const state = states.get(id);
+      const action = actionOf((state?.action ?? actions.get(id)) || null);
+      if (state?.state === 'running') return { outcome: 'requested', action };
+      // A second cancellation of the batch finds nothing.
+      if (states.delete(id)) return { outcome: 'cancelled', action };
+      return actions.has(id) ? { outcome: 'ended', action } : undefined;
+    });
+  }
+
+  async select(filter: TaskFilter, after: number, limit: number): Promise<Selection> {
+    const { action, state = null, limitKey, schedule, until } = filter;
+    if (schedule !== undefined && !isText(schedule)) return { ids: [], next: undefined };
+    const texts = [action, limitKey].map((text) => (text === undefined ? null : actionText(text)));
+    const values = [after, until, texts[0], state, texts[1], schedule ?? null, limit];
+    const found = await this.#reads.query<{ id: string; arrival: number }>(SELECT, values);
+    return { ids: found.map(({ id }) => id), next: found.length === limit ? found.at(-1)?.arrival : undefined };
   }
 
   async cancelRequests(ids: readonly string[]): Promise<readonly string[]> {
@@ -257,6 +312,43 @@ export class PostgresStore implements TaskStore {
 
   onRecovered(listener: (recovery: Recovery) => void): void {
     this.#onRecovered = listener;
+  }
+
+  async limits(): Promise<StoredLimits[]> {
+    const rows = await this.#reads.query<LimitUseRow>(LIMITS);
+    return rows.map(({ running, nextStartAt, ...row }) => {
+      const use = { running, nextStartAt: nextStartAt ?? undefined };
+      return { ...limitsOfRow(row), action: actionOf(row.action) as string, use };
+    });
+  }
+
+  async setLimits(
+    action: string,
+    limits: ActionLimits | undefined,
+    source: LimitSource,
+    onSet = () => {},
+  ): Promise<void> {
+    const row = rowOfLimits({ action: actionText(action), limits: limits ?? {}, source });
+    const given = JSON.stringify({ ...row, ...(limits === undefined && { source: null }) });
+    await this.#operate(() =>
+      this.#writes.transaction(async (query) => {
+        // The change of another node may take as long.
+        await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}; SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
+        await query(SET_LIMITS, [given], LONG_LIMIT_MS);
+      }),
+    );
+    this.#lookAt = 0;
+    onSet();
+  }
+
+  async limitOf(action: string, limitKey?: string): Promise<UsedLimit> {
+    const values = [actionText(action), actionText(limitKey ?? '')];
+    const [row] = await this.#reads.query<LimitUseRow>(LIMIT_OF, values);
+    if (row === undefined) return { running: 0, nextStartAt: undefined };
+    const { running, nextStartAt } = row;
+    const { limits } = limitsOfRow(row);
+    const { concurrency, rate } = (limitKey === undefined ? limits : limits.perKey) ?? {};
+    return { concurrency, rate, running, nextStartAt: nextStartAt ?? undefined };
   }
 
   async isPaused(): Promise<boolean> {
@@ -269,12 +361,12 @@ export class PostgresStore implements TaskStore {
   }
 
   async find(id: string): Promise<FoundTask | undefined> {
-    const row = await this.rows.find(id);
+    const row = await this.rows.find(id, 'detailed');
     if (row !== undefined) return { row };
     const [message] = await this.read([id]);
     if (message !== undefined) return { message };
     // The task may have been completed since the first look.
-    const late = await this.rows.find(id);
+    const late = await this.rows.find(id, 'detailed');
     return late && { row: late };
   }
 
@@ -347,7 +439,7 @@ export class PostgresStore implements TaskStore {
 
   async close(): Promise<boolean> {
     await Promise.all([
-      ...[this.#submissions, this.#groups, this.#work].map((batches) => batches.drained()),
+      ...[this.#submissions, this.#groups, this.#cancellations, this.#work].map((batches) => batches.drained()),
       this.#lastOperation,
     ]);
     // Without the server, another node adds the counts when it recovers this owner.
@@ -368,6 +460,12 @@ export class PostgresStore implements TaskStore {
     }
   }
 
+  /** Runs a statement that changes messages. Returns its rows. */
+  async #write<Row extends object>(text: string, values: readonly unknown[]): Promise<Row[]> {
+    const [, rows] = await this.#writes.batch([lockLimits(this.#now()), { text, values: [...values] }]);
+    return rows as Row[];
+  }
+
   /** Runs operations one after another, because they change the same row of the counts. */
   #operate<Value>(run: () => Promise<Value>): Promise<Value> {
     const result = this.#lastOperation.then(run);
@@ -386,30 +484,39 @@ export class PostgresStore implements TaskStore {
     const fenced = settled.filter(({ settlement }) => settlement.kind !== 'row').toReversed();
     const current = [...new Map(fenced.map((each) => [positionOf(each.delivery), each])).values()].sort(byArrival);
     const ended = current.filter(isEnd);
-    const kept = current.filter((each) => !isEnd(each)).map((each) => changeOf(each, now));
+    const kept = current.filter((each) => !isEnd(each)).map((each) => changeOf(each, now, this.#owner));
     for (const { state, runAt } of kept) if (state === 'retrying') this.#noteDue(runAt);
     const reported = items.flatMap((item) => ('running' in item ? item.running : [])).sort(byArrival);
 
+    // The next take finds out when the time of their starts has passed.
+    if ([...reported, ...current].some(({ delivery }) => delivery.isRated)) this.#lookAt = 0;
     const { settlements } = this.#counters;
     const changed: SettledRow[] = [];
     const letters: LetterRow[] = [];
     const taken: TakeRow[][] = [];
-    const steps: [statement: BoundStatement, read: (rows: never[]) => unknown][] = [];
-    if (ended.length > 0) steps.push([end(settlements, ended, now), (rows) => changed.push(...rows)]);
+    const steps: [statement: BoundStatement, read: (rows: never[]) => unknown][] = [[lockLimits(now), () => {}]];
+    const changes = [reported, ended, kept].filter(({ length }) => length > 0);
+    if (changes.length > 1) {
+      const arrivals = changes.flatMap((of) => of.map(({ delivery }) => delivery.arrival));
+      steps.push([{ text: LOCK_MESSAGES, values: [arrivals] }, () => {}]);
+    }
+    // Before the settlements, which release the starts.
+    if (reported.length > 0) steps.push([report(reported), () => {}]);
+    if (ended.length > 0) steps.push([end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
     if (kept.length > 0) steps.push([putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
     if (current.some(isDiscard)) steps.push([{ text: EVICT, values: settlements }, (rows) => letters.push(...rows)]);
     if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;
       this.#lookAt = now + LOOK_MS;
-      steps.push([stage(settlements, now), ([row]: StagedRow[]) => this.#noteDue(row?.nextDueAt)]);
+      const note = ([row]: StagedRow[]) => this.#noteDue(row?.nextDueAt);
+      steps.push([stage(settlements, now), note], [endStarts(now), note]);
     }
     if (!this.#runsSuspect(current)) {
       const isSuspectsTurn = now >= this.#nextSuspectAt;
       for (const each of takes) steps.push([take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
     }
-    if (rows.length > 0) steps.push([rowsOf(rows, now), () => {}]);
-    if (reported.length > 0) steps.push([report(reported), () => {}]);
+    if (rows.length > 0) steps.push([rowsOf(rows, now, this.#owner), () => {}]);
     let isCommitted = false;
     let effects: Map<Settled, Effect>;
     let evicted: TaskSubject[];
@@ -487,16 +594,20 @@ export class PostgresStore implements TaskStore {
     const held = [...this.#held.keys()];
     const lost = await this.#writes.query<LostMessage>(LOST_ANSWER, [this.#owner, held]);
     const released = lost.map((delivery) => ({ delivery, state: 'waiting' as const }));
-    if (released.length > 0) await this.#writes.batch([putBack(this.#counters.settlements, released, this.#now())]);
+    if (released.length > 0) {
+      await this.#writes.batch([lockLimits(this.#now()), putBack(this.#counters.settlements, released, this.#now())]);
+    }
     this.#mayOwnMore = false;
   }
 
   /** Returns undefined if the owner has no messages. */
   async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
     const now = this.#now();
+    const lock = lockLimits(now);
+    await query(lock.text, lock.values);
     const lost = await query<LostMessage>(LOST_MESSAGES, [owner, RECOVERED_SLICE]);
     if (lost.length === 0) return undefined;
-    const changes = lost.map((row) => deathOf(row, now));
+    const changes = lost.map((row) => deathOf(row, now, owner));
     const { operations } = this.#counters;
     const { text, values } = putBack(operations, changes, now);
     const changed = await query<SettledRow>(text, values);
@@ -514,7 +625,7 @@ export class PostgresStore implements TaskStore {
   /** Returns a function that changes a slice of dead letters. */
   #change(text: string, ...values: number[]) {
     return (arrivals: readonly number[]) =>
-      this.#operate(() => this.#writes.query<BulkRow>(text, [...this.#counters.operations, arrivals, ...values]));
+      this.#operate(() => this.#write<BulkRow>(text, [...this.#counters.operations, arrivals, ...values]));
   }
 }
 

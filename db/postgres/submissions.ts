@@ -10,8 +10,9 @@ import {
   QueueFull,
   REUSED,
   type Submission,
+  sizeOf,
 } from '../task-store.ts';
-import { addCounts, type Counter, USED } from './counts.ts';
+import { addCounts, type Counter, lockLimits, USED, withTurns } from './counts.ts';
 import { type BoundStatement, columns, type PostgresDatabase } from './database.ts';
 
 /** More than a batch of submissions adds, and few enough for the statement's timeout after the bound was lowered. */
@@ -24,9 +25,11 @@ const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
 // Accepts the first submissions up to the first that does not fit, and each key once. Waits for concurrent submissions with
 // the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
 const PUBLISH = `WITH given AS (
-    SELECT *, sum(octet_length(body)) OVER (ORDER BY ordinal) AS total
-    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $12::int[], $13::bigint[])
-      WITH ORDINALITY AS given (id, action, body, key, fingerprint, priority, run_at, ordinal)
+    SELECT *, sum(octet_length(body) + coalesce(octet_length(callback_url), 0)) OVER (ORDER BY ordinal) AS total
+    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $12::smallint[], $13::bigint[], $14::text[],
+        $15::text[], $16::text[], $17::text[])
+      WITH ORDINALITY AS given (id, action, body, key, fingerprint, priority, run_at, limit_key, schedule, traceparent,
+        callback_url, ordinal)
   ), used AS (${USED}), fitting AS (
     SELECT given.* FROM given, used WHERE length + ordinal <= $9 AND bytes + total <= $10
   ), keyed AS (
@@ -37,11 +40,14 @@ const PUBLISH = `WITH given AS (
         position = DEFAULT
       WHERE former.accepted_at <= $8::bigint - ${KEY_LIFETIME_MS}
     RETURNING key, xmax = 0 AS is_new
-  ), accepted AS (
-    INSERT INTO messages (id, action, state, priority, run_at, accepted_at, body)
-    SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority,
-      coalesce(run_at, $8::bigint), $8::bigint, body FROM fitting
-    WHERE key IS NULL OR key IN (SELECT key FROM keyed) ORDER BY ordinal
+  ), fresh AS (
+    SELECT *, (SELECT 0 FROM limits WHERE limits.action = fitting.action) AS place
+    FROM fitting WHERE key IS NULL OR key IN (SELECT key FROM keyed)
+  ), ${withTurns('fresh', 'run_at IS NOT NULL, ordinal')}, accepted AS (
+    INSERT INTO messages (id, action, state, priority, limit_key, turn, place, run_at, accepted_at, schedule,
+      traceparent, callback_url, body)
+    SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority, limit_key, turn,
+      place, coalesce(run_at, $8::bigint), $8::bigint, schedule, traceparent, callback_url, body FROM placed ORDER BY ordinal
     RETURNING id, bytes, state
   ), evicted AS (
     DELETE FROM idempotency_keys WHERE key = ANY(ARRAY(
@@ -64,7 +70,7 @@ const PUBLISH = `WITH given AS (
 const LONG_LIMIT_MS = 60_000;
 
 /** What {@link publish} returns: number and size of the messages in the queue, and the ids of the accepted ones. */
-interface Room {
+export interface Room {
   length: number;
   bytes: number;
   ids: string[];
@@ -94,6 +100,10 @@ export function publish(
     ({ key }) => key?.fingerprint ?? null,
     ({ message: { priority = NORMAL_PRIORITY } }) => priority,
     ({ message: { runAt } }) => runAt ?? null,
+    ({ message: { limitKey = '' } }) => actionText(limitKey),
+    ({ message: { schedule } }) => schedule ?? null,
+    ({ message: { traceparent } }) => traceparent ?? null,
+    ({ message: { callbackUrl } }) => callbackUrl ?? null,
   );
   const [texts, options] = [given.slice(0, 5), given.slice(5)];
   return { text: PUBLISH, values: [...counter, ...texts, now, maxLength, maxBytes, maxKeys, ...options] };
@@ -111,11 +121,11 @@ export async function publishAll(
   for (let rest = submissions; rest.length > 0; rest = rest.filter((each) => !results.has(each))) {
     try {
       const batch = firstOfKeys(rest);
-      const statements = [publish(counter, batch, now, bounds)];
+      const statements = [lockLimits(now, actionsOf(batch)), publish(counter, batch, now, bounds)];
       const keys = rest.flatMap(({ key }) => key?.key ?? []);
       if (keys.length > 0) statements.push({ text: KNOWN_KEYS, values: [keys, now] });
       const length = batch.reduce((sum, { message }) => sum + message.body.length, 0);
-      const [[room], known = []] = (await database.batch(statements, { length })) as [[Room], KnownKey[]?];
+      const [, [room], known = []] = (await database.batch(statements, { length })) as [unknown, [Room], KnownKey[]?];
       answer(rest, room, known, bounds, results);
     } catch (error) {
       // A transaction before this one may have accepted some.
@@ -157,7 +167,9 @@ function publishTogether(
   bounds: QueueBounds,
 ): Promise<(Published | KeyReused)[]> {
   return database.session(async (query) => {
-    await query('BEGIN');
+    await query(`BEGIN; SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
+    const lock = lockLimits(now, actionsOf(submissions));
+    await query(lock.text, lock.values);
     const { text, values } = publish(counter, firstOfKeys(submissions), now, bounds);
     const [room] = await query<Room>(text, values, LONG_LIMIT_MS);
     const keys = submissions.flatMap(({ key }) => key?.key ?? []);
@@ -188,7 +200,7 @@ function answer(
   const byKey = new Map(known.map((each) => [each.key, each]));
   for (const each of submissions) {
     const { message, key } = each;
-    const size = Buffer.byteLength(message.body);
+    const size = sizeOf(message);
     const found = key && byKey.get(key.key);
     if (accepted.has(message.id)) results.set(each, { id: message.id, isNew: true });
     else if (found !== undefined)
@@ -204,6 +216,8 @@ function answer(
     }
   }
 }
+
+const actionsOf = (submissions: readonly Submission[]) => submissions.map(({ message }) => message.action);
 
 /** Returns the submissions without keys, and the first of each key. */
 function firstOfKeys(submissions: readonly Submission[]): Submission[] {

@@ -1,4 +1,5 @@
 import {
+  ATTEMPT_COLUMNS,
   actionText,
   LISTING_SIZE,
   type RowParts,
@@ -15,10 +16,14 @@ const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = $1`;
 /** Exported, so that a spec can check the query plans. */
 export const taskStatements = {
   whole: find(rowColumns.whole),
+  detailed: find(rowColumns.detailed),
   summary: find(rowColumns.summary),
   size: find(rowColumns.size),
   position: find('created_at AS "createdAt", arrival'),
 };
+
+const [, ...AFTER_ID] = rowColumns.detailed.split(', ');
+const REPLACED = [...AFTER_ID, 'delivery'].map((name) => `${name} = excluded.${name}`);
 
 /**
  * Returns SQL that writes rows, which replace rows with the same ids. A replaced row keeps its position in the order of
@@ -26,14 +31,19 @@ export const taskStatements = {
  *
  * @param select returns the columns of a row, then `arrival`, and then the delivery that completed the task, or null
  */
-export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.whole}, arrival, delivery) ${select}
-  ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status, result = excluded.result,
-    created_at = excluded.created_at, processed_at = excluded.processed_at, delivery = excluded.delivery`;
+export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.detailed}, arrival, delivery) ${select}
+  ON CONFLICT (id) DO UPDATE SET ${REPLACED}`;
+
+/** Returns the parameters for the columns of {@link ATTEMPT_COLUMNS}. */
+export function attemptParameters(first: number): string {
+  const types = ['integer', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'text'];
+  return types.map((type, index) => `$${first + index}::${type}[]`).join();
+}
 
 /** Writes the rows of tasks that were acked before. */
-export const STORE_ROWS = `WITH done AS (DELETE FROM acks WHERE arrival = ANY($5)) ${insertRows(`SELECT id, payload, 'completed', result, created_at, $6, arrival, NULL::integer
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[])
-      AS row (id, payload, result, created_at, arrival) ORDER BY id`)}`;
+export const STORE_ROWS = `WITH done AS (DELETE FROM acks WHERE arrival = ANY($5)) ${insertRows(`SELECT id, payload, 'completed', result, created_at, $6, ${ATTEMPT_COLUMNS}, arrival, NULL::integer
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], ${attemptParameters(7)})
+      AS row (id, payload, result, created_at, arrival, ${ATTEMPT_COLUMNS}) ORDER BY id`)}`;
 
 /** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
 const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;

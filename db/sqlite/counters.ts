@@ -9,7 +9,10 @@ const NONE = {
   /** Dead letters that were evicted or purged. */
   dropped: 0,
   evicted: 0,
+  /** Messages taken, without callbacks. */
+  taken: 0,
   waiting: 0,
+  limited: 0,
   scheduled: 0,
   retrying: 0,
   running: 0,
@@ -30,8 +33,9 @@ export type Counters = typeof NONE;
 type UnfinishedState = Exclude<MessageState, 'failed'>;
 
 /** Returns the number of messages that are no dead letters. */
-export function unfinished({ waiting, scheduled, retrying, running }: Pick<Counters, UnfinishedState>): number {
-  return waiting + scheduled + retrying + running;
+export function unfinished(counters: Pick<Counters, UnfinishedState>): number {
+  const { waiting, limited, scheduled, retrying, running } = counters;
+  return waiting + limited + scheduled + retrying + running;
 }
 
 /** Returns the counts of a queue with these messages. */

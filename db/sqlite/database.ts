@@ -27,7 +27,7 @@ export const IN_MEMORY = ':memory:';
 
 const SQLITE_BUSY = 5;
 /** Enough for the upper pages of the indexes of millions of rows, which each row changes at random places. */
-const CACHE_KIB = 32 * 1024;
+const CACHE_KIB = 16 * 1024;
 
 /**
  * Connection to an existing SQLite file. Each use checks that the path still refers to the open file. A replacement is

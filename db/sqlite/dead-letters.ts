@@ -4,20 +4,20 @@ import {
   type Located,
   mostFrequent,
   type ReasonCount,
-  type TaskSubject,
   UnknownDeadLetter,
 } from '../task-store.ts';
 import type { Database } from './database.ts';
 import { BYTES } from './messages.ts';
+import type { Due } from './turns.ts';
 
 /** A dead letter as eviction, redrive and purge see it. */
-export interface SizedDeadLetter extends TaskSubject {
-  arrival: number;
+export interface SizedDeadLetter extends Due {
+  id: string;
   bodyBytes: number;
   bytes: number;
 }
 
-const SIZED = `SELECT arrival, id, action, octet_length(body) AS bodyBytes, ${BYTES} AS bytes
+const SIZED = `SELECT arrival, id, action, priority, limit_key, octet_length(body) + ifnull(octet_length(callback_url), 0) AS bodyBytes, ${BYTES} AS bytes
   FROM messages WHERE state = 'failed'`;
 
 /** Queries of messages in the state `failed`. */
@@ -68,16 +68,10 @@ export class DeadLetters {
   }
 
   find(arrival: number): SizedDeadLetter | undefined {
-    return deadLetterOf(this.#database.get(`${SIZED} AND arrival = ?`, arrival));
+    return this.#database.get(`${SIZED} AND arrival = ?`, arrival);
   }
 
   oldest(): SizedDeadLetter | undefined {
-    return deadLetterOf(this.#database.get(`${SIZED} ORDER BY failed_at, arrival LIMIT 1`));
+    return this.#database.get(`${SIZED} ORDER BY failed_at, arrival LIMIT 1`);
   }
-}
-
-function deadLetterOf(
-  row: (SizedDeadLetter & { action: string | null | undefined }) | undefined,
-): SizedDeadLetter | undefined {
-  return row && { ...row, action: row.action ?? undefined };
 }

@@ -1,7 +1,10 @@
 import { readHistory } from '../attempt-history.ts';
 import { deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
+import { defined, type Stored } from '../task-rows.ts';
 import {
+  type ActionLimits,
   type Delivery,
+  type EndStatus,
   type ListedState,
   LONGEST_WAIT_MS,
   type Located,
@@ -9,17 +12,24 @@ import {
   type MessageState,
   NORMAL_PRIORITY,
   PRIORITIES,
+  type Selection,
   STAGED_SLICE,
   type StoredMessage,
   SUSPECT_DEATHS,
+  type TaskFilter,
   type TaskSubject,
 } from '../task-store.ts';
+import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
+import { type Limited, Limits, PLACES, type Place } from './limits.ts';
+import { type Due, Turns } from './turns.ts';
 
 /** A delivery with the size that the queue's counters need. */
 export interface SizedDelivery extends Delivery {
   /** Size of body, reason and history. */
   bytes: number;
+  priority: number;
+  turn: number;
 }
 
 /** States of messages that are due later. */
@@ -27,60 +37,110 @@ export const LATER_STATES = ['scheduled', 'retrying'] as const;
 export type LaterState = (typeof LATER_STATES)[number];
 
 /** Size of a message, as the queue's limit counts it. `octet_length` does not read the text. */
-export const BYTES = 'octet_length(body) + ifnull(octet_length(reason), 0) + ifnull(octet_length(history), 0)';
+export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifnull(octet_length(history), 0)
+  + ifnull(octet_length(callback_url), 0)`;
 
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-const DUE = `arrival, id, action, body, delivery + 1 AS delivery, run_at AS dueAt, attempts + 1 AS attempt, crashes,
-  deaths, history, ${BYTES} AS bytes`;
+const DUE = `arrival, id, action, priority, limit_key AS limitKey, turn, body, delivery + 1 AS delivery, run_at AS dueAt, attempts + 1 AS attempt,
+  crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf, ${BYTES} AS bytes`;
 
 // The statements of every task are constants, because building their text would cost as much as running them.
-const INSERT = `INSERT INTO messages (arrival, id, action, state, priority, run_at, accepted_at, body)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+const INSERT = `INSERT INTO messages
+  (arrival, id, action, state, priority, limit_key, turn, place, run_at, accepted_at, schedule, traceparent, callback_url,
+    callback_of, body)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 // Reads one message, because node:sqlite's `get` takes a tenth of the time of `all`.
 const NEXT = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS}
-  ORDER BY priority, run_at, arrival LIMIT 1`;
-/** Returns the position and the time of the message that has waited longest. Reads one message of each priority. */
-const longest = (condition: string) => {
-  const heads = PRIORITIES.map(
-    (priority) => `SELECT * FROM (SELECT arrival, run_at FROM messages
-      WHERE state = 'waiting' AND priority = ${priority} ${condition} ORDER BY run_at, arrival LIMIT 1)`,
-  );
-  return `SELECT arrival, run_at FROM (${heads.join(' UNION ALL ')}) ORDER BY run_at, arrival LIMIT 1`;
-};
-const NEXT_LONGEST = `SELECT ${DUE} FROM messages
-  WHERE arrival = (SELECT arrival FROM (${longest(`AND deaths < ${SUSPECT_DEATHS}`)}))`;
-const OLDEST = longest('');
+  ORDER BY priority, turn, run_at, arrival LIMIT 1`;
+const NEXT_CALLBACK = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND callback_of IS NOT NULL
+  ORDER BY priority, turn, run_at, arrival LIMIT 1`;
+const NEXT_LONGEST = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS}
+  ORDER BY run_at, arrival LIMIT 1`;
+const OLDEST = "SELECT min(run_at) AS runAt FROM messages WHERE state = 'waiting'";
+const START = `UPDATE messages SET started_at = ? WHERE ${FENCE} AND started_at IS NULL`;
+const IS_SUSPECT = `state IN ('waiting', 'limited', 'running') AND deaths >= ${SUSPECT_DEATHS}`;
 const MARK_TAKEN = "UPDATE messages SET state = 'running', delivery = ? WHERE arrival = ?";
+const WAIT = 'UPDATE messages SET state = ?, place = ?, turn = ? WHERE arrival = ?';
+const PLACE = 'UPDATE messages SET state = ?, place = ? WHERE arrival = ?';
+const HELD_COLUMNS = 'arrival, action, priority, limit_key, place, started_at';
+const HELD = `SELECT ${HELD_COLUMNS} FROM messages WHERE arrival = ?`;
+const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE state = 'limited'`;
+const IN_TURN = 'ORDER BY priority, turn, run_at, arrival';
+const NEXT_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ${IN_TURN} LIMIT 1`;
+const LONGEST_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ORDER BY run_at, arrival LIMIT 1`;
+const OF_KEY = `${LIMITED} AND place = 0 AND action = ? AND limit_key = ?`;
+const NEXT_OF_KEY = `${OF_KEY} ${IN_TURN} LIMIT 1`;
+const NEXT_OF_PRIORITY = `${OF_KEY} AND priority = ? ${IN_TURN} LIMIT 1`;
+const LIMITED_KEYS = "SELECT DISTINCT limit_key FROM messages WHERE state = 'limited' AND place = 0 AND action = ?";
+const COUNT_LIMITED = "SELECT count(*) AS count FROM messages INDEXED BY limited_messages WHERE state = 'limited'";
+// Messages that keep waiting keep their turns. The indexes are named so that scheduled messages are not read.
+const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.place, turn = placed.turn
+  FROM (
+    SELECT arrival, place, CASE WHEN place < 2 THEN 'limited' ELSE 'waiting' END AS state, CASE place
+      WHEN 0 THEN 0 WHEN 1 THEN position ELSE CASE former WHEN 'waiting' THEN turn ELSE present + position END END AS turn
+    FROM (
+      SELECT arrival, state AS former, turn, CASE WHEN ?1 AND limit_key IS NOT NULL THEN 0 ELSE ?2 END AS place,
+        row_number() OVER (PARTITION BY priority, limit_key ORDER BY state = 'limited', place DESC, turn, run_at, arrival) - 1
+          AS position,
+        (SELECT ifnull(min(turn), 0) FROM messages AS other WHERE other.state = 'waiting' AND other.priority = own.priority)
+          AS present
+      FROM (
+        SELECT * FROM messages INDEXED BY longest_waiting WHERE state = 'waiting' AND action = ?3
+        UNION ALL SELECT * FROM messages WHERE state = 'limited' AND place IN (0, 1) AND action = ?3
+      ) AS own
+    )
+  ) AS placed WHERE messages.arrival = placed.arrival`;
+// So many messages are read in a few milliseconds, whether they match or not.
+const LAST_READ = `SELECT max(arrival) AS last
+  FROM (SELECT arrival FROM messages WHERE arrival > ? ORDER BY arrival LIMIT 5000)`;
 const END = `DELETE FROM messages WHERE ${FENCE}`;
 
-const STORED = `id, action, octet_length(body) AS bodyBytes, state, priority, run_at AS runAt, accepted_at AS acceptedAt, attempts,
-  reason, history, permanent, failed_at AS failedAt`;
+const STORED = `id, action, octet_length(body) AS bodyBytes, state, priority, limit_key AS limitKey, place,
+  run_at AS runAt, accepted_at AS acceptedAt, attempts, reason, history, permanent, failed_at AS failedAt, schedule,
+  traceparent, callback_url AS callbackUrl`;
 
 /** Statements on the messages. Writes must run in a transaction. */
 export class Messages {
+  readonly turns: Turns;
+  readonly limits: Limits;
   readonly #database: Database;
+  readonly #counters: Pick<Counters, 'waiting' | 'limited'>;
 
-  constructor(database: Database) {
+  /** @param counters changed for each message that begins to wait, or to be limited */
+  constructor(database: Database, counters: Pick<Counters, 'waiting' | 'limited'>) {
     this.#database = database;
+    this.#counters = counters;
+    this.turns = new Turns(database);
+    this.limits = new Limits(database);
   }
 
-  /** Returns the state of the message. */
+  /** Returns whether the message is scheduled. */
   insert(
     arrival: number,
-    { id, action, body, priority = NORMAL_PRIORITY, runAt }: Message,
+    { id, action, body, priority = NORMAL_PRIORITY, runAt, limitKey, schedule, ...origin }: NewMessage,
     now: number,
-  ): 'waiting' | 'scheduled' {
-    const state = runAt === undefined ? 'waiting' : 'scheduled';
-    this.#database.run(INSERT, arrival, id, action ?? null, state, priority, runAt ?? now, now, body);
-    return state;
+  ): boolean {
+    const isScheduled = runAt !== undefined;
+    const limit_key = limitKey ?? null;
+    const message = { arrival, action: action ?? null, priority, limit_key };
+    const place = isScheduled ? undefined : this.limits.enter(message);
+    const { state, turn } = isScheduled ? { state: 'scheduled', turn: 0 } : this.#line(message, place);
+    const order = [priority, limit_key, turn, place ?? null, runAt ?? now] as const;
+    const { traceparent, callbackUrl, callbackOf } = origin;
+    const others = [schedule ?? null, traceparent ?? null, callbackUrl ?? null, callbackOf ?? null] as const;
+    this.#database.run(INSERT, arrival, id, action ?? null, state, ...order, now, ...others, body);
+    return isScheduled;
   }
 
   /** Makes the messages of a state wait that are due, up to a slice. Returns their number. */
   stage(state: LaterState, now: number): number {
-    const due = `SELECT arrival FROM messages WHERE state = '${state}' AND run_at <= ? ORDER BY run_at LIMIT ${STAGED_SLICE}`;
-    return this.#database.run(`UPDATE messages SET state = 'waiting' WHERE arrival IN (${due})`, now);
+    const due = `SELECT arrival, action, priority, limit_key FROM messages WHERE state = '${state}' AND run_at <= ?
+      ORDER BY run_at, arrival LIMIT ${STAGED_SLICE}`;
+    const staged = this.#database.all<Due>(due, now);
+    for (const message of staged) this.#wait(message);
+    return staged.length;
   }
 
   /** Returns when the first scheduled or retrying message is due, or infinity if there is none. */
@@ -93,8 +153,115 @@ export class Messages {
   }
 
   /** Makes a message due. */
-  runNow(arrival: number, now: number): void {
-    this.#database.run("UPDATE messages SET state = 'waiting', run_at = ? WHERE arrival = ?", now, arrival);
+  runNow(message: Due, now: number): void {
+    this.#wait(message);
+    this.#database.run('UPDATE messages SET run_at = ? WHERE arrival = ?', now, message.arrival);
+  }
+
+  /** Makes a message wait or be limited, in the next turn of its key. */
+  #wait(message: Due, place = this.limits.enter(message)): void {
+    const { state, turn } = this.#line(message, place);
+    this.#database.run(WAIT, state, place ?? null, turn, message.arrival);
+  }
+
+  /** Counts a message that waits or is limited. Returns which, and its turn there. */
+  #line(message: Due, place: Place | undefined): { state: 'waiting' | 'limited'; turn: number } {
+    if (place === undefined || place === PLACES.all) {
+      this.#counters.waiting += 1;
+      return { state: 'waiting', turn: this.turns.next(message.priority, message.limit_key ?? undefined) };
+    }
+    this.#counters.limited += 1;
+    return { state: 'limited', turn: place === PLACES.none ? 0 : this.turns.nextLimited(message) };
+  }
+
+  /** Lets messages wait that were limited, as far as the limits of an action, and of one of its keys, have room. */
+  #promote({ action, limit_key }: Pick<Limited, 'action' | 'limit_key'>): void {
+    if (action === null) return;
+    if (this.limits.limitsAction(action)) this.#promoteOfAction(action);
+    if (limit_key !== null && this.limits.limitsKeys(action)) {
+      this.#promoteOfKey(action, limit_key, (first) => this.limits.enter(first, true));
+    }
+    this.limits.deleteUnused({ action, limit_key });
+  }
+
+  #promoteOfAction(action: string): void {
+    const next = () =>
+      this.#database.get<Due>(this.limits.isLongestNext(action) ? LONGEST_OF_ACTION : NEXT_OF_ACTION, action);
+    for (let first = next(); first !== undefined && this.limits.enterAction(first); first = next()) {
+      this.#replace(first, PLACES.all);
+    }
+  }
+
+  #promoteOfKey(action: string, key: string, enter: (first: Due) => Place | undefined): void {
+    const next = () => {
+      if (!this.limits.isLongestNext(action, key)) return this.#database.get<DueLater>(NEXT_OF_KEY, action, key);
+      const first = PRIORITIES.flatMap(
+        (priority) => this.#database.get<DueLater>(NEXT_OF_PRIORITY, action, key, priority) ?? [],
+      );
+      return first.sort((one, other) => one.run_at - other.run_at)[0];
+    };
+    for (let first = next(); first !== undefined; first = next()) {
+      const place = enter(first);
+      if (place === PLACES.none) return;
+      this.#replace(first, place);
+    }
+  }
+
+  /** Gives a place to a limited message. */
+  #replace(message: Due, place: Place | undefined): void {
+    this.#counters.limited -= 1;
+    this.#wait(message, place);
+  }
+
+  /** Gives back starts whose time has passed, up to a slice. */
+  endStarts(now: number): void {
+    for (const pool of this.limits.endStarts(now)) this.#promote({ ...pool, limit_key: pool.limit_key || null });
+  }
+
+  /** Records the start of a running message whose action has a limit of the starts. */
+  start({ arrival, delivery, action, limitKey }: Delivery, startedAt: number): void {
+    const isFirst = this.#database.run(START, startedAt, arrival, delivery) > 0;
+    if (isFirst) this.limits.started({ action: action ?? null, limit_key: limitKey ?? null }, startedAt);
+  }
+
+  /**
+   * Gives the messages of an action their places again, because its limits or their counts have changed.
+   *
+   * @param running positions of the running messages of all actions
+   * @param former limits for which starts are recorded
+   */
+  place(action: string, running: Iterable<number> = [], former?: ActionLimits): void {
+    const limits = this.limits.of(action);
+    this.limits.clear(action);
+    for (const arrival of running) {
+      const held = this.#database.get<Held>(HELD, arrival);
+      if (held?.action !== action) continue;
+      this.limits.force(held, held.started_at, former);
+      this.#database.run(PLACE, 'running', limits === undefined ? null : PLACES.all, arrival);
+    }
+    const countLimited = () => this.#database.get<{ count: number }>(COUNT_LIMITED)?.count ?? 0;
+    const before = countLimited();
+    const place = limits === undefined ? null : this.limits.limitsAction(action) ? PLACES.key : PLACES.all;
+    this.#database.run(REPLACE_ALL, Number(this.limits.limitsKeys(action)), place, action);
+    const added = countLimited() - before;
+    this.#counters.limited += added;
+    this.#counters.waiting -= added;
+    this.turns.load();
+    for (const { limit_key } of this.#database.all<{ limit_key: string }>(LIMITED_KEYS, action)) {
+      this.#promoteOfKey(action, limit_key, (first) => this.limits.enterKey(first));
+    }
+    this.#promoteOfAction(action);
+  }
+
+  /** Returns the places of a running message, if its action has limits. */
+  #held({ arrival }: { arrival: number }, action: string | null | undefined): Held | undefined {
+    return this.limits.of(action) && this.#database.get<Held>(HELD, arrival);
+  }
+
+  /** Releases the places of a message for the next ones. */
+  #leave(held: Held, start: number | 'none' | undefined): void {
+    this.limits.leave(held, held.place ?? PLACES.none, start);
+    this.#promote(held);
   }
 
   /**
@@ -103,20 +270,34 @@ export class Messages {
    * @param isLongest whether it is the one that has waited longest, whatever its priority
    */
   next(isLongest: boolean): SizedDelivery | undefined {
-    return deliveryOf(this.#database.get<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
+    return this.#deliveryOf(this.#database.get<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
+  }
+
+  /** Returns the next callback, with the number of its next delivery. */
+  nextCallback(): SizedDelivery | undefined {
+    return this.#deliveryOf(this.#database.get<DueRow>(NEXT_CALLBACK));
   }
 
   /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
     const waiting = `SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`;
-    return deliveryOf(this.#database.get<DueRow>(waiting, arrival));
+    return this.#deliveryOf(this.#database.get<DueRow>(waiting, arrival));
+  }
+
+  #deliveryOf(row: DueRow | undefined): SizedDelivery | undefined {
+    if (row === undefined) return undefined;
+    const limits = this.limits.of(row.action);
+    return deliveryOf(row, limits?.rate !== undefined || limits?.perKey?.rate !== undefined);
   }
 
   /** Returns the positions of all suspects, next to run first. Reads the table once, at the start. */
   suspects(): number[] {
-    const suspects = `SELECT arrival FROM messages WHERE state = 'waiting' AND deaths >= ${SUSPECT_DEATHS}
-      ORDER BY run_at, arrival`;
+    const suspects = `SELECT arrival FROM messages WHERE ${IS_SUSPECT} ORDER BY run_at, arrival`;
     return this.#database.all<{ arrival: number }>(suspects).map(({ arrival }) => arrival);
+  }
+
+  isSuspect(arrival: number): boolean {
+    return this.#database.get(`SELECT 1 FROM messages WHERE arrival = ? AND ${IS_SUSPECT}`, arrival) !== undefined;
   }
 
   markTaken({ arrival, delivery }: Delivery): void {
@@ -124,20 +305,60 @@ export class Messages {
   }
 
   /** Deletes a running message. Returns false if the delivery is no longer current. */
-  end({ arrival, delivery }: Delivery): boolean {
-    return this.#database.run(END, arrival, delivery) > 0;
+  end(ended: Delivery, now: number): boolean {
+    return this.#end(END, ended, now);
   }
 
-  /** Deletes a running message whose cancellation was requested. */
-  endCancelled({ arrival, delivery }: MessageChange['delivery']): boolean {
-    return this.#database.run(`${END} AND cancel_requested = 1`, arrival, delivery) > 0;
+  /** Deletes a running message whose cancellation was requested, instead of a change that would make it wait. */
+  endCancelled(ended: EndedDelivery, change: MessageChange, now: number): boolean {
+    return this.#end(`${END} AND cancel_requested = 1`, ended, isUnstarted(change) ? 'none' : now);
   }
 
-  /** Changes a running message. Returns its new size, or undefined if it is not current, or would wait but was cancelled. */
-  change({ delivery, runAt, isPermanent, ...others }: MessageChange, now: number): number | undefined {
+  #end(statement: string, { arrival, delivery, action }: EndedDelivery, start: number | 'none'): boolean {
+    if (this.limits.of(action) === undefined) return this.#database.run(statement, arrival, delivery) > 0;
+    const held = this.#database.get<Held>(`${statement} RETURNING ${HELD_COLUMNS}`, arrival, delivery);
+    if (held !== undefined) this.#leave(held, held.started_at === null ? start : undefined);
+    return held !== undefined;
+  }
+
+  /**
+   * Changes a running message.
+   *
+   * @returns its new size, or undefined if it is not current, or would wait but was cancelled
+   */
+  change(change: MessageChange, action: string | null | undefined, now: number): number | undefined {
+    const held = this.#held(change.delivery, action);
+    const bytes = this.#write(change, now);
+    if (bytes === undefined) return undefined;
+    if (held === undefined) {
+      if (change.state === 'waiting') this.#counters.waiting += 1;
+      return bytes;
+    }
+    const start = held.started_at === null ? (isUnstarted(change) ? 'none' : now) : undefined;
+    this.limits.leave(held, held.place ?? PLACES.none, start);
+    if (change.state === 'waiting') this.#waitAgain(held);
+    this.#promote(held);
+    return bytes;
+  }
+
+  /** Makes a message wait or be limited before others, because it was taken before. */
+  #waitAgain(held: Held): void {
+    const place = this.limits.enter(held);
+    const isLimited = place === PLACES.none || place === PLACES.key;
+    this.#counters[isLimited ? 'limited' : 'waiting'] += 1;
+    if (!isLimited) this.#database.run(PLACE, 'waiting', place ?? null, held.arrival);
+    else {
+      const turn = place === PLACES.none ? 0 : this.turns.nextLimited(held, true);
+      this.#database.run(WAIT, 'limited', place, turn, held.arrival);
+    }
+  }
+
+  #write({ delivery, runAt, isPermanent, ...others }: MessageChange, now: number): number | undefined {
     const isFailed = others.state === 'failed';
     const columns = {
       ...others,
+      started_at: null,
+      place: null,
       ...(runAt !== undefined && { run_at: runAt }),
       ...(isFailed && { permanent: Number(isPermanent === true), failed_at: now, cancel_requested: 0 }),
     };
@@ -148,19 +369,31 @@ export class Messages {
   }
 
   /** Puts a dead letter at the end of the queue, with nothing charged. */
-  redrive(arrival: number, now: number): void {
-    const set = `state = 'waiting', run_at = ?, attempts = 0, crashes = 0, deaths = 0, permanent = 0, failed_at = NULL,
-      reason = NULL, history = NULL`;
-    this.#database.run(`UPDATE messages SET ${set} WHERE arrival = ?`, now, arrival);
+  redrive(message: Due, now: number): void {
+    this.runNow(message, now);
+    const set = 'attempts = 0, crashes = 0, deaths = 0, permanent = 0, failed_at = NULL, reason = NULL, history = NULL';
+    this.#database.run(`UPDATE messages SET ${set} WHERE arrival = ?`, message.arrival);
   }
 
-  /** Returns the fields of a message that decide its cancellation. */
-  state(id: string): { arrival: number; action: string | null; state: MessageState; bytes: number } | undefined {
-    return this.#database.get(`SELECT arrival, action, state, ${BYTES} AS bytes FROM messages WHERE id = ?`, id);
+  /** Returns the fields of a message that decide what happens to it. */
+  state(id: string): MessageFacts | undefined {
+    const facts = `arrival, id, action, state, priority, limit_key, traceparent, callback_url AS callbackUrl,
+      ${BYTES} AS bytes`;
+    return this.#database.get(`SELECT ${facts} FROM messages WHERE id = ?`, id);
   }
 
-  delete(arrival: number): void {
+  /** Deletes a message that does not run. */
+  delete({ arrival, action }: Pick<Limited, 'action'> & { arrival: number }): void {
+    const held = this.#held({ arrival }, action);
     this.#database.run('DELETE FROM messages WHERE arrival = ?', arrival);
+    if (held !== undefined) this.#leave(held, 'none');
+  }
+
+  /** Deletes the running messages whose cancellation was requested, at the stop. */
+  deleteCancelled(): EndedMessage[] {
+    const statement = `DELETE FROM messages WHERE state = 'running' AND cancel_requested = 1
+      RETURNING id, action, traceparent, callback_url AS callbackUrl`;
+    return this.#database.all(statement);
   }
 
   requestCancellation(arrival: number): void {
@@ -176,22 +409,34 @@ export class Messages {
     const body = bodyLength === undefined ? 'body' : `substr(body, 1, ${bodyLength}) AS body`;
     const row = this.#database.get<StoredRow>(`SELECT ${STORED}, ${body} FROM messages WHERE id = ?`, id);
     if (row === undefined) return undefined;
-    const { action, history, permanent, failedAt, ...others } = row;
+    const { place, reason, history, permanent, ...message } = row;
     return {
-      ...others,
-      action: action ?? undefined,
+      ...defined<PlainFields>(message),
+      reason,
       history: readHistory(history),
+      limitedBy: row.state === 'limited' ? (place === PLACES.key ? 'action' : 'key') : undefined,
       isPermanent: permanent === 1,
-      failedAt: failedAt ?? undefined,
       startedAt: undefined,
       progress: undefined,
     };
   }
 
   locate(state: Exclude<ListedState, 'running'>, limit: number): Located[] {
-    const order = state === 'waiting' ? 'priority, run_at' : 'run_at';
+    const order = state === 'waiting' || state === 'limited' ? 'priority, turn, run_at' : 'run_at';
     const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT ?`;
     return this.#database.all(located, limit);
+  }
+
+  select({ action, state, limitKey, schedule, until }: TaskFilter, after: number, limit: number): Selection {
+    const { last } = this.#database.get(LAST_READ, after) as { last: number | null };
+    const select = `SELECT id, arrival FROM messages
+      WHERE arrival > ? AND arrival <= ? AND accepted_at <= ? AND state <> 'failed'
+      AND (? IS NULL OR action = ?) AND (? IS NULL OR state = ?) AND (? IS NULL OR limit_key = ?)
+      AND (? IS NULL OR schedule = ?) ORDER BY arrival LIMIT ?`;
+    const twice = [action, state, limitKey, schedule].flatMap((value) => [value ?? null, value ?? null]);
+    const found = this.#database.all<{ id: string; arrival: number }>(select, after, last, until, ...twice, limit);
+    const next = found.length === limit ? found.at(-1)?.arrival : (last ?? undefined);
+    return { ids: found.map(({ id }) => id), next };
   }
 
   locateRunning(arrivals: readonly number[]): Located[] {
@@ -199,9 +444,17 @@ export class Messages {
     return arrivals.flatMap((arrival) => this.#database.get<Located>(one, arrival) ?? []);
   }
 
+  /** Counts the running messages of an action, or of one of its limit keys, among those with these positions. */
+  countRunning(arrivals: readonly number[], action: string, limitKey: string | undefined): number {
+    const count = `SELECT count(*) AS count FROM messages WHERE arrival IN (SELECT value FROM json_each(?)) AND action = ?
+      AND (? IS NULL OR limit_key = ?)`;
+    const values = [JSON.stringify(arrivals), action, limitKey ?? null, limitKey ?? null];
+    return this.#database.get<{ count: number }>(count, ...values)?.count ?? 0;
+  }
+
   /** Returns when the longest waiting message became due. */
   oldest(): number | undefined {
-    return this.#database.get<{ run_at: number }>(OLDEST)?.run_at;
+    return this.#database.get<{ runAt: number | null }>(OLDEST)?.runAt ?? undefined;
   }
 
   /** Counts the messages of each state, and their bytes. Reads the table once, at the start. */
@@ -217,53 +470,125 @@ export class Messages {
    * Makes all running messages wait, because their process has died, or dead-letters them. Corrects the times of messages
    * if the clock was set back.
    *
+   * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
    * @returns the dead-lettered tasks
    */
-  recover(now: number): TaskSubject[] {
-    const lost =
-      this.#database.all<LostMessage>(`SELECT arrival, delivery, id, action, attempts, crashes, deaths, history,
+  recover(now: number, onEnd: (message: EndedMessage, status: EndStatus) => void): TaskSubject[] {
+    this.limits.load();
+    const lost = this.#database.all<
+      LostMessage & Held & EndedMessage
+    >(`SELECT arrival, delivery, id, action, priority, limit_key, place, started_at, started_at AS startedAt,
+      run_at AS dueAt, attempts, crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf,
       cancel_requested AS isCancelRequested FROM messages WHERE state = 'running'`);
     const failed: TaskSubject[] = [];
-    for (const message of lost) {
+    for (const { priority, limit_key, place, started_at, callbackUrl, traceparent, ...message } of lost) {
       const change = deathOf(message, now);
-      if (this.change(change, now) === undefined) this.endCancelled(message);
-      else if (change.state === 'failed') failed.push({ id: message.id, action: message.action ?? undefined });
+      const isCancelled =
+        this.change(change, message.action, now) === undefined && this.endCancelled(message, change, now);
+      const ended = { ...message, callbackUrl, traceparent };
+      if (isCancelled) onEnd(ended, 'cancelled');
+      if (change.state !== 'failed') continue;
+      onEnd(ended, 'failed');
+      failed.push({ id: message.id, action: message.action ?? undefined });
     }
     // A waiting message of the future, or a retry too far in it, means that the clock was set back.
-    for (const [state, latest] of [['waiting', now] as const, ['retrying', now + LONGEST_WAIT_MS] as const]) {
+    for (const [state, latest] of [
+      ['waiting', now] as const,
+      ['limited', now] as const,
+      ['retrying', now + LONGEST_WAIT_MS] as const,
+    ]) {
       this.#database.run(`UPDATE messages SET run_at = ? WHERE state = '${state}' AND run_at > ?`, latest, latest);
     }
+    // After all have left their places.
+    for (const { action } of this.limits.list()) this.place(action);
     return failed;
   }
 }
 
-interface DueRow extends Omit<SizedDelivery, 'action' | 'history' | 'isSuspect'> {
-  action: string | null;
+/** A message that is inserted. Only a callback has `callbackOf`. */
+export type NewMessage = Message & Partial<Pick<Delivery, 'callbackOf'>>;
+
+/** A message that leaves the queue, with what its callback needs. */
+export interface EndedMessage {
+  id: string;
+  action?: string | null | undefined;
+  traceparent?: string | null | undefined;
+  callbackUrl?: string | null | undefined;
+}
+
+type EndedDelivery = MessageChange['delivery'] & { action?: string | null | undefined };
+
+/** A message with its place in the limits of its action. */
+interface Held extends Due {
+  place: Place | null;
+  started_at: number | null;
+}
+
+interface DueRow extends Stored<Omit<SizedDelivery, 'history' | 'isSuspect' | 'isRated'>> {
   deaths: number;
   history: string | null;
 }
 
-interface StoredRow extends Omit<StoredMessage, 'action' | 'history' | 'isPermanent' | 'failedAt'> {
+type DueLater = Due & { run_at: number };
+
+export interface MessageFacts extends Due, EndedMessage {
   action: string | null;
-  history: string | null;
-  permanent: number;
-  failedAt: number | null;
+  state: MessageState;
+  bytes: number;
 }
 
-function deliveryOf(row: DueRow | undefined): SizedDelivery | undefined {
-  if (row === undefined) return undefined;
-  const { arrival, id, action, body, delivery, dueAt, attempt, crashes, deaths, history, bytes } = row;
+type PlainFields = Omit<StoredMessage, 'reason' | 'history' | 'limitedBy' | 'isPermanent' | 'startedAt' | 'progress'>;
+
+interface StoredRow extends Stored<PlainFields> {
+  place: Place | null;
+  reason: string | null;
+  history: string | null;
+  permanent: number;
+}
+
+/** Whether a change releases a message whose handler has not started. */
+function isUnstarted({ state, deaths }: MessageChange): boolean {
+  return state === 'waiting' && deaths === undefined;
+}
+
+function deliveryOf(row: DueRow, isRated: boolean): SizedDelivery {
+  const {
+    arrival,
+    id,
+    action,
+    priority,
+    limitKey,
+    turn,
+    body,
+    delivery,
+    dueAt,
+    attempt,
+    crashes,
+    deaths,
+    history,
+    traceparent,
+    callbackUrl,
+    callbackOf,
+    bytes,
+  } = row;
   return {
     arrival,
     id,
     action: action ?? undefined,
+    priority,
+    limitKey: limitKey ?? undefined,
+    turn,
     body,
     delivery,
     dueAt,
     attempt,
     crashes,
     bytes,
+    isRated,
     isSuspect: deaths >= SUSPECT_DEATHS,
     history: readHistory(history),
+    traceparent: traceparent ?? undefined,
+    callbackUrl: callbackUrl ?? undefined,
+    callbackOf: callbackOf ?? undefined,
   };
 }

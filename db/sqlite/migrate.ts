@@ -12,7 +12,7 @@ export interface CreatedDatabase {
 /** Tables of each database. The key names both the database file and the folder of its migrations. */
 export const schemas = {
   auth: ['api_keys'],
-  tasks: ['tasks', 'messages', 'idempotency_keys', 'queue_state'],
+  tasks: ['tasks', 'messages', 'limits', 'limit_uses', 'limit_starts', 'schedules', 'idempotency_keys', 'queue_state'],
 };
 
 const BUSY_TIMEOUT_MS = 5000;
@@ -87,8 +87,16 @@ function migrateFile(path: string, tables: readonly string[], migrations: URL, o
   const isComplete = tables.every((table) => present.includes(table));
   const { steps, newest } = migrationSteps(migrations, { version: versionOf(database), isComplete });
   if (steps.length > 0) onStart();
-  for (const sql of steps) database.exec(sql);
+  for (const sql of steps) database.exec(withoutPresentColumns(sql, database));
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
+}
+
+/** Implements `ADD COLUMN IF NOT EXISTS`, which SQLite lacks. A migration may run again, because a table is missing. */
+function withoutPresentColumns(sql: string, database: DatabaseSync): string {
+  const find = database.prepare('SELECT 1 FROM pragma_table_info(?) WHERE name = ?');
+  return sql.replaceAll(/^ALTER TABLE (\w+) ADD COLUMN IF NOT EXISTS (\w+)(.*)$/gm, (_, table, column, type) =>
+    find.get(table, column) === undefined ? `ALTER TABLE ${table} ADD COLUMN ${column}${type}` : '',
+  );
 }
 
 function versionOf(database: DatabaseSync): number {
@@ -127,7 +135,11 @@ const COPY_OLD_QUEUE = `
     failed_at, reason, history, body)
   SELECT iif(seq IN (SELECT arrival FROM main.messages), NULL, seq), id,
     iif(json_valid(body), substr(json_extract(body, '$.action'), 1, 256), NULL), state, run_at, first_at, attempts, crashes,
-    deaths, permanent, failed_at, reason, history, body
+    deaths, permanent, failed_at, reason, iif(history IS NULL, NULL, (
+      SELECT json_object('waitedMs', NULL, 'ranMs', 0, 'attempts', json_group_array(
+        json_object('startedAt', NULL, 'endedAt', value ->> 'at', 'reason', value ->> 'reason')
+      )) FROM json_each(history)
+    )), body
   FROM (
     SELECT seq, id, body, iif(running, 'running', iif(due_at = 0, 'waiting', 'retrying')) AS state, iif(running OR due_at = 0,
       min(first_at) OVER () - row_number() OVER (ORDER BY turn DESC, seq DESC), due_at) AS run_at, first_at, attempts,

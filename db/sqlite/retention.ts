@@ -10,7 +10,7 @@ interface AgedRow {
 }
 
 const COLUMNS = `rowid, created_at, ifnull(processed_at, created_at) AS ended_at,
-  octet_length(payload) + ifnull(octet_length(result), 0) AS bytes`;
+  octet_length(payload) + ifnull(octet_length(result), 0) + ifnull(octet_length(history), 0) AS bytes`;
 const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)

@@ -1,20 +1,26 @@
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
-import { changeOf, type MessageChange } from '../message-change.ts';
-import { createdAt } from '../task-rows.ts';
+import { changeOf, type MessageChange, rowOf } from '../message-change.ts';
+import type { Schedules } from '../schedules.ts';
 import {
+  type ActionLimits,
   type Awaitable,
   BULK_SLICE,
   type BulkResult,
+  CALLBACK_ACTION,
+  CALLBACK_PRIORITY,
+  type CallbackData,
   type Cancellation,
   type DeadLetterReasons,
   type DeadLetterSelection,
-  type Delivery,
   deadLetterBounds,
+  type EndStatus,
   type FoundTask,
+  hostOfUrl,
   type IdempotencyKey,
   KeyReused,
+  type LimitSource,
   type Located,
   type Message,
   type MessageFilter,
@@ -23,26 +29,33 @@ import {
   type QueueCounts,
   QueueFull,
   REUSED,
+  type Report,
   type RetentionLimits,
   type RunNow,
+  type Selection,
   type Settled,
   type SettleResult,
+  type StoredLimits,
   type StoredMessage,
   SUSPECT_INTERVAL_MS,
   type Submission,
+  sizeOf,
   type Taken,
+  type TaskFilter,
   type TaskStore,
   type TaskSubject,
   TURN_OF_LONGEST,
+  type UsedLimit,
   ValueRefused,
 } from '../task-store.ts';
 import { type Counters, countersOf, unfinished } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import { LATER_STATES, Messages, type SizedDelivery } from './messages.ts';
+import { type EndedMessage, LATER_STATES, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
+import { sqliteSchedules } from './schedules.ts';
 import { Tasks } from './tasks.ts';
 import { isValueError, TurnWriter } from './turn-writer.ts';
 import { type SyncFile, WalSync } from './wal-sync.ts';
@@ -54,6 +67,8 @@ export interface SqliteStoreOptions {
   bounds: QueueBounds;
   /** Returns the time in whole milliseconds since the epoch. */
   now: () => number;
+  /** Returns a random UUID v4. */
+  newId: () => string;
   /** Returns the number of task rows beyond the newest `rows`. Counts them in another thread, because that takes long. */
   excessRows: (rows: number) => Promise<number>;
   /** Called if the queue in memory could not be saved. */
@@ -63,7 +78,7 @@ export interface SqliteStoreOptions {
 }
 
 /** Tables that are in memory or in the file. */
-const QUEUE_TABLES = ['messages', 'idempotency_keys', 'queue_state'];
+const QUEUE_TABLES = ['messages', 'limits', 'limit_starts', 'schedules', 'idempotency_keys', 'queue_state'];
 
 const NOTHING: Taken = { deliveries: [], nextRunAt: undefined };
 
@@ -78,6 +93,7 @@ const BUSY_TIMEOUT_MS = 50;
  */
 export class SqliteStore implements TaskStore {
   readonly rows: Tasks;
+  readonly schedules: Schedules;
   readonly isShared = false;
   readonly isDurable: boolean;
   readonly #file: Database;
@@ -92,7 +108,7 @@ export class SqliteStore implements TaskStore {
   readonly #log: WalSync | undefined;
   /** Unfinished round of retention. */
   #retention: ReturnType<typeof retentionRound> | undefined;
-  /** Positions of the messages in flight, so that no index on running messages is needed. At most the window. */
+  /** Positions of the messages in flight, so that no index on running messages is needed. */
   readonly #running = new Set<number>();
   #lastArrival = 0;
   /** Positions of messages that were suspects at the start, next to run first. Only a start makes suspects. */
@@ -104,8 +120,6 @@ export class SqliteStore implements TaskStore {
   #syncFailure: string | undefined;
   /** When the first scheduled or retrying message is due, or earlier. */
   #nextDueAt = Number.POSITIVE_INFINITY;
-  /** Number of messages taken since the start. */
-  #taken = 0;
   #oldest: number | undefined;
   #isPaused = false;
   #isStarted = false;
@@ -124,9 +138,17 @@ export class SqliteStore implements TaskStore {
     this.#log = this.isDurable ? new WalSync(path, syncFile) : undefined;
     this.#writer = new TurnWriter({ queue: this.#queue, file: this.#file, counters: this.#counters });
     this.rows = new Tasks(this.#file);
-    this.#messages = new Messages(this.#queue);
+    this.#messages = new Messages(this.#queue, this.#counters);
     this.#deadLetters = new DeadLetters(this.#queue);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
+    this.schedules = sqliteSchedules(this.#queue, {
+      write: (run, onWritten) => this.#writeSynced(run, onWritten),
+      insert: (message) => {
+        const full = this.#fullness(sizeOf(message));
+        if (full === undefined) this.#insert(message, undefined, now());
+        return full;
+      },
+    });
     this.#options = options;
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     if (!this.isDurable) {
@@ -165,20 +187,22 @@ export class SqliteStore implements TaskStore {
   take(max: number, isIdle: boolean): Awaitable<Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
     if (this.#isClosed || max <= 0) return NOTHING;
+    if (!this.#mayTake()) return NOTHING;
     const now = this.#options.now();
-    // Only after the commit, which may fail.
-    if (this.#nextDueAt <= now) this.#nextDueAt = this.#writer.writeNow(() => this.#stage(now), false);
-    if (this.#isPaused || (this.#suspects[0] !== undefined && this.#running.has(this.#suspects[0]))) return NOTHING;
     const suspect = this.#nextSuspect();
     const isSuspectDue = suspect !== undefined && now >= this.#nextSuspectAt;
     if (isSuspectDue && !isIdle) return NOTHING;
     const next = isSuspectDue ? undefined : this.#next();
     const alone = isIdle && next === undefined ? suspect : undefined;
     if (alone !== undefined) this.#nextSuspectAt = now + SUSPECT_INTERVAL_MS;
-    const deliveries = this.#takeFrom(next ?? alone, alone === undefined ? max : 1);
-    for (const { arrival } of deliveries) this.#running.add(arrival);
-    const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
-    return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
+    return this.#takeFrom(next ?? alone, alone === undefined ? max : 1, () => this.#next());
+  }
+
+  takeCallbacks(max: number): Awaitable<Taken> {
+    if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.takeCallbacks(max));
+    if (this.#isClosed || !this.#mayTake()) return NOTHING;
+    const next = () => this.#messages.nextCallback();
+    return this.#takeFrom(next(), max, next);
   }
 
   settle(settled: readonly Settled[]): Awaitable<SettleResult> {
@@ -191,6 +215,7 @@ export class SqliteStore implements TaskStore {
     };
     try {
       const result = this.#writer.writeNow(settleAll, needsRows);
+      this.#noteStarts();
       for (const [index, { delivery }] of settled.entries()) {
         // A later delivery of the message may be in flight.
         if (result.effects[index] !== 'late') this.#running.delete(delivery.arrival);
@@ -205,16 +230,15 @@ export class SqliteStore implements TaskStore {
     const found = await this.#writer.write(() => {
       const message = this.#messages.state(id);
       if (message?.state === 'scheduled' || message?.state === 'retrying') {
-        this.#messages.runNow(message.arrival, this.#options.now());
+        this.#messages.runNow(message, this.#options.now());
         this.#counters[message.state] -= 1;
-        this.#counters.waiting += 1;
       }
       return message;
     });
     if (found === undefined) return this.rows.position(id) && 'ended';
     if (found.state === 'failed') return 'ended';
     if (found.state === 'running') return 'running';
-    if (found.state !== 'waiting') onDue({ id, action: found.action ?? undefined });
+    if (found.state === 'scheduled' || found.state === 'retrying') onDue({ id, action: found.action ?? undefined });
     await this.#sync();
     return 'due';
   }
@@ -226,8 +250,58 @@ export class SqliteStore implements TaskStore {
     return cancellation ?? (this.rows.position(id) && { outcome: 'ended', action: undefined });
   }
 
+  select(filter: TaskFilter, after: number, limit: number): Selection {
+    return this.#messages.select(filter, after, limit);
+  }
+
   cancelRequests(ids: readonly string[]): string[] {
     return ids.filter((id) => this.#messages.isCancelRequested(id));
+  }
+
+  /** Stores the starts of tasks whose actions have limits of them. */
+  report(running: readonly Report[]): Awaitable<void> {
+    if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.report(running));
+    const rated = running.filter(({ delivery }) => delivery.isRated);
+    if (rated.length === 0) return;
+    this.#writer.writeNow(() => {
+      for (const { delivery, startedAt } of rated) this.#messages.start(delivery, startedAt);
+    }, false);
+    this.#noteStarts();
+  }
+
+  limits(): readonly StoredLimits[] {
+    return this.#messages.limits.list().map((limits) => {
+      const { running, nextStartAt } = this.limitOf(limits.action);
+      return { ...limits, use: { running, nextStartAt } };
+    });
+  }
+
+  async setLimits(
+    action: string,
+    limits: ActionLimits | undefined,
+    source: LimitSource,
+    onSet = () => {},
+  ): Promise<void> {
+    while (this.#writer.held !== undefined) await this.#writer.held;
+    try {
+      this.#writer.writeNow(() => {
+        const former = this.#messages.limits.of(action);
+        this.#messages.limits.store({ action, limits, source });
+        this.#messages.limits.load();
+        this.#messages.place(action, this.#running, former);
+      }, false);
+    } catch (error) {
+      this.#messages.limits.load();
+      throw error;
+    }
+    this.#noteStarts();
+    onSet();
+    await this.#sync();
+  }
+
+  limitOf(action: string, limitKey?: string): UsedLimit {
+    const running = this.#messages.countRunning([...this.#running], action, limitKey);
+    return { ...this.#messages.limits.find(action, limitKey), running };
   }
 
   isPaused(): boolean {
@@ -246,7 +320,7 @@ export class SqliteStore implements TaskStore {
   find(id: string): FoundTask | undefined {
     const message = this.#messages.find(id);
     if (message !== undefined) return { message };
-    const row = this.rows.find(id);
+    const row = this.rows.find(id, 'detailed');
     return row && { row };
   }
 
@@ -265,11 +339,10 @@ export class SqliteStore implements TaskStore {
   }
 
   redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
-    const requeue = ({ arrival, bodyBytes }: SizedDeadLetter) => {
-      if (this.#fullness(bodyBytes) !== undefined) return false;
-      this.#messages.redrive(arrival, this.#options.now());
-      this.#counters.waiting += 1;
-      this.#counters.bytes += bodyBytes;
+    const requeue = (letter: SizedDeadLetter) => {
+      if (this.#fullness(letter.bodyBytes) !== undefined) return false;
+      this.#messages.redrive(letter, this.#options.now());
+      this.#counters.bytes += letter.bodyBytes;
       return true;
     };
     return this.#inSlices(selection, requeue, onRequeued);
@@ -277,14 +350,14 @@ export class SqliteStore implements TaskStore {
 
   purge(selection: DeadLetterSelection): Promise<BulkResult> {
     return this.#inSlices(selection, (letter) => {
-      this.#messages.delete(letter.arrival);
+      this.#messages.delete(letter);
       this.#counters.dropped += 1;
       return true;
     });
   }
 
   counts(): QueueCounts {
-    const { running: inFlight, deadBytes: _, keys: __, ...counters } = this.#counters;
+    const { running: inFlight, deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
     try {
       this.#oldest = this.#messages.oldest();
     } catch (error) {
@@ -352,8 +425,8 @@ export class SqliteStore implements TaskStore {
     this.#attachFile();
     this.#queue.exec(`PRAGMA busy_timeout = ${SAVE_TIMEOUT_MS}; PRAGMA file.synchronous = FULL`);
     this.#queue.transaction(() => {
-      this.#queue.run("DELETE FROM main.messages WHERE state = 'running' AND cancel_requested = 1");
-      this.#queue.run("UPDATE main.messages SET state = 'waiting' WHERE state = 'running'");
+      for (const message of this.#messages.deleteCancelled()) this.#addCallback(message, 'cancelled');
+      this.#queue.run("UPDATE main.messages SET state = 'waiting', started_at = NULL WHERE state = 'running'");
       // The tables of both were created by the same statements, so their columns have the same order.
       for (const table of QUEUE_TABLES) {
         this.#queue.run(`DELETE FROM file.${table}`);
@@ -371,12 +444,14 @@ export class SqliteStore implements TaskStore {
   /** Reads the state that the tables have, and makes running messages wait. Returns the tasks that were dead-lettered. */
   #load(): TaskSubject[] {
     const now = this.#options.now();
-    const exhausted = this.#writer.writeNow(() => this.#messages.recover(now), false);
-    this.#running.clear();
-    this.#suspects = this.#messages.suspects();
     // The time in microseconds exceeds the position of every row, unless the clock was set back.
     this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), this.rows.lastArrival());
-    this.#nextDueAt = this.#messages.nextDueAt();
+    const onEnd = (message: EndedMessage, status: EndStatus) => this.#addCallback(message, status);
+    const exhausted = this.#writer.writeNow(() => this.#messages.recover(now, onEnd), false);
+    this.#running.clear();
+    this.#suspects = this.#messages.suspects();
+    this.#nextDueAt = Math.min(this.#messages.nextDueAt(), this.#messages.limits.nextStartEnd());
+    this.#messages.turns.load();
     this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
     Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
     return exhausted;
@@ -384,15 +459,28 @@ export class SqliteStore implements TaskStore {
 
   /** Accepts all submissions or none. */
   async #accept(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
+    const insert = () => this.#insertAll(submissions);
+    return this.#writeSynced(insert, (results) => {
+      const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
+      const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
+      if (accepted.length > 0) onAccepted(accepted);
+    });
+  }
+
+  /**
+   * Writes and syncs.
+   *
+   * @param onWritten called after the commit
+   * @throws {QueueFull} if that is what `run` returns
+   */
+  async #writeSynced<T>(run: () => T | QueueFull, onWritten = (_: T) => {}): Promise<T> {
     // While syncs fail, a submission is refused before it is written, because its task would run although it was refused.
     if (this.#syncFailure !== undefined) await this.#sync();
-    const results = await this.#writer.write(() => this.#insertAll(submissions));
-    if (results instanceof QueueFull) throw results;
-    const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
-    const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
-    if (accepted.length > 0) onAccepted(accepted);
+    const result = await this.#writer.write(run);
+    if (result instanceof QueueFull) throw result;
+    onWritten(result);
     await this.#sync();
-    return results;
+    return result;
   }
 
   /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
@@ -400,7 +488,7 @@ export class SqliteStore implements TaskStore {
     const now = this.#options.now();
     /** Submissions with new keys, by key. */
     const keyed = new Map<string, Submission>();
-    const fresh: { submission: Submission; bytes: number }[] = [];
+    const fresh: Submission[] = [];
     const results = submissions.map((submission): Published | KeyReused => {
       const { message, key } = submission;
       const twin = key && keyed.get(key.key);
@@ -411,28 +499,43 @@ export class SqliteStore implements TaskStore {
       const earlier = key && this.#keys.taskOf(key, now);
       if (earlier !== undefined) return earlier instanceof Error ? earlier : { id: earlier, isNew: false };
       if (key !== undefined) keyed.set(key.key, submission);
-      fresh.push({ submission, bytes: Buffer.byteLength(message.body) });
+      fresh.push(submission);
       return { id: message.id, isNew: true };
     });
     if (results.some((each) => each instanceof Error)) {
       return results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
     }
-    const size = fresh.reduce((sum, { bytes }) => sum + bytes, 0);
+    const size = fresh.reduce((sum, { message }) => sum + sizeOf(message), 0);
     const full = fresh.length === 0 ? undefined : this.#fullness(size, fresh.length);
     if (full !== undefined) return full;
-    for (const { submission, bytes } of fresh) this.#insert(submission.message, submission.key, now, bytes);
+    for (const { message, key } of fresh) this.#insert(message, key, now);
+    this.#published += fresh.length;
     return results;
   }
 
-  #insert(message: Message, key: IdempotencyKey | undefined, now: number, bytes: number): void {
+  #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {
     this.#lastArrival += 1;
-    const state = this.#messages.insert(this.#lastArrival, message, now);
+    const isScheduled = this.#messages.insert(this.#lastArrival, message, now);
     this.#nextDueAt = Math.min(this.#nextDueAt, message.runAt ?? Number.POSITIVE_INFINITY);
     if (key !== undefined) this.#keys.add(key, message.id, now);
     this.#counters.accepted += 1;
-    this.#counters[state] += 1;
-    this.#counters.bytes += bytes;
-    this.#published += 1;
+    if (isScheduled) this.#counters.scheduled += 1;
+    this.#counters.bytes += sizeOf(message);
+  }
+
+  /**
+   * Inserts the callback of a task that ends in this transaction, if it has one. Also if the queue is full, because the
+   * callback replaces a message.
+   */
+  #addCallback({ id: task, action, traceparent, callbackUrl: url }: EndedMessage, status: EndStatus): void {
+    if (!url) return;
+    const now = this.#options.now();
+    const id = this.#options.newId();
+    const data: CallbackData = { url, task, action: action ?? null, status };
+    const body = JSON.stringify({ id, action: CALLBACK_ACTION, data, created_at: Math.floor(now / 1000) });
+    const order = { priority: CALLBACK_PRIORITY, limitKey: hostOfUrl(url) };
+    const origin = { traceparent: traceparent ?? undefined, callbackOf: task };
+    this.#insert({ id, action: CALLBACK_ACTION, body, ...order, ...origin }, undefined, now);
   }
 
   /** Returns why messages of this size would exceed a bound, or undefined if they fit. */
@@ -449,13 +552,13 @@ export class SqliteStore implements TaskStore {
     const delivery = settled.delivery as SizedDelivery;
     switch (settlement.kind) {
       case 'row':
-        this.#storeRow(delivery, settlement.result);
+        this.#storeRow(settled, settlement.result);
         return 'applied';
       case 'complete':
       case 'ack':
       case 'cancel':
-        if (!this.#messages.end(delivery)) return 'late';
-        if (settlement.kind === 'complete') this.#storeRow(delivery, settlement.result);
+        if (!this.#messages.end(delivery, this.#options.now())) return 'late';
+        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result);
         this.#leave(delivery, settlement.kind === 'cancel' ? 'cancelled' : 'completed');
         return 'applied';
       default:
@@ -466,9 +569,10 @@ export class SqliteStore implements TaskStore {
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
   #change(delivery: SizedDelivery, change: MessageChange): 'applied' | 'cancelled' | 'late' {
     const counters = this.#counters;
-    const bytes = this.#messages.change(change, this.#options.now());
+    const now = this.#options.now();
+    const bytes = this.#messages.change(change, delivery.action, now);
     if (bytes === undefined) {
-      if (change.state === 'failed' || !this.#messages.endCancelled(delivery)) return 'late';
+      if (change.state === 'failed' || !this.#messages.endCancelled(delivery, change, now)) return 'late';
       this.#leave(delivery, 'cancelled');
       return 'cancelled';
     }
@@ -478,24 +582,25 @@ export class SqliteStore implements TaskStore {
       counters.deadBytes += bytes;
     } else {
       counters.running -= 1;
-      counters[change.state] += 1;
       counters.bytes += bytes - delivery.bytes;
-      if (change.state === 'retrying') this.#nextDueAt = Math.min(this.#nextDueAt, change.runAt ?? 0);
+      if (change.state === 'retrying') {
+        counters.retrying += 1;
+        this.#nextDueAt = Math.min(this.#nextDueAt, change.runAt ?? 0);
+      }
       if (change.attempts !== undefined) counters.retried += 1;
     }
     return 'applied';
   }
 
-  #leave(delivery: SizedDelivery, total: 'completed' | 'cancelled' | 'failed'): void {
+  #leave(delivery: SizedDelivery, total: EndStatus): void {
     this.#counters.running -= 1;
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
+    this.#addCallback(delivery, total);
   }
 
-  #storeRow({ id, arrival, body }: Delivery, result: string): void {
-    const processed_at = Math.floor(this.#options.now() / 1000);
-    const row = { id, payload: body, status: 'completed', result, created_at: createdAt(body), processed_at };
-    this.rows.store(arrival, row);
+  #storeRow(settled: Settled, result: string): void {
+    this.rows.store(settled.delivery.arrival, rowOf(settled, result, this.#options.now()));
   }
 
   #cancel(id: string): Cancellation | undefined {
@@ -507,25 +612,26 @@ export class SqliteStore implements TaskStore {
       this.#messages.requestCancellation(found.arrival);
       return { outcome: 'requested', action };
     }
-    this.#messages.delete(found.arrival);
+    this.#messages.delete(found);
     this.#counters[found.state] -= 1;
     this.#counters.bytes -= found.bytes;
     this.#counters.cancelled += 1;
+    this.#addCallback(found, 'cancelled');
     return { outcome: 'cancelled', action };
   }
 
   /** Deletes the oldest dead letters above the bounds. */
-  #evict(): SizedDeadLetter[] {
+  #evict(): TaskSubject[] {
     const { maxLength, maxBytes } = deadLetterBounds;
-    const evicted: SizedDeadLetter[] = [];
+    const evicted: TaskSubject[] = [];
     while (this.#counters.dead > maxLength || this.#counters.deadBytes > maxBytes) {
       const oldest = this.#deadLetters.oldest();
       if (oldest === undefined) break;
-      this.#messages.delete(oldest.arrival);
+      this.#messages.delete(oldest);
       this.#removeDeadLetter(oldest);
       this.#counters.dropped += 1;
       this.#counters.evicted += 1;
-      evicted.push(oldest);
+      evicted.push(subjectOf(oldest));
     }
     return evicted;
   }
@@ -574,7 +680,7 @@ export class SqliteStore implements TaskStore {
       if (changed.length > 0 && bytes > BULK_SLICE.maxBytes) break;
       if (!change(letter)) return { changed, end, isFull: true };
       this.#removeDeadLetter(letter);
-      changed.push({ id: letter.id, action: letter.action });
+      changed.push(subjectOf(letter));
     }
     return { changed, end, isFull: false };
   }
@@ -582,40 +688,64 @@ export class SqliteStore implements TaskStore {
   /** Makes scheduled and retrying messages wait that are due. Returns when the next one is due. */
   #stage(now: number): number {
     for (const state of LATER_STATES) {
-      const staged = this.#counters[state] === 0 ? 0 : this.#messages.stage(state, now);
-      this.#counters[state] -= staged;
-      this.#counters.waiting += staged;
+      if (this.#counters[state] > 0) this.#counters[state] -= this.#messages.stage(state, now);
     }
-    return this.#messages.nextDueAt();
+    this.#messages.endStarts(now);
+    return Math.min(this.#messages.nextDueAt(), this.#messages.limits.nextStartEnd());
+  }
+
+  /** Starts were recorded whose time will pass. */
+  #noteStarts(): void {
+    this.#nextDueAt = Math.min(this.#nextDueAt, this.#messages.limits.nextStartEnd());
   }
 
   /** Returns the message to take next, unless that is a suspect. */
   #next(): SizedDelivery | undefined {
-    return this.#messages.next((this.#taken + 1) % TURN_OF_LONGEST === 0);
+    return this.#messages.next(this.#isLongestNext());
   }
 
-  /** Takes a message and those after it, up to `max`. */
-  #takeFrom(first: SizedDelivery | undefined, max: number): SizedDelivery[] {
-    if (first === undefined) return [];
-    return this.#writer.writeNow(() => {
-      const deliveries: SizedDelivery[] = [];
-      for (let next: SizedDelivery | undefined = first; next !== undefined; ) {
-        this.#messages.markTaken(next);
-        deliveries.push(next);
-        this.#taken += 1;
-        next = deliveries.length < max ? this.#next() : undefined;
-      }
-      this.#counters.waiting -= deliveries.length;
-      this.#counters.running += deliveries.length;
-      return deliveries;
-    }, false);
+  #isLongestNext(): boolean {
+    return (this.#counters.taken + 1) % TURN_OF_LONGEST === 0;
   }
 
-  /** Returns the first suspect. Forgets suspects that have ended or survived an attempt, so that no other message waits. */
+  /** Makes messages wait that are due. Returns whether any may be taken. */
+  #mayTake(): boolean {
+    const now = this.#options.now();
+    // Only after the commit, which may fail.
+    if (this.#nextDueAt <= now) this.#nextDueAt = this.#writer.writeNow(() => this.#stage(now), false);
+    return !this.#isPaused && !this.#suspects.some((arrival) => this.#running.has(arrival));
+  }
+
+  /** Takes the first message and the messages that `following` returns, up to `max`. */
+  #takeFrom(first: SizedDelivery | undefined, max: number, following: () => SizedDelivery | undefined): Taken {
+    const deliveries = first === undefined ? [] : this.#writer.writeNow(() => this.#mark(first, max, following), false);
+    for (const { arrival } of deliveries) this.#running.add(arrival);
+    if (this.#counters.waiting === 0) this.#messages.turns.reset();
+    const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
+    return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
+  }
+
+  #mark(first: SizedDelivery, max: number, following: () => SizedDelivery | undefined): SizedDelivery[] {
+    const deliveries: SizedDelivery[] = [];
+    for (let next: SizedDelivery | undefined = first; next !== undefined; ) {
+      this.#messages.markTaken(next);
+      // A message taken before its turn does not end the turn of others.
+      if (!this.#isLongestNext()) this.#messages.turns.taken(next.priority, next.turn);
+      deliveries.push(next);
+      if (next.callbackOf === undefined) this.#counters.taken += 1;
+      next = deliveries.length < max ? following() : undefined;
+    }
+    this.#counters.waiting -= deliveries.length;
+    this.#counters.running += deliveries.length;
+    return deliveries;
+  }
+
+  /** Returns the first suspect that waits. Forgets suspects that have ended or survived an attempt, so that no other message waits. */
   #nextSuspect(): SizedDelivery | undefined {
-    for (; this.#suspects[0] !== undefined; this.#suspects.shift()) {
-      const message = this.#messages.waiting(this.#suspects[0]);
-      if (message?.isSuspect) return message;
+    this.#suspects = this.#suspects.filter((arrival) => this.#messages.isSuspect(arrival));
+    for (const arrival of this.#suspects) {
+      const message = this.#messages.waiting(arrival);
+      if (message !== undefined) return message;
     }
     return undefined;
   }
@@ -629,4 +759,8 @@ export class SqliteStore implements TaskStore {
       throw error;
     }
   }
+}
+
+function subjectOf({ id, action }: SizedDeadLetter): TaskSubject {
+  return { id, action: action ?? undefined };
 }

@@ -1,12 +1,12 @@
 import {
   actionText,
+  type DetailedRow,
   LISTING_SIZE,
   type RowParts,
   readsActions,
   rowColumns,
   type TaskFilter,
   type TaskPosition,
-  type TaskRow,
   type TaskRows,
 } from '../task-rows.ts';
 import type { Database } from './database.ts';
@@ -16,8 +16,9 @@ import type { Database } from './database.ts';
 const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
 
 // If another task has the rowid, NULL makes SQLite assign a new one. REPLACE would delete the other task's row.
-const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.whole}) VALUES (
-  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
+const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (
+  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
+  ?10, ?11, ?12, ?13, ?14)`;
 
 /** Rows of the SQLite table `tasks`. Methods throw SQLite's errors and the errors of {@link Database.statement}. */
 export class Tasks implements TaskRows {
@@ -44,8 +45,12 @@ export class Tasks implements TaskRows {
    *
    * @param arrival position in the order of acceptance, which becomes the rowid unless another task has it
    */
-  store(arrival: number, { id, payload, status, result, created_at, processed_at }: TaskRow): void {
-    this.#database.run(STORE, arrival, id, payload, status, result, created_at, processed_at);
+  store(arrival: number, row: DetailedRow): void {
+    const { id, payload, status, result, created_at, processed_at } = row;
+    const { attempts = null, waited_ms = null, ran_ms = null, started_at = null, ended_at = null } = row;
+    const { node = null, history = null } = row;
+    const whole = [id, payload, status, result, created_at, processed_at] as const;
+    this.#database.run(STORE, arrival, ...whole, attempts, waited_ms, ran_ms, started_at, ended_at, node, history);
   }
 
   list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): RowParts[Part][] {

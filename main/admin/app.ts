@@ -1,8 +1,7 @@
-import type Router from '@koa/router';
 import Koa from 'koa';
-import type { TickerSymbol } from '../../workers/shared/symbols.ts';
 import type { SubmissionRules } from '../../workers/tasks/messages.ts';
-import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
+import type { Config } from '../config.ts';
+import { type Handler, router } from '../http/exact-router.ts';
 import { jsonErrors, logLateError, notFound, replyJson, replyText } from '../http/json-reply.ts';
 import { crossSite } from '../http/origins.ts';
 import { type Checks, readiness } from '../http/readiness.ts';
@@ -11,61 +10,49 @@ import { TURN_BYTES, TurnLimit } from '../http/turn-limit.ts';
 import type { Log } from '../log/log.ts';
 import { apiDocuments } from './api-documents.ts';
 
-interface AdminAppOptions {
+interface AdminAppOptions extends Pick<Config['http'], 'corsOrigins'>, Pick<Config['ticker'], 'symbols'> {
   /** Readiness checks by name. The process is ready if all checks pass. Checks must not block the main thread. */
   checks: Checks;
   /** Checks whose problems `/readyz` reports as warnings, which do not make the process unready. */
   warnings: Checks;
   metrics: { metrics(): Promise<string>; contentType: string };
   rules: SubmissionRules;
-  symbols: readonly TickerSymbol[];
-  corsOrigins: readonly string[];
   log: Log;
 }
 
-/** Creates the Koa app of the admin listener. */
+/** Creates the Koa app of the admin listener: health checks, metrics, and the OpenAPI and AsyncAPI documents. */
 export function createAdminApp(options: AdminAppOptions): Koa {
+  const { checks, warnings, metrics, corsOrigins, log } = options;
   const app = new Koa();
-  app.on('error', logLateError(options.log));
-  app.use(jsonErrors(options.log));
+  app.on('error', logLateError(log));
+  app.use(jsonErrors(log));
   // The index page precedes the middleware that refuses cross-site requests, so that other sites can link to the page.
-  app.use(indexRouter().routes());
-  for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'all' })) app.use(middleware);
-  app.use(adminRouter(options).routes());
+  app.use(router({ '/': { GET: showIndex } }));
+  for (const middleware of crossSite({ corsOrigins, refused: 'all' })) app.use(middleware);
+  // Rendering the metrics takes milliseconds and delays ticks, so each event loop turn admits only one scrape.
+  const turns = new TurnLimit();
+  const documents = apiDocuments(options.rules, options.symbols);
+  const handlers: Record<keyof typeof adminPages, Handler> = {
+    '/healthz': (ctx) => replyJson(ctx, 200, { status: 'ok' }),
+    '/readyz': async (ctx) => {
+      const { isReady, body } = await readiness(checks, warnings);
+      replyJson(ctx, isReady ? 200 : 503, body);
+    },
+    '/metrics': async (ctx) => {
+      await turns.enter(TURN_BYTES);
+      ctx.type = metrics.contentType;
+      ctx.body = await metrics.metrics();
+    },
+    '/openapi.json': async (ctx) => replyText(ctx, 200, await documents.openApi()),
+    '/asyncapi.json': async (ctx) => replyText(ctx, 200, await documents.asyncApi()),
+  };
+  app.use(router(Object.fromEntries(Object.entries(handlers).map(([path, GET]) => [path, { GET }]))));
   app.use(notFound);
   return app;
 }
 
-/** Creates the router for health checks, metrics, and the OpenAPI and AsyncAPI documents. */
-export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
-  const { checks, warnings, metrics, rules, symbols } = options;
-  const router = exactRouter();
-
-  router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
-
-  router.get('/readyz', async (ctx) => {
-    const { isReady, body } = await readiness(checks, warnings);
-    replyJson(ctx, isReady ? 200 : 503, body);
-  });
-
-  // Rendering the metrics takes milliseconds and delays ticks, so each event loop turn admits only one scrape.
-  const turns = new TurnLimit();
-  router.get('/metrics', async (ctx) => {
-    await turns.enter(TURN_BYTES);
-    ctx.type = metrics.contentType;
-    ctx.body = await metrics.metrics();
-  });
-
-  const documents = apiDocuments(rules, symbols);
-  router.get('/openapi.json', async (ctx) => replyText(ctx, 200, await documents.openApi()));
-  router.get('/asyncapi.json', async (ctx) => replyText(ctx, 200, await documents.asyncApi()));
-
-  for (const path of Object.keys(adminPages)) router.all(path, answerOtherMethods('GET', 'HEAD'));
-
-  return router;
-}
-
-export const adminPages: Readonly<Record<string, string>> = {
+/** Paths of the admin listener, with their descriptions on its index page. */
+const adminPages = {
   '/healthz': '200 while the process is alive',
   '/readyz': 'whether clients should be sent to this process, and the state of each check',
   '/metrics': 'metrics in the Prometheus text format',
@@ -87,14 +74,8 @@ ${Object.entries(adminPages)
 </html>
 `;
 
-/** Creates the router for `/`, a page with links to all paths of the admin listener. */
-export function indexRouter(): Router {
-  const router = exactRouter();
-  router.get('/', (ctx) => {
-    ctx.set(pageHeaders);
-    ctx.type = 'html';
-    ctx.body = page;
-  });
-  router.all('/', answerOtherMethods('GET', 'HEAD'));
-  return router;
-}
+const showIndex: Handler = (ctx) => {
+  ctx.set(pageHeaders);
+  ctx.type = 'html';
+  ctx.body = page;
+};

@@ -2,7 +2,7 @@ import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import type { QueueCounts } from '../../db/task-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
-import type { LogMetrics } from '../log/log.ts';
+import type { LogOutput } from '../log/log.ts';
 import { type Labelled, labelled, type MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
 import type { TasksMetrics } from '../tasks/service.ts';
@@ -55,7 +55,8 @@ export function tickerMetrics({ relay, ticker, tokens, requests }: TickerService
 
 /** Returns the metrics of the task service. Those of the queue show its last counts. */
 export function tasksMetrics(sources: TasksMetrics): MetricsTable {
-  const { queue, problem, bounds, dispatcher, pool, events, requests, bodies, responses } = sources;
+  const { queue, problem, bounds, dispatcher, pool, callbacks, events, scheduler, requests, bodies, responses } =
+    sources;
   const { metrics: dispatched } = dispatcher;
   const submissions = (withError: string) =>
     requests.count(({ route, method, error }) => route === '/tasks' && method === 'POST' && error === withError);
@@ -63,8 +64,8 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
   const counted = <Value>(read: (counts: QueueCounts) => Value) =>
     queue.lastCounts === undefined ? noSamples : read(queue.lastCounts);
   const lengths = () =>
-    counted(({ waiting, scheduled, retrying: delayed, inFlight }) =>
-      labelled('state', Object.entries({ waiting, scheduled, delayed, in_flight: inFlight })),
+    counted(({ waiting, limited, scheduled, retrying: delayed, inFlight }) =>
+      labelled('state', Object.entries({ waiting, limited, scheduled, delayed, in_flight: inFlight })),
     );
   const oldestAge = () =>
     counted(({ oldest }) => (oldest === undefined ? 0 : Math.max(0, systemClock.now() - oldest) / 1000));
@@ -76,6 +77,10 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
       tasks_retried_total: ['Failed attempts that are retried.', () => labelled('reason', dispatched.retried)],
       tasks_dead_total: ['Dead-lettered tasks.', () => labelled('reason', dispatched.dead)],
       tasks_cancelled_total: ['Tasks that this process cancelled.', () => queue.cancelled],
+      tasks_callbacks_total: [
+        'Attempts to deliver a callback, by outcome.',
+        () => labelled('outcome', callbacks.outcomes),
+      ],
       tasks_refused_total: ['Submissions that the queue refused.', () => submissions('failed to queue task')],
       tasks_dead_letters_evicted_total: [
         'Dead letters that this process evicted because of a limit.',
@@ -91,6 +96,11 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
       tasks_queue_limit_length: ['Limit of `tasks_queue_length`.', () => bounds.maxLength],
       tasks_queue_limit_bytes: ['Limit of `tasks_queue_bytes`.', () => bounds.maxBytes],
       tasks_queue_oldest_age_seconds: ['Time since the longest waiting task became due; 0 if none waits.', oldestAge],
+      tasks_schedules: ['Schedules.', () => scheduler.count],
+      tasks_schedule_overdue_seconds: [
+        'Time since the earliest time of a schedule that should have run; 0 if none is late.',
+        () => scheduler.overdueMs / 1000,
+      ],
       tasks_paused: ['Whether the queue is paused: 1 or 0.', () => Number(queue.isPaused)],
       tasks_request_body_bytes: ['Bytes of request bodies that have not been parsed yet.', () => bodies.used],
       tasks_request_body_limit_bytes: ['Limit of `tasks_request_body_bytes`.', () => bodies.limit],
@@ -117,13 +127,12 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
 const noSamples: readonly Labelled<number>[] = [];
 
 interface ProcessMetrics {
-  log: LogMetrics;
+  log: LogOutput['metrics'];
   requests: Readonly<Record<string, RequestMetrics>>;
   /** Event loop delays by thread name, except of task worker threads, which block while they wait for a task. */
   loopDelays: Readonly<Record<string, Histogram>>;
 }
 
-/** Returns metrics for lost log lines, event loop delays and request durations. */
 export function processMetrics({ log, requests, loopDelays }: ProcessMetrics): MetricsTable {
   return {
     counter: {

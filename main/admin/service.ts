@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client';
 import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
-import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
-import { type Listener, listen } from '../http/listener.ts';
+import type { ConnectionShares } from '../http/descriptor-shares.ts';
+import { listen } from '../http/listener.ts';
 import type { Check } from '../http/readiness.ts';
 import type { LogOutput } from '../log/log.ts';
 import { registerMetrics } from '../metrics/metrics-table.ts';
@@ -11,20 +11,13 @@ import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
 import { processMetrics, recordLoopDelay, registerDefaultMetrics, tasksMetrics, tickerMetrics } from './metrics.ts';
 
-export interface AdminService {
-  listener: Listener;
-  /** Makes the readiness check fail from now on. */
-  shuttingDown(): void;
-  stop(deadline: Promise<void>): Promise<void>;
-}
-
 /** Starts the admin listener, unless `ADMIN_PORT` is `off`. @throws {Error} if the port cannot be bound */
 export async function startAdmin(
   { http, admin: { host, port }, ticker: { symbols } }: Pick<Config, 'http' | 'admin' | 'ticker'>,
   { backend, ticker, tasks }: { backend: Pick<Backend, 'checks'>; ticker: TickerService; tasks: TasksService },
   shares: Pick<ConnectionShares, 'admin'>,
   { log, metrics: logMetrics }: Pick<LogOutput, 'log' | 'metrics'>,
-): Promise<AdminService | undefined> {
+) {
   const { allowedHosts, corsOrigins } = http;
   if (port === undefined) return undefined;
   let stopping = false;
@@ -53,18 +46,18 @@ export async function startAdmin(
     corsOrigins,
     log,
   });
-  const bounds = { maxConnections: shares.admin, addressShare: addressShare(0) };
-  const options = { host, port, allowedHosts, ...bounds };
+  const options = { host, port, allowedHosts, maxConnections: shares.admin };
   const listener = await listen(app.callback(), options).catch((error: unknown) => {
     loop.stop();
     throw error;
   });
   return {
     listener,
+    /** Makes the readiness check fail from now on. */
     shuttingDown() {
       stopping = true;
     },
-    async stop(deadline) {
+    async stop(deadline: Promise<void>) {
       loop.stop();
       await listener.close(deadline);
     },
@@ -74,11 +67,7 @@ export async function startAdmin(
 /** Duration of the warning after more lines were lost, the same as that of the alert `LogLinesLost`. */
 const WARNING_MS = 15 * 60_000;
 
-/**
- * Returns a check that warns from the call that finds more lost lines.
- *
- * @param lost returns the number of log lines lost since the start
- */
+/** Returns a check that warns from the call that finds more lost lines. @param lost returns their number */
 export function lostLinesCheck(lost: () => number, now = () => performance.now()): Check {
   let count = 0;
   let warnsUntil = Number.NEGATIVE_INFINITY;

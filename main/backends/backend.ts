@@ -6,7 +6,7 @@ import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Config } from '../config.ts';
 import type { Checks } from '../http/readiness.ts';
 import type { Log } from '../log/log.ts';
-import { Maintenance } from '../tasks/maintenance.ts';
+import { createMaintenance } from '../tasks/maintenance.ts';
 import { startRetention } from '../tasks/retention.ts';
 import type { TasksBackend } from '../tasks/service.ts';
 import { runMigration } from '../threads/migration.ts';
@@ -30,27 +30,17 @@ export async function openBackend(config: BackendConfig, clock: Clock, random: R
   if (databaseUrl !== undefined) {
     // Imported lazily, because a single node does not need the PostgreSQL client.
     const { openSharedBackend } = await import('../nodes/open.ts');
-    return openSharedBackend({ ...config, databaseUrl }, { clock, random, log });
+    return openSharedBackend(databaseUrl, config, { clock, random, log });
   }
-  const unlock = lockDataFolder(dataDir);
-  try {
-    return await openFiles(config, unlock, clock, log);
-  } catch (error) {
-    unlock();
-    throw error;
-  }
-}
-
-async function openFiles(config: BackendConfig, unlock: () => void, clock: Clock, log: Log): Promise<Backend> {
-  const { dataDir } = config.storage;
-  const { queue, retention, tokens } = config;
-  const { driver, ...bounds } = queue;
+  using opened = new DisposableStack();
+  opened.defer(lockDataFolder(dataDir));
+  const { driver, ...bounds } = config.queue;
   for (const { file, wasEmpty } of await runMigration({ dataDir })) {
     if (wasEmpty)
       log.warn({ file }, 'database created in an empty file: if the file held data, stop and restore a backup');
     else log.info({ file }, 'database created');
   }
-  const maintenance = new Maintenance({
+  const maintenance = createMaintenance({
     dataDir,
     hold: () => store.holdWrites(),
     resume: () => store.resumeWrites(),
@@ -61,18 +51,21 @@ async function openFiles(config: BackendConfig, unlock: () => void, clock: Clock
     driver: driver === 'sqlite' ? 'sqlite' : 'memory',
     bounds,
     now: () => clock.now(),
+    newId: () => random.uuid(),
     excessRows: (rows) => maintenance.excessRows(rows),
     onSaveFailed: (error) => log.error({ err: error }, 'the queue cannot be saved: accepted tasks are lost'),
   });
   const auth = openAuthDatabase(join(dataDir, 'auth.db'), BUSY_TIMEOUT_MS);
+  opened.defer(() => auth.close());
+  const all = opened.move();
   return {
     apiKeys: new ApiKeys(auth),
     store,
-    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: tokens.perKey, clock }),
+    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: config.tokens.perKey, clock }),
     openTickFeed: () => undefined,
     startMaintenance() {
       maintenance.start();
-      const deletion = startRetention({ ...retention, store, clock, log });
+      const deletion = startRetention({ ...config.retention, store, clock, log });
       return {
         async stop() {
           await Promise.all([deletion.stop(), maintenance.stop()]);
@@ -82,8 +75,7 @@ async function openFiles(config: BackendConfig, unlock: () => void, clock: Clock
     checks: { auth_database: () => auth.probe(), tasks_database: () => store.problem() },
     async close() {
       await store.close();
-      auth.close();
-      unlock();
+      all.dispose();
     },
   };
 }

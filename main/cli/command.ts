@@ -19,7 +19,6 @@ export function dataFolder(): string {
   return process.env.DATA_DIR || 'data';
 }
 
-/** Returns the PostgreSQL URL (`DATABASE_URL`), or undefined if SQLite is used. */
 export function databaseUrl(): string | undefined {
   return process.env.DATABASE_URL || undefined;
 }

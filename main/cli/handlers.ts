@@ -1,5 +1,6 @@
 /** `npm run handlers`: checks a handlers module, or runs one of its handlers. */
 import { pino } from 'pino';
+import { NO_ATTEMPTS } from '../../db/attempt-history.ts';
 import type { Delivery } from '../../db/task-store.ts';
 import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
 import { isObject } from '../../workers/shared/json-object.ts';
@@ -8,15 +9,15 @@ import { actionStart } from '../../workers/submissions/parse-submission.ts';
 import type { ActionSettings, HandlersManifest } from '../../workers/tasks/messages.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { NACKED } from '../tasks/dispatch/dispatcher.ts';
-import { decide, retryPolicies } from '../tasks/dispatch/retry-policy.ts';
-import type { Outcome } from '../tasks/pool/task-pool.ts';
+import { decide, maxAttemptsOf } from '../tasks/dispatch/retry-policy.ts';
+import type { Outcome } from '../tasks/pool/run.ts';
 import { ThreadPool } from '../tasks/pool/thread-pool.ts';
 import { checkHandlers } from '../threads/module-checks.ts';
 import { runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run handlers -- <command>
 
-  check <module>                   checks a handlers module (a path or package name) and lists its actions
+  check <module>                   checks a handlers module (a path or package name), lists its actions and schedules
   run <module> <action> [<data>]   runs a handler in a task thread and prints the outcome; data is a JSON object
 
 Task settings such as TASK_TIMEOUT_MS apply. No row is stored. The log goes to standard error.
@@ -28,10 +29,12 @@ await runCommand(USAGE, async ([command, module, action, text = '{}', ...others]
   if (command !== 'check' && command !== 'run') throw new UsageError('name a command: check or run');
   if (module === undefined) throw new UsageError('the module is missing');
   const settings = { ...loadConfig(process.env).tasks, handlers: module, concurrency: 1 };
-  const actions = await checkHandlers(settings);
+  const { actions, schedules } = await checkHandlers(settings);
   if (command === 'check') {
     if (action !== undefined) throw new UsageError('check takes one module');
     for (const [name, definition] of actions) console.log(describeAction(name, definition));
+    for (const [name, { cron, time_zone, action }] of schedules)
+      console.log(`schedule ${name} (${cron}, ${time_zone}): ${action}`);
     return;
   }
   if (action === undefined) throw new UsageError('the action is missing');
@@ -39,7 +42,7 @@ await runCommand(USAGE, async ([command, module, action, text = '{}', ...others]
   if (!actions.has(action))
     throw new Error(`no action ${JSON.stringify(action)}, only ${[...actions.keys()].join(', ')}`);
   const refusal = submissionCheck({ actions, rejectUnknown: true })(action, readData(text));
-  if (refusal?.field !== undefined) {
+  if (refusal?.field !== undefined && 'path' in refusal.field) {
     throw new Error(`refused at submission: data${refusal.field.path} ${refusal.field.detail}`);
   }
   await runHandler(settings, actions, action, text);
@@ -63,13 +66,7 @@ function readData(text: string): object {
   throw new UsageError(`the data must be a JSON object, got ${text}`);
 }
 
-/** Runs a handler for one task in a worker thread, and prints the outcome. */
-async function runHandler(
-  settings: Config['tasks'],
-  actions: HandlersManifest,
-  action: string,
-  data: string,
-): Promise<void> {
+async function runHandler(settings: Config['tasks'], actions: HandlersManifest, action: string, data: string) {
   const log = pino({ base: null, level: 'debug' }, pino.destination({ dest: 2, sync: true }));
   const pool = await ThreadPool.start(settings, { actions, clock, log });
   const stop = () => void pool.stop(clock.sleep(settings.cancelGraceMs));
@@ -95,17 +92,17 @@ function newDelivery(action: string, data: string): Delivery {
   const dueAt = clock.now();
   const createdAt = Math.floor(dueAt / 1000);
   const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${data},"created_at":${createdAt}}`;
-  const first = { delivery: 1, attempt: 1, crashes: 0, isSuspect: false, history: [] };
+  const first = { delivery: 1, attempt: 1, crashes: 0, isRated: false, isSuspect: false, history: NO_ATTEMPTS };
   return { id, action: actionStart(body), body, arrival: 1, dueAt, ...first };
 }
 
 function describeOutcome(delivery: Delivery, outcome: Outcome, actions: HandlersManifest): string {
-  const policy = retryPolicies(actions)(delivery);
-  const settlement = decide(delivery, outcome, { clock, random }, policy);
+  const maxAttempts = maxAttemptsOf(delivery, actions);
+  const settlement = decide(delivery, outcome, maxAttempts, { clock, random });
   if (settlement.kind === 'complete') return settlement.result;
   if (settlement.kind !== 'retry' && settlement.kind !== 'discard')
     return `not completed: ${outcome.ended === 'released' ? outcome.reason : outcome.ended}`;
   const delay = 'retryAfterMs' in outcome ? ` after ${outcome.retryAfterMs} ms` : '';
-  const next = settlement.kind === 'retry' ? `retried${delay}, attempt 2 of ${policy.maxAttempts}` : 'discarded';
+  const next = settlement.kind === 'retry' ? `retried${delay}, attempt 2 of ${maxAttempts}` : 'discarded';
   return `${FAILURES[settlement.failure]}: ${settlement.reason}\nthe task would be ${next}`;
 }

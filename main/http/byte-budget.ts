@@ -1,14 +1,10 @@
 /** Limit on the total bytes kept in memory for a listener's clients. Callers must release all bytes that they take. */
 export class ByteBudget {
   readonly limit: number;
-  #used = 0;
+  used = 0;
 
   constructor(limit: number) {
     this.limit = limit;
-  }
-
-  get used(): number {
-    return this.#used;
   }
 
   /**
@@ -16,13 +12,13 @@ export class ByteBudget {
    * than the budget has left, so that large bodies leave room for small bodies.
    */
   take(bytes: number, held = 0): boolean {
-    const left = this.limit - this.#used - bytes;
+    const left = this.limit - this.used - bytes;
     if (held + bytes > left) return false;
-    this.#used += bytes;
+    this.used += bytes;
     return true;
   }
 
   release(bytes: number): void {
-    this.#used -= bytes;
+    this.used -= bytes;
   }
 }

@@ -75,18 +75,17 @@ export class ConnectionLimiter {
 /**
  * Limits the plain (non-WebSocket) connections per address and the time to read from them, and shortens the client
  * timeouts while more than half of these connections are in use.
- *
- * @returns `release`, which stops counting a socket as a plain connection, and `timeoutFactor`, which returns the
- *   factor (at most 1) by which timeouts are currently multiplied
  */
 export function limitPlainConnections(
   server: Server,
   reading: ReadingLimit,
   times: { headers: number; request: number },
-  { maxConnections = Number.POSITIVE_INFINITY, addressShare = 1 }: { maxConnections?: number; addressShare?: number },
+  { maxConnections = Number.POSITIVE_INFINITY, trustProxy = 0 }: { maxConnections?: number; trustProxy?: number },
 ) {
   /** Number of open connections, including WebSockets. */
   let open = 0;
+  // A proxy opens the connections of all its clients from one address.
+  const addressShare = trustProxy > 0 ? 1 : 0.5;
   const limiter = new ConnectionLimiter({
     maxConnections,
     get maxConnectionsPerAddress() {
@@ -122,7 +121,9 @@ export function limitPlainConnections(
     adjust();
   });
   return {
+    /** Returns the factor (at most 1) by which timeouts are currently multiplied. */
     timeoutFactor,
+    /** Stops counting a socket as a plain connection. */
     release(socket: Duplex): void {
       limiter.release(socket);
       adjust();

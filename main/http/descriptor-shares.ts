@@ -1,19 +1,8 @@
-export interface ConnectionShares {
-  openFiles: number;
-  ticker: number;
-  /** Maximum number of WebSockets among the ticker's connections. */
-  webSockets: number;
-  tasks: number;
-  admin: number;
-}
+/** Maximum numbers of connections of each listener. `webSockets` are among those of the ticker. */
+export type ConnectionShares = ReturnType<typeof shareDescriptors>;
 
-/**
- * Divides the file descriptors among the listeners, so that connections never exhaust them.
- *
- * @param openFiles open-file limit of the process, or Infinity
- * @throws {Error} if `openFiles` is too low; the message states the required limit
- */
-export function shareDescriptors(openFiles: number, taskThreads: number): ConnectionShares {
+/** Divides the open files of the process among the listeners. @throws {Error} that states the required limit */
+export function shareDescriptors(openFiles: number, taskThreads: number) {
   const own = PROCESS_DESCRIPTORS + taskThreads * THREAD_DESCRIPTORS;
   const fewest = own + FEWEST_CONNECTIONS;
   if (openFiles < fewest) {
@@ -41,11 +30,6 @@ const MAX_RESERVED_FOR_HTTP = 400;
 
 /** Linux's default for `fs.nr_open`, used as an upper bound because the open-file limit may be Infinity. */
 const MOST_OPEN_FILES = 1_048_576;
-
-/** Returns the fraction of connections that one address may use: 1 behind a proxy, which opens all connections. */
-export function addressShare(trustProxy: number): number {
-  return trustProxy > 0 ? 1 : 0.5;
-}
 
 /** Returns the soft limit on open files, or Infinity. Node raises the soft limit to the hard limit at startup. */
 export function openFilesLimit(): number {

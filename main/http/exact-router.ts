@@ -2,20 +2,26 @@ import Router, { type RouterMiddleware, type RouterOptions } from '@koa/router';
 import type { DefaultState, Middleware } from 'koa';
 import { HttpError } from './errors.ts';
 
+export type Handler<State = DefaultState> = RouterMiddleware<State>;
+
+export type Resources<State = DefaultState> = Readonly<
+  Record<string, Partial<Record<'GET' | 'POST' | 'PUT' | 'DELETE', Handler<State>>>>
+>;
+
 /** Creates a router with case-sensitive paths and strict trailing slashes, so each resource has exactly one path. */
 export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, 'prefix'> = {}): Router<State> {
   return new Router<State>({ ...options, sensitive: true, strict: true });
 }
 
-/** Registers the handlers of a path, by their methods. Other methods are answered with 405. */
-export function resource<State>(
-  router: Router<State>,
-  path: string,
-  handlers: Partial<Record<'GET' | 'POST' | 'DELETE', RouterMiddleware<State>>>,
-): void {
-  for (const [method, handler] of Object.entries(handlers)) router.register(path, [method], handler);
-  const supported = Object.keys(handlers).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : method));
-  router.all(path, answerOtherMethods(...supported));
+/** Returns middleware that passes a request to the handler of its path and method. Other methods get 405. */
+export function router<State>(resources: Resources<State>): Middleware {
+  const routes = exactRouter<State>();
+  for (const [path, handlers] of Object.entries(resources)) {
+    for (const [method, handler] of Object.entries(handlers)) routes.register(path, [method], handler);
+    const supported = Object.keys(handlers).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : method));
+    routes.all(path, answerOtherMethods(...supported));
+  }
+  return routes.routes() as Middleware;
 }
 
 /** Returns middleware that answers unsupported methods. Must be registered after the other routes of a path. */

@@ -1,4 +1,5 @@
 import type { Middleware, ParameterizedContext } from 'koa';
+import type { Awaitable } from '../../db/task-rows.ts';
 import type { Log } from '../log/log.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
@@ -29,12 +30,7 @@ export function replyJson(ctx: ParameterizedContext, status: number, value: unkn
 }
 
 /** Sends a JSON response with status 200. Sends nothing and returns false if the response exceeds `budget`. */
-export function replyWithin(
-  budget: ByteBudget,
-  ctx: ParameterizedContext,
-  value: unknown,
-  headers: Headers = {},
-): boolean {
+export function replyWithin(budget: ByteBudget, ctx: ParameterizedContext, value: unknown, headers: Headers = {}) {
   if (ctx.res.closed) {
     ctx.respond = false;
     return true;
@@ -56,68 +52,58 @@ export function replyText(ctx: ParameterizedContext, status: number, text: strin
   ctx.res.writeHead(status, all).end(text);
 }
 
-export interface Items<Key> {
-  /** Returns the size of an item in bytes, without reading the item. */
-  bytes: (key: Key) => number;
-  /** Returns undefined if the item no longer exists. */
-  read: (key: Key) => object | undefined | Promise<object | undefined>;
-  /** Memory budget to which each item is charged until the item has been sent. */
-  budget: ByteBudget;
-}
-
 /**
- * Streams the JSON response `{[name]: [...], count}` one item at a time, because all items may not fit in memory. Omits
- * items that no longer exist. A failure after the response has begun closes the connection.
+ * Streams the JSON response `{[name]: [...], count}` one item at a time, because all items may not fit in memory. Charges
+ * `budget` for each item until the item has been sent. A failure after the response has begun closes the connection.
  *
+ * @param read returns undefined if the item no longer exists; the response omits it
  * @returns a promise that is fulfilled when the response begins or the client disconnects
- * @throws {HttpError} `server busy` if `items.budget` has no room for the first item
+ * @throws {HttpError} `server busy` if `budget` has no room for the first item
  */
-export async function replyListing<Key>(
+export async function replyListing<Item extends { bytes: number }>(
   ctx: ParameterizedContext,
   name: string,
-  keys: Iterable<Key>,
-  items: Items<Key>,
+  items: readonly Item[],
+  budget: ByteBudget,
+  read: (item: Item) => Awaitable<object | undefined>,
 ): Promise<void> {
   const { res, app } = ctx;
   ctx.respond = false;
-  // A response to HEAD has no body, so no items are read.
-  const parts = listingParts(name, ctx.method === 'HEAD' ? [] : keys, items);
-  const first = await parts.next();
-  if (!res.closed) res.writeHead(200, fixedHeaders);
-  const closed = new Promise<unknown>((resolve) => res.once('close', resolve));
+  const begun = Promise.withResolvers<void>();
+  const closed = new Promise((resolve) => res.once('close', resolve));
+  const write = async (text: string) => {
+    if (res.closed) return;
+    if (!res.headersSent) res.writeHead(200, fixedHeaders);
+    begun.resolve();
+    await Promise.race([closed, new Promise((flushed) => res.write(text, flushed))]);
+  };
   const sendAll = async () => {
-    for (let part = first; !part.done && !res.closed; part = await parts.next()) {
-      const { value } = part;
-      await Promise.race([closed, new Promise((flushed) => res.write(value, flushed))]);
+    let separator = `{"${name}":[`;
+    let count = 0;
+    // A response to HEAD has no body, so no items are read.
+    for (const item of ctx.method === 'HEAD' ? [] : items) {
+      // The budget is charged before the item is read, so that a refusal costs no read.
+      if (!budget.take(item.bytes)) throw serverBusy();
+      try {
+        const found = await read(item);
+        if (found === undefined) continue;
+        await write(separator + JSON.stringify(found));
+      } finally {
+        budget.release(item.bytes);
+      }
+      if (res.closed) return;
+      separator = ',';
+      count += 1;
     }
+    await write(`${count === 0 ? separator : ''}],"count":${count}}\n`);
     if (!res.closed) res.end();
   };
-  void sendAll()
-    .catch((error) => {
-      if (!(error instanceof HttpError && error.overload)) app.emit('error', error, ctx);
-      res.destroy();
-    })
-    .finally(() => parts.return());
-}
-
-async function* listingParts<Key>(name: string, keys: Iterable<Key>, { bytes, read, budget }: Items<Key>) {
-  let separator = `{"${name}":[`;
-  let count = 0;
-  for (const key of keys) {
-    const charged = bytes(key);
-    // The budget is charged before the item is read, so that a refusal costs no read.
-    if (!budget.take(charged)) throw serverBusy();
-    try {
-      const item = await read(key);
-      if (item === undefined) continue;
-      yield separator + JSON.stringify(item);
-    } finally {
-      budget.release(charged);
-    }
-    separator = ',';
-    count += 1;
-  }
-  yield `${count === 0 ? separator : ''}],"count":${count}}\n`;
+  sendAll().then(begun.resolve, (error) => {
+    if (!res.headersSent) return begun.reject(error);
+    if (!(error instanceof HttpError && error.overload)) app.emit('error', error, ctx);
+    res.destroy();
+  });
+  await begun.promise;
 }
 
 /** Returns middleware that converts thrown errors to JSON responses `{error: <message>}` and logs 5xx errors. */

@@ -9,26 +9,22 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { Config } from '../config.ts';
 import { limitPlainConnections } from './connection-limiter.ts';
-import { type ErrorName, HttpError } from './errors.ts';
+import { catalogue, type ErrorName } from './errors.ts';
 import { jsonHeaders, jsonText } from './json-reply.ts';
 import { hostCheck, hostOf } from './origins.ts';
 import { ReadingLimit } from './turn-limit.ts';
 
-export interface ListenOptions {
+export interface ListenOptions extends Partial<Pick<Config['http'], 'reusePort' | 'allowedHosts' | 'trustProxy'>> {
   /** Host name or address to bind to. If undefined, all interfaces. */
   host: string | undefined;
   /** If 0, a free port is chosen. */
   port: number;
-  reusePort?: boolean;
   /** High-water mark of sockets in bytes. If undefined, Node's default applies. */
   highWaterMark?: number;
   /** Connections beyond this number are closed at once. If undefined, there is no limit. */
   maxConnections?: number;
-  /** Maximum fraction of plain (non-WebSocket) connections that one address may use. Default: 1. */
-  addressShare?: number;
-  /** Hosts allowed in the `Host` header. If undefined, all hosts are allowed. */
-  allowedHosts?: readonly string[];
   timeouts?: Partial<Timeouts>;
 }
 
@@ -69,11 +65,7 @@ export interface Listener {
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/**
- * Starts an HTTP server. A client that sends a request before the previous response has ended loses its connection.
- *
- * @throws {Error} with a `code` such as `EADDRINUSE`
- */
+/** Starts an HTTP server. A client that sends a request before the previous response has ended loses its connection. */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
@@ -122,8 +114,11 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   const { timeoutFactor, release } = limitPlainConnections(server, reading, times, options);
   answerClientErrors(server, unfinished, () => times.closing * timeoutFactor());
 
-  const { address: host, port } = await open(server, options);
-  isAllowed = hostCheck(options.allowedHosts ?? ['*'], host, options.host);
+  const { host: name, port: planned, reusePort = false } = options;
+  server.listen({ port: planned, reusePort, backlog: BACKLOG, ...(name !== undefined && { host: name }) });
+  await once(server, 'listening');
+  const { address: host, port } = server.address() as AddressInfo;
+  isAllowed = hostCheck(options.allowedHosts ?? ['*'], host, name);
   return {
     server,
     host,
@@ -186,12 +181,6 @@ function isHandshake({ method, headers }: IncomingMessage): boolean {
   );
 }
 
-async function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<AddressInfo> {
-  server.listen({ port, reusePort, backlog: BACKLOG, ...(host !== undefined && { host }) });
-  await once(server, 'listening');
-  return server.address() as AddressInfo;
-}
-
 /** Returns a complete HTTP response as text, with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = jsonText(body);
@@ -202,7 +191,7 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
 
 /** Sends an error response to a request that is not passed to the app, and closes the connection. */
 function refuse(response: ServerResponse, error: ErrorName): void {
-  const { status, message } = new HttpError(error);
+  const [status, message] = catalogue[error];
   const text = jsonText({ error: message });
   response.writeHead(status, headersOf(text)).end(text);
 }
@@ -216,17 +205,8 @@ const errorNames: Record<string, ErrorName> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'requestTimeout',
 };
 
-/**
- * Sends an error response to malformed and timed-out requests.
- *
- * @param unfinished unfinished response of each connection
- * @param closingMs returns the milliseconds to wait for the client to close the connection
- */
-function answerClientErrors(
-  server: Server,
-  unfinished: ReadonlyMap<Duplex, ServerResponse>,
-  closingMs: () => number,
-): void {
+/** Answers malformed and timed-out requests. @param closingMs returns the time in which the client must disconnect */
+function answerClientErrors(server: Server, unfinished: Map<Duplex, ServerResponse>, closingMs: () => number): void {
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     if (broken.has(socket)) return;
@@ -245,7 +225,7 @@ function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: n
     socket.destroy();
     return;
   }
-  const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
+  const [status, message] = catalogue[errorNames[error.code ?? ''] ?? 'badRequest'];
   socket.end(rawResponse(status, { error: message }));
   // Destroying the socket while the client is sending would cause a TCP reset, which discards the error response.
   const timer = setTimeout(() => socket.destroy(), closingMs).unref();

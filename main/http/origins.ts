@@ -8,11 +8,7 @@ import { HttpError } from './errors.ts';
 const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
 const MAX_PORT = 65_535;
 
-/**
- * Returns a request's host in lower case, without the port.
- *
- * @returns '' for an HTTP/1.0 request without `Host`; undefined if `Host` is otherwise missing, repeated or invalid
- */
+/** Returns the host in lower case without the port: '' if HTTP/1.0 omits it, undefined if invalid or repeated. */
 export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
   const value = headers.host;
   if (value === undefined) return httpVersion === '1.0' ? '' : undefined;
@@ -82,7 +78,7 @@ export function crossSite(options: { corsOrigins: readonly string[]; refused: 'w
   if (origins.size === 0) return [guard];
   const allow = cors({
     origin: (ctx) => (origins.has(ctx.get('Origin')) ? ctx.get('Origin') : ''),
-    allowMethods: 'GET,HEAD,POST,DELETE',
+    allowMethods: 'GET,HEAD,PUT,POST,DELETE',
     exposeHeaders: 'Location,Preference-Applied,Retry-After',
   });
   return [allow, guard];

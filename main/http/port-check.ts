@@ -4,8 +4,8 @@ import { createServer } from 'node:net';
 
 export interface PlannedListener {
   host: string | undefined;
-  /** 0 stands for any free port. */
-  port: number;
+  /** 0 stands for any free port, undefined for no listener. */
+  port: number | undefined;
   reusePort?: boolean;
   variables: { host: string; port: string };
 }
@@ -17,7 +17,7 @@ export interface PlannedListener {
  * @throws {Error} with a one-line message that names the settings to change
  */
 export async function checkPorts(listeners: readonly PlannedListener[]): Promise<void> {
-  const planned = listeners.filter(({ reusePort }) => !reusePort);
+  const planned = listeners.filter(({ port, reusePort }) => port !== undefined && !reusePort);
   // All host names are resolved before the first bind, so that no port stays bound during a lookup.
   const addresses = await Promise.allSettled(planned.map(resolve));
   const servers = planned.map(() => createServer((socket) => socket.destroy()));

@@ -41,7 +41,6 @@ export class RateLimit {
     return this.#buckets.size;
   }
 
-  /** Takes a token. Returns 0, or the milliseconds until the next token. @param now monotonic time in milliseconds */
   take(address: string, now = performance.now()): number {
     const bucket = this.#buckets.get(address) ?? new TokenBucket(this.#perMinute / 60, 60);
     const wait = bucket.take(now);

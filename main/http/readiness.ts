@@ -12,12 +12,9 @@ export async function readiness(checks: Checks, warnings: Checks) {
 
 function run(checks: Checks, problem: 'failed' | 'warning') {
   return Object.entries(checks).map(async ([name, check]) => {
-    let detail: string | undefined;
-    try {
-      detail = await check();
-    } catch (error) {
-      detail = (error as Error).message;
-    }
+    const detail = await Promise.resolve()
+      .then(check)
+      .catch((error: Error) => error.message);
     return [name, detail === undefined ? { state: 'ok' } : { state: problem, detail }] as const;
   });
 }

@@ -89,17 +89,8 @@ export class BodyBuffer {
   }
 }
 
-/**
- * Reads a request body as a JSON object. Other JSON values become an empty object.
- *
- * @param turns limit of the event loop turn in which the body is parsed
- * @throws {HttpError} `invalid JSON`, or any error of {@link withBody}
- */
-export function readJsonObject(
-  request: IncomingMessage,
-  bounds: BodyBounds,
-  turns: Pick<TurnLimit, 'enter'>,
-): Promise<Record<string, unknown>> {
+/** Reads a request body as a JSON object. Other JSON values become an empty object. @throws {HttpError} */
+export function readJsonObject(request: IncomingMessage, bounds: BodyBounds, turns: Pick<TurnLimit, 'enter'>) {
   return withBody(request, bounds, async (body) => {
     await turns.enter(body.length);
     const object = parseJsonObject(body.bytes);
@@ -108,16 +99,8 @@ export function readJsonObject(
   });
 }
 
-/**
- * Reads a request body, passes it to `use`, and frees its memory when the promise returned by `use` is settled.
- *
- * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client disconnects
- */
-export async function withBody<T>(
-  request: IncomingMessage,
-  bounds: BodyBounds,
-  use: (body: BodyBuffer) => Promise<T>,
-): Promise<T> {
+/** Reads a request body for `use`, then frees its memory. @throws {HttpError} also if the client disconnects */
+export async function withBody<T>(request: IncomingMessage, bounds: BodyBounds, use: (body: BodyBuffer) => Promise<T>) {
   const body = new BodyBuffer(bounds, request.headers['content-length']);
   try {
     await receive(request, body);

@@ -44,8 +44,6 @@ type StaticFile = Readonly<Record<Encoding, StaticResponse>>;
 /**
  * Returns middleware that serves the files of `www/<client>` and `www/shared` from memory. For unknown paths, the
  * ticker serves `index.html`, and the task service calls the next middleware.
- *
- * @throws {Error} if a file cannot be read
  */
 export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middleware> {
   const served = new Map<string, StaticFile>();

@@ -29,8 +29,7 @@ export class TurnLimit {
    * Waits until a request may be processed. Requests are processed in call order.
    *
    * @param cost processing cost in bytes, for example the body size; at least {@link MIN_COST_BYTES} are counted
-   * @param response if given, a request whose client has left meanwhile takes nothing from others
-   * @throws {HttpError} `bad request` if the client has left
+   * @param response if given, a request whose client has left is refused with `bad request` and costs nothing
    */
   enter(cost = 0, response?: Waiting['response']): Promise<void> {
     return new Promise((begin, refuse) => {

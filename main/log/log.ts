@@ -1,44 +1,33 @@
-import { type LevelWithSilent, type Logger, type LoggerOptions, levels, pino } from 'pino';
-
+import { type Logger, type LoggerOptions, levels, pino } from 'pino';
+import type { Config } from '../config.ts';
 import { LineBuffer, openStandardOutput } from './standard-output.ts';
 
 export type Log = Logger;
-
-export interface LogMetrics {
-  lost: () => number;
-  suppressed: () => number;
-}
 
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
 /** Bearer tokens, which may appear in logged URLs, headers and error messages. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
-export interface LogOutput {
-  log: Log;
-  metrics: LogMetrics;
-  /** Writes text that is not a log line, if `LOG_FORMAT` is `pretty` and the log level includes `info`. */
-  print(text: string): void;
-  /** Writes the buffered lines for at most one second, then closes the log. Later log lines are lost. */
-  end(): Promise<void>;
-}
+export type LogOutput = Awaited<ReturnType<typeof createLog>>;
 
 /** Creates the log, which never blocks. Log lines are lost if standard output stalls or fails. */
-export async function createLog(options: { level: LevelWithSilent; format: 'json' | 'pretty' }): Promise<LogOutput> {
-  const { level, format } = options;
+export async function createLog({ level, format }: Config['log']) {
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
     log.warn({ lost }, 'log lines were lost: standard output did not take them'),
   );
   const repeats = new RepeatLimit();
   const hooks = { logMethod: limitRepeats(repeats), streamWrite: format === 'pretty' ? await prettify() : redact };
-  const log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+  const log: Log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return {
     log,
     metrics: { lost: () => lines.lost, suppressed: () => repeats.suppressed },
-    print(text) {
+    /** Writes text that is not a log line, if `LOG_FORMAT` is `pretty` and the log level includes `info`. */
+    print(text: string): void {
       if (format === 'pretty' && log.isLevelEnabled('info')) lines.write(text);
     },
-    async end() {
+    /** Writes the buffered lines for at most one second, then closes the log. Later log lines are lost. */
+    async end(): Promise<void> {
       repeats.endPeriod();
       await lines.end();
     },
@@ -82,13 +71,9 @@ const MAX_KINDS = 256;
 
 /** Limits repeated log lines: each period admits the first lines of each kind, and counts the suppressed rest. */
 export class RepeatLimit {
+  suppressed = 0;
   readonly #kinds = new Map<string, { lines: number; report: (suppressed: number) => void }>();
-  #suppressed = 0;
   #timer: NodeJS.Timeout | undefined;
-
-  get suppressed(): number {
-    return this.#suppressed;
-  }
 
   /** Returns whether to write a line of kind `name`. Reports suppressed lines at the end of the period. */
   admit(name: string, report: (suppressed: number) => void): boolean {
@@ -99,7 +84,7 @@ export class RepeatLimit {
     this.#kinds.set(key, kind);
     kind.lines += 1;
     if (kind.lines <= MAX_LINES_PER_KIND) return true;
-    this.#suppressed += 1;
+    this.suppressed += 1;
     return false;
   }
 

@@ -1,5 +1,6 @@
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { Socket } from 'node:net';
+import { Writable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 
@@ -12,8 +13,6 @@ export interface StandardOutput {
 
 /** Maximum size of the buffer. Log lines that do not fit are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Size of the lines that are written together, equal to the capacity of a pipe. */
-const CHUNK_BYTES = 64 * 1024;
 const RETRY_DELAY_MS = 20;
 /** Maximum time that `end` waits for a stalled reader of standard output. */
 const END_TIMEOUT_MS = 1000;
@@ -21,37 +20,42 @@ const NEWLINE = 0x0a;
 
 /** Buffers log lines and writes them to standard output. Counts lines lost because of a full buffer or an error. */
 export class LineBuffer {
+  lost = 0;
   readonly #output: StandardOutput;
-  readonly #onRecovered: (lost: number) => void;
-  readonly #waiting: string[] = [];
-  /** Size of the lines that are not written yet. */
-  #waitingBytes = 0;
-  #writing: Promise<void> | undefined;
+  readonly #lines: Writable;
   #end: Promise<void> | undefined;
   #isClosing = false;
-  #lost = 0;
   #reportedLost = 0;
   /** Whether the last line on standard output is incomplete because its write failed. */
   #isCut = false;
 
   constructor(output: StandardOutput, onRecovered: (lost: number) => void) {
     this.#output = output;
-    this.#onRecovered = onRecovered;
-  }
-
-  get lost(): number {
-    return this.#lost;
+    this.#lines = new Writable({
+      // Gets all lines that were buffered during the previous write.
+      writev: async (lines, done) => {
+        const isComplete = await this.#write(lines.map(({ chunk }) => chunk));
+        done();
+        // Lost lines are reported while the buffer is at most half full, to avoid a report per write to a slow reader.
+        const hasRoom = this.#end === undefined && this.#lines.writableLength <= MAX_WAITING_BYTES / 2;
+        if (!isComplete || !hasRoom || this.lost === this.#reportedLost) return;
+        this.#reportedLost = this.lost;
+        onRecovered(this.lost);
+      },
+      final(done) {
+        output.close();
+        done();
+      },
+    });
   }
 
   write(line: string): void {
-    const bytes = Buffer.byteLength(line);
-    if (this.#end !== undefined || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
-      this.#lost += 1;
-      return;
+    const bytes = Buffer.from(line);
+    if (this.#end === undefined && this.#lines.writableLength + bytes.length <= MAX_WAITING_BYTES) {
+      this.#lines.write(bytes);
+    } else {
+      this.lost += 1;
     }
-    this.#waitingBytes += bytes;
-    this.#waiting.push(line);
-    this.#writing ??= this.#writeWaiting();
   }
 
   /** Writes the buffered lines for at most one second, then closes the output. Later lines are lost. */
@@ -61,28 +65,19 @@ export class LineBuffer {
   }
 
   async #finish(): Promise<void> {
-    const timeout = Promise.withResolvers<void>();
-    const timer = setTimeout(timeout.resolve, END_TIMEOUT_MS);
-    await Promise.race([this.#writing, timeout.promise]);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, END_TIMEOUT_MS);
+    this.#lines.end(resolve);
+    await promise;
     clearTimeout(timer);
     this.#isClosing = true;
-    void Promise.resolve(this.#writing).then(() => this.#output.close());
   }
 
-  async #writeWaiting(): Promise<void> {
-    while (this.#waiting.length > 0 && !this.#isClosing) {
-      let count = 0;
-      for (let bytes = 0; bytes < CHUNK_BYTES && count < this.#waiting.length; count++)
-        bytes += Buffer.byteLength(this.#waiting[count] as string);
-      await this.#writeLines(this.#waiting.splice(0, count));
-    }
-    this.#writing = undefined;
-  }
-
-  async #writeLines(lines: readonly string[]): Promise<void> {
+  /** Returns whether all lines were written. */
+  async #write(lines: readonly Buffer[]): Promise<boolean> {
     // A line that was cut off by an error is ended, so that the next line starts on its own line.
-    const prefix = this.#isCut ? '\n' : '';
-    const bytes = Buffer.from(prefix + lines.join(''));
+    const prefix = Buffer.from(this.#isCut ? '\n' : '');
+    const bytes = Buffer.concat([prefix, ...lines]);
     let written = 0;
     try {
       while (written < bytes.length && !this.#isClosing) {
@@ -95,19 +90,10 @@ export class LineBuffer {
     } catch {}
     let end = prefix.length;
     for (const line of lines) {
-      end += Buffer.byteLength(line);
-      if (end > written) this.#lost += 1;
+      end += line.length;
+      if (end > written) this.lost += 1;
     }
-    this.#waitingBytes -= end - prefix.length;
-    if (written === bytes.length) this.#reportLost();
-  }
-
-  #reportLost(): void {
-    // Reports lost lines only while the buffer is at most half full, to avoid a report per write to a slow reader.
-    if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
-      return;
-    this.#reportedLost = this.#lost;
-    this.#onRecovered(this.#lost);
+    return written === bytes.length;
   }
 }
 

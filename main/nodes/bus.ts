@@ -1,23 +1,15 @@
 import { EventEmitter } from 'node:events';
 import type { PostgresDatabase } from '../../db/postgres/database.ts';
-import { listen, notify } from '../../db/postgres/direct-connection.ts';
-import type { Clock, Random } from '../../workers/shared/clock.ts';
-import type { Log } from '../log/log.ts';
+import { notify } from '../../db/postgres/direct-connection.ts';
 import type { NodeMessage, QueueBus } from '../tasks/queue.ts';
-import { type Connect, Link } from './link.ts';
+import type { Tick } from '../ticker/ticker.ts';
+import { Link, type LinkOptions } from './link.ts';
 
-export type BusMessage =
-  | NodeMessage
-  | { topic: 'revoked'; id: string }
-  /** A tick without its text, which the receiver makes from the other fields. `timestamp` is in Unix seconds. */
-  | ({ topic: 'tick' } & SentTick);
+export type BusMessage = NodeMessage | { topic: 'revoked'; id: string } | ({ topic: 'tick' } & SentTick);
 
-export interface SentTick {
+export interface SentTick extends Tick {
   epoch: number;
   number: number;
-  symbols: string;
-  prices: readonly number[];
-  timestamp: number;
 }
 
 /** Messages that the bus handles itself. */
@@ -32,20 +24,11 @@ interface BusEvents {
   message: [BusMessage];
   /** Messages may have been missed, or much has changed at once. The listeners read the tables again. */
   missed: [];
-  /** The receiving connection is lost. */
-  lost: [];
-  /** The receiving connection is open again. */
-  reconnect: [];
 }
 
-export interface BusOptions {
-  databaseUrl: string;
+export interface BusOptions extends LinkOptions {
   /** Sends the messages. */
   database: Pick<PostgresDatabase, 'query'>;
-  connect?: Connect;
-  clock: Clock;
-  random: Random;
-  log: Log;
 }
 
 /** PostgreSQL refuses payloads of 8,000 bytes or more. */
@@ -61,18 +44,13 @@ const FOLLOW_INTERVAL_MS = 2000;
 const FOLLOW_LIFETIME_MS = 3 * FOLLOW_INTERVAL_MS;
 
 /**
- * Messages between the nodes of a deployment, by LISTEN and NOTIFY, which are sent outside of the transactions that
- * write tasks.
- *
- * Messages may be lost. If messages cannot be sent, or beyond the bound of the outbox, they are dropped, and then the
- * other nodes receive the message that they missed some.
+ * Messages between nodes by LISTEN and NOTIFY, sent outside of the transactions that write tasks. Messages that cannot be
+ * sent, or that exceed the bound of the outbox, are dropped. The other nodes are then told that they missed some.
  */
 export class Bus extends EventEmitter<BusEvents> implements QueueBus {
   /** Identifies this node in its messages. */
   readonly id: string;
   readonly receiving: Link;
-  /** Channel of all messages. */
-  channel = '';
   readonly #options: BusOptions;
   /** Payloads to send. Equal payloads are sent once. */
   readonly #outbox = new Set<string>();
@@ -88,18 +66,9 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
     super();
     this.#options = options;
     this.id = options.random.uuid();
-    this.receiving = new Link({
-      ...options,
-      prepare: async (query) => {
-        this.channel = await listen(query);
-      },
-      onNotification: (payload) => this.#receive(payload),
-      onUp: () => {
-        this.emit('reconnect');
-        this.emit('missed');
-      },
-      onLost: () => this.emit('lost'),
-    });
+    this.receiving = new Link(options);
+    this.receiving.on('notification', (payload) => this.#receive(payload));
+    this.receiving.on('up', () => this.emit('missed'));
   }
 
   /** @throws {Error} if the server cannot be reached */
@@ -172,7 +141,7 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
     await clock.sleep(0, signal);
     while (this.#outbox.size > 0) {
       try {
-        await notify(database.query, this.channel, this.#takeOutbox());
+        await notify(database.query, this.receiving.channel, this.#takeOutbox());
         await clock.sleep(SEND_INTERVAL_MS, signal);
       } catch {
         // Without effect once the bus is closed: a closed bus does not retry.

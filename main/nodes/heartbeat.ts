@@ -1,23 +1,16 @@
-import { type Query, reasonOf } from '../../db/postgres/database.ts';
+import { type PostgresDatabase, reasonOf } from '../../db/postgres/database.ts';
 import { beat, deleteNode, lostOwners, type NodeRow } from '../../db/postgres/nodes.ts';
-import type { TaskSubject } from '../../db/task-store.ts';
+import type { PostgresStore } from '../../db/postgres/store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { Log } from '../log/log.ts';
+import type { Bus } from './bus.ts';
 
 export interface HeartbeatOptions {
-  /** Connection over which this node observes the others. */
-  link: { readonly isUp: boolean; readonly query: Query; drop(reason: string): void };
+  /** Its receiving connection is the link over which this node observes the others. Its id is the owner's. */
+  bus: Pick<Bus, 'id' | 'receiving' | 'changed'>;
   /** Pool over which this node takes tasks. Its connections may outlive the link. */
-  pool: { readonly query: Query };
-  /** Owner id of this start of the process. */
-  id: string;
-  /**
-   * Makes the running messages of a lost owner available again (db/message-change.ts says how). Returns the new dead
-   * letters.
-   */
-  recover: (owner: string) => Promise<readonly TaskSubject[]>;
-  /** Called after messages were recovered. */
-  onRecovered: () => void;
+  pool: Pick<PostgresDatabase, 'query'>;
+  store: Pick<PostgresStore, 'recover'>;
   clock: Clock;
   log: Log;
 }
@@ -51,58 +44,50 @@ export class Heartbeat {
 
   constructor(options: HeartbeatOptions) {
     this.#options = options;
+    // So that no node counts as gone after an outage of the server.
+    options.bus.receiving.on('lost', () => this.#seen.clear());
   }
 
   /** Writes the first heartbeat. Called before this node takes messages. @throws {Error} if it cannot be written */
   async open(): Promise<void> {
-    const { link, id } = this.#options;
+    const { id, receiving: link } = this.#options.bus;
     await beat(link.query, id, this.#counter);
     this.#beating = this.#beatUntilClosed();
-  }
-
-  /** Forgets the counters seen over a lost connection, so that after an outage of the server no node counts as gone. */
-  forget(): void {
-    this.#seen.clear();
   }
 
   /** Deletes this node's row. Called after the last settlement. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.#beating;
-    const { link, id } = this.#options;
+    const { id, receiving: link } = this.#options.bus;
     await deleteNode(link.query, { id, counter: this.#counter }).catch(() => {});
   }
 
   async #beatUntilClosed(): Promise<void> {
-    const { link, clock } = this.#options;
+    const { clock } = this.#options;
     const { signal } = this.#closed;
     for (;;) {
       await clock.sleep(BEAT_MS, signal);
       if (signal.aborted) return;
-      await (link.isUp ? this.#beat() : this.#beatOverPool());
-    }
-  }
-
-  /** Tells the other nodes that this one still takes tasks. Observes none of them, because the link is down. */
-  async #beatOverPool(): Promise<void> {
-    const { pool, id, log } = this.#options;
-    this.#counter += 1;
-    try {
-      await beat(pool.query, id, this.#counter);
-    } catch (error) {
-      log.debug({ reason: reasonOf(error) }, 'the heartbeat cannot be written');
+      await this.#beat();
     }
   }
 
   async #beat(): Promise<void> {
-    const { link, id, log } = this.#options;
+    const { bus, pool, log } = this.#options;
+    const { id, receiving: link } = bus;
+    // Over the pool, this node only tells the others that it still takes tasks, and observes none of them.
+    const isObserving = link.isUp;
     let nodes: NodeRow[];
+    this.#counter += 1;
     try {
-      this.#counter += 1;
-      nodes = await beat(link.query, id, this.#counter);
+      nodes = await beat(isObserving ? link.query : pool.query, id, this.#counter);
     } catch (error) {
-      return link.drop(reasonOf(error));
+      if (isObserving) link.drop(reasonOf(error));
+      else log.debug({ reason: reasonOf(error) }, 'the heartbeat cannot be written');
+      return;
     }
+    if (!isObserving) return;
     try {
       if (!nodes.some((node) => node.id === id)) {
         log.warn('this node stood still and was taken for dead: what it had in flight runs again');
@@ -118,26 +103,26 @@ export class Heartbeat {
   }
 
   async #deleteGone(others: readonly NodeRow[]): Promise<void> {
-    const { link, log } = this.#options;
+    const { bus, log } = this.#options;
     const seen = others.map((node) => {
       const last = this.#seen.get(node.id);
       return { ...node, beats: last?.counter === node.counter ? last.beats + 1 : 0 };
     });
     this.#seen = new Map(seen.map((node) => [node.id, node]));
     for (const node of seen) {
-      if (node.beats < LIMIT_BEATS || !(await deleteNode(link.query, node))) continue;
+      if (node.beats < LIMIT_BEATS || !(await deleteNode(bus.receiving.query, node))) continue;
       log.warn({ node: node.id }, 'a node is gone: its tasks in flight run again');
       this.#beatsToRecovery = 0;
     }
   }
 
   async #recover(): Promise<void> {
-    const { link, recover, onRecovered, log } = this.#options;
-    const owners = await lostOwners(link.query);
+    const { bus, store, log } = this.#options;
+    const owners = await lostOwners(bus.receiving.query);
     for (const owner of owners) {
-      for (const { id } of await recover(owner))
+      for (const { id } of await store.recover(owner))
         log.warn({ task: id, decision: 'discard' }, 'task failed: its processes died');
     }
-    if (owners.length > 0) onRecovered();
+    if (owners.length > 0) bus.changed();
   }
 }

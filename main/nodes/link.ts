@@ -1,5 +1,11 @@
+import { EventEmitter } from 'node:events';
 import { type Query, reasonOf } from '../../db/postgres/database.ts';
-import { connectDirectly, type DirectConnection, type DirectOptions } from '../../db/postgres/direct-connection.ts';
+import {
+  connectDirectly,
+  type DirectConnection,
+  type DirectOptions,
+  listen,
+} from '../../db/postgres/direct-connection.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Log } from '../log/log.ts';
 
@@ -10,14 +16,16 @@ export interface LinkOptions {
   databaseUrl: string;
   /** By default, opens a connection to PostgreSQL. */
   connect?: Connect;
-  /** Prepares each new connection. If it throws, the connection is opened again. */
-  prepare: (query: Query) => Promise<void>;
-  onNotification: (payload: string) => void;
-  onUp: () => void;
-  onLost: () => void;
   clock: Clock;
   random: Random;
   log: Log;
+}
+
+interface LinkEvents {
+  notification: [payload: string];
+  /** The connection is open and listens. Notifications may have been missed before. */
+  up: [];
+  lost: [];
 }
 
 /** Statement timeout. A connection that does not answer for this long counts as lost. */
@@ -26,8 +34,10 @@ const FIRST_DELAY_MS = 100;
 /** Far below the time after which other nodes take a disconnected node for dead. */
 const MAX_DELAY_MS = 2000;
 
-/** A direct connection to PostgreSQL that is opened again whenever it is lost. */
-export class Link {
+/** A direct connection to PostgreSQL that listens to notifications. It is opened again whenever it is lost. */
+export class Link extends EventEmitter<LinkEvents> {
+  /** Channel of the notifications. */
+  channel = '';
   readonly #options: LinkOptions;
   #connection: DirectConnection | undefined;
   #failures = 0;
@@ -35,6 +45,7 @@ export class Link {
   #cancelRetry = () => {};
 
   constructor(options: LinkOptions) {
+    super();
     this.#options = options;
   }
 
@@ -44,16 +55,17 @@ export class Link {
 
   /** Opens the first connection. @throws {Error} if the server cannot be reached */
   async open(): Promise<void> {
-    const { databaseUrl, connect = connectDirectly, prepare, onNotification, onUp } = this.#options;
+    const { databaseUrl, connect = connectDirectly } = this.#options;
     // Undefined until `connect` resolves. A loss before that rejects `connect`.
     let opened: DirectConnection | undefined;
     const onLost = (reason: string) => {
       if (this.#connection === opened) this.drop(reason);
     };
+    const onNotification = (payload: string) => void this.emit('notification', payload);
     const connection = await connect(databaseUrl, { timeLimitMs: TIME_LIMIT_MS, onNotification, onLost });
     opened = connection;
     try {
-      await prepare(connection.query);
+      this.channel = await listen(connection.query);
       if (this.#isClosed) throw new Error('the connection is closed');
     } catch (error) {
       connection.destroy();
@@ -61,7 +73,7 @@ export class Link {
     }
     this.#connection = connection;
     this.#failures = 0;
-    onUp();
+    this.emit('up');
   }
 
   /** @throws {Error} if the connection is lost, or the statement fails */
@@ -72,12 +84,11 @@ export class Link {
 
   /** Gives up a connection that is lost or does not answer, and opens another one. */
   drop(reason: string): void {
-    const { onLost, log } = this.#options;
     if (this.#connection === undefined) return;
     this.#connection.destroy();
     this.#connection = undefined;
-    log.warn({ reason }, 'a connection to PostgreSQL was lost');
-    onLost();
+    this.#options.log.warn({ reason }, 'a connection to PostgreSQL was lost');
+    this.emit('lost');
     this.#retry();
   }
 

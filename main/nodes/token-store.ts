@@ -16,21 +16,12 @@ import type { Bus } from './bus.ts';
 export interface NodeTokenStoreOptions {
   database: Pick<PostgresDatabase, 'query'>;
   bus: Bus;
-  /**
-   * Maximum number of tokens. Beyond the limit, new tokens are refused. Exceeded slightly if several nodes issue at
-   * once.
-   */
+  /** Maximum number of tokens. Exceeded slightly if several nodes issue at once. */
   maxTokens?: number;
-  /** Maximum number of tokens per API key. Beyond the limit, the key's oldest token is evicted. */
+  /** Beyond this number, the key's oldest token is evicted. */
   maxTokensPerKey: number;
   clock: Clock;
   log: Log;
-}
-
-interface Pending {
-  result: Promise<boolean>;
-  /** Whether the token was revoked meanwhile, so that it must not enter the cache. */
-  isRevoked: boolean;
 }
 
 /** Format of a token identifier. */
@@ -50,17 +41,17 @@ export class NodeTokenStore implements TokenStore {
   readonly maxTokens: number;
   readonly #options: NodeTokenStoreOptions;
   readonly #cache: MemoryTokenStore;
-  /** Reads and writes of the table in progress, by token id. */
-  readonly #pending = new Map<string, Pending>();
+  /** Reads and writes of the table in progress, by token id. A revocation removes one, whose token is not cached then. */
+  readonly #pending = new Map<string, Promise<boolean>>();
   /** Number of lookups in progress. Bounded, because anybody can ask for unknown tokens. */
   #lookups = 0;
   /** Number of tokens in the table, as last counted, with this node's changes since. */
   #size = 0;
-  /** Whether all revocations so far are known. */
-  #isCurrent = false;
   #isClosed = false;
   /** Number of times that revocations may have been missed. */
   #losses = 0;
+  /** Value of `#losses` from which the newest finished reread started. The cache is trusted while both are equal. */
+  #lossesRead = -1;
   #cancelTimer = () => {};
 
   constructor(options: NodeTokenStoreOptions) {
@@ -75,9 +66,11 @@ export class NodeTokenStore implements TokenStore {
     bus.on('message', (message) => {
       if (message.topic === 'revoked') this.#revoked(message.id);
     });
-    bus.on('lost', () => this.#distrust());
+    bus.receiving.on('lost', () => {
+      this.#losses += 1;
+    });
     // Not at `missed`: revocations are announced by the transactions that delete tokens, so none is dropped.
-    bus.on('reconnect', () => void this.#reread());
+    bus.receiving.on('up', () => void this.#reread());
   }
 
   get size(): number {
@@ -85,10 +78,11 @@ export class NodeTokenStore implements TokenStore {
   }
 
   /** Counts the tokens, and starts to delete expired ones. */
-  async open(): Promise<void> {
+  async open(): Promise<this> {
     await this.#sweep();
     // Otherwise read when the connection is back.
     if (this.#options.bus.receiving.isUp) await this.#reread();
+    return this;
   }
 
   async put({ id, keyId, expiresAt }: TokenRecord): Promise<void> {
@@ -96,7 +90,13 @@ export class NodeTokenStore implements TokenStore {
     const hasRoom = this.#size < this.maxTokens;
     const token = { id, key_id: keyId, expires_at: expiresAt };
     await this.#read(id, async () => {
-      const { isAdded, evicted } = await tokens.put(database.query, bus.channel, token, maxTokensPerKey, hasRoom);
+      const { isAdded, evicted } = await tokens.put(
+        database.query,
+        bus.receiving.channel,
+        token,
+        maxTokensPerKey,
+        hasRoom,
+      );
       if (!isAdded) throw new TokenStoreFull('the token store is full');
       this.#size += 1;
       for (const each of evicted) this.#revoked(each);
@@ -113,16 +113,20 @@ export class NodeTokenStore implements TokenStore {
     if (this.has(id)) return true;
     if (!ID.test(id)) return false;
     const pending = this.#pending.get(id);
-    if (pending !== undefined) return pending.result;
+    if (pending !== undefined) return pending;
     if (this.#lookups >= MAX_LOOKUPS) throw new TokenStoreUnavailable('too many unknown tokens at once');
-    return this.#read(id, () => this.#lookUp(id));
+    this.#lookups += 1;
+    const { database } = this.#options;
+    return this.#read(id, () => tokens.find(database.query, id)).finally(() => {
+      this.#lookups -= 1;
+    });
   }
 
   async revoke(id: string): Promise<void> {
     this.#check();
     if (!ID.test(id)) return;
     const { database, bus } = this.#options;
-    await this.#request(() => tokens.revoke(database.query, bus.channel, id));
+    await this.#request(() => tokens.revoke(database.query, bus.receiving.channel, id));
     this.#revoked(id);
   }
 
@@ -135,24 +139,16 @@ export class NodeTokenStore implements TokenStore {
   /** Removes a token that was revoked, on this node or on another one. */
   #revoked(id: string): void {
     if (this.#isClosed) return;
-    const pending = this.#pending.get(id);
-    if (pending !== undefined) pending.isRevoked = true;
+    this.#pending.delete(id);
     this.#cache.revoke(id);
-  }
-
-  /** Stops trusting the cache, because revocations may be missed from now on. */
-  #distrust(): void {
-    this.#isCurrent = false;
-    this.#losses += 1;
   }
 
   /** Removes the tokens that were revoked while announcements may have been missed, and trusts the cache again. */
   async #reread(): Promise<void> {
-    this.#distrust();
-    const losses = this.#losses;
+    const losses = ++this.#losses;
     const { database, clock, log } = this.#options;
     const ids = [...this.#cache.ids()];
-    while (losses === this.#losses && !this.#isCurrent && !this.#isClosed) {
+    while (losses === this.#losses && !this.#isClosed) {
       try {
         for (let start = 0; start < ids.length; start += REREAD_SLICE) {
           const slice = ids.slice(start, start + REREAD_SLICE);
@@ -160,7 +156,8 @@ export class NodeTokenStore implements TokenStore {
           for (const id of slice) if (!present.has(id)) this.#revoked(id);
         }
         // An earlier reread may end after a newer one.
-        if (losses === this.#losses) this.#isCurrent = true;
+        this.#lossesRead = Math.max(this.#lossesRead, losses);
+        return;
       } catch (error) {
         if (losses !== this.#losses || this.#isClosed) return;
         log.warn({ reason: reasonOf(error) }, 'the tokens cannot be read again: retrying');
@@ -173,16 +170,16 @@ export class NodeTokenStore implements TokenStore {
   #read(id: string, read: () => Promise<tokens.TokenRow | undefined>): Promise<boolean> {
     this.#check();
     const losses = this.#losses;
-    const pending = { result: Promise.resolve(false), isRevoked: false };
-    pending.result = this.#request(read)
-      .then((row) => this.#insert(row, pending.isRevoked, losses !== this.#losses))
-      .finally(() => this.#pending.delete(id));
-    this.#pending.set(id, pending);
-    return pending.result;
+    const isPending = () => this.#pending.get(id) === result;
+    const result: Promise<boolean> = this.#request(read)
+      .then((row) => isPending() && this.#insert(row, losses !== this.#losses))
+      .finally(() => isPending() && this.#pending.delete(id));
+    this.#pending.set(id, result);
+    return result;
   }
 
-  #insert(row: tokens.TokenRow | undefined, isRevoked: boolean, isStale: boolean): boolean {
-    if (row === undefined || isRevoked || row.expires_at <= this.#options.clock.now()) return false;
+  #insert(row: tokens.TokenRow | undefined, isStale: boolean): boolean {
+    if (row === undefined || row.expires_at <= this.#options.clock.now()) return false;
     this.#check();
     if (isStale) throw new TokenStoreUnavailable('the connection to PostgreSQL was lost');
     if (this.#cache.size >= this.#cache.maxTokens) throw new TokenStoreUnavailable('too many tokens');
@@ -192,16 +189,8 @@ export class NodeTokenStore implements TokenStore {
 
   #check(): void {
     if (this.#isClosed) throw new TokenStoreUnavailable('the token store is closed');
-    if (!this.#isCurrent) throw new TokenStoreUnavailable('revoked tokens are not known: PostgreSQL cannot be reached');
-  }
-
-  async #lookUp(id: string): Promise<tokens.TokenRow | undefined> {
-    this.#lookups += 1;
-    try {
-      return await tokens.find(this.#options.database.query, id);
-    } finally {
-      this.#lookups -= 1;
-    }
+    if (this.#lossesRead !== this.#losses)
+      throw new TokenStoreUnavailable('revoked tokens are not known: PostgreSQL cannot be reached');
   }
 
   async #request<Result>(operation: () => Promise<Result>): Promise<Result> {

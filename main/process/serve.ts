@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import { type Config, ConfigError, loadConfig } from '../config.ts';
+import type { Listener } from '../http/listener.ts';
 import { isLoopbackAddress } from '../http/origins.ts';
 import { createLog } from '../log/log.ts';
 import { whenNpxEnds } from './runtime.ts';
@@ -96,10 +97,7 @@ function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (s
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
 }
 
-interface Address {
-  host: string;
-  port: number;
-}
+type Address = Pick<Listener, 'host' | 'port'>;
 
 /** Returns the text that a terminal shows after startup: the URLs, the demo user's API key, and how to stop. */
 export function banner(listeners: { ticker: Address; tasks: Address; admin?: Address }, apiKey: string): string {

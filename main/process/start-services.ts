@@ -5,24 +5,18 @@ import { startAdmin } from '../admin/service.ts';
 import { openBackend } from '../backends/backend.ts';
 import { type Config, checkHeapBudget } from '../config.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptor-shares.ts';
-import type { Listener } from '../http/listener.ts';
 import { isLoopbackAddress } from '../http/origins.ts';
 import { checkPorts, explainListenError } from '../http/port-check.ts';
 import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
-import { authorizationToken, verifyToken } from '../ticker/auth.ts';
+import { authorizationToken } from '../ticker/auth.ts';
 import { allows } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
 
-export interface Services {
-  listeners: { ticker: Listener; tasks: Listener; admin?: Listener };
-  demoApiKey: string;
-  /** Closes all connections, and processes or stores accepted tasks, within `SHUTDOWN_TIMEOUT_MS`. */
-  stop(): Promise<Unfinished>;
-}
+export type Services = Awaited<ReturnType<typeof startServices>>;
 
 /**
  * Starts the ticker service, the task service and the admin listener.
@@ -34,17 +28,16 @@ export async function startServices(
   config: Config,
   output: LogOutput,
   onTasks: (unsaved: () => number) => void = () => {},
-): Promise<Services> {
+) {
   const { log } = output;
   const { shutdownTimeoutMs } = config;
   checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
   // User modules are checked before any database or connection is opened, so that a refused start changes nothing.
-  const actions = await checkHandlers(config.tasks);
+  const handlersModule = await checkHandlers(config.tasks);
   await checkPriceSource(config.ticker);
   const planned = plannedListeners(config);
-  const { admin: plannedAdmin, ...plannedServices } = planned;
-  await checkPorts([...Object.values(plannedServices), ...(config.admin.port === undefined ? [] : [plannedAdmin])]);
+  await checkPorts(Object.values(planned));
   await using startedParts = new AsyncDisposableStack();
   const backend = await openBackend(config, clock, random, log);
   startedParts.defer(() => backend.close());
@@ -52,7 +45,7 @@ export async function startServices(
   const ticker = await startTicker(config, backend, shares, clock, log).catch(explainListenError(planned.ticker));
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
-  const parts = { actions, access, clock, random };
+  const parts = { ...handlersModule, access, clock, random };
   const tasks = await startTasks(config, backend, shares, log, parts).catch(explainListenError(planned.tasks));
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
@@ -68,7 +61,8 @@ export async function startServices(
   return {
     listeners,
     demoApiKey: ticker.demoApiKey,
-    async stop() {
+    /** Closes all connections, and processes or stores accepted tasks, within `SHUTDOWN_TIMEOUT_MS`. */
+    async stop(): Promise<Unfinished> {
       admin?.shuttingDown();
       const ended = new AbortController();
       const after = (ms: number) => setTimeout(ms, undefined, { signal: ended.signal }).catch(() => {});
@@ -93,11 +87,10 @@ export async function startServices(
 
 function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
   const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
-  const { host: adminHost, port: adminPort = 0 } = admin;
   return {
     ticker: service(ticker.port, 'TICKER_PORT'),
     tasks: service(tasks.port, 'TASKS_PORT'),
-    admin: { host: adminHost, port: adminPort, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } },
+    admin: { ...admin, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } },
   };
 }
 
@@ -106,7 +99,7 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
   return {
     tokenRoutes,
     async authenticate({ headers }) {
-      const identity = await verifyToken(tokens, authorizationToken(headers));
+      const identity = await tokens.verify(authorizationToken(headers));
       return (
         identity && {
           userId: identity.actor.metadata.user_id,

@@ -4,9 +4,12 @@ const MAX_SECONDS = 900;
 
 /** Numbers of events that `GET /queue/history` reports. `accepted` includes redriven dead letters. */
 const EVENTS = ['accepted', 'completed', 'failed', 'retried'] as const;
+const COLUMNS = [...EVENTS, 'depth'] as const;
+
+type ByColumn<Value> = Record<(typeof COLUMNS)[number], Value>;
 
 /** Numbers of events in one second, and the number of waiting, retrying and running messages at its end (`depth`). */
-type Second = Record<(typeof EVENTS)[number] | 'depth', number>;
+type Second = ByColumn<number>;
 
 /** Numbers of events in each of the last 900 complete seconds, as the differences of the queue's totals. */
 export class QueueHistory {
@@ -27,18 +30,18 @@ export class QueueHistory {
   advance(counts: QueueCounts, now: number): void {
     const totals = totalsOf(counts);
     this.#totals ??= totals;
-    const before = this.#totals;
     const newest = Math.floor(now / 1000) - 1;
     const passed = Math.min(newest - this.#newestSecond, MAX_SECONDS);
     if (passed <= 0) return;
+    const [first, idle] = [{ ...totals }, { ...totals }];
+    for (const event of EVENTS) {
+      // A total that has decreased was reset.
+      first[event] = Math.max(0, totals[event] - this.#totals[event]);
+      idle[event] = 0;
+    }
     this.#newestSecond = newest;
     this.#totals = totals;
-    // A total that has decreased was reset.
-    const since = (name: keyof Second) => Math.max(0, totals[name] - before[name]);
-    const { depth } = totals;
-    this.#seconds.push({ ...ofEvents(since), depth });
-    const idle = { ...ofEvents(() => 0), depth };
-    for (let second = 1; second < passed; second++) this.#seconds.push(idle);
+    this.#seconds.push(first, ...Array<Second>(passed - 1).fill(idle));
     this.#seconds.splice(0, this.#seconds.length - MAX_SECONDS);
   }
 
@@ -49,17 +52,13 @@ export class QueueHistory {
   read(since = 0) {
     const seconds = Math.max(0, Math.min(this.#seconds.length, this.#newestSecond - since));
     const last = this.#seconds.slice(this.#seconds.length - seconds);
-    const column = (name: keyof Second) => last.map((second) => second[name]);
-    return { end: this.#newestSecond, seconds, ...ofEvents(column), depth: column('depth') };
+    const columns = COLUMNS.map((name) => [name, last.map((second) => second[name])]);
+    return { end: this.#newestSecond, seconds, ...(Object.fromEntries(columns) as ByColumn<number[]>) };
   }
-}
-
-function ofEvents<Value>(get: (name: (typeof EVENTS)[number]) => Value) {
-  return Object.fromEntries(EVENTS.map((name) => [name, get(name)])) as Record<(typeof EVENTS)[number], Value>;
 }
 
 function totalsOf({ accepted, completed, failed, retried, dead, dropped, ...counts }: QueueCounts): Second {
   const redriven = failed - dead - dropped;
-  const depth = counts.waiting + counts.retrying + counts.inFlight;
+  const depth = counts.waiting + counts.limited + counts.retrying + counts.inFlight;
   return { accepted: accepted + redriven, completed, failed, retried, depth };
 }

@@ -2,11 +2,11 @@ import { deadLetterBounds, type QueueBounds } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type CumulativeCounts, type Histogram, quantile } from '../../workers/shared/histogram.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
-import type { TaskPool } from './pool/task-pool.ts';
+import type { TaskPool } from './pool/thread-pool.ts';
 import type { Queue } from './queue.ts';
 import { QueueHistory } from './queue-history.ts';
 
-export interface QueueMonitorOptions {
+interface QueueMonitorOptions {
   queue: Pick<Queue, 'counts' | 'isPaused'>;
   pool: Pick<TaskPool, 'threads' | 'overlap' | 'busy' | 'durations'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
@@ -17,34 +17,48 @@ export interface QueueMonitorOptions {
   clock: Clock;
 }
 
+export type QueueMonitor = ReturnType<typeof createQueueMonitor>;
+
 /** Reports the state and history of the queue, and checks once per second whether tasks can be processed. */
-export class QueueMonitor {
-  readonly #options: QueueMonitorOptions;
-  readonly #history: QueueHistory;
-  readonly #waiting: RecentDurations;
-  readonly #running: RecentDurations;
+export function createQueueMonitor(options: QueueMonitorOptions) {
+  const { queue, pool, dispatcher, bounds, prefetch, problems, clock } = options;
+  const history = new QueueHistory(clock.now());
+  const waiting = new RecentDurations(dispatcher.metrics.waits);
+  const running = new RecentDurations(pool.durations);
   /** Current reason why no task can be processed. `since` is the Unix second in which processing stalled. */
-  #stalled: { reason: string; since: number } | undefined;
-  #isCounting = false;
-  #cancelTick = () => {};
+  let stalled: { reason: string; since: number } | undefined;
+  let isCounting = false;
+  let cancelTick = () => {};
 
-  constructor(options: QueueMonitorOptions) {
-    this.#options = options;
-    this.#history = new QueueHistory(options.clock.now());
-    this.#waiting = new RecentDurations(options.dispatcher.metrics.waits);
-    this.#running = new RecentDurations(options.pool.durations);
+  const tick = () => {
+    const reason = problems.map((problem) => problem()).find((found) => found !== undefined);
+    const since = stalled?.since ?? Math.floor(clock.now() / 1000);
+    stalled = reason === undefined ? undefined : { reason, since };
+    waiting.tick();
+    running.tick();
+    start();
+  };
+
+  const count = async () => {
+    if (isCounting) return;
+    isCounting = true;
+    // Events that a failed count misses are counted by the next one.
+    const counts = await queue.counts().catch(() => undefined);
+    if (counts !== undefined) history.advance(counts, clock.now());
+    isCounting = false;
+  };
+
+  /** Counts now, and checks and counts at the start of each second. Events before the call are not part of the history. */
+  function start(): void {
+    cancelTick = clock.timer(1000 - (clock.now() % 1000), tick);
+    void count();
   }
 
-  /** Starts to check and to count. Events before the call are not part of the history. */
-  start(): void {
-    void this.#count();
-    this.#schedule();
-  }
-
-  /** Returns the fields of the response to `GET /queue` that are not counts. */
-  status() {
-    const { bounds, prefetch, pool, queue } = this.#options;
-    return {
+  return {
+    start,
+    stop: () => cancelTick(),
+    /** Returns the fields of the response to `GET /queue` that are not counts. */
+    status: () => ({
       limits: {
         length: bounds.maxLength,
         bytes: bounds.maxBytes,
@@ -53,53 +67,15 @@ export class QueueMonitor {
       },
       threads: { busy: pool.busy, total: pool.threads, overlap: pool.overlap },
       paused: queue.isPaused,
-      stalled: this.#stalled ?? null,
+      stalled: stalled ?? null,
       latency: {
         window_seconds: SAMPLE_SECONDS * MAX_SAMPLES,
-        waiting: this.#waiting.percentiles() ?? null,
-        running: this.#running.percentiles() ?? null,
+        waiting: waiting.percentiles() ?? null,
+        running: running.percentiles() ?? null,
       },
-    };
-  }
-
-  /** Returns the numbers of events in the complete seconds after `since` (Unix seconds). */
-  history(since?: number) {
-    return this.#history.read(since);
-  }
-
-  stop(): void {
-    this.#cancelTick();
-  }
-
-  #schedule(): void {
-    const { clock } = this.#options;
-    this.#cancelTick = clock.timer(1000 - (clock.now() % 1000), () => this.#tick());
-  }
-
-  #tick(): void {
-    this.#schedule();
-    this.#checkStall();
-    this.#waiting.tick();
-    this.#running.tick();
-    void this.#count();
-  }
-
-  async #count(): Promise<void> {
-    if (this.#isCounting) return;
-    this.#isCounting = true;
-    const { queue, clock } = this.#options;
-    // Events that a failed count misses are counted by the next one.
-    const counts = await queue.counts().catch(() => undefined);
-    if (counts !== undefined) this.#history.advance(counts, clock.now());
-    this.#isCounting = false;
-  }
-
-  #checkStall(): void {
-    const { problems, clock } = this.#options;
-    const reason = problems.map((problem) => problem()).find((found) => found !== undefined);
-    const since = this.#stalled?.since ?? Math.floor(clock.now() / 1000);
-    this.#stalled = reason === undefined ? undefined : { reason, since };
-  }
+    }),
+    history: (since?: number) => history.read(since),
+  };
 }
 
 const SAMPLE_SECONDS = 30;
@@ -109,7 +85,7 @@ const MAX_SAMPLES = 10;
 export class RecentDurations {
   readonly #histogram: Histogram;
   readonly #samples: CumulativeCounts[];
-  #secondsSinceSample = 0;
+  #seconds = 0;
 
   constructor(histogram: Histogram) {
     this.#histogram = histogram;
@@ -118,18 +94,14 @@ export class RecentDurations {
 
   /** Must be called once per second. Every 30th call saves the counts of the histogram. */
   tick(): void {
-    this.#secondsSinceSample += 1;
-    if (this.#secondsSinceSample < SAMPLE_SECONDS) return;
-    this.#secondsSinceSample = 0;
+    this.#seconds += 1;
+    if (this.#seconds % SAMPLE_SECONDS > 0) return;
     this.#samples.push(this.#histogram.cumulative());
     if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
   }
 
-  /**
-   * Returns estimates in seconds with three significant digits, or undefined if no duration was counted. The period
-   * depends on the age of the oldest sample.
-   */
-  percentiles(): { p50: number; p95: number; p99: number } | undefined {
+  /** Returns estimates in seconds with three significant digits, or undefined if no duration was counted. */
+  percentiles() {
     const now = this.#histogram.cumulative();
     const [oldest] = this.#samples as [CumulativeCounts];
     const upTo = now.upTo.map((count, bucket) => count - (oldest.upTo[bucket] as number));

@@ -1,25 +1,32 @@
+import { EventEmitter } from 'node:events';
+import { setImmediate } from 'node:timers/promises';
+import type { Fired, Firing } from '../../db/schedules.ts';
 import type {
-  Awaitable,
+  ActionLimits,
   BulkResult,
   DeadLetterSelection,
   Delivery,
   FoundTask,
   IdempotencyKey,
   KeyReused,
+  LimitSource,
   Message,
   Published,
   QueueCounts,
   Recovery,
+  Report,
   RunNow,
   Settled,
   SettleResult,
   StoredMessage,
   Submission,
   Taken,
+  TaskFilter,
   TaskProgress,
   TaskStore,
   TaskSubject,
 } from '../../db/task-store.ts';
+import { CANCELLED_SLICE } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { QueueEvent, TaskChange, TaskEvent } from './task-events.ts';
 
@@ -31,16 +38,14 @@ export type NodeMessage =
   | { topic: 'cancel'; id: string }
   /** The queue was paused or resumed. The table says which. */
   | { topic: 'pause' }
+  /** Limits have changed, so messages that were taken and have not started must be taken again. */
+  | { topic: 'limits' }
   | { topic: 'event'; event: TaskEvent };
 
 /** Connects the queues of several nodes. A message may be lost, so everything it says can be read from the tables. */
 export interface QueueBus {
-  /** Sends a message to all other nodes, without waiting. */
   send(message: NodeMessage): void;
-  /**
-   * @param onMessage called with each message from another node
-   * @param onMissed called after messages may have been missed
-   */
+  /** `onMissed` is called after messages may have been missed. */
   listen(onMessage: (message: NodeMessage) => void, onMissed: () => void): void;
   /** While true, other nodes send their task events to this node. */
   follow(isFollowing: boolean): void;
@@ -50,7 +55,6 @@ export interface QueueOptions {
   store: TaskStore;
   /** Connects the nodes that share the store. Undefined on a single node. */
   bus?: QueueBus | undefined;
-  /** Called after the commit of each change. */
   onEvent: (event: QueueEvent) => void;
   clock: Clock;
 }
@@ -62,7 +66,6 @@ interface InFlight {
   progress: TaskProgress | undefined;
   /** Whether a cancellation has deleted the message. */
   isCancelled: boolean;
-  /** Called with `isCancelled`. */
   onSettled: ((isCancelled: boolean) => void) | undefined;
 }
 
@@ -73,20 +76,27 @@ const REPORT_MS = 500;
 /** Time between a failed read of the tables and the next one. */
 const REREAD_MS = 250;
 
-/** The task queue: its store, and what only this process knows, such as the progress of its attempts. */
-export class Queue {
+/** `ready` if `take` may return deliveries, `limits` after a change of limits. */
+interface QueueEvents {
+  ready: [];
+  limits: [];
+  pause: [isPaused: boolean];
+}
+
+/**
+ * The task queue: its store, and what only this process knows, such as the progress of its attempts. A method that is
+ * named like one of the store does the same, and reports the events.
+ */
+export class Queue extends EventEmitter<QueueEvents> {
   /** Counts of the last call of `counts`, at most a second old while the monitor runs. */
   lastCounts: QueueCounts | undefined;
-  /** Number of tasks that this process has cancelled. */
   cancelled = 0;
+  isPaused = false;
   /** Direct access for what concerns no attempt of this process. */
   readonly store: TaskStore;
   readonly #options: QueueOptions;
-  /** By task id. At most `TASK_PREFETCH`, and settlements that wait for their commit. */
+  /** By task id. At most `TASK_PREFETCH`, the callbacks in flight, and settlements that wait for their commit. */
   readonly #inFlight = new Map<string, InFlight>();
-  readonly #pauseListeners = new Set<(isPaused: boolean) => void>();
-  #isPaused = false;
-  #onReady = () => {};
   #endAttempt: (delivery: Delivery) => boolean = () => false;
   #cancelReport: (() => void) | undefined;
   /** The last read of the tables that has begun or waits to begin. */
@@ -97,6 +107,7 @@ export class Queue {
   #isClosed = false;
 
   private constructor(options: QueueOptions) {
+    super();
     this.#options = options;
     this.store = options.store;
   }
@@ -106,32 +117,34 @@ export class Queue {
     // Before the first read, so that no change falls between the two.
     options.bus?.listen(
       (message) => {
-        if (message.topic === 'ready') queue.#onReady();
+        if (message.topic === 'ready') queue.emit('ready');
         else if (message.topic === 'cancel') void queue.#withdraw(queue.#inFlight.get(message.id));
+        else if (message.topic === 'limits') queue.emit('limits');
         else if (message.topic === 'pause') void queue.#reread();
         else if (message.topic === 'event') options.onEvent(message.event);
       },
-      () => void queue.#reread(),
+      () => {
+        queue.emit('limits');
+        void queue.#reread();
+      },
     );
     await queue.#reread();
     return queue;
   }
 
-  get isPaused(): boolean {
-    return this.#isPaused;
-  }
-
-  /** Accepts a message once per idempotency key. @throws {QueueFull | KeyReused} */
   publish(message: Message, key?: IdempotencyKey): Promise<Published> {
     return this.store.publish(message, key, () => this.#onAccepted([message]));
   }
 
-  /** Accepts all messages or none. Returns the errors of keys that were used before. @throws {QueueFull} */
   publishAll(submissions: readonly Submission[]): Promise<readonly (Published | KeyReused)[]> {
     return this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
   }
 
-  /** Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown. */
+  fire(firing: Firing): Promise<Fired> {
+    const { task } = firing;
+    return this.store.schedules.fire(firing, () => this.#onAccepted(task === undefined ? [] : [task.message]));
+  }
+
   runNow(id: string): Promise<RunNow | undefined> {
     return this.store.runNow(id, (task) => {
       this.#emit(task, { event: 'accepted' });
@@ -153,7 +166,11 @@ export class Queue {
     // The end of the attempt may have been written before the request.
     if (cancellation === undefined) return inFlight?.isCancelled ? 'cancelled' : undefined;
     const { outcome, action } = cancellation;
-    if (outcome === 'cancelled') this.#emit({ id, action }, { event: 'cancelled' });
+    if (outcome === 'cancelled') {
+      this.#emit({ id, action }, { event: 'cancelled' });
+      // The callback of the task may be taken.
+      this.emit('ready');
+    }
     if (outcome !== 'requested') return outcome;
     const current = this.#inFlight.get(id);
     if (inFlight === undefined && current === undefined) this.#options.bus?.send({ topic: 'cancel', id });
@@ -162,32 +179,65 @@ export class Queue {
     return (await (isTakenAgain ? this.#withdraw(current) : withdrawn)) ? 'cancelled' : 'requested';
   }
 
-  async pause(): Promise<void> {
-    await this.#storePause(true);
+  /**
+   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices.
+   *
+   * @returns the number of tasks that were cancelled or whose attempts are being ended, and of the tasks that remain because
+   *   a later slice failed, with the cause
+   */
+  async cancelAll(
+    selected: readonly string[] | Omit<TaskFilter, 'until'>,
+  ): Promise<{ count: number; remaining: number; cause?: unknown }> {
+    const ids = 'length' in selected ? [...new Set(selected)] : await this.#select(selected);
+    let count = 0;
+    for (let start = 0; start < ids.length; start += CANCELLED_SLICE) {
+      const slice = ids.slice(start, start + CANCELLED_SLICE);
+      // In one transaction, because they are requested in one turn.
+      const results = await Promise.allSettled(slice.map((id) => this.cancel(id)));
+      count += results.filter(
+        (each) => 'value' in each && (each.value === 'cancelled' || each.value === 'requested'),
+      ).length;
+      const failures = results.filter((each) => each.status === 'rejected');
+      if (failures[0] === undefined) continue;
+      if (count === 0) throw failures[0].reason;
+      const remaining = failures.length + Math.max(0, ids.length - start - CANCELLED_SLICE);
+      return { count, remaining, cause: failures[0].reason };
+    }
+    return { count, remaining: 0 };
   }
 
-  async resume(): Promise<void> {
-    await this.#storePause(false);
+  async #select(filter: Omit<TaskFilter, 'until'>): Promise<string[]> {
+    const until = this.#options.clock.now();
+    const ids: string[] = [];
+    for (let after: number | undefined = -1; after !== undefined; ) {
+      const selected = await this.store.select({ ...filter, until }, after, CANCELLED_SLICE);
+      ids.push(...selected.ids);
+      after = selected.next;
+      // Other requests have their turn, because a local store answers at once.
+      await setImmediate();
+    }
+    return ids;
   }
 
-  /** Calls `listener` when any node pauses or resumes the queue. The returned function removes the listener. */
-  onPauseChange(listener: (isPaused: boolean) => void): () => void {
-    this.#pauseListeners.add(listener);
-    return () => void this.#pauseListeners.delete(listener);
+  async setPaused(isPaused: boolean): Promise<void> {
+    try {
+      await this.store.setPaused(isPaused);
+    } finally {
+      // A change whose answer failed may have been stored.
+      await this.#reread();
+      this.#options.bus?.send({ topic: 'pause' });
+    }
   }
 
-  /** Returns the row of a task, or its message if it has no row. */
   async find(id: string): Promise<FoundTask | undefined> {
     const found = await this.store.find(id);
     return found !== undefined && 'message' in found ? { message: this.#withAttempt(found.message) } : found;
   }
 
-  /** Returns the messages with these ids, with bodies cut to `bodyLength` characters. Deleted ones are left out. */
   async read(ids: readonly string[], bodyLength?: number): Promise<StoredMessage[]> {
     return (await this.store.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
   }
 
-  /** Requeues dead letters, oldest first, until the queue is full. */
   async redrive(selection: DeadLetterSelection): Promise<BulkResult> {
     try {
       return await this.store.redrive(selection, (tasks) => {
@@ -199,7 +249,6 @@ export class Queue {
     }
   }
 
-  /** Deletes dead letters. */
   async purge(selection: DeadLetterSelection): Promise<BulkResult> {
     const result = await this.store.purge(selection);
     this.#emitPurged(result.done);
@@ -211,9 +260,13 @@ export class Queue {
     return this.lastCounts;
   }
 
-  /** Sets the listener that is called when `take` may return deliveries. */
-  onReady(listener: () => void): void {
-    this.#onReady = listener;
+  /** Sets the limits of an action, or removes them. Once this resolves, no task starts beyond them. */
+  async setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource): Promise<void> {
+    await this.store.setLimits(action, limits, source, () => {
+      this.emit('limits');
+      this.#options.bus?.send({ topic: 'limits' });
+      this.#announceReady();
+    });
   }
 
   /** Sets the function that ends a delivery's attempt, and returns true if the attempt had not started. */
@@ -221,17 +274,22 @@ export class Queue {
     this.#endAttempt = endAttempt;
   }
 
-  take(max: number, isIdle: boolean): Awaitable<Taken> {
-    const taken = this.store.take(max, isIdle);
-    return taken instanceof Promise ? taken.then((later) => this.#receive(later)) : this.#receive(taken);
+  async take(max: number, isIdle: boolean): Promise<Taken> {
+    return this.#receive(await this.store.take(max, isIdle));
   }
 
-  reportStart(delivery: Delivery): void {
+  async takeCallbacks(max: number): Promise<Taken> {
+    return this.#receive(await this.store.takeCallbacks(max));
+  }
+
+  reportStart(delivery: Delivery, startedAt = this.#options.clock.now()): void {
     const inFlight = this.#current(delivery);
     if (inFlight === undefined || inFlight.startedAt !== undefined) return;
-    inFlight.startedAt = this.#options.clock.now();
+    inFlight.startedAt = startedAt;
     this.#emit(delivery, { event: 'started', attempt: delivery.attempt });
-    this.#reportSoon();
+    // The next take tells when the start is over.
+    if (!delivery.isRated) this.#reportSoon();
+    else void this.#report([{ delivery, startedAt, progress: undefined }]).then(() => this.emit('ready'));
   }
 
   reportProgress(delivery: Delivery, progress: TaskProgress): void {
@@ -242,14 +300,10 @@ export class Queue {
     this.#reportSoon();
   }
 
-  /** Writes settlements in one transaction, then reports their effects. @throws {ValueRefused} */
-  settle(settled: readonly Settled[]): Awaitable<SettleResult> {
-    const result = this.store.settle(settled);
-    if (result instanceof Promise) return result.then((later) => this.#onSettled(settled, later));
-    return this.#onSettled(settled, result);
+  async settle(settled: readonly Settled[]): Promise<SettleResult> {
+    return this.#onSettled(settled, await this.store.settle(settled));
   }
 
-  /** Reports the ends of tasks whose node has died. */
   reportRecovery({ failed, cancelled, evicted }: Recovery): void {
     for (const { attempts, reason, ...task } of failed) this.#emit(task, { event: 'failed', attempts, reason });
     for (const task of cancelled) this.#emit(task, { event: 'cancelled' });
@@ -266,6 +320,8 @@ export class Queue {
     for (const delivery of taken.deliveries) {
       const state = { delivery, startedAt: undefined, progress: undefined, isCancelled: false, onSettled: undefined };
       this.#inFlight.set(delivery.id, state);
+      // The end of its task has accepted a callback without an event.
+      if (delivery.callbackOf !== undefined && delivery.delivery === 1) this.#emit(delivery, { event: 'accepted' });
     }
     return taken;
   }
@@ -288,10 +344,7 @@ export class Queue {
     return result;
   }
 
-  /**
-   * Ends an attempt. If it has not started, returns a promise of whether its message was deleted because its
-   * cancellation was requested.
-   */
+  /** Ends an attempt. If it has not started, resolves with whether a requested cancellation has deleted its message. */
   #withdraw(inFlight: InFlight | undefined): Promise<boolean> | undefined {
     if (inFlight === undefined || !this.#endAttempt(inFlight.delivery)) return undefined;
     return new Promise((resolve) => {
@@ -307,8 +360,6 @@ export class Queue {
   /**
    * Reads the state that lost messages of other nodes would have reported. Calls during a read lead to one more read
    * after it, so that an older state never replaces a newer one.
-   *
-   * @returns a promise that resolves after the next read, even if that read failed and will be retried
    */
   #reread(): Promise<void> {
     this.#nextRead ??= this.#lastRead.then(() => {
@@ -323,7 +374,11 @@ export class Queue {
     this.#cancelReread();
     if (this.#isClosed) return;
     try {
-      this.#setPaused(await this.store.isPaused());
+      const isPaused = await this.store.isPaused();
+      const isChanged = isPaused !== this.isPaused;
+      this.isPaused = isPaused;
+      if (isChanged) this.emit('pause', isPaused);
+      if (!isPaused) this.emit('ready');
       for (const id of await this.store.cancelRequests([...this.#inFlight.keys()])) {
         void this.#withdraw(this.#inFlight.get(id));
       }
@@ -331,24 +386,6 @@ export class Queue {
       // Until a read succeeds, because a node that believes that the queue is paused takes nothing.
       if (!this.#isClosed) this.#cancelReread = this.#options.clock.timer(REREAD_MS, () => void this.#reread());
     }
-  }
-
-  async #storePause(isPaused: boolean): Promise<void> {
-    try {
-      await this.store.setPaused(isPaused);
-    } finally {
-      // A change whose answer failed may have been stored.
-      await this.#reread();
-      this.#options.bus?.send({ topic: 'pause' });
-    }
-  }
-
-  #setPaused(isPaused: boolean): void {
-    if (isPaused !== this.#isPaused) {
-      this.#isPaused = isPaused;
-      for (const listener of this.#pauseListeners) listener(isPaused);
-    }
-    if (!isPaused) this.#onReady();
   }
 
   #onAccepted(messages: readonly Message[]): void {
@@ -360,7 +397,7 @@ export class Queue {
   }
 
   #announceReady(): void {
-    this.#onReady();
+    this.emit('ready');
     this.#options.bus?.send({ topic: 'ready' });
   }
 
@@ -378,15 +415,22 @@ export class Queue {
   }
 
   #reportSoon(): void {
-    if (this.store.report === undefined) return;
+    if (!this.store.isShared) return;
     this.#cancelReport ??= this.#options.clock.timer(REPORT_MS, () => {
       this.#cancelReport = undefined;
       const running = [...this.#inFlight.values()].flatMap(({ delivery, startedAt, progress }) =>
         startedAt === undefined ? [] : [{ delivery, startedAt, progress }],
       );
-      // A failed report is not repeated, because the next one replaces it.
-      if (running.length > 0) void Promise.resolve(this.store.report?.(running)).catch(() => {});
+      if (running.length > 0) void this.#report(running);
     });
+  }
+
+  async #report(running: readonly Report[]): Promise<void> {
+    try {
+      await this.store.report(running);
+    } catch {
+      // Not repeated: the next report replaces it, and a settlement counts as the start if none was stored.
+    }
   }
 
   #emitPurged(tasks: readonly TaskSubject[]): void {

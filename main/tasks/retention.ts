@@ -37,7 +37,6 @@ async function deleteUntil(stopped: AbortSignal, options: RetentionOptions): Pro
   while (!stopped.aborted) await options.clock.sleep(await deleteStep(options), stopped);
 }
 
-/** Returns the pause in milliseconds before the next step. */
 async function deleteStep({ store, rows, days, clock, log }: RetentionOptions): Promise<number> {
   const startedAt = clock.now();
   const before = days === 0 ? undefined : Math.floor(startedAt / 1000) - days * SECONDS_PER_DAY;

@@ -4,26 +4,27 @@ import type { MainThreadCheck } from '../../workers/submissions/parse-submission
 import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
-import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
+import type { ConnectionShares } from '../http/descriptor-shares.ts';
 import { listen } from '../http/listener.ts';
 import type { Checks } from '../http/readiness.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
-import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
+import { CallbackSender } from './callbacks/callback-sender.ts';
+import { Dispatcher, unfinished } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
 import { createTasksApp } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
-import type { TaskPool } from './pool/task-pool.ts';
-import { ThreadPool } from './pool/thread-pool.ts';
+import { ownLimits, storeOwnLimits } from './limits.ts';
+import { type TaskPool, ThreadPool } from './pool/thread-pool.ts';
 import { Queue, type QueueBus } from './queue.ts';
-import { QueueMonitor } from './queue-monitor.ts';
+import { createQueueMonitor } from './queue-monitor.ts';
+import { type ModuleSchedules, Scheduler } from './schedules/scheduler.ts';
 import { TaskEvents } from './task-events.ts';
 import { taskIds } from './task-ids.ts';
 
 /** Storage of the task service: a local file, or a database that several nodes share. */
 export interface TasksBackend {
   store: TaskStore;
-  /** Connects the nodes that share the store. */
   bus?: QueueBus | undefined;
   /** Starts to checkpoint the log and to delete old rows, as far as they need it. */
   startMaintenance(): { stop(): Promise<void> };
@@ -37,7 +38,6 @@ export interface Unfinished {
 
 /** Deadlines for stopping the task service. Each promise resolves when its deadline is reached. */
 export interface StopDeadlines {
-  /** Deadline after which open connections are closed. */
   connections: Promise<void>;
   /** Deadline after which running handlers are aborted. With a durable queue, handlers are aborted at once. */
   abort: Promise<void>;
@@ -57,13 +57,16 @@ export interface TasksMetrics {
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
   pool: Pick<TaskPool, 'threads' | 'busy' | 'durations'>;
+  callbacks: Pick<CallbackSender, 'outcomes'>;
   events: Pick<TaskEvents, 'subscribers'>;
+  scheduler: Pick<Scheduler, 'count' | 'overdueMs'>;
 }
 
 export interface TasksParts {
   /** If undefined, requests need no token. */
   access?: TaskAccess | undefined;
   actions?: HandlersManifest;
+  schedules?: ModuleSchedules;
   clock: Clock;
   random: Random;
 }
@@ -74,7 +77,7 @@ export async function startTasks(
   { store, bus, startMaintenance }: TasksBackend,
   shares: ConnectionShares,
   log: Log,
-  { access, actions = new Map(), clock, random }: TasksParts,
+  { access, actions = new Map(), schedules, clock, random }: TasksParts,
 ) {
   await using startedParts = new AsyncDisposableStack();
   const events = new TaskEvents({ clock, random, follow: (isFollowing) => bus?.follow(isFollowing) });
@@ -82,8 +85,10 @@ export async function startTasks(
   startedParts.defer(() => queue.close());
   reportPauses(queue, events, clock, log);
   const pool = await ThreadPool.start(settings, { actions, clock, log });
-  const { prefetch } = settings;
-  const dispatcher = new Dispatcher({ queue, pool, prefetch, actions, clock, random, log });
+  const { prefetch, callbackHosts, callbackSecrets: secrets } = settings;
+  const find = (id: string) => queue.find(id);
+  const callbacks = new CallbackSender({ hosts: callbackHosts, secrets, find, clock, random });
+  const dispatcher = new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
   startedParts.defer(() => dispatcher.stop(Promise.resolve()).then(() => {}));
   store.onRecovered?.((recovery) => {
     for (const _ of recovery.failed) dispatcher.metrics.dead.count('crashes');
@@ -94,42 +99,41 @@ export async function startTasks(
     task_queue: () => dispatcher.writeFailure ?? store.problem(),
   };
   const problems = Object.values(checks);
-  const monitor = new QueueMonitor({ queue, pool, dispatcher, bounds, prefetch, problems, clock });
+  const monitor = createQueueMonitor({ queue, pool, dispatcher, bounds, prefetch, problems, clock });
   startedParts.defer(() => monitor.stop());
   const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
   const check = await compileRules(rules);
   const memoryMb = parserMemoryMb(settings.bodyLimit);
   const submissions = new SubmissionThread({ memoryMb, rules: check && rules, clock, log });
   startedParts.defer(() => submissions.stop());
+  const newTaskId = taskIds(random);
+  const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log });
+  startedParts.defer(() => scheduler.stop());
+  const limits = ownLimits(actions, callbackHosts);
   const requests = new RequestMetrics();
   const bodies = new ByteBudget(settings.bodyBudgetBytes);
   const responses = new ByteBudget(settings.responseBudgetBytes);
   const app = await createTasksApp({
-    ...{ requests, queue, events, monitor, submissions, check, rules, responses, access, clock, log },
-    newTaskId: taskIds(random),
+    ...{ requests, queue, events, monitor, scheduler, submissions, check, rules, responses, access, clock, log },
+    ...{ callbackHosts, ownLimits: limits, newTaskId },
     bodies: { limit: settings.bodyLimit, budget: bodies },
     corsOrigins: http.corsOrigins,
     trustProxy: http.trustProxy,
   });
-  const listener = await listen(app.callback(), {
-    host: http.host,
-    port: settings.port,
-    allowedHosts: http.allowedHosts,
-    reusePort: http.reusePort,
-    maxConnections: shares.tasks,
-    addressShare: addressShare(http.trustProxy),
-  });
+  const listener = await listen(app.callback(), { ...http, port: settings.port, maxConnections: shares.tasks });
   startedParts.defer(() => listener.close(Promise.resolve()));
   for (const { id } of await store.start()) {
     log.warn({ task: id, decision: 'discard' }, 'task failed: its processes died');
     dispatcher.metrics.dead.count('crashes');
   }
+  await storeOwnLimits(store, limits);
+  await scheduler.start(schedules);
   monitor.start();
   const maintenance = startMaintenance();
   dispatcher.start();
   startedParts.move();
   // A store that is not durable is in this process, and counts at once.
-  let unsaved = () => (store.isDurable ? 0 : unsettled(store.counts() as QueueCounts));
+  let unsaved = () => (store.isDurable ? 0 : unfinished(store.counts() as QueueCounts));
   return {
     listener,
     rules,
@@ -138,11 +142,12 @@ export async function startTasks(
     /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
     warnings: warningsOf(queue),
     metrics: {
-      ...{ requests, bodies, responses, queue, bounds, dispatcher, pool, events },
+      ...{ requests, bodies, responses, queue, bounds, dispatcher, pool, callbacks, events, scheduler },
       problem: () => store.problem(),
     } satisfies TasksMetrics,
     async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
+      await scheduler.stop();
       await listener.close(connections);
       await submissions.stop();
       monitor.stop();
@@ -151,11 +156,11 @@ export async function startTasks(
       if (!store.isDurable) await dispatcher.drain(all, settings.handlers === undefined ? all : abort);
       await dispatcher.stop(all);
       await maintenance.stop();
-      const unfinished = await queue.counts().then(unsettled, () => 0);
+      const count = await queue.counts().then(unfinished, () => 0);
       queue.close();
       const kept = await store.close();
-      unsaved = () => (kept ? 0 : unfinished);
-      return { unfinished, kept };
+      unsaved = () => (kept ? 0 : count);
+      return { unfinished: count, kept };
     },
     /** Number of accepted tasks that would be lost if the process ended now. */
     unsaved: () => unsaved(),
@@ -168,7 +173,7 @@ function reportPauses(queue: Queue, events: TaskEvents, clock: Clock, log: Log):
       ? log.warn('the queue is paused: no task is processed until it is resumed')
       : log.info('the queue is resumed');
   if (queue.isPaused) report(true);
-  queue.onPauseChange((isPaused) => {
+  queue.on('pause', (isPaused) => {
     report(isPaused);
     events.record({ event: isPaused ? 'paused' : 'resumed', at: clock.now() });
   });

@@ -19,9 +19,9 @@ export type TaskEvent = { id: string; action?: string | undefined; at: number } 
 /** Event of a task, or the pause or resumption of the queue. */
 export type QueueEvent = TaskEvent | { event: 'paused' | 'resumed'; at: number };
 
-export interface TaskEventsOptions {
+interface TaskEventsOptions {
   clock: Clock;
-  random: Random;
+  random: Pick<Random, 'uuid'>;
   /** Called with true when the first subscriber needs other nodes' events, and with false after the last one has left. */
   follow?: ((isFollowing: boolean) => void) | undefined;
 }

@@ -2,20 +2,17 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
 import type { MigrationReport, MigrationStart } from '../../workers/maintenance/messages.ts';
-import { threadFile } from './thread-file.ts';
+import { threadFile } from './supervised-thread.ts';
 
 /** Maximum time until the migration begins. The migration itself may take long, depending on the number of rows. */
 const TIME_LIMIT_MS = 60_000;
 
-/**
- * Migrates the databases in a worker thread, and returns the created database files (none for PostgreSQL).
- *
- * @throws {Error} with the reason if the migration fails or takes too long to begin
- */
+/** Migrates the databases in a worker thread. Returns the created database files (none for PostgreSQL). */
 export async function runMigration(location: MigrationStart): Promise<CreatedDatabase[]> {
-  const worker = new Worker(threadFile('maintenance/migrate'), { workerData: location, name: 'migration' });
+  // Ended before the caller unlocks the data folder.
+  await using worker = new Worker(threadFile('maintenance/migrate'), { workerData: location, name: 'migration' });
   const timeout = new AbortController();
-  const timer = setTimeout(() => timeout.abort(), TIME_LIMIT_MS);
+  using timer = setTimeout(() => timeout.abort(), TIME_LIMIT_MS);
   let created: CreatedDatabase[] = [];
   worker.on('message', (report: MigrationReport) => {
     if ('created' in report) created = report.created;
@@ -29,11 +26,6 @@ export async function runMigration(location: MigrationStart): Promise<CreatedDat
     if (code !== 0) throw new Error(`the migration ended with exit code ${code}`);
     return created;
   } catch (error) {
-    if (!timeout.signal.aborted) throw error;
-    // The caller unlocks the data folder next.
-    await worker.terminate();
-    throw new Error(`the migration did not start within ${TIME_LIMIT_MS / 1000} s`);
-  } finally {
-    clearTimeout(timer);
+    throw timeout.signal.aborted ? new Error(`the migration did not start within ${TIME_LIMIT_MS / 1000} s`) : error;
   }
 }

@@ -1,5 +1,11 @@
+import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Log } from '../log/log.ts';
+
+/** Returns the URL of a worker thread's module in `workers/`: a `.ts` file, or a `.js` file when compiled. */
+export function threadFile(name: string): URL {
+  return new URL(`../../workers/${name}${extname(import.meta.filename)}`, import.meta.url);
+}
 
 export interface SupervisedThreadOptions<FromWorker> {
   name: string;
@@ -41,17 +47,12 @@ export class SupervisedThread<ToWorker, FromWorker> {
     this.#options = options;
   }
 
-  /** Starts the thread without waiting for it. */
-  start(): void {
-    this.#spawn();
-  }
-
-  /** Starts the thread and waits for its first message. @throws {Error} if the thread ends first */
-  async ready(): Promise<void> {
+  /** Starts the thread. The promise, which may be ignored, waits for its first message, and rejects if it ends first. */
+  start(): Promise<void> {
     const { promise, reject } = this.#firstMessage;
-    const worker = this.#spawn();
-    worker.once('exit', () => reject(new Error(`the ${this.#options.name} thread does not start`)));
-    await promise;
+    promise.catch(() => {});
+    this.#spawn().once('exit', () => reject(new Error(`the ${this.#options.name} thread does not start`)));
+    return promise;
   }
 
   /** Sends a message to the thread. Discards the message if the thread is not running. */
@@ -67,14 +68,19 @@ export class SupervisedThread<ToWorker, FromWorker> {
   }
 
   #spawn(): Worker {
-    const { name, file, workerData, stableAfterMs, onOutput, onSpawn, onExit, onHeartbeat, log } = this.#options;
+    const { name, file, workerData, stableAfterMs, isMessage, onMessage, onOutput } = this.#options;
+    const { onSpawn, onExit, onHeartbeat, log } = this.#options;
     const own = onOutput !== undefined;
     const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name, stdout: own, stderr: own });
     if (onOutput !== undefined) {
       for (const output of [worker.stdout, worker.stderr]) output.setEncoding('utf8').on('data', onOutput);
     }
     const startedAt = performance.now();
-    worker.on('message', (message: unknown) => this.#receive(message));
+    worker.on('message', (message) => {
+      if (isMessage?.(message) === false) return;
+      this.#firstMessage.resolve();
+      onMessage?.(message);
+    });
     worker.on('error', (error) => log.error({ err: error }, `the ${name} thread failed`));
     worker.once('exit', (code) => {
       this.#worker = undefined;
@@ -86,13 +92,6 @@ export class SupervisedThread<ToWorker, FromWorker> {
     if (onHeartbeat !== undefined) this.#watch(worker, onHeartbeat);
     onSpawn?.();
     return worker;
-  }
-
-  #receive(message: unknown): void {
-    const { isMessage, onMessage } = this.#options;
-    if (isMessage?.(message) === false) return;
-    this.#firstMessage.resolve();
-    onMessage?.(message as FromWorker);
   }
 
   #watch(worker: Worker, onHeartbeat: (isAlive: boolean) => void): void {

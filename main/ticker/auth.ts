@@ -22,20 +22,19 @@ export interface ApiKeyStore {
   ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
 }
 
-export interface AuthRouterOptions {
-  apiKeys: Pick<ApiKeyStore, 'findOwner'>;
-  tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
-  rateLimit: Pick<RateLimit, 'take'>;
-  userScope: Scope;
-}
-
 const BODY_LIMIT = 4096;
 /** Limit on the total size of all request bodies that have not been parsed yet. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
+export interface AuthOptions {
+  apiKeys: Pick<ApiKeyStore, 'findOwner'>;
+  tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
+  userScope: Scope;
+  rateLimit: Pick<RateLimit, 'take'>;
+}
+
 /** Creates the router for `/auth/token`, which exchanges API keys for tokens and revokes tokens. */
-export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
-  const { apiKeys, tokens, userScope, rateLimit } = options;
+export function authRouter({ apiKeys, tokens, userScope, rateLimit }: AuthOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/auth' });
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const turns = new TurnLimit();
@@ -54,9 +53,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   });
 
   router.delete('/token', tokenAuth(tokens), async (ctx) => {
-    const { identity } = ctx.state;
-    if (identity === undefined) throw authenticationRequired();
-    await tokens.revoke(identity).catch(answerUnavailable);
+    await tokens.revoke(ctx.state.identity);
     ctx.status = 204;
   });
 
@@ -93,25 +90,17 @@ export const SUBPROTOCOL = 'ticker.v1';
 const TOKEN_PROTOCOL = 'bearer.';
 
 export interface SecurityContext {
-  identity: Identity | undefined;
+  identity: Identity;
 }
 
-/** Creates middleware that sets `ctx.state.identity`. Endpoints must refuse requests whose identity is undefined. */
+/** Creates middleware that sets `ctx.state.identity`, and refuses requests without a valid token. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
-    ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));
+    const identity = await tokens.verify(bearerToken(ctx.req));
+    if (identity === undefined) throw authenticationRequired();
+    ctx.state.identity = identity;
     await next();
   };
-}
-
-/** Returns undefined if the token is missing or invalid. @throws {HttpError} if tokens cannot be checked */
-export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token?: string): Promise<Identity | undefined> {
-  return token === undefined ? undefined : tokens.verify(token).catch(answerUnavailable);
-}
-
-/** Rethrows an error, with {@link TokenStoreUnavailable} converted to an HTTP error. */
-export function answerUnavailable(cause: unknown): never {
-  throw cause instanceof TokenStoreUnavailable ? new HttpError('tokensUnavailable', { cause }) : cause;
 }
 
 /**

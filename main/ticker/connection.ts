@@ -33,7 +33,7 @@ export class StreamMetrics {
 const PING_BYTES = 8;
 
 /** Part of the relay that its connections share. */
-export interface ConnectionOwner {
+interface ConnectionOwner {
   readonly actors: Pick<PidRegistry, 'send'>;
   readonly metrics: StreamMetrics;
   readonly maxMessagesPerSecond: number;
@@ -41,40 +41,36 @@ export interface ConnectionOwner {
   onClose(connection: Connection, code: number): void;
 }
 
-/** WebSocket of a {@link Connection}. A new one has no connection until it has joined. */
-export class ClientSocket extends WebSocket {
-  connection: Connection | undefined;
-}
-
 /**
  * Server side of a WebSocket, and the actor of its client. A client is slow while its socket buffers more than the
  * high-water mark. The server does not read from a slow client and keeps only the newest tick, which it sends when the
  * socket drains.
  */
-export class Connection implements Actor, Monitor {
-  readonly pid: Pid;
-  readonly handler: Pid;
-  readonly #ws: WebSocket;
-  readonly #socket: Duplex;
-  readonly #owner: ConnectionOwner;
-  readonly #tokens: TokenBucket;
+export class Connection extends WebSocket implements Actor, Monitor {
+  // Set by `join`, because the `ws` library creates the connection.
+  pid!: Pid;
+  handler!: Pid;
+  #socket!: Duplex;
+  #owner!: ConnectionOwner;
+  #tokens!: TokenBucket;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
   #unansweredPing: Buffer | undefined;
   #isFlooding = false;
   /** Start of the ping timeout: the last ping, pong, or end of a client's slowness. */
-  #pingSince: number;
+  #pingSince = 0;
 
-  constructor(pid: Pid, handler: Pid, ws: ClientSocket, socket: Duplex, owner: ConnectionOwner) {
+  /** Called once, when the handshake is complete. */
+  join(pid: Pid, handler: Pid, socket: Duplex, owner: ConnectionOwner): void {
     this.pid = pid;
     this.handler = handler;
-    this.#ws = ws;
     this.#socket = socket;
     this.#owner = owner;
     this.#pingSince = owner.clock.now();
     this.#tokens = new TokenBucket(owner.maxMessagesPerSecond, BURST_SECONDS);
-    ws.connection = this;
-    for (const [event, listener] of Object.entries(listeners)) ws.on(event, listener as () => void);
+    // Shared by all connections, because closures for each of them would take 1 kB per client.
+    this.on('message', this.#onMessage).on('ping', this.#onPing).on('pong', this.#onPong).on('close', this.#onClose);
+    this.on('error', ignore);
   }
 
   receive(message: LifecycleMessage): void {
@@ -95,7 +91,7 @@ export class Connection implements Actor, Monitor {
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
       // A slow client has its own timeout and gets no pings, because the server would not read the pongs.
-      if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
+      if (now - this.#slowSince >= slowMs) this.closeWith(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#unansweredPing !== undefined) this.terminate();
       else this.#sendPing(now);
@@ -103,47 +99,42 @@ export class Connection implements Actor, Monitor {
   }
 
   /** Starts the closing handshake. The `ws` library terminates the connection if the client does not answer. */
-  close({ code, reason }: CloseCode): void {
+  closeWith({ code, reason }: CloseCode): void {
     this.#newestTick = undefined;
-    this.#ws.resume();
-    this.#ws.close(code, reason);
+    this.resume();
+    this.close(code, reason);
   }
 
-  terminate(): void {
-    this.#ws.terminate();
+  onExit(_handler: Pid, reason: ExitReason): void {
+    this.closeWith(reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason);
   }
 
-  onMessage(data: RawData, isBinary: boolean): void {
+  #onMessage(data: RawData, isBinary: boolean): void {
     if (!this.#admit() || isBinary) return;
     this.#owner.actors.send(this.handler, { topic: 'ws.message', data: data.toString() });
   }
 
-  onPing(data: Buffer): void {
-    if (!this.#admit() || this.#ws.readyState !== this.#ws.OPEN) return;
-    this.#ws.pong(data);
+  #onPing(data: Buffer): void {
+    if (!this.#admit() || this.readyState !== WebSocket.OPEN) return;
+    this.pong(data);
     if (this.#socket.writableNeedDrain) this.#becomeSlow();
   }
 
-  onPong(data: Buffer): void {
+  #onPong(data: Buffer): void {
     if (!this.#admit() || !this.#unansweredPing?.equals(data)) return;
     this.#unansweredPing = undefined;
     this.#pingSince = this.#owner.clock.now();
   }
 
-  onClose(code: number): void {
+  #onClose(code: number): void {
     this.#owner.onClose(this, code);
-  }
-
-  /** Closes the connection when its handler ends. */
-  onExit(_handler: Pid, reason: ExitReason): void {
-    this.close(reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason);
   }
 
   #sendPing(now: number): void {
     // Random bytes, so that a pong proves that the client has read everything sent before the ping.
     this.#unansweredPing = randomBytes(PING_BYTES);
     this.#pingSince = now;
-    this.#ws.ping(this.#unansweredPing);
+    this.ping(this.#unansweredPing);
   }
 
   /** Applies the rate limit to a message, ping or pong. Returns whether to handle it. */
@@ -152,15 +143,15 @@ export class Connection implements Actor, Monitor {
     if (this.#isFlooding) return false;
     if (this.#tokens.take(this.#owner.clock.now()) === 0) return true;
     this.#isFlooding = true;
-    this.close(closeCodes.tooManyMessages);
+    this.closeWith(closeCodes.tooManyMessages);
     // Reading stops without waiting for the client's close frame, so that the rest of the flood is not processed.
-    this.#ws.pause();
+    this.pause();
     this.#socket.end();
     return false;
   }
 
   #write(frame: Buffer): void {
-    if (this.#ws.readyState !== this.#ws.OPEN) return;
+    if (this.readyState !== WebSocket.OPEN) return;
     this.#owner.metrics.framesSent += 1;
     if (!this.#socket.write(frame)) this.#becomeSlow();
   }
@@ -169,7 +160,7 @@ export class Connection implements Actor, Monitor {
     if (this.#slowSince !== undefined) return;
     this.#slowSince = this.#owner.clock.now();
     this.#socket.once('drain', () => this.#onDrain());
-    this.#ws.pause();
+    this.pause();
   }
 
   #onDrain(): void {
@@ -177,31 +168,16 @@ export class Connection implements Actor, Monitor {
     const tick = this.#newestTick;
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
-    if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
+    if (this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
       // Pongs were not read while the client was slow, so the ping timeout starts again.
       this.#pingSince = this.#owner.clock.now();
-      this.#ws.resume();
+      this.resume();
     }
   }
 }
 
-// The listeners are shared by all connections, because closures for each of them would take 1 kB per client.
-const listeners = {
-  message(this: ClientSocket, data: RawData, isBinary: boolean) {
-    this.connection?.onMessage(data, isBinary);
-  },
-  ping(this: ClientSocket, data: Buffer) {
-    this.connection?.onPing(data);
-  },
-  pong(this: ClientSocket, data: Buffer) {
-    this.connection?.onPong(data);
-  },
-  close(this: ClientSocket, code: number) {
-    this.connection?.onClose(code);
-  },
-  /** Ignores an error: the `ws` library then closes the connection with the appropriate code and emits `close`. */
-  error() {},
-};
+/** Ignores an error: the `ws` library then closes the connection with the appropriate code and emits `close`. */
+function ignore(): void {}
 
 declare module 'ws' {
   /** Exported by `ws`, but missing from its type definitions. */
@@ -215,16 +191,8 @@ declare module 'ws' {
 
 const TEXT = 1;
 
-// Cached, because clients that connect at the same time receive the same text.
-let latest = { text: '', frame: frame('') };
-
-/** Encodes a text frame. Callers must not modify the returned buffer, because it is cached. */
+/** Encodes a text frame. */
 export function textFrame(text: string): Buffer {
-  if (text !== latest.text) latest = { text, frame: frame(text) };
-  return latest.frame;
-}
-
-function frame(text: string): Buffer {
   const options = { fin: true, opcode: TEXT, mask: false, readOnly: true, rsv1: false };
   return Buffer.concat(Sender.frame(Buffer.from(text), options));
 }

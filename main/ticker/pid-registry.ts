@@ -3,7 +3,6 @@ import type { CloseCode } from './close-codes.ts';
 /** Address of an actor: a handler, a client's connection or the ticker. Not the id of an OS process. */
 export type Pid = string;
 
-/** Message between actors. */
 export type LifecycleMessage =
   /** Sent to the handler of a new connection. The handler sends its replies to `client_pid`. */
   | { topic: 'ws.join'; client_pid: Pid }

@@ -3,7 +3,7 @@ import type Router from '@koa/router';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { TickerSymbol } from '../../workers/shared/symbols.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
-import { authenticationRequired, HttpError, serverBusy } from '../http/errors.ts';
+import { HttpError, serverBusy } from '../http/errors.ts';
 import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { replyWithin } from '../http/json-reply.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
@@ -12,17 +12,6 @@ import { allows } from './policy.ts';
 import type { Tokens } from './tokens.ts';
 
 export const HISTORY_SECONDS = 900;
-
-/**
- * Response of `GET /prices/history`. `timestamps` and the price array of each symbol have one element per tick, oldest
- * first.
- */
-export interface PriceHistoryAnswer {
-  interval_ms: number;
-  /** Unix times in seconds, strictly ascending. */
-  timestamps: number[];
-  prices: Record<string, number[]>;
-}
 
 /** Ticks of the last {@link HISTORY_SECONDS}, at most one per second. */
 export class PriceHistory {
@@ -42,20 +31,18 @@ export class PriceHistory {
     return this.#ticks.length * this.#symbols.length;
   }
 
-  /**
-   * Adds a tick, replacing ticks of the same second, and of later seconds if the clock was set back.
-   *
-   * @param timestamp Unix time in seconds
-   * @param prices one price per symbol, in the order of the symbols
-   */
+  /** Adds a tick, replacing ticks of the same second, and of later seconds if the clock was set back. */
   add(timestamp: number, prices: readonly number[]): void {
     while ((this.#ticks.at(-1)?.timestamp ?? Number.NEGATIVE_INFINITY) >= timestamp) this.#ticks.pop();
     this.#ticks.push({ timestamp, prices: Float64Array.from(prices) });
     if (this.#ticks.length > this.#maxTicks) this.#ticks.shift();
   }
 
-  /** Returns the ticks of the last `seconds` seconds before `now` (Unix time in seconds). */
-  last(seconds: number, now: number): PriceHistoryAnswer {
+  /**
+   * Returns the response of `GET /prices/history`: the ticks of the last `seconds` seconds before `now` (Unix time in
+   * seconds), oldest first. `timestamps` are strictly ascending.
+   */
+  last(seconds: number, now: number) {
     const ticks = this.#ticks.filter(({ timestamp }) => timestamp > now - seconds);
     const column = (index: number) => ticks.map(({ prices }) => prices[index] as number);
     return {
@@ -66,17 +53,17 @@ export class PriceHistory {
   }
 }
 
-export interface PricesRouterOptions {
-  tokens: Pick<Tokens, 'verify' | 'isLive'>;
-  history: Pick<PriceHistory, 'last' | 'size'>;
-  clock: Clock;
-}
-
 /** Maximum total size of the history responses that are being sent. The largest possible response has about 1 MB. */
 const RESPONSE_BUDGET_BYTES = 8 * 1024 * 1024;
 const PRICE_BYTES = 12;
 
-export function pricesRouter({ tokens, history, clock }: PricesRouterOptions): Router<SecurityContext> {
+export interface PricesOptions {
+  tokens: Pick<Tokens, 'verify'>;
+  history: Pick<PriceHistory, 'last' | 'size'>;
+  clock: Pick<Clock, 'now'>;
+}
+
+export function pricesRouter({ tokens, history, clock }: PricesOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/prices' });
   const budget = new ByteBudget(RESPONSE_BUDGET_BYTES);
   const turns = new TurnLimit();
@@ -84,9 +71,7 @@ export function pricesRouter({ tokens, history, clock }: PricesRouterOptions): R
   router.all('/history', cors({ origin: '*' }));
 
   router.get('/history', tokenAuth(tokens), async (ctx) => {
-    const { identity } = ctx.state;
-    if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
-    if (!allows(identity.scope, 'read', 'prices')) throw new HttpError('actionNotAllowed');
+    if (!allows(ctx.state.identity.scope, 'read', 'prices')) throw new HttpError('actionNotAllowed');
     const seconds = parseSeconds(ctx.query.seconds);
     await turns.enter(history.size * PRICE_BYTES);
     if (!replyWithin(budget, ctx, history.last(seconds, Math.floor(clock.now() / 1000)))) throw serverBusy();

@@ -2,43 +2,25 @@ import Koa, { type Middleware } from 'koa';
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
-import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
+import type { ConnectionShares } from '../http/descriptor-shares.ts';
 import { jsonErrors, logLateError } from '../http/json-reply.ts';
-import { type Listener, listen } from '../http/listener.ts';
+import { listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
-import type { Checks } from '../http/readiness.ts';
 import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
-import { type ApiKeyStore, type AuthRouterOptions, authRouter } from './auth.ts';
+import { type ApiKeyStore, type AuthOptions, authRouter } from './auth.ts';
 import { createHandler, HandlersByToken, TICKER } from './connection-handler.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
-import { type PricesRouterOptions, pricesRouter } from './prices.ts';
+import { type PricesOptions, pricesRouter } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
-import { type WsRouterOptions, wsRouter } from './ws-router.ts';
+import { type WsOptions, wsRouter } from './ws-router.ts';
 
-export interface TickerService {
-  listener: Listener;
-  demoApiKey: string;
-  metrics: {
-    requests: RequestMetrics;
-    relay: Pick<Relay, 'size' | 'metrics'>;
-    ticker: Pick<Ticker, 'subscriptions' | 'restarts' | 'lateness' | 'loopDelays' | 'source'>;
-    tokens: Pick<Tokens, 'store'>;
-  };
-  checks: Checks;
-  /** Checks that only warn: a problem does not make the service unready. */
-  warnings: Checks;
-  tokens: Pick<Tokens, 'verify' | 'isLive'>;
-  /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
-  tokenRoutes: Middleware;
-  /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
-  stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
-}
+export type TickerService = Awaited<ReturnType<typeof startTicker>>;
 
 export interface TickerBackend {
   apiKeys: ApiKeyStore;
@@ -58,7 +40,7 @@ export async function startTicker(
   shares: ConnectionShares,
   clock: Clock,
   log: Log,
-): Promise<TickerService> {
+) {
   await using startedParts = new AsyncDisposableStack();
   const { apiKeys } = backend;
   const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(clock.now() / 1000));
@@ -67,18 +49,15 @@ export async function startTicker(
   const actors = new PidRegistry();
   const handlersByToken = new HandlersByToken(actors);
   const tokens = new Tokens({
-    key: tokenSettings.key,
-    lifetimeSeconds: tokenSettings.lifetimeSeconds,
+    ...tokenSettings,
     store: await backend.openTokenStore(),
     clock,
     onEnd(id, end) {
       if (end === 'token revoked' || tokenSettings.expiryCloses) handlersByToken.end(id, end);
     },
   });
-  startedParts.defer(() => tokens.close());
-  const { maxConnectionsPerAddress, maxMessagesPerSecond } = settings;
-  const maxConnections = connectionLimit(settings, shares, log);
-  const relay = new Relay(actors, { maxConnections, maxConnectionsPerAddress, maxMessagesPerSecond }, clock);
+  startedParts.defer(() => tokens.store.close());
+  const relay = new Relay(actors, { ...settings, maxConnections: connectionLimit(settings, shares, log) }, clock);
   startedParts.defer(() => relay.close(Promise.resolve()));
   const feed = await backend.openTickFeed();
   startedParts.defer(() => feed?.close());
@@ -111,13 +90,10 @@ export async function startTicker(
   };
   const handle = (await createTickerApp(options)).callback();
   const listener = await listen(handle, {
-    host: http.host,
+    ...http,
     port: settings.port,
-    allowedHosts: http.allowedHosts,
-    reusePort: http.reusePort,
     highWaterMark: SOCKET_BUFFER,
     maxConnections: shares.ticker,
-    addressShare: addressShare(http.trustProxy),
   });
   listener.server.on('upgrade', relay.upgradeListener(handle, listener.release));
   startedParts.move();
@@ -126,18 +102,21 @@ export async function startTicker(
     demoApiKey: apiKey,
     metrics: { requests, relay, ticker, tokens },
     checks: { ticker: () => checkTicks(ticker, settings.intervalMs, clock.now(), feed) },
+    /** Checks that only warn: a problem does not make the service unready. */
     warnings: {
       token_store: () => checkTokenStore(tokens.store),
       ...(settings.priceSource !== undefined && { price_source: () => ticker.source.problem }),
     },
     tokens,
+    /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
     tokenRoutes: authRouter(options).routes() as Middleware,
-    async stop(deadline, tokensUnused) {
+    /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
+    async stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void> {
       await Promise.all([listener.close(deadline), relay.close(deadline)]);
       await ticker.stop();
       await feed?.close();
       await tokensUnused;
-      await tokens.close();
+      await tokens.store.close();
     },
   };
 }
@@ -159,10 +138,10 @@ function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
 
 /** Returns a problem before the first tick, and after three tick intervals or {@link TICK_TIMEOUT_MS} without another. */
 function checkTicks(
-  { lastDue, refusesTicks }: Pick<Ticker, 'lastDue' | 'refusesTicks'>,
+  { lastDue, refusesTicks }: Ticker,
   intervalMs: number,
   now: number,
-  feed?: Pick<TickFeed, 'isLeader'>,
+  feed?: TickFeed,
 ): string | undefined {
   const elapsedMs = now - lastDue;
   if (elapsedMs < Math.max(TICK_TIMEOUT_MS, 3 * intervalMs)) return undefined;
@@ -175,20 +154,21 @@ function checkTicks(
     : `the last tick was due ${seconds} s ago`;
 }
 
-export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions, PricesRouterOptions {
-  tokens: AuthRouterOptions['tokens'] & WsRouterOptions['tokens'] & PricesRouterOptions['tokens'];
-  relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
+/** Parts of the app and of its routes. */
+export interface TickerAppOptions extends AuthOptions, PricesOptions, WsOptions {
+  tokens: AuthOptions['tokens'] & WsOptions['tokens'];
+  relay: Pick<Relay, 'completeHandshake' | 'acquire'>;
   requests: RequestMetrics;
-  log: Log;
   trustProxy: number;
+  clock: Clock;
+  log: Log;
 }
 
 /** Creates the Koa app of the ticker service. @throws {Error} if a file of the browser client cannot be read */
 export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
-  const app = new Koa();
+  const { trustProxy } = options;
+  const app = new Koa({ proxy: trustProxy > 0, maxIpsCount: trustProxy });
   app.on('error', logLateError(options.log));
-  app.proxy = options.trustProxy > 0;
-  app.maxIpsCount = options.trustProxy;
   app.use(recordRequests(options.requests));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));

@@ -8,19 +8,13 @@ const RECOVERED = 'the price source has recovered';
 export class SourceStatus {
   /** Counters that the ticker thread increments, indexed by {@link SourceCount}. */
   readonly memory = new SharedArrayBuffer(SourceCount.count * Float64Array.BYTES_PER_ELEMENT);
-  readonly #source: string | undefined;
   readonly #log: Log;
   readonly #infoLimit = new RepeatLimit();
-  #problem: string | undefined;
+  /** Undefined if the price source works. */
+  problem: string | undefined;
 
   constructor(source: string | undefined, log: Log) {
-    this.#source = source;
-    this.#log = log;
-  }
-
-  /** Undefined if the price source works. */
-  get problem(): string | undefined {
-    return this.#problem;
+    this.#log = log.child({ source });
   }
 
   get counts(): { failed: number; stalled: number; refused: number } {
@@ -29,26 +23,24 @@ export class SourceStatus {
   }
 
   onProblem(problem: string | undefined): void {
-    const source = this.#source;
-    this.#problem = problem;
+    this.problem = problem;
     if (problem !== undefined) {
-      this.#log.warn({ source, problem }, 'the price source fails: the last prices are kept');
+      this.#log.warn({ problem }, 'the price source fails: the last prices are kept');
       return;
     }
     const reportSuppressed = (suppressed: number) =>
-      this.#log.info({ source, suppressed, repeated: RECOVERED }, 'repeated log lines were left out');
-    if (this.#infoLimit.admit('recovery', reportSuppressed)) this.#log.info({ source }, RECOVERED);
+      this.#log.info({ suppressed, repeated: RECOVERED }, 'repeated log lines were left out');
+    if (this.#infoLimit.admit('recovery', reportSuppressed)) this.#log.info(RECOVERED);
   }
 
   onOutput(text: string): void {
-    const source = this.#source;
     const reportSuppressed = (suppressed: number) =>
-      this.#log.warn({ source, suppressed }, 'output of the price source was suppressed');
+      this.#log.warn({ suppressed }, 'output of the price source was suppressed');
     if (this.#infoLimit.admit('output', reportSuppressed))
-      this.#log.info({ source }, text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
+      this.#log.info(text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
   }
 
   onExit(): void {
-    this.#problem = undefined;
+    this.problem = undefined;
   }
 }

@@ -4,8 +4,7 @@ import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
 import { symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
 import type { MadeTick, TickerStart, TickerToMain } from '../../workers/ticker/messages.ts';
 import type { Log } from '../log/log.ts';
-import { SupervisedThread } from '../threads/supervised-thread.ts';
-import { threadFile } from '../threads/thread-file.ts';
+import { SupervisedThread, threadFile } from '../threads/supervised-thread.ts';
 import type { Actor, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
 import { PriceHistory } from './prices.ts';
 import { SourceStatus } from './source-status.ts';
@@ -45,11 +44,10 @@ export interface TickerOptions {
   intervalMs: number;
   symbols: readonly TickerSymbol[];
   seed?: string | undefined;
-  /** CSV file or module that supplies the prices. If undefined, prices follow a random walk. */
   source?: string | undefined;
   actors: PidRegistry;
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
-  /** Exchanges ticks with other nodes. Undefined if each node makes its own ticks. */
+  /** Undefined if each node makes its own ticks. */
   feed?: TickFeed | undefined;
   clock: Clock;
   log: Log;
@@ -78,7 +76,8 @@ export class Ticker implements Actor, Monitor {
   readonly #clients = new Map<Pid, Pid>();
   readonly #threadId = randomBytes(16).toString('hex');
   readonly #thread: SupervisedThread<never, TickerToMain>;
-  #refusesTicks = false;
+  /** Whether the last tick from another node was refused because its symbols differ from this node's. */
+  refusesTicks = false;
   #isStopped = false;
 
   constructor(options: TickerOptions) {
@@ -122,11 +121,6 @@ export class Ticker implements Actor, Monitor {
     return this.#thread.restarts;
   }
 
-  /** Whether the last tick from another node was refused because its symbols differ from this node's. */
-  get refusesTicks(): boolean {
-    return this.#refusesTicks;
-  }
-
   /**
    * Unix time in milliseconds of the last tick: when the tick was due, or when it arrived if another node made it. 0
    * before the first tick.
@@ -136,7 +130,7 @@ export class Ticker implements Actor, Monitor {
   }
 
   start(): Promise<void> {
-    return this.#thread.ready();
+    return this.#thread.start();
   }
 
   receive(message: LifecycleMessage): void {
@@ -181,17 +175,17 @@ export class Ticker implements Actor, Monitor {
   #onMadeTick(tick: MadeTick): void {
     const { prices, timestamp } = tick;
     if (this.#options.feed?.publish({ symbols: this.#symbolNames, prices, timestamp }) === false) return;
-    this.#refusesTicks = false;
+    this.refusesTicks = false;
     this.#broadcast(tick);
   }
 
   #onRelayedTick(tick: Tick): void {
     const { symbols, prices, timestamp } = tick;
     const isRefused = symbols !== this.#symbolNames;
-    if (isRefused && !this.#refusesTicks) {
+    if (isRefused && !this.refusesTicks) {
       this.#options.log.warn({ symbols }, 'ticks of the leader are refused: their symbols differ (TICKER_SYMBOLS)');
     }
-    this.#refusesTicks = isRefused;
+    this.refusesTicks = isRefused;
     if (isRefused) return;
     this.#setPrices(tick);
     const due = this.#options.clock.now();

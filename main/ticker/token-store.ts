@@ -1,5 +1,6 @@
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { HttpError } from '../http/errors.ts';
 
 export interface TokenRecord {
   id: string;
@@ -8,8 +9,12 @@ export interface TokenRecord {
   expiresAt: number;
 }
 
-export class TokenStoreUnavailable extends Error {
+export class TokenStoreUnavailable extends HttpError {
   override name = 'TokenStoreUnavailable';
+
+  constructor(reason: string) {
+    super('tokensUnavailable', { cause: new Error(reason) });
+  }
 }
 
 export class TokenStoreFull extends Error {

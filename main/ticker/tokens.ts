@@ -1,4 +1,5 @@
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
+import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { isScope, type Scope } from './policy.ts';
 import { LocalKey, protocol } from './sync-paseto.ts';
@@ -11,11 +12,7 @@ export interface Identity {
   tokenId: string;
 }
 
-export interface TokenUser {
-  user_id: string;
-  role: string;
-  apiKey: string;
-}
+export type TokenUser = ApiKeyOwner & { apiKey: string };
 
 export interface TokensOptions {
   /** Secret of at least 32 bytes. If undefined, a random secret is used, so tokens do not survive a restart. */
@@ -63,11 +60,7 @@ export class Tokens {
     };
   }
 
-  /**
-   * Issues a token containing the user, the scope and the client's address.
-   *
-   * @throws {TokenStoreUnavailable | TokenStoreFull}
-   */
+  /** @throws {TokenStoreUnavailable | TokenStoreFull} */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = this.#clock.now();
@@ -90,13 +83,9 @@ export class Tokens {
     return token;
   }
 
-  /**
-   * Returns a token's identity, or undefined if the token is malformed, encrypted with another key, expired or not in
-   * the store.
-   *
-   * @throws {TokenStoreUnavailable} if the store is closed or does not respond
-   */
-  async verify(token: string): Promise<Identity | undefined> {
+  /** Returns undefined if the token is missing or invalid, expired, or not stored. @throws {TokenStoreUnavailable} */
+  async verify(token: string | undefined): Promise<Identity | undefined> {
+    if (token === undefined) return undefined;
     const identity = this.#verified.get(token) ?? (await this.#decrypt(token));
     return identity !== undefined && this.isLive(identity) ? identity : undefined;
   }
@@ -109,13 +98,6 @@ export class Tokens {
   /** Revokes the token of a verified identity. @throws {TokenStoreUnavailable} */
   async revoke({ tokenId }: Identity): Promise<void> {
     await this.store.revoke(tokenId);
-  }
-
-  /** Closes the store. After that, tokens can no longer be issued or verified. */
-  async close(): Promise<void> {
-    await this.store.close();
-    this.#verified.clear();
-    this.#textOf.clear();
   }
 
   async #decrypt(token: string): Promise<Identity | undefined> {
@@ -138,10 +120,7 @@ export class Tokens {
     this.#textOf.set(identity.tokenId, token);
   }
 
-  /**
-   * Returns an API key's identifier in the token store. The identifier is a keyed hash, so it does not reveal the API
-   * key and is the same on all nodes.
-   */
+  /** Returns a keyed hash of an API key, which does not reveal the key and is the same on all nodes. */
   #keyId(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }

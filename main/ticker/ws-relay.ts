@@ -2,7 +2,7 @@ import { type IncomingMessage, type RequestListener, ServerResponse } from 'node
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Middleware } from 'koa';
-import { type Server, type ServerOptions, WebSocketServer } from 'ws';
+import { type Server, WebSocketServer } from 'ws';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
@@ -11,15 +11,7 @@ import { MIN_COST_BYTES, TurnLimit } from '../http/turn-limit.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
 import { SUBPROTOCOL } from './auth.ts';
 import { closeCodes } from './close-codes.ts';
-import {
-  ClientSocket,
-  type ClientTimeouts,
-  Connection,
-  type ConnectionOwner,
-  clientTimeouts,
-  StreamMetrics,
-  textFrame,
-} from './connection.ts';
+import { type ClientTimeouts, Connection, clientTimeouts, StreamMetrics, textFrame } from './connection.ts';
 import type { Pid, PidRegistry, WsSend } from './pid-registry.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
@@ -53,7 +45,7 @@ export interface RelayLimits extends ConnectionBounds {
  * Owns the sockets of the WebSocket clients. The Koa app handles a handshake like any other request. If the response
  * has the {@link RELAY_HEADER}, the relay completes the handshake; otherwise the client gets the response.
  */
-export class Relay implements ConnectionOwner {
+export class Relay {
   readonly metrics = new StreamMetrics();
   readonly actors: PidRegistry;
   readonly clock: Clock;
@@ -68,7 +60,7 @@ export class Relay implements ConnectionOwner {
   >();
   /** Time of each upgrade request whose socket has not joined. */
   readonly #unjoined = new Map<Duplex, number>();
-  readonly #server: Server<typeof ClientSocket>;
+  readonly #server: Server<typeof Connection>;
   #cancelTimer: () => void;
   #closing: PromiseWithResolvers<void> | undefined;
 
@@ -78,13 +70,10 @@ export class Relay implements ConnectionOwner {
     this.maxMessagesPerSecond = limits.maxMessagesPerSecond;
     this.#timeouts = { ...clientTimeouts, ...limits.timeouts };
     this.#limiter = new ConnectionLimiter(limits);
-    const options: ServerOptions<typeof ClientSocket> & {
-      closeTimeout: number;
-      maxBufferedChunks: number;
-      maxFragments: number;
-    } = {
+    // Not a literal in the call, because the type definitions lack some of the options.
+    const options = {
       noServer: true,
-      WebSocket: ClientSocket,
+      WebSocket: Connection,
       // With `false`, ws 8.23.0 would throw after some invalid frames.
       allowSynchronousEvents: true,
       clientTracking: false,
@@ -95,9 +84,9 @@ export class Relay implements ConnectionOwner {
       maxBufferedChunks: MAX_BUFFERED_CHUNKS,
       closeTimeout: CLOSING_HANDSHAKE_TIMEOUT_MS,
       // Only one subprotocol is ever selected, because another offered subprotocol may contain the client's token.
-      handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+      handleProtocols: (offered: Set<string>): string | false => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
-    this.#server = new WebSocketServer<typeof ClientSocket>(options);
+    this.#server = new WebSocketServer<typeof Connection>(options);
     this.#server.on('headers', (headers, request) => {
       headers.push(...(this.#handshakes.get(request)?.headers ?? []));
     });
@@ -118,14 +107,11 @@ export class Relay implements ConnectionOwner {
     return this.#limiter.taken;
   }
 
-  isHandshake(request: IncomingMessage): boolean {
-    return this.#handshakes.has(request);
-  }
-
-  /** Counts a handshake against the connection limits. @throws {HttpError} if a limit is reached */
-  acquire(request: IncomingMessage, address: string): void {
+  /** Counts a handshake against the connection limits. Returns false for another request. @throws {HttpError} */
+  acquire(request: IncomingMessage, address: string): boolean {
     const handshake = this.#handshakes.get(request);
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
+    return handshake !== undefined;
   }
 
   /** Returns a listener for the server's `upgrade` event. @param onJoin called when the handshake is complete */
@@ -171,10 +157,10 @@ export class Relay implements ConnectionOwner {
     let joined = false;
     // Corked, so that the handshake response and the first frame are sent together.
     socket.cork();
-    this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
+    this.#server.handleUpgrade(ctx.req, socket, head, (connection) => {
       joined = true;
       onJoin(socket);
-      this.#join(ws, socket, handler);
+      this.#join(connection, socket, handler);
     });
     socket.uncork();
     // The handshake fails if the client has disconnected or the request is malformed.
@@ -196,18 +182,18 @@ export class Relay implements ConnectionOwner {
     this.#cancelTimer();
     this.#closing ??= Promise.withResolvers();
     for (const socket of this.#unjoined.keys()) socket.destroy();
-    for (const connection of this.#connections.values()) connection.close(closeCodes.shuttingDown);
+    for (const connection of this.#connections.values()) connection.closeWith(closeCodes.shuttingDown);
     if (this.#connections.size === 0) return;
     await Promise.race([this.#closing.promise, deadline]);
     for (const connection of this.#connections.values()) connection.terminate();
   }
 
-  #join(ws: ClientSocket, socket: Duplex, handler: Pid): void {
-    const actors = this.actors;
+  #join(connection: Connection, socket: Duplex, handler: Pid): void {
+    const { actors } = this;
     this.#unjoined.delete(socket);
     socket.off('error', destroy);
     const client = actors.spawn('client', (pid) => {
-      const connection = new Connection(pid, handler, ws, socket, this);
+      connection.join(pid, handler, socket, this);
       this.#connections.set(pid, connection);
       actors.monitor(handler, connection);
       return connection;

@@ -11,33 +11,30 @@ import { allows } from './policy.ts';
 import type { Identity, Tokens } from './tokens.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './ws-relay.ts';
 
-export interface WsRouterOptions {
+export interface WsOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
-  relay: Pick<Relay, 'isHandshake' | 'acquire'>;
+  relay: Pick<Relay, 'acquire'>;
   createHandler: (actorId: string) => Pid;
-  /** Ends a WebSocket handler when the token that its client presented is revoked or expires. */
   handlersByToken: Pick<HandlersByToken, 'add'>;
-  clock: Clock;
+  clock: Pick<Clock, 'now'>;
 }
 
-export function wsRouter({
-  tokens,
-  relay,
-  createHandler,
-  handlersByToken,
-  clock,
-}: WsRouterOptions): Router<SecurityContext> {
+export function wsRouter(options: WsOptions): Router<SecurityContext> {
+  const { tokens, relay, createHandler, handlersByToken, clock } = options;
   const router = exactRouter<SecurityContext>({ prefix: '/ws' });
 
-  router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
+  router.all('/ticker', cors({ origin: '*' }), (ctx, next) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
+    return next();
+  });
+
+  router.get('/ticker', tokenAuth(tokens), (ctx) => {
     const { identity } = ctx.state;
     // A token may be revoked during an `await`, so no `await` is allowed between the check and the handler's start.
-    if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
-    if (!relay.isHandshake(ctx.req)) {
+    if (!tokens.isLive(identity)) throw authenticationRequired();
+    if (!relay.acquire(ctx.req, rateLimitKey(ctx.ip))) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
     }
-    relay.acquire(ctx.req, rateLimitKey(ctx.ip));
     const target: RelayTarget = {
       target_pid: startHandler(identity),
       metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(clock.now() / 1000) },

@@ -88,13 +88,6 @@ describe('the admin listener', () => {
     }
   });
 
-  it('serves the metrics in the Prometheus text format', async () => {
-    const { url } = await start();
-    const { status, headers, body } = await request(`${url}/metrics`);
-    expect([status, headers.get('content-type')]).to.deep.equal([200, 'text/plain; version=0.0.4; charset=utf-8']);
-    expect(body).to.include('\nsize 7\n');
-  });
-
   it('answers 500 if a metric cannot be read, and logs the error', async () => {
     const metrics = new Registry();
     const fail = () => {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { Registry } from 'prom-client';
 import { recordLoopDelay, tasksMetrics } from '../../main/admin/metrics.ts';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
-import { registerMetrics } from '../../main/metrics/metrics-table.ts';
+import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
@@ -24,7 +24,9 @@ describe('the metrics of the task service', () => {
       bounds: { maxLength: 100, maxBytes: 1000 },
       dispatcher: { metrics: new DispatchMetrics() },
       pool: { threads: 2, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
+      callbacks: { outcomes: new CounterByLabel(['delivered', 'failed']) },
       events: { subscribers: 0 },
+      scheduler: { count: 3, overdueMs: 1500 },
     });
     registerMetrics(registry, metrics);
     queue.lastCounts = undefined;
@@ -33,6 +35,7 @@ describe('the metrics of the task service', () => {
       .to.include('# TYPE tasks_queue_bytes gauge')
       .and.not.match(/^tasks_(queue_(bytes|length\{)|dead_letters )/m);
     expect(text).to.include('\ntasks_paused 0\n').and.include('\ntasks_queue_file_failing 0\n');
+    expect(text).to.include('\ntasks_schedules 3\n').and.include('\ntasks_schedule_overdue_seconds 1.5\n');
     const ids: string[] = [];
     for (let task = 0; task < 4; task++) ids.push((await submit('{"action":"sum"}')).body.id);
     const [running] = await takeAll(2);
@@ -40,7 +43,7 @@ describe('the metrics of the task service', () => {
     for (const id of [ids[2], ids[0]]) await queue.cancel(id as string);
     if (running) await queue.settle([{ delivery: running, settlement: { kind: 'cancel' } }]);
     const { bytes } = await queue.counts();
-    await queue.pause();
+    await queue.setPaused(true);
     problem = 'disk full';
     const counted = await registry.metrics();
     for (const line of [

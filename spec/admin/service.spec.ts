@@ -10,16 +10,8 @@ describe('the check for lost log lines', () => {
       () => minutes * 60_000,
     );
     const found: unknown[] = [];
-    for (const [at, lines] of [
-      [0, 0],
-      [1, 3],
-      [15, 3],
-      [16, 3],
-      [20, 4],
-      [34, 4],
-      [35, 4],
-    ] as const) {
-      minutes = at;
+    for (const [at, lines] of Object.entries({ 0: 0, 1: 3, 15: 3, 16: 3, 20: 4, 34: 4, 35: 4 })) {
+      minutes = Number(at);
       lost = lines;
       found.push(check());
     }

@@ -8,10 +8,11 @@ import { counting } from './figures/counting.ts';
 import { flood } from './figures/flood.ts';
 import { listing } from './figures/listing.ts';
 import { nodes } from './figures/nodes.ts';
+import { scheduled } from './figures/scheduled.ts';
 import { storm } from './figures/storm.ts';
 import { crowds, stream, streamLinearity } from './figures/stream.ts';
-import { submissionLinearity, submissions } from './figures/submissions.ts';
-import { durableTasks, tasks } from './figures/tasks.ts';
+import { batches, submissionLinearity, submissions } from './figures/submissions.ts';
+import { durableTasks, shapes, tasks } from './figures/tasks.ts';
 import { upgrades } from './figures/upgrades.ts';
 
 const { values, positionals } = parseArgs({
@@ -29,8 +30,11 @@ const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
   crowds: (isSmall) => (isSmall ? crowds([10, 20], 2) : crowds([10_000, 18_000], 60)),
   upgrades: (isSmall) => upgrades(isSmall ? 100 : 10_000),
   submissions: (isSmall) => (isSmall ? submissions(4, 1) : submissions(32, 8)),
+  batches: (isSmall) => (isSmall ? batches(2, 1) : batches(8, 8)),
   tasks: (isSmall) => tasks(isSmall ? 500 : 50_000),
   durable: (isSmall) => durableTasks(isSmall ? 200 : 20_000),
+  shapes: (isSmall) => shapes(isSmall ? 200 : 100_000),
+  scheduled: (isSmall) => (isSmall ? scheduled(2000, 1) : scheduled(1_000_000, 20)),
   flood: (isSmall) => (isSmall ? flood(20, 4) : flood(1000, 20)),
   counting: (isSmall) => (isSmall ? counting(1, 1000) : counting(8, 1_000_000)),
   listing: (isSmall) => (isSmall ? listing([300, 1000], 50) : listing([1000, 100_000, 1_000_000, 5_000_000], 1000)),

@@ -73,6 +73,12 @@ export async function runQueue(name: string, count: number, options: ContenderOp
   const added = performance.now();
   const cpuBefore = cpu();
   if (nodes === 1) working = begin('work');
+  const [{ lines = [] } = {}] = servers;
+  const dueAt = lines.findLast((line) => line.dueAt !== undefined)?.dueAt as number | undefined;
+  if (dueAt !== undefined && Date.now() > dueAt) throw new Error('the tasks fell due before they were added');
+  if (dueAt !== undefined) await setTimeout(dueAt - Date.now());
+  const early = processed();
+  if (dueAt !== undefined) working = performance.now();
   while (processed() < count) await setTimeout(1);
   const end = performance.now();
   const used = cpu() - cpuBefore;
@@ -82,5 +88,13 @@ export async function runQueue(name: string, count: number, options: ContenderOp
   }
   const perSecond = (from: number, to: number) => count / ((to - from) / 1000);
   const submitted = perSecond(adding, added);
-  return { submitted, worked: perSecond(working, end), both: perSecond(adding, end), cpu: (used / count) * 1e6 };
+  const position = Number(lines.find((line) => line.position !== undefined)?.position ?? 0);
+  return {
+    submitted,
+    early,
+    position,
+    worked: perSecond(working, end),
+    both: perSecond(adding, end),
+    cpu: (used / count) * 1e6,
+  };
 }

@@ -11,8 +11,11 @@ import { afterTest } from '../support/cleanup.ts';
 import { describeWith, lacking } from '../support/requirements.ts';
 import { eventually } from '../support/until.ts';
 
+// The headless shell takes three quarters of the CPU time, but has no back/forward cache.
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const executablePath = PATHS.find((path) => existsSync(path));
+/** Longest wait for an element or a request, so that a page that is stuck fails the test with the name of the element. */
+const WAIT_MS = 150_000;
 const ARGUMENTS = [
   '--headless',
   '--no-sandbox',
@@ -117,6 +120,7 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   running ??= startBrowser();
   const { browser, shared } = await running;
   const context = options.ownContext ? await browser.newContext() : shared;
+  context.setDefaultTimeout(WAIT_MS);
   const page = await context.newPage();
   afterTest(() => (options.ownContext ? context.close() : page.close()));
   await page.setViewportSize({ width, height });
@@ -151,16 +155,57 @@ export async function reaches(page: Page, state: string): Promise<void> {
   await page.locator(`.pill[data-state="${state}"]`).waitFor();
 }
 
-/** Enters the API key and waits for live prices. */
-export async function signIn(page: Page, apiKey: string): Promise<void> {
+/** Enters the API key and waits until the page is live. Returns the token. */
+export async function enterKey(page: Page, apiKey: string): Promise<string> {
+  const exchange = page.waitForResponse((response) => response.url().endsWith('/auth/token'));
   await page.getByLabel('API key', { exact: true }).fill(apiKey);
   await page.keyboard.press('Enter');
+  const { token } = await (await exchange).json();
   await reaches(page, 'live');
+  return token;
+}
+
+/** Enters the API key and waits for live prices. Returns the token. */
+export async function signIn(page: Page, apiKey: string): Promise<string> {
+  const token = await enterKey(page, apiKey);
   // A card is shown for a frame before it has a price.
   await page.locator('.price-card [data-part="price"]', { hasText: '$' }).first().waitFor();
+  return token;
 }
 
 /** Waits until `read` returns a value other than `before`, and returns the new value. */
 export function changes(read: () => Promise<string | null>, before: string | null): Promise<string | null> {
   return eventually(read, (now) => now !== before);
 }
+
+/** Notes every state of the connection indicator from now on. Returns a function that returns the states. */
+export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
+  const states = await page.evaluateHandle(() => {
+    const pill = document.querySelector('.pill') as HTMLElement;
+    const seen = [pill.dataset.state as string];
+    new MutationObserver(() => seen.push(pill.dataset.state as string)).observe(pill, {
+      attributeFilter: ['data-state'],
+    });
+    return seen;
+  });
+  return () => states.evaluate((seen) => [...new Set(seen)]);
+}
+
+/** Returns by how many pixels the page is wider than the window. */
+export const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+
+/** Sums up the layout shifts that no input has caused. Call it before the page loads. */
+export const recordShifts = (page: Page) =>
+  page.addInitScript(() => {
+    const shifts = { sum: 0 };
+    Object.assign(window, { shifts });
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) {
+        const { value, hadRecentInput } = entry as PerformanceEntry & { value: number; hadRecentInput: boolean };
+        if (!hadRecentInput) shifts.sum += value;
+      }
+    }).observe({ type: 'layout-shift', buffered: true });
+  });
+
+// @ts-expect-error: defined above
+export const shifts = (page: Page): Promise<number> => page.evaluate(() => window.shifts.sum);

@@ -1,10 +1,9 @@
 import { expect } from 'chai';
-import type { Page } from 'playwright-core';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { violations } from './accessibility.ts';
 import { part, visit } from './chromium.ts';
+import { checkAppearance } from './every-state.ts';
 
 /** Handlers whose tasks fail: with a long permanent error, and after five attempts. */
 const HANDLERS = `
@@ -13,17 +12,6 @@ export default {
   [long]() { throw new PermanentError(long + ' one line after another '.repeat(10)); },
   tires() { throw new RetryAfter(1, 'try again'); },
 };`;
-
-/** Asserts that a page is accessible in its current state, and that neither it nor a dialog scrolls horizontally. */
-async function checkAppearance(page: Page, state: string): Promise<void> {
-  expect(await violations(page), state).to.deep.equal([]);
-  const overflow = await page.evaluate(() => {
-    const dialogs = [...document.querySelectorAll('dialog[open]')];
-    const widths = dialogs.map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
-    return Math.max(document.documentElement.scrollWidth - innerWidth, ...widths);
-  });
-  expect(overflow, `${state}: pixels beyond the width`).to.be.at.most(0);
-}
 
 /** Defines the spec of the charts and of every state of the failed tasks at a given width and color scheme. */
 export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark'): void {

@@ -22,11 +22,19 @@ export default {
   },
 };`;
 
-/** Asserts that a page is accessible in its current state and does not scroll horizontally. */
-async function checkAppearance(page: Page, state: string): Promise<void> {
+/** Asserts that a page is accessible in its current state, and that neither it nor a dialog scrolls horizontally. */
+export async function checkAppearance(page: Page, state: string): Promise<void> {
   expect(await violations(page), state).to.deep.equal([]);
-  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-  expect(overflow, `${state}: pixels beyond the page's width`).to.be.at.most(0);
+  await checkWidth(page, state);
+}
+
+async function checkWidth(page: Page, state: string): Promise<void> {
+  const beyond = await page.evaluate(() => {
+    const dialogs = [...document.querySelectorAll('dialog[open]')];
+    const widths = dialogs.map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+    return Math.max(document.documentElement.scrollWidth - innerWidth, ...widths);
+  });
+  expect(beyond, `${state}: pixels beyond the width`).to.be.at.most(0);
 }
 
 /** Defines the spec of every state of the ticker page at a given width and color scheme. */
@@ -88,15 +96,18 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
 /** Defines the spec of every state of the task board at a given width and color scheme. */
 export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`task board, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
-    const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
+    const { tasks } = await startServices({
+      env: { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process' },
+    });
     const network = await severable(tasks);
     const long = 'W'.repeat(300);
     await visit(network.url, { width, colorScheme, tolerated: /status of 40|net::ERR_/ }, async (page) => {
-      for (const state of ['queued', 'running', 'retrying', 'completed']) {
+      for (const state of ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed']) {
         await page.locator(`.tab[data-state="${state}"]`).click();
         await part(page, 'empty-curl').waitFor();
-        await checkAppearance(page, `${state}, empty`);
+        await checkWidth(page, `${state}, empty`);
       }
+      await checkAppearance(page, 'empty');
       await page.getByLabel('Text').fill(long);
       await page.getByRole('button', { name: 'Queue task' }).click();
       await page.locator('.task-row', { hasText: 'W' }).waitFor();
@@ -131,9 +142,37 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await page.getByRole('button', { name: 'Queue task' }).click();
       await part(page, 'action-error').filter({ hasText: 'Give' }).waitFor();
       await checkAppearance(page, 'refused');
+      await checkSettings(page, long);
       network.cut();
       await reaches(page, 'offline');
       await checkAppearance(page, 'offline');
     });
   });
+}
+
+/** Asserts the appearance of the pages of schedules and limits, of their dialogs, and of a limited task. */
+async function checkSettings(page: Page, long: string): Promise<void> {
+  const dialog = page.getByRole('dialog');
+  for (const [name, fields] of [
+    [
+      'schedules',
+      { Name: long.slice(0, 100), 'Cron expression': '* 3 * * *', Action: long, 'Limit key': long.slice(0, 255) },
+    ],
+    ['limits', { Action: long.slice(0, 200), 'Tasks of each key at once': '1' }],
+  ] as const) {
+    await page.locator(`.pages a[data-page="${name}"]`).click();
+    await page.locator(`[data-part="${name}"] .empty-title`).waitFor();
+    await checkAppearance(page, `no ${name}`);
+    await part(page, 'new').locator('visible=true').click();
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.locator('[aria-invalid]').waitFor();
+    await checkAppearance(page, `${name}, wrong`);
+    for (const [label, text] of Object.entries(fields)) await dialog.getByLabel(label, { exact: true }).fill(text);
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.setting:visible').waitFor();
+    await checkAppearance(page, name);
+    await page.getByRole('button', { name: 'Delete' }).click();
+    await checkAppearance(page, `${name}, deletion`);
+    await page.keyboard.press('Escape');
+  }
 }

@@ -68,7 +68,9 @@ describeInBrowser('screenshots', () => {
   }
 
   it('of the task board', async () => {
-    const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
+    const { tasks } = await startServices({
+      env: { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process' },
+    });
     await queueTasks(tasks);
     for (const colorScheme of ['light', 'dark'] as const) {
       await visit(tasks, { width: 1440, height: 900, colorScheme }, async (page) => {

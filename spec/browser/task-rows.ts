@@ -8,3 +8,21 @@ export const lists = (page: Page, action: string): Promise<void> =>
   listedActions(page)
     .filter({ hasText: new RegExp(`^${action}$`) })
     .waitFor();
+
+export const rows = (page: Page): Locator => page.locator('.task-row');
+
+/** The rows of the tasks with an action. */
+export const row = (page: Page, action: string): Locator =>
+  rows(page).filter({ has: page.getByText(action, { exact: true }) });
+
+export const tab = (page: Page, name: string): Locator =>
+  page.getByRole('navigation', { name: 'Tasks by state' }).getByText(name);
+
+/** The tasks that were queued from the page and have a state. */
+export const ownTask = (page: Page, state: string): Locator => page.locator(`.own-task[data-state="${state}"]`);
+
+export const queueButton = (page: Page): Locator => page.getByRole('button', { name: 'Queue task' });
+
+/** The list of actions in the form for other actions. */
+export const actionChoice = (page: Page): Locator =>
+  page.getByLabel('Action', { exact: true }).and(page.locator('select'));

@@ -56,16 +56,3 @@ export async function setVisible(page: Page, visible: boolean): Promise<void> {
     visible ? 'visible' : 'hidden',
   );
 }
-
-/** Notes every state of the pill from now on. @returns a function that returns the states */
-export async function notePillStates(page: Page): Promise<() => Promise<string[]>> {
-  const states = await page.evaluateHandle(() => {
-    const pill = document.querySelector('.pill') as HTMLElement;
-    const seen = [pill.dataset.state as string];
-    new MutationObserver(() => seen.push(pill.dataset.state as string)).observe(pill, {
-      attributeFilter: ['data-state'],
-    });
-    return seen;
-  });
-  return () => states.evaluate((seen) => [...new Set(seen)]);
-}

@@ -1,9 +1,11 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { type RunningServices, startServices } from '../support/program.ts';
+import { startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { actionChoice, queueButton } from './task-rows.ts';
 
 const handlers = `
 const schema = {
@@ -19,8 +21,6 @@ export default {
   report: () => 'reported',
 };`;
 
-const queueButton = (page: Page) => page.getByRole('button', { name: 'Queue task' });
-const choice = (page: Page) => page.getByLabel('Action', { exact: true }).and(page.locator('select'));
 const output = (page: Page, text: string) => page.locator('.own-output', { hasText: text }).waitFor();
 const selected = (page: Page) =>
   page
@@ -31,18 +31,18 @@ const selected = (page: Page) =>
 async function openForm(page: Page): Promise<void> {
   await reaches(page, 'live');
   await page.getByLabel('other').check();
-  await choice(page).waitFor();
+  await actionChoice(page).waitFor();
 }
 
 describeInBrowser('the task board with a handlers module', () => {
-  const start = async (env: Record<string, string> = {}) =>
-    startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), ...env } });
-  const services: () => RunningServices = onceForSuite(() => start());
+  const services = onceForSuite(async () =>
+    startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_UNKNOWN_ACTIONS: 'process' } }),
+  );
 
-  it('offers the actions, with a template and the fields of the data of one that has a schema', async () => {
+  it('offers the actions with a template and the fields of their data, keeps the text of each, and takes any name', async () => {
     await visit(services().tasks, {}, async (page) => {
       await openForm(page);
-      expect(await choice(page).locator('option').allTextContents()).to.deep.equal([
+      expect(await actionChoice(page).locator('option').allTextContents()).to.deep.equal([
         'resize',
         'report',
         'another action',
@@ -62,24 +62,19 @@ describeInBrowser('the task board with a handlers module', () => {
       expect(await page.locator('.data-field strong:visible').count()).to.equal(2);
       await queueButton(page).click();
       await output(page, '1280');
-    });
-  });
 
-  it('keeps the text of each action, and takes an action of any name', async () => {
-    await visit(services().tasks, {}, async (page) => {
-      await openForm(page);
       await page.locator('#json').fill('{"width": 7, "crops": []}');
-      await choice(page).selectOption('report');
+      await actionChoice(page).selectOption('report');
       expect(await page.locator('#json').inputValue()).to.equal('{}');
       expect(await page.locator('.data-field').count()).to.equal(0);
       await queueButton(page).click();
       await output(page, 'reported');
-      await choice(page).selectOption('another action');
+      await actionChoice(page).selectOption('another action');
       await page.getByLabel('Name of the action').fill('anything');
       expect(await part(page, 'curl').first().textContent()).to.include('"action":"anything"');
       await queueButton(page).click();
       await output(page, 'processed');
-      await choice(page).selectOption('resize');
+      await actionChoice(page).selectOption('resize');
       await queueButton(page).click();
       await output(page, '14');
     });
@@ -106,23 +101,22 @@ describeInBrowser('the task board with a handlers module', () => {
     });
   });
 
-  it('offers no other action if the service refuses them, and no other form for an action with a schema', async () => {
-    const TASK_HANDLERS = await writeHandlers(
-      "export default { sum: { handler: () => 'own sum', schema: { type: 'object', required: ['a'], properties: { a: { const: 1 } } } } }",
-    );
-    const own = await start({ TASK_HANDLERS, TASK_UNKNOWN_ACTIONS: 'reject' });
-    await visit(own.tasks, {}, async (page) => {
-      await openForm(page);
-      expect(await page.locator('.choice label:visible').allTextContents()).to.include.members(['uppercase', 'other']);
-      expect(await page.getByLabel('sum', { exact: true }).isVisible()).to.equal(false);
-      expect(await choice(page).locator('option').allTextContents()).to.deep.equal(['sum']);
-      await queueButton(page).click();
-      await output(page, 'own sum');
+  for (const [has, actions, kinds, options] of [
+    ['an own sum with a schema', [{ name: 'uppercase' }, { name: 'sum', schema: {} }], ['uppercase', 'other'], ['sum']],
+    ['none of its own', [{ name: 'uppercase' }, { name: 'sum' }], ['uppercase', 'sum'], []],
+  ] as const) {
+    it(`offers only the actions of a service that refuses others, and has ${has}`, async () => {
+      const prepare = (page: Page) =>
+        page.route('**/actions', (route) => route.fulfill({ json: { actions, unknown_actions: 'reject' } }));
+      await visit(services().tasks, { prepare }, async (page) => {
+        await reaches(page, 'live');
+        const choices = page.locator('.choice label:visible');
+        await eventually(
+          () => choices.allTextContents(),
+          (found) => found.map((text) => text.trim()).join() === kinds.join(),
+        );
+        expect(await page.locator('#choice option').allTextContents()).to.deep.equal(options);
+      });
     });
-    const none = await startServices({ env: { TASK_UNKNOWN_ACTIONS: 'reject' } });
-    await visit(none.tasks, {}, async (page) => {
-      await reaches(page, 'live');
-      expect(await page.locator('.choice label:visible').allTextContents()).to.not.include('other');
-    });
-  });
+  }
 });

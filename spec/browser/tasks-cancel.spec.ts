@@ -4,6 +4,7 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { actionChoice, ownTask, queueButton } from './task-rows.ts';
 
 const handlers = `
 const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
@@ -20,15 +21,14 @@ export default {
   late() { throw new RetryAfter(3_600_000, 'much later'); },
 };`;
 
-const ownTask = (page: Page, state: string) => page.locator(`.own-task[data-state="${state}"]`);
 const cancelButton = (page: Page) => page.getByRole('button', { name: 'Cancel' });
 
 /** Queues a task without data. */
 async function queue(page: Page, action: string): Promise<void> {
   await reaches(page, 'live');
   await page.getByLabel('other').check();
-  await page.getByLabel('Action', { exact: true }).and(page.locator('select')).selectOption(action);
-  await page.getByRole('button', { name: 'Queue task' }).click();
+  await actionChoice(page).selectOption(action);
+  await queueButton(page).click();
 }
 
 describeInBrowser('the task board', () => {
@@ -36,25 +36,40 @@ describeInBrowser('the task board', () => {
     startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_CANCEL_GRACE_MS: '3000' } }),
   );
 
-  it('shows the progress of a running task, and cancels it', async () => {
+  it('shows the progress of a task, cancels it, and says so until it has ended', async () => {
     await visit(services().tasks, { tolerated: /status of 404/ }, async (page) => {
+      const cancelled = (action: string) => ownTask(page, 'cancelled').filter({ hasText: action });
+      const cancel = async () => {
+        const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
+        await cancelButton(page).focus();
+        await page.keyboard.press('Enter');
+        return (await answer).status();
+      };
       await queue(page, 'import');
       const task = ownTask(page, 'running');
       await task.getByText('25 %').waitFor();
       expect(await task.getByText('row 256 of 1000').isVisible()).to.equal(true);
-      expect(await page.getByRole('progressbar', { name: 'Progress of import' }).getAttribute('value')).to.equal(
-        '0.256',
-      );
-
-      const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
-      await cancelButton(page).focus();
-      await page.keyboard.press('Enter');
-      expect((await answer).status()).to.equal(202);
-      await ownTask(page, 'cancelled').waitFor();
-      expect(await ownTask(page, 'cancelled').textContent()).to.match(/import\s+cancelled/);
+      const progress = page.getByRole('progressbar', { name: 'Progress of import' });
+      expect(await progress.getAttribute('value')).to.equal('0.256');
+      expect(await cancel()).to.equal(202);
+      await cancelled('import').waitFor();
+      expect(await cancelled('import').textContent()).to.match(/import\s+cancelled/);
       expect(await part(page, 'own-status').textContent()).to.equal('Cancelled import');
       expect(await page.getByRole('progressbar').count()).to.equal(0);
       expect(await cancelButton(page).count()).to.equal(0);
+
+      await queue(page, 'late');
+      await ownTask(page, 'retrying').waitFor();
+      expect(await cancel()).to.equal(204);
+      await cancelled('late').waitFor();
+      expect(await page.locator(':focus').textContent()).to.match(/late\s+cancelled/);
+
+      await queue(page, 'stubborn');
+      await ownTask(page, 'running').waitFor();
+      expect(await cancel()).to.equal(202);
+      await page.locator('.own-state', { hasText: 'cancelling' }).waitFor();
+      expect(await cancelButton(page).getAttribute('aria-disabled')).to.equal('true');
+      await cancelled('stubborn').waitFor();
     });
   });
 
@@ -85,30 +100,6 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('says that a running task is being cancelled until its thread has ended', async () => {
-    await visit(services().tasks, { tolerated: /status of 404/ }, async (page) => {
-      await queue(page, 'stubborn');
-      await ownTask(page, 'running').waitFor();
-      await cancelButton(page).click();
-      await page.locator('.own-state', { hasText: 'cancelling' }).waitFor();
-      expect(await cancelButton(page).getAttribute('aria-disabled')).to.equal('true');
-      await ownTask(page, 'cancelled').waitFor();
-    });
-  });
-
-  it('cancels a task that waits to be retried at once, and moves the focus to it', async () => {
-    await visit(services().tasks, {}, async (page) => {
-      await queue(page, 'late');
-      await ownTask(page, 'retrying').waitFor();
-      const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
-      await cancelButton(page).focus();
-      await page.keyboard.press('Enter');
-      expect((await answer).status()).to.equal(204);
-      await ownTask(page, 'cancelled').waitFor();
-      expect(await page.locator(':focus').textContent()).to.match(/late\s+cancelled/);
-    });
-  });
-
   it('says that a task was cancelled elsewhere, and shows the end of one that finished before it was cancelled', async () => {
     const { tasks } = services();
     await visit(tasks, { tolerated: /status of 40[49]/ }, async (page) => {
@@ -132,7 +123,7 @@ describeInBrowser('the task board', () => {
         else await route.fulfill({ json: { status: 'queued' } });
       });
       await page.getByLabel('uppercase').check();
-      await page.getByRole('button', { name: 'Queue task' }).click();
+      await queueButton(page).click();
       await page.locator('.task-row', { hasText: 'uppercase' }).waitFor();
       await cancelButton(page).click();
       await ownTask(page, 'completed').waitFor();

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { describeInBrowser, part, visit } from './chromium.ts';
+import { describeInBrowser, overflow, part, visit } from './chromium.ts';
 
 /** End of the newest minute in the history that the page gets, in Unix seconds. */
 const END = Math.floor(Date.now() / 60_000) * 60;
@@ -34,62 +34,8 @@ const isDrawn = (page: Page, name: string) =>
 describeInBrowser('the charts of the task board', () => {
   const services = onceForSuite(() => startServices());
 
-  it('show 15 minutes at once, and then ask only for newer seconds', async () => {
-    const { tasks } = services();
-    const asked: (string | null)[] = [];
-    const prepare = (page: Page) => fakeHistory(page, (since) => asked.push(since));
-    await visit(tasks, { prepare }, async (page) => {
-      await rows(page).nth(14).waitFor({ state: 'attached' });
-      expect(await isDrawn(page, 'throughput')).to.equal(true);
-      expect(await isDrawn(page, 'depth')).to.equal(true);
-      expect(await part(page, 'chart-completed').textContent()).to.equal('12.0');
-      expect(await part(page, 'chart-failed').textContent()).to.equal('3.0');
-      expect(await part(page, 'chart-depth').textContent()).to.equal('40');
-      await eventually(
-        async () => asked.length,
-        (count) => count > 1,
-      );
-      expect(asked.slice(0, 2)).to.deep.equal([null, String(END)]);
-    });
-  });
-
-  it('can be read without colour and without seeing them', async () => {
-    const { tasks } = services();
-    const prepare = (page: Page) => fakeHistory(page, () => {});
-    await visit(tasks, { prepare }, async (page) => {
-      await rows(page).first().waitFor({ state: 'attached' });
-      const dashes = (line: string) =>
-        page
-          .locator(`.line-sample[data-line="${line}"]`)
-          .evaluate((sample) => getComputedStyle(sample).strokeDasharray);
-      expect(await dashes('completed')).to.equal('none');
-      expect(await dashes('failed')).to.not.equal('none');
-      expect(await rows(page).count()).to.equal(15);
-      const cells = await rows(page).last().locator('th, td').allTextContents();
-      expect(cells.slice(1)).to.deep.equal(['12.0', '3.0', '1.0', '40']);
-      expect(cells[0]).to.match(/\d\d:\d\d:00$/);
-    });
-  });
-
-  it('show the numbers of the time under the pointer', async () => {
-    const { tasks } = services();
-    const prepare = (page: Page) => fakeHistory(page, () => {});
-    await visit(tasks, { prepare }, async (page) => {
-      await part(page, 'throughput').locator('.u-over').hover();
-      const time = part(page, 'throughput').locator('[data-part="chart-time"]');
-      await page.waitForFunction(
-        () => document.querySelector('[data-part="depth"] [data-part="chart-time"]')?.textContent !== 'now',
-      );
-      expect(await time.textContent()).to.match(/^at \d\d:\d\d:\d\d$/);
-      await page.mouse.move(0, 0);
-      await page.waitForFunction(
-        () => document.querySelector('[data-part="depth"] [data-part="chart-time"]')?.textContent === 'now',
-      );
-    });
-  });
-
   it('follow the tasks of the service, and have their latencies', async () => {
-    const { tasks } = await startServices();
+    const { tasks } = services();
     await visit(tasks, {}, async (page) => {
       await part(page, 'throughput').locator('canvas').waitFor();
       expect(await part(page, 'waiting-p50').textContent()).to.equal('–');
@@ -104,6 +50,46 @@ describeInBrowser('the charts of the task board', () => {
     });
   });
 
+  it('show 15 minutes at once, also without colour and as a table, and the numbers under the pointer, then ask only for newer seconds', async () => {
+    const { tasks } = services();
+    const asked: (string | null)[] = [];
+    const prepare = (page: Page) => fakeHistory(page, (since) => asked.push(since));
+    await visit(tasks, { prepare }, async (page) => {
+      await rows(page).nth(14).waitFor({ state: 'attached' });
+      expect(await isDrawn(page, 'throughput')).to.equal(true);
+      expect(await isDrawn(page, 'depth')).to.equal(true);
+      expect(await part(page, 'chart-completed').textContent()).to.equal('12.0');
+      expect(await part(page, 'chart-failed').textContent()).to.equal('3.0');
+      expect(await part(page, 'chart-depth').textContent()).to.equal('40');
+      const dashes = (line: string) =>
+        page
+          .locator(`.line-sample[data-line="${line}"]`)
+          .evaluate((sample) => getComputedStyle(sample).strokeDasharray);
+      expect(await dashes('completed')).to.equal('none');
+      expect(await dashes('failed')).to.not.equal('none');
+      expect(await rows(page).count()).to.equal(15);
+      const cells = await rows(page).last().locator('th, td').allTextContents();
+      expect(cells.slice(1)).to.deep.equal(['12.0', '3.0', '1.0', '40']);
+      expect(cells[0]).to.match(/\d\d:\d\d:00$/);
+
+      await part(page, 'throughput').locator('.u-over').hover();
+      await page.waitForFunction(
+        () => document.querySelector('[data-part="depth"] [data-part="chart-time"]')?.textContent !== 'now',
+      );
+      const time = part(page, 'throughput').locator('[data-part="chart-time"]');
+      expect(await time.textContent()).to.match(/^at (\d+ \w+ \d{4}, )?\d\d:\d\d:\d\d$/);
+      await page.mouse.move(0, 0);
+      await page.waitForFunction(
+        () => document.querySelector('[data-part="depth"] [data-part="chart-time"]')?.textContent === 'now',
+      );
+      await eventually(
+        () => asked.length,
+        (count) => count > 1,
+      );
+      expect(asked.slice(0, 2)).to.deep.equal([null, String(END)]);
+    });
+  });
+
   it('are not asked for while they are folded, as on a small screen at first', async () => {
     const { tasks } = services();
     let asked = 0;
@@ -114,8 +100,7 @@ describeInBrowser('the charts of the task board', () => {
       await page.getByText('The last 15 minutes', { exact: true }).click();
       await rows(page).first().waitFor({ state: 'attached' });
       expect(asked).to.equal(1);
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      expect(overflow).to.be.at.most(0);
+      expect(await overflow(page)).to.be.at.most(0);
     });
   });
 });

@@ -9,7 +9,7 @@ import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
-import { listedActions, lists } from './task-rows.ts';
+import { listedActions, lists, queueButton, tab } from './task-rows.ts';
 
 /** Most looks at the queue, one each second, until the pill shows that the service is offline, or back. */
 const LOOKS_UNTIL_OFFLINE = 5;
@@ -32,7 +32,6 @@ async function reachesAfter(page: Page, state: string, mostLooks: number): Promi
   page.off('request', count);
   expect(looks).to.be.at.most(mostLooks);
 }
-const queueButton = (page: Page) => page.getByRole('button', { name: 'Queue task' });
 const queueState = (page: Page, text: string) => part(page, 'queue-state').filter({ hasText: text }).waitFor();
 const notice = (page: Page, kind: string) => page.locator(`.health-notice[data-kind="${kind}"]`);
 const figure = (page: Page, name: string, text: string | RegExp) =>
@@ -86,7 +85,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     });
   });
 
-  it('says that the queue is stalled, why, and what to do, until tasks are processed again', async () => {
+  it('says that the queue is stalled or paused, why, and what to do, until tasks are processed again', async () => {
     const { tasks, DATA_DIR } = services();
     await visit(tasks, { tolerated }, async (page) => {
       await queueState(page, 'queue running');
@@ -101,6 +100,18 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await queueState(page, 'queue running');
       await reaches(page, 'live');
       await lists(page, 'stuck');
+
+      await post(`${tasks}/queue/pause`, {});
+      await queueState(page, 'queue paused');
+      await post(`${tasks}/tasks`, { action: 'waits' });
+      await figure(page, 'waiting', '1');
+      await figure(page, 'oldest', /\d\.\d s/);
+      expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
+      await page.getByRole('button', { name: 'Resume the queue' }).click();
+      await notice(page, 'paused').waitFor({ state: 'hidden' });
+      await queueState(page, 'queue running');
+      await figure(page, 'waiting', '0');
+      await figure(page, 'rate', /[\d.]+ \/ s/);
     });
   });
 
@@ -123,10 +134,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
 
   it('says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
     const { tasks } = await startServices({
-      env: {
-        QUEUE_MAX_LENGTH: '1',
-        TASK_HANDLERS: await writeHandlers(SLOW),
-      },
+      env: { QUEUE_MAX_LENGTH: '1', TASK_HANDLERS: await writeHandlers(SLOW) },
     });
     await visit(tasks, { tolerated }, async (page) => {
       const { body } = await post(`${tasks}/tasks`, { action: 'slow' });
@@ -157,24 +165,6 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
       await button.click();
       await page.locator('.own-task[data-state="completed"]').waitFor();
-    });
-  });
-
-  it('says that the queue is paused, and resumes it on request', async () => {
-    const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
-      await queueState(page, 'queue running');
-      await post(`${tasks}/queue/pause`, {});
-      await queueState(page, 'queue paused');
-      await post(`${tasks}/tasks`, { action: 'waits' });
-      await figure(page, 'waiting', '1');
-      await figure(page, 'oldest', /\d\.\d s/);
-      expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
-      await page.getByRole('button', { name: 'Resume the queue' }).click();
-      await notice(page, 'paused').waitFor({ state: 'hidden' });
-      await queueState(page, 'queue running');
-      await figure(page, 'waiting', '0');
-      await figure(page, 'rate', /[\d.]+ \/ s/);
     });
   });
 
@@ -238,39 +228,34 @@ describeInBrowser('the state of the connection and of the queue on the task boar
   it('names the error that the service answers, and does not say that the queue is full while the database server is unavailable', async () => {
     const { tasks } = services();
     let isAway = false;
+    let cannotList = false;
     const prepare = async (page: Page) => {
       const answer = (error: string) => ({ status: 500, json: { error }, headers: { 'Retry-After': '1' } });
-      await page.route('**/tasks', (route) =>
-        isAway ? route.fulfill(answer('failed to queue task')) : route.continue(),
-      );
-      await page.route('**/queue', (route) => (isAway ? route.fulfill(answer('queue unavailable')) : route.continue()));
+      const refuse = (pattern: string, isRefused: () => boolean, error: string) =>
+        page.route(pattern, (route) => (isRefused() ? route.fulfill(answer(error)) : route.continue()));
+      await refuse('**/tasks', () => isAway, 'failed to queue task');
+      await refuse('**/queue', () => isAway, 'queue unavailable');
+      await refuse('**/tasks?*', () => cannotList, 'database unavailable');
     };
     await visit(tasks, { prepare, tolerated }, async (page) => {
+      const failing = async (error: string) => {
+        await reaches(page, 'failing');
+        expect(await part(page, 'connection-text').textContent()).to.equal(`Service answers: ${error}`);
+      };
       await reaches(page, 'live');
       isAway = true;
       await queueButton(page).click();
-      await reaches(page, 'failing');
-      expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: queue unavailable');
+      await failing('queue unavailable');
       const refusal = page.getByRole('alert').filter({ hasText: /^The service answers: failed to queue task\.$/ });
       await refusal.waitFor();
       isAway = false;
       await reaches(page, 'live');
       await refusal.waitFor({ state: 'hidden' });
-    });
-  });
 
-  it('names the error that the service answers when it cannot list', async () => {
-    let isAway = false;
-    const failure = { status: 500, json: { error: 'database unavailable' } };
-    const prepare = (page: Page) =>
-      page.route('**/tasks?*', (route) => (isAway ? route.fulfill(failure) : route.continue()));
-    await visit(services().tasks, { prepare, tolerated }, async (page) => {
-      await reaches(page, 'live');
-      isAway = true;
-      for (const state of ['queued', 'completed']) await page.locator(`.tab[data-state="${state}"]`).click();
-      await reaches(page, 'failing');
-      expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: database unavailable');
-      isAway = false;
+      cannotList = true;
+      for (const name of ['Queued', 'Completed']) await tab(page, name).click();
+      await failing('database unavailable');
+      cannotList = false;
       await reaches(page, 'live');
     });
   });

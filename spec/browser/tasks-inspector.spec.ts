@@ -24,16 +24,23 @@ const steps = async (page: Page) =>
 describeInBrowser('the inspector of the task board', () => {
   const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers) } }));
 
-  /** Queues a task, and opens the board at its address. */
-  async function inspect(submission: object, test: (page: Page, id: string) => Promise<void>, tolerated?: RegExp) {
-    const { tasks } = services();
-    const { body } = await post(`${tasks}/tasks`, submission);
-    const { id } = body as { id: string };
-    await visit(`${tasks}/?task=${id}`, tolerated ? { tolerated } : {}, (page) => test(page, id));
-  }
+  const submit = async (submission: object): Promise<string> =>
+    (await post(`${services().tasks}/tasks`, submission)).body.id;
 
-  it('shows a completed task by its address: timeline, payload, result and curl command', async () => {
-    await inspect({ action: 'echo', data: { text: 'hello' } }, async (page, id) => {
+  /** Opens the board at the address of a task. */
+  const inspect = (id: string, test: (page: Page) => Promise<void>) =>
+    visit(`${services().tasks}/?task=${id}`, { tolerated: /status of 404/ }, test);
+
+  /** Goes to the address of another task, as the Back button does. */
+  const goTo = (page: Page, id: string) =>
+    page.evaluate((task) => {
+      history.pushState(null, '', `?task=${task}`);
+      dispatchEvent(new PopStateEvent('popstate'));
+    }, id);
+
+  it('shows a completed task by its address: timeline, payload, result and curl command, and hands it to the form', async () => {
+    const id = await submit({ action: 'echo', data: { text: 'hello' } });
+    await inspect(id, async (page) => {
       await state(page, 'completed');
       expect(await part(page, 'inspector-title').textContent()).to.equal('echo');
       expect(await part(page, 'inspector-id').textContent()).to.equal(id);
@@ -52,11 +59,17 @@ describeInBrowser('the inspector of the task board', () => {
       await page.keyboard.press('Escape');
       await inspector(page).waitFor({ state: 'hidden' });
       expect(page.url()).to.equal(`${services().tasks}/`);
+
+      await goTo(page, id);
+      await inspector(page).getByRole('button', { name: 'Edit and resubmit' }).click();
+      await inspector(page).waitFor({ state: 'hidden' });
+      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ text: 'hello' });
+      expect(await page.locator('#choice').inputValue()).to.equal('echo');
     });
   });
 
-  it('shows each failed attempt with its reason, and redrives the task', async () => {
-    await inspect({ action: 'tires' }, async (page) => {
+  it('shows each failed attempt with its reason, redrives the task, and says that a permanent failure fails again', async () => {
+    await inspect(await submit({ action: 'tires' }), async (page) => {
       await state(page, 'failed');
       const shown = await steps(page);
       expect(shown).to.have.length(7);
@@ -67,59 +80,52 @@ describeInBrowser('the inspector of the task board', () => {
       await inspector(page).getByRole('button', { name: 'Redrive' }).click();
       expect((await redriven).status()).to.equal(202);
       await state(page, 'failed');
-    });
-  });
 
-  it('says that a permanent failure fails again after a redrive', async () => {
-    await inspect({ action: 'breaks' }, async (page) => {
+      await goTo(page, await submit({ action: 'breaks' }));
       await page.getByText('This error is permanent: after a redrive the task fails again').waitFor();
       expect((await steps(page)).at(-1)).to.match(/^Failed permanently/);
     });
   });
 
-  it('counts down to the next attempt, and cancels the task', async () => {
-    await inspect(
-      { action: 'late' },
-      async (page) => {
-        await state(page, 'retrying');
-        const countdown = page.locator('.step').last().locator('[data-part="step-live"]');
-        const first = await countdown.textContent();
-        expect(first).to.match(/^in \d\d s$/);
-        await page.waitForFunction(
-          (before) => [...document.querySelectorAll('[data-part="step-live"]')].at(-1)?.textContent !== before,
-          first,
-        );
+  it('counts down to the next attempt, shows progress, cancels tasks, and says that an id is unknown', async () => {
+    await inspect(await submit({ action: 'late' }), async (page) => {
+      const cancel = async () => {
         const answered = page.waitForResponse((response) => response.request().method() === 'DELETE');
         await inspector(page).getByRole('button', { name: 'Cancel' }).click();
-        expect((await answered).status()).to.equal(204);
-        await state(page, 'cancelled');
-        expect((await steps(page)).at(-1)).to.match(/^Cancelled/);
-        expect(await part(page, 'inspector-error').textContent()).to.equal('');
-      },
-      /status of 404/,
-    );
-  });
+        return (await answered).status();
+      };
+      await state(page, 'retrying');
+      const countdown = page.locator('.step').last().locator('[data-part="step-live"]');
+      const first = await countdown.textContent();
+      expect(first).to.match(/^in \d\d s$/);
+      await page.waitForFunction(
+        (before) => [...document.querySelectorAll('[data-part="step-live"]')].at(-1)?.textContent !== before,
+        first,
+      );
+      expect(await cancel()).to.equal(204);
+      await state(page, 'cancelled');
+      expect((await steps(page)).at(-1)).to.match(/^Cancelled/);
+      expect(await part(page, 'inspector-error').textContent()).to.equal('');
 
-  it('shows the progress of a running task, and cancels it', async () => {
-    await inspect(
-      { action: 'import' },
-      async (page) => {
-        await state(page, 'running');
-        await inspector(page).getByText('25 %').waitFor();
-        expect(await inspector(page).getByText('row 256 of 1000').isVisible()).to.equal(true);
-        expect((await steps(page)).at(-1)).to.match(/^Attempt 1 started for \d/);
-        expect(await violations(page)).to.deep.equal([]);
-        await inspector(page).getByRole('button', { name: 'Cancel' }).click();
-        await state(page, 'cancelled');
-        expect(await inspector(page).getByRole('progressbar').count()).to.equal(0);
-      },
-      /status of 404/,
-    );
+      await goTo(page, await submit({ action: 'import' }));
+      await state(page, 'running');
+      await inspector(page).getByText('25 %').waitFor();
+      expect(await inspector(page).getByText('row 256 of 1000').isVisible()).to.equal(true);
+      expect((await steps(page)).at(-1)).to.match(/^Attempt 1 started for \d/);
+      expect(await violations(page)).to.deep.equal([]);
+      expect(await cancel()).to.equal(202);
+      await state(page, 'cancelled');
+      expect(await inspector(page).getByRole('progressbar').count()).to.equal(0);
+
+      await goTo(page, 'nobody');
+      await page.getByText('No task has this id.').waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+    });
   });
 
   it('shows the first 20,000 characters of a long payload, then all, and copies all', async () => {
     const data = { text: 'x'.repeat(50_000) };
-    await inspect({ action: 'echo', data }, async (page) => {
+    await inspect(await submit({ action: 'echo', data }), async (page) => {
       await state(page, 'completed');
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: services().tasks });
       const shown = () => part(page, 'payload-text').locator('pre').textContent();
@@ -131,23 +137,6 @@ describeInBrowser('the inspector of the task board', () => {
         .getByRole('button', { name: /^Show all/ })
         .click();
       expect(JSON.parse((await shown()) ?? '').data).to.deep.equal(data);
-    });
-  });
-
-  it('hands a task to the form, to be edited and queued again', async () => {
-    await inspect({ action: 'echo', data: { text: 'first' } }, async (page) => {
-      await inspector(page).getByRole('button', { name: 'Edit and resubmit' }).click();
-      await inspector(page).waitFor({ state: 'hidden' });
-      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ text: 'first' });
-      expect(await page.locator('#choice').inputValue()).to.equal('echo');
-    });
-  });
-
-  it('says that an id is unknown', async () => {
-    const { tasks } = services();
-    await visit(`${tasks}/?task=nobody`, { tolerated: /status of 404/ }, async (page) => {
-      await page.getByText('No task has this id.').waitFor();
-      expect(await violations(page)).to.deep.equal([]);
     });
   });
 });

@@ -3,6 +3,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
+import { rows } from './task-rows.ts';
 
 const focusedRow = (page: Page) =>
   page.evaluate(() => document.activeElement?.closest('[data-row]')?.querySelector('.task-name')?.textContent);
@@ -15,50 +16,44 @@ describeInBrowser('the keys of the task board', () => {
     return { tasks, ids };
   });
 
-  it('move through the rows and open one', async () => {
+  it('move through the rows, reach Find, the form, the tabs and the help, but type in fields', async () => {
     const { tasks, ids } = services();
     await visit(tasks, {}, async (page) => {
-      await page.locator('.task-row').nth(2).waitFor();
+      await rows(page).nth(2).waitFor();
       await page.keyboard.press('j');
       expect(await focusedRow(page)).to.equal('first');
-      await page.keyboard.press('j');
-      await page.keyboard.press('j');
-      await page.keyboard.press('j');
+      for (const key of 'jjj') await page.keyboard.press(key);
       expect(await focusedRow(page)).to.equal('third');
       await page.keyboard.press('k');
       expect(await focusedRow(page)).to.equal('second');
       await page.keyboard.press('Enter');
       await page.waitForURL(`${tasks}/?task=${ids[1]}`);
-    });
-  });
+      await page.keyboard.press('Escape');
 
-  it('reach Find, the form, the tabs and the help, but type in fields', async () => {
-    const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
-      await page.locator('.task-row').first().waitFor();
       await page.keyboard.press('/');
       await page.keyboard.type('/n?3');
       expect(await page.locator('#find').inputValue()).to.equal('/n?3');
       await page.locator('#find').fill('');
       await page.locator('#find').blur();
-      await page.keyboard.press('n');
-      expect(await page.evaluate(() => document.activeElement?.id)).to.equal('text');
-      await page.locator('#text').blur();
-      await page.keyboard.press('4');
+      for (const [key, search] of [
+        ['8', 'view=schedules'],
+        ['9', 'view=limits'],
+      ] as const) {
+        await page.keyboard.press('n');
+        expect(await page.evaluate(() => document.activeElement?.id)).to.equal('text');
+        await page.locator('#text').blur();
+        await page.keyboard.press('5');
+        await page.waitForURL(`${tasks}/?state=retrying`);
+        await page.keyboard.press(key);
+        await page.waitForURL(`${tasks}/?${search}`);
+      }
+      await page.keyboard.press('5');
       await page.waitForURL(`${tasks}/?state=retrying`);
       await page.keyboard.press('?');
       const help = page.getByRole('dialog', { name: 'Keys' });
       await help.waitFor();
-      expect(await help.locator('kbd').allTextContents()).to.include.members([
-        'n',
-        '/',
-        'j',
-        'k',
-        'Enter',
-        'x',
-        'r',
-        '?',
-      ]);
+      const keys = await help.locator('kbd').allTextContents();
+      expect(keys).to.include.members(['n', '/', 'j', 'k', 'Enter', 'x', 'r', '?']);
       await page.keyboard.press('1');
       await page.keyboard.press('Escape');
       await help.waitFor({ state: 'hidden' });
@@ -73,7 +68,7 @@ describeInBrowser('the keys of the task board', () => {
       await page.getByLabel('Keys of one character').uncheck();
       await page.getByRole('button', { name: 'Close' }).click();
       await page.reload();
-      await page.locator('.task-row').first().waitFor();
+      await rows(page).first().waitFor();
       await page.keyboard.press('3');
       await page.keyboard.press('j');
       expect(page.url()).to.equal(`${tasks}/`);

@@ -2,11 +2,12 @@ import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
+import { rows } from './task-rows.ts';
 
-describeInBrowser('a scheduled task on the board', () => {
+describeInBrowser('a task on the board', () => {
   const services = onceForSuite(() => startServices());
 
-  it('is listed with its time, next due first, and runs now on request', async () => {
+  it('that is scheduled is listed with its time, next due first, and runs now on request', async () => {
     const { tasks } = services();
     for (const [action, delay] of [
       ['next week', 604_800],
@@ -14,22 +15,57 @@ describeInBrowser('a scheduled task on the board', () => {
     ] as const)
       await post(`${tasks}/tasks`, { action, delay, priority: 1 });
     await visit(`${tasks}/?state=scheduled`, {}, async (page) => {
-      const rows = page.locator('.task-row');
-      await rows.nth(1).waitFor();
-      expect(await rows.locator('.task-name').allTextContents()).to.deep.equal(['next hour', 'next week']);
-      expect(await rows.first().locator('[data-part="time"]').textContent()).to.match(/^in (59|60) min/);
+      await rows(page).nth(1).waitFor();
+      expect(await rows(page).locator('.task-name').allTextContents()).to.deep.equal(['next hour', 'next week']);
+      expect(await rows(page).first().locator('[data-part="time"]').textContent()).to.match(/^in (59|60) min/);
       await part(page, 'count-scheduled').getByText('2', { exact: true }).waitFor();
       await post(`${tasks}/tasks`, { action: 'tomorrow', delay: 86_400 });
-      await rows.nth(2).waitFor();
-      expect(await rows.locator('.task-name').allTextContents()).to.deep.equal(['next hour', 'tomorrow', 'next week']);
+      await rows(page).nth(2).waitFor();
+      expect(await rows(page).locator('.task-name').allTextContents()).to.deep.equal([
+        'next hour',
+        'tomorrow',
+        'next week',
+      ]);
 
-      await rows.first().locator('.task-name').click();
+      await rows(page).first().locator('.task-name').click();
       const inspector = page.getByRole('dialog');
       await inspector.getByText('Due, priority 1').waitFor();
       await inspector.getByRole('button', { name: 'Run now' }).click();
       await part(page, 'inspector-state').filter({ hasText: 'completed' }).waitFor();
       expect(await inspector.getByRole('button', { name: 'Run now' }).isVisible()).to.equal(false);
       await part(page, 'count-scheduled').getByText('2', { exact: true }).waitFor();
+    });
+  });
+
+  it('that waits for a limit is counted and listed in a tab of its own, with what it waits for', async () => {
+    const { tasks } = services();
+    const limits = await fetch(`${tasks}/limits/sum`, {
+      method: 'PUT',
+      body: JSON.stringify({ rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } }),
+    });
+    expect(limits.status).to.equal(200);
+    for (const priority of [3, 3, 1]) {
+      await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] }, limit_key: 'acme', priority });
+    }
+    await visit(`${tasks}/?state=limited`, {}, async (page) => {
+      await rows(page).nth(1).waitFor();
+      await part(page, 'count-limited').getByText('2', { exact: true }).waitFor();
+      expect(await part(page, 'count-queued').textContent()).to.equal('0');
+      await rows(page)
+        .filter({ hasText: /sum: next start .*\d\d:\d\d:\d\d/ })
+        .waitFor();
+      await rows(page).filter({ hasText: 'acme: 0 of 1 running, the rest reserved' }).waitFor();
+      await rows(page).filter({ hasText: 'priority 1' }).locator('.task-name').click();
+      const inspector = page.getByRole('dialog');
+      await inspector.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
+      await part(page, 'inspector-state').filter({ hasText: 'limited' }).waitFor();
+      expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);
+      await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] } });
+      await rows(page).nth(2).waitFor();
+      expect((await fetch(`${tasks}/limits/sum`, { method: 'DELETE' })).status).to.equal(204);
+      await part(page, 'inspector-state').filter({ hasText: 'completed' }).waitFor();
+      await page.keyboard.press('Escape');
+      await page.getByText('No task waits for a limit.').waitFor();
     });
   });
 });

@@ -4,11 +4,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
-
-const queueButton = (page: Page) => page.getByRole('button', { name: 'Queue task' });
-const ownTask = (page: Page, state: string) => page.locator(`.own-task[data-state="${state}"]`);
-const rows = (page: Page) => page.locator('.task-row');
-const row = (page: Page, action: string) => rows(page).filter({ has: page.getByText(action, { exact: true }) });
+import { ownTask, queueButton, row, rows } from './task-rows.ts';
 
 /** Longest accepted request body in bytes. */
 const BODY_LIMIT = 1_000;
@@ -17,7 +13,27 @@ describeInBrowser('the task board', () => {
   /** Services whose listing holds the tasks of other tests too. */
   const services = onceForSuite(() => startServices({ env: { BODY_LIMIT: String(BODY_LIMIT) } }));
 
-  it('takes a task from the form to its completed row, which is listed once the board is not paused', async () => {
+  it('says why a task is refused or failed, in the words of the service', async () => {
+    const { tasks } = services();
+    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
+      await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
+      await queueButton(page).click();
+      await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
+      expect(await page.locator('.own-task').count()).to.equal(0);
+      await page.getByLabel('Text').fill('short');
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1e308 1e308');
+      await queueButton(page).click();
+      await ownTask(page, 'failed').waitFor();
+      expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
+      expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
+    });
+  });
+
+  it('takes tasks of each form to their rows, which are listed once the board is not paused', async () => {
     const { tasks } = services();
     await visit(tasks, {}, async (page) => {
       await post(`${tasks}/tasks`, { action: 'first' });
@@ -35,10 +51,23 @@ describeInBrowser('the task board', () => {
       const cells = await row(page, 'uppercase').locator('th, td').allTextContents();
       expect(cells.map((cell) => cell.trim())).to.include('GRÖSSER <B>');
       expect(cells.at(-1)).to.match(/^\d\d:\d\d:\d\d$/);
+
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1, 2.5; -3e2\n4');
+      await queueButton(page).click();
+      await page.locator('.own-output', { hasText: '-292.5' }).waitFor();
+      await page.getByLabel('other').check();
+      await page.getByLabel('Action', { exact: true }).last().fill('resize');
+      await page.getByLabel('Data').fill('{"width": 640}');
+      await queueButton(page).click();
+      await page.locator('.own-output', { hasText: 'processed' }).waitFor();
+      await row(page, 'resize').waitFor();
+      const actions = await rows(page).locator('.task-name').allTextContents();
+      expect(actions.slice(0, 2)).to.deep.equal(['resize', 'sum']);
     });
   });
 
-  it('shows what others queue as it happens, without asking again and again', async () => {
+  it('shows what others queue as it happens, without asking again and again, and keeps the focus in place', async () => {
     const { tasks } = services();
     let listings = 0;
     const prepare = async (page: Page) => {
@@ -56,24 +85,10 @@ describeInBrowser('the task board', () => {
       }
       // At most one listing per task, and the initial ones.
       expect(listings).to.be.within(1, 6);
-    });
-  });
-
-  it('has forms for sum and for any other action', async () => {
-    const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
-      await page.getByLabel('sum').check();
-      await page.getByLabel('Numbers').fill('1, 2.5; -3e2\n4');
-      await queueButton(page).click();
-      await page.locator('.own-output', { hasText: '-292.5' }).waitFor();
-      await page.getByLabel('other').check();
-      await page.getByLabel('Action', { exact: true }).last().fill('resize');
-      await page.getByLabel('Data').fill('{"width": 640}');
-      await queueButton(page).click();
-      await page.locator('.own-output', { hasText: 'processed' }).waitFor();
-      await row(page, 'resize').waitFor();
-      const actions = await rows(page).locator('.task-name').allTextContents();
-      expect(actions.slice(0, 2)).to.deep.equal(['resize', 'sum']);
+      await row(page, 'three').locator('a').focus();
+      await post(`${tasks}/tasks`, { action: 'newer' });
+      await row(page, 'newer').waitFor();
+      expect(await page.locator(':focus').textContent()).to.equal('three');
     });
   });
 
@@ -115,37 +130,6 @@ describeInBrowser('the task board', () => {
         await refusal(message);
       }
       expect(sent).to.equal(0);
-    });
-  });
-
-  it('says why a task is refused or failed, in the words of the service', async () => {
-    const { tasks } = services();
-    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
-      await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
-      await queueButton(page).click();
-      await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
-      expect(await page.locator('.own-task').count()).to.equal(0);
-      await page.getByLabel('Text').fill('short');
-      await queueButton(page).click();
-      await ownTask(page, 'completed').waitFor();
-
-      await page.getByLabel('sum').check();
-      await page.getByLabel('Numbers').fill('1e308 1e308');
-      await queueButton(page).click();
-      await ownTask(page, 'failed').waitFor();
-      expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
-      expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
-    });
-  });
-
-  it('keeps the focus in place while other tasks arrive', async () => {
-    const { tasks } = services();
-    await post(`${tasks}/tasks`, { action: 'focused' });
-    await visit(tasks, {}, async (page) => {
-      await row(page, 'focused').locator('a').focus();
-      await post(`${tasks}/tasks`, { action: 'newer' });
-      await row(page, 'newer').waitFor();
-      expect(await page.locator(':focus').textContent()).to.equal('focused');
     });
   });
 

@@ -14,44 +14,43 @@ const choose = (page: Page, theme: string) => page.getByLabel('Theme').selectOpt
 describeInBrowser('the theme of both clients', () => {
   const services = onceForSuite(startServices);
 
-  for (const client of ['ticker', 'tasks'] as const) {
-    it(`is that of the system until another is chosen, which holds after a reload and in other tabs: ${client}`, async () => {
-      const url = services()[client];
-      await visit(url, { colorScheme: 'light' }, async (page) => {
-        expect(await page.getByLabel('Theme').inputValue()).to.equal('');
-        expect(await ground(page)).to.equal(LIGHT);
-        await page.emulateMedia({ colorScheme: 'dark' });
-        expect(await ground(page)).to.equal(DARK);
+  it('is that of the system until another is chosen, which holds after a reload and in other tabs', async () => {
+    const url = services().tasks;
+    await visit(url, { colorScheme: 'light' }, async (page) => {
+      expect(await page.getByLabel('Theme').inputValue()).to.equal('');
+      expect(await ground(page)).to.equal(LIGHT);
+      await page.emulateMedia({ colorScheme: 'dark' });
+      expect(await ground(page)).to.equal(DARK);
 
-        await choose(page, 'Light');
-        expect(await ground(page)).to.equal(LIGHT);
-        const tab = await page.context().newPage();
-        await tab.emulateMedia({ colorScheme: 'light' });
-        await tab.goto(url);
+      await choose(page, 'Light');
+      expect(await ground(page)).to.equal(LIGHT);
+      const tab = await page.context().newPage();
+      await tab.emulateMedia({ colorScheme: 'light' });
+      await tab.goto(url);
+      await choose(page, 'Dark');
+      await eventually(
+        () => ground(tab),
+        (colour) => colour === DARK,
+      );
+      expect(await tab.getByLabel('Theme').inputValue()).to.equal('dark');
+      await tab.close();
+      await page.emulateMedia({ colorScheme: 'light' });
+      await page.reload();
+      expect(await ground(page)).to.equal(DARK);
+      await choose(page, 'System');
+      expect(await ground(page)).to.equal(LIGHT);
+      expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
+    });
+  });
+
+  for (const client of ['ticker', 'tasks'] as const) {
+    it(`is applied before the first paint, without inline code: ${client}`, async () => {
+      await visit(services()[client], { colorScheme: 'light' }, async (page) => {
         await choose(page, 'Dark');
-        await eventually(
-          () => ground(tab),
-          (colour) => colour === DARK,
-        );
-        expect(await tab.getByLabel('Theme').inputValue()).to.equal('dark');
-        await tab.close();
-        await page.emulateMedia({ colorScheme: 'light' });
         const colours = await page
           .locator('meta[name="theme-color"][media="all"]')
           .evaluateAll((metas) => metas.map((meta) => (meta as HTMLMetaElement).content));
         expect(colours).to.deep.equal(['#0d1117']);
-
-        await page.reload();
-        expect(await ground(page)).to.equal(DARK);
-        await choose(page, 'System');
-        expect(await ground(page)).to.equal(LIGHT);
-        expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
-      });
-    });
-
-    it(`is applied before the first paint, without inline code: ${client}`, async () => {
-      await visit(services()[client], { colorScheme: 'light' }, async (page) => {
-        await choose(page, 'Dark');
         // Modules run only after parsing, so they are held back until the background has been read.
         const release = Promise.withResolvers<void>();
         await page.route('**/app.js', async (route) => {
@@ -71,24 +70,24 @@ describeInBrowser('the theme of both clients', () => {
         await choose(page, 'System');
       });
     });
-
-    it(`holds for the page where the browser blocks storage: ${client}`, async () => {
-      const prepare = (page: Page) =>
-        page.addInitScript(() => {
-          const blocked = {
-            get: () => {
-              throw new DOMException('blocked', 'SecurityError');
-            },
-          };
-          Object.defineProperty(window, 'localStorage', blocked);
-          Object.defineProperty(window, 'sessionStorage', blocked);
-        });
-      await visit(services()[client], { colorScheme: 'light', prepare }, async (page) => {
-        await choose(page, 'Dark');
-        expect(await ground(page)).to.equal(DARK);
-      });
-    });
   }
+
+  it('holds for the page where the browser blocks storage', async () => {
+    const prepare = (page: Page) =>
+      page.addInitScript(() => {
+        const blocked = {
+          get: () => {
+            throw new DOMException('blocked', 'SecurityError');
+          },
+        };
+        Object.defineProperty(window, 'localStorage', blocked);
+        Object.defineProperty(window, 'sessionStorage', blocked);
+      });
+    await visit(services().tasks, { colorScheme: 'light', prepare }, async (page) => {
+      await choose(page, 'Dark');
+      expect(await ground(page)).to.equal(DARK);
+    });
+  });
 
   it('changes the colours of the charts at once', async () => {
     const { ticker, apiKey } = services();

@@ -66,19 +66,6 @@ describeInBrowser('a chart of the ticker client', () => {
     });
   });
 
-  it('has several price labels even if it is low', async () => {
-    await opened(async (page, stream) => {
-      await page.setViewportSize({ width: 1280, height: 600 });
-      stream.send(START + 1, 107);
-      stream.send(START + 2, 103.9);
-      await page.getByText('$103.90').first().waitFor();
-      await eventually(
-        () => priceLabels(page),
-        (labels) => labels.length > 1,
-      );
-    });
-  });
-
   it('keeps its time labels when the window is resized while it is paused', async () => {
     await opened(async (page) => {
       await page.getByRole('button', { name: 'Pause' }).click();
@@ -99,7 +86,7 @@ describeInBrowser('a chart of the ticker client', () => {
     });
   });
 
-  it('shows candles, built from the ticks, and their prices under the crosshair', async () => {
+  it('shows candles, built from the ticks, and their prices under the crosshair, which follows a finger and stays until something else is touched', async () => {
     await opened(async (page) => {
       await page.getByLabel('Kind of chart').selectOption('Candles, 15 s');
       await page.getByText('Last minute, candles of 15 s').waitFor();
@@ -116,11 +103,9 @@ describeInBrowser('a chart of the ticker client', () => {
       expect(await chart.getAttribute('aria-valuetext')).to.include(others);
       await page.getByLabel('Kind of chart').selectOption('Line');
       await page.getByText('Last minute', { exact: true }).waitFor();
-    });
-  });
+      await chart.press('Escape');
+      await page.locator('.readout:not([data-point])').waitFor();
 
-  it('has a crosshair that follows a finger, and stays where it was lifted until something else is touched', async () => {
-    await opened(async (page) => {
       const devtools = await page.context().newCDPSession(page);
       await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
       const { x, y, width, height } = (await page.locator('.u-over').boundingBox()) ?? {
@@ -145,14 +130,22 @@ describeInBrowser('a chart of the ticker client', () => {
     });
   });
 
-  it('has no second “Last minute”, and no share of zero beside a change', async () => {
+  it('has several price labels even if it is low, no second “Last minute”, and no share of zero beside a change', async () => {
     await opened(async (page, stream) => {
       await reaches(page, 'live');
       expect(await page.getByText('Last minute', { exact: true }).count()).to.equal(1);
-      stream.send(START + 1, 1_000_000);
-      stream.send(START + 2, 1_000_000);
+      await page.setViewportSize({ width: 1280, height: 600 });
+      stream.send(START + 1, 107);
+      stream.send(START + 2, 103.9);
+      await page.getByText('$103.90').first().waitFor();
+      await eventually(
+        () => priceLabels(page),
+        (labels) => labels.length > 1,
+      );
+      stream.send(START + 3, 1_000_000);
+      stream.send(START + 4, 1_000_000);
       await page.getByText('$1,000,000.00').first().waitFor();
-      stream.send(START + 61, 999_999.86);
+      stream.send(START + 63, 999_999.86);
       await part(page, 'minute').filter({ hasText: '−0.14' }).waitFor();
       expect(await part(page, 'minute').locator('[data-part="share"]').textContent()).to.equal('<0.01%');
     });

@@ -1,38 +1,14 @@
 import { expect } from 'chai';
-import type { Page, WebSocketRoute } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { inspect, inspectable } from '../support/inspector.ts';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { changes, describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
-import { price, STALE_AFTER_MS, shown, waitLongToReconnect } from './ticker-page.ts';
+import { changes, describeInBrowser, LOST, noteStates, part, reaches, signIn, visit } from './chromium.ts';
+import { price, shown, waitLongToReconnect } from './ticker-page.ts';
 
 describeInBrowser('the connection of the ticker client', () => {
   const services = onceForSuite(startServices);
-
-  it('says that prices are stale after three seconds without one, and live again with the next', async () => {
-    const { ticker, apiKey } = services();
-    let stream: WebSocketRoute | undefined;
-    const tick = () => {
-      const data = [{ symbol: 'BTC-USD', price: 1, timestamp: Math.floor(Date.now() / 1000) }];
-      stream?.send(JSON.stringify({ type: 'ticker', data }));
-    };
-    const prepare = async (page: Page) => {
-      await page.clock.install();
-      await page.routeWebSocket('**/ws/ticker', (route) => {
-        stream = route;
-        tick();
-      });
-    };
-    await visit(ticker, { prepare, ownContext: true }, async (page) => {
-      await signIn(page, apiKey);
-      await page.clock.fastForward(STALE_AFTER_MS);
-      await reaches(page, 'stale');
-      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
-      tick();
-      await reaches(page, 'live');
-    });
-  });
 
   it('reconnects automatically when the connection is lost, and keeps the charts', async () => {
     const { ticker, apiKey } = services();
@@ -102,16 +78,10 @@ describeInBrowser('the connection of the ticker client', () => {
     await inspector.alive(/ticker/, 1);
     await visit(program.ticker, {}, async (page) => {
       await signIn(page, program.apiKey);
-      const states: string[] = [];
-      await page.exposeFunction('noteState', (state: string) => states.push(state));
-      await page.evaluate(() => {
-        const pill = document.querySelector<HTMLElement>('.pill');
-        // @ts-expect-error: exposed above
-        new MutationObserver(() => noteState(pill.dataset.state)).observe(pill, { attributeFilter: ['data-state'] });
-      });
+      const states = await noteStates(page);
       await inspector.kill(/ticker/).dead;
       for (let tick = 0; tick < 3; tick++) await changes(price(page), await price(page)());
-      expect(states.filter((state) => state !== 'live')).to.deep.equal([]);
+      expect(await states()).to.deep.equal(['live']);
     });
   });
 });

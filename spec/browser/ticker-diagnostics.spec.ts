@@ -1,59 +1,12 @@
 import { expect } from 'chai';
-import type { Page, WebSocketRoute } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
+import { type ImitatedStream, imitateStream } from './imitated-stream.ts';
 
 const START = 1_800_000_000;
-
-/** Stream that a spec plays to the page. */
-interface PlayedStream {
-  route: WebSocketRoute | undefined;
-  /** Number of pings that the page has sent. */
-  pings: number;
-  /** Advances the page's clock by a second, and then sends a tick. */
-  tick(timestamp: number): Promise<void>;
-}
-
-/** Replaces the service's stream. Every ping is answered at once. */
-async function playStream(page: Page): Promise<PlayedStream> {
-  const send = (timestamp: number) => {
-    const data = [{ symbol: 'BTC-USD', price: timestamp, timestamp }];
-    stream.route?.send(JSON.stringify({ type: 'ticker', data }));
-  };
-  const stream: PlayedStream = {
-    route: undefined,
-    pings: 0,
-    async tick(timestamp) {
-      await page.clock.runFor(1_000);
-      send(timestamp);
-      const price = `$${timestamp.toLocaleString('en-US')}.00 `;
-      await eventually(
-        () => page.title(),
-        (title) => title.startsWith(price),
-      );
-    },
-  };
-  await page.clock.install({ time: START * 1_000 });
-  await page.routeWebSocket('**/ws/ticker', (route) => {
-    stream.route = route;
-    route.onMessage(() => {
-      stream.pings++;
-      route.send('{"type":"pong"}');
-    });
-    send(START);
-  });
-  await page.route('**/prices/history?*', (route) => route.abort());
-  return stream;
-}
-
-/** Signs in, and then stops the page's clock. */
-async function signInAndStopClock(page: Page, apiKey: string): Promise<void> {
-  await signIn(page, apiKey);
-  await part(page, 'round-trip').filter({ hasText: 'ms' }).waitFor();
-  await page.clock.pauseAt((START + 60) * 1_000);
-}
 
 const reading = (page: Page, name: string) => part(page, name).textContent();
 
@@ -63,20 +16,39 @@ const openDiagnostics = (page: Page) => part(page, 'connection').click();
 describeInBrowser('the diagnostics of the price page', () => {
   const services = onceForSuite(() => startServices());
 
-  it('shows in the diagnostics what the stream is like', async () => {
+  /** Opens the page with an imitated stream, signs in, and then stops the page's clock, which `tick` advances by a second. */
+  const opened = async (
+    test: (page: Page, stream: ImitatedStream, tick: (timestamp: number) => Promise<unknown>) => Promise<void>,
+  ) => {
     const { ticker, apiKey } = services();
-    let stream: PlayedStream | undefined;
+    const stream = imitateStream(() => START);
     const prepare = async (page: Page) => {
-      stream = await playStream(page);
+      await page.clock.install({ time: START * 1_000 });
+      await stream.prepare(page);
     };
     await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
-      if (stream === undefined) throw new Error('there is no stream');
-      await signInAndStopClock(page, apiKey);
+      await signIn(page, apiKey);
+      await part(page, 'round-trip').filter({ hasText: 'ms' }).waitFor();
+      await page.clock.pauseAt((START + 60) * 1_000);
+      await test(page, stream, async (timestamp) => {
+        await page.clock.runFor(1_000);
+        stream.send(timestamp, timestamp);
+        const price = `$${timestamp.toLocaleString('en-US')}.00 `;
+        await eventually(
+          () => page.title(),
+          (title) => title.startsWith(price),
+        );
+      });
+    });
+  };
+
+  it('shows in the diagnostics what the stream is like', async () => {
+    await opened(async (page, stream, tick) => {
       await openDrawer(page);
       await openDiagnostics(page);
       expect(await reading(page, 'last-close')).to.equal('none');
       expect(await reading(page, 'tick-jitter')).to.equal('not known yet');
-      for (const timestamp of [1, 2, 3, 4, 7, 8]) await stream.tick(START + timestamp);
+      for (const timestamp of [1, 2, 3, 4, 7, 8]) await tick(START + timestamp);
       await page.clock.runFor(500);
       expect(await reading(page, 'ping-figures')).to.match(/^p50\s[\d.]+\sms, p95\s[\d.]+\sms$/);
       expect(await reading(page, 'tick-age')).to.equal('0.5 s');
@@ -86,7 +58,7 @@ describeInBrowser('the diagnostics of the price page', () => {
       expect(await reading(page, 'reconnects')).to.equal('0');
       expect(await reading(page, 'token-expiry')).to.match(/^expires in 5[89] min \d+ s$/);
 
-      await stream.route?.close({ code: 1001, reason: 'server is shutting down' });
+      await stream.close(1001, 'server is shutting down');
       await reaches(page, 'reconnecting');
       await page.clock.runFor(1_500);
       await reaches(page, 'live');
@@ -104,18 +76,12 @@ describeInBrowser('the diagnostics of the price page', () => {
   });
 
   it('sends a ping every two seconds while the diagnostics or the drawer are open, and fewer otherwise', async () => {
-    const { ticker, apiKey } = services();
-    let stream: PlayedStream | undefined;
-    const prepare = async (page: Page) => {
-      stream = await playStream(page);
-    };
-    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
-      await signInAndStopClock(page, apiKey);
+    await opened(async (page, stream, tick) => {
       let timestamp = START;
       const pingsDuring = async (seconds: number) => {
-        const before = stream?.pings ?? 0;
-        for (let second = 0; second < seconds; second++) await stream?.tick(++timestamp);
-        return (stream?.pings ?? 0) - before;
+        const before = stream.pings;
+        for (let second = 0; second < seconds; second++) await tick(++timestamp);
+        return stream.pings - before;
       };
       expect(await pingsDuring(20)).to.be.within(1, 5);
       for (const [open, close] of [

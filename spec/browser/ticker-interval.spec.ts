@@ -2,23 +2,11 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { describeInBrowser, LOST, reaches, signIn, visit } from './chromium.ts';
+import { describeInBrowser, LOST, noteStates, part, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
 
 const START = 1_800_000_000;
 const INTERVAL_MS = 5_000;
-
-/** Records every state of the connection that the page shows, from now on. */
-async function recordStates(page: Page): Promise<string[]> {
-  const states: string[] = [];
-  await page.exposeFunction('noteState', (state: string) => states.push(state));
-  await page.evaluate(() => {
-    const pill = document.querySelector<HTMLElement>('.pill');
-    // @ts-expect-error: exposed above
-    new MutationObserver(() => noteState(pill.dataset.state)).observe(pill, { attributeFilter: ['data-state'] });
-  });
-  return states;
-}
 
 describeInBrowser('the ticker client and the tick interval', () => {
   const services = onceForSuite(startServices);
@@ -35,7 +23,9 @@ describeInBrowser('the ticker client and the tick interval', () => {
       await page.clock.setSystemTime((START - 3_600) * 1000);
       await page.clock.runFor(2 * INTERVAL_MS);
       await reaches(page, 'stale');
-      expect(await page.locator('.pill').textContent()).to.match(/no price for \d+ s/);
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
+      stream.send(START + 1, 101);
+      await reaches(page, 'live');
     });
   });
 
@@ -58,10 +48,10 @@ describeInBrowser('the ticker client and the tick interval', () => {
           await reaches(page, 'live');
         };
         for (let count = 0; count < 5; count++) await tick();
-        const states = await recordStates(page);
+        const states = await noteStates(page);
         await tick();
         await page.clock.runFor(2.5 * INTERVAL_MS);
-        expect(states.filter((state) => state !== 'live')).to.deep.equal([]);
+        expect(await states()).to.deep.equal(['live']);
         await page.clock.runFor(INTERVAL_MS);
         await reaches(page, 'stale');
       });

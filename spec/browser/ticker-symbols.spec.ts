@@ -4,13 +4,16 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { violations } from './accessibility.ts';
-import { describeInBrowser, part, signIn, visit } from './chromium.ts';
+import { changes, describeInBrowser, part, reaches, recordShifts, shifts, signIn, visit } from './chromium.ts';
 import { shown } from './ticker-page.ts';
 
 const MIXED =
   'BTC-USD:42000,ETH-USD:2500,DOGE-USD:0.08123,XRP-EUR:0.5123,ETH-BTC:0.05123,GOLD:1999.5,A:1,B:1000000000000';
 const LONGEST = `${'L'.repeat(16)}-${'S'.repeat(16)}:1000000000000`;
 const MANY = `${LONGEST},${Array.from({ length: 63 }, (_, index) => `S${index + 10}-USD:${index + 10}`).join()}`;
+
+/** Largest sum of layout shifts that Web Vitals call good, divided by ten. */
+const MAX_SHIFT = 0.01;
 
 const start = (symbols: string) =>
   startServices({ env: { TICKER_SYMBOLS: symbols, TICKER_SEED: 'x', TICK_INTERVAL_MS: '100' } });
@@ -59,11 +62,28 @@ describeInBrowser('the ticker client with other symbols', () => {
     [8, 'mixed'],
     [64, 'many'],
   ] as const) {
-    it(`fits on 320, 400 and 1280 pixels, and is accessible, with ${number} symbols`, async () => {
+    it(`does not shift while it loads and ticks, fits on 320, 400 and 1280 pixels, and is accessible, with ${number} symbols`, async () => {
       const { ticker, apiKey } = services()[kind];
-      await visit(ticker, {}, async (page) => {
+      await visit(ticker, { prepare: recordShifts }, async (page) => {
+        const price = () => part(page, 'price').first().textContent();
+        await page.getByLabel('Keep me signed in').check();
         await signIn(page, apiKey);
+        await page.reload();
+        await reaches(page, 'live');
+        for (let tick = 0; tick < 5; tick++) await changes(price, await price());
+        expect(await shifts(page)).to.be.below(MAX_SHIFT);
         expect(await visibleSymbols(page)).to.have.length(number);
+        const middles = () =>
+          page
+            .locator('.tools > :visible')
+            .evaluateAll((all) =>
+              all.map((each) => each.getBoundingClientRect()).map(({ top, height }) => top + height / 2),
+            );
+        for (const name of ['Pause', 'Resume']) {
+          const found = await middles();
+          expect(Math.max(...found) - Math.min(...found), `all controls in one line, ${name}`).to.be.below(5);
+          await page.getByRole('button', { name, exact: true }).click();
+        }
         for (const width of [1280, 400, 320]) {
           await page.setViewportSize({ width, height: 800 });
           await fits(page);

@@ -11,10 +11,40 @@ const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 describeInBrowser('the ticker client', () => {
   const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '100' } }));
 
-  it('exchanges the API key and shows live prices', async () => {
+  it('says why a key is refused, exchanges the right one for live prices, leaves nothing secret, and signs out on request', async () => {
     const { ticker, apiKey } = services();
-    await visit(ticker, {}, async (page) => {
-      await signIn(page, apiKey);
+    const logged: string[] = [];
+    const prepare = async (page: Page) => void page.on('console', (message) => logged.push(message.text()));
+    await visit(ticker, { prepare, tolerated: /status of 401/ }, async (page) => {
+      const field = page.getByLabel('API key', { exact: true });
+      expect(await field.getAttribute('autocomplete')).to.equal('current-password');
+      expect(await page.locator('form [autocomplete=username]').count()).to.equal(1);
+      expect(await page.locator('form').getAttribute('method')).to.equal('post');
+      await page.getByRole('button', { name: 'Show the key' }).click();
+      expect(await field.getAttribute('type')).to.equal('text');
+
+      await page.getByRole('button', { name: 'Watch the prices' }).click();
+      expect(await page.getByRole('alert').textContent()).to.equal('Enter the API key.');
+      await field.fill('wrong');
+      await page.keyboard.press('Enter');
+      await page.getByText('invalid API key').waitFor();
+      expect(await field.getAttribute('aria-invalid')).to.equal('true');
+      expect(await field.getAttribute('aria-describedby')).to.include(await page.getByRole('alert').getAttribute('id'));
+
+      const token = await signIn(page, apiKey);
+      expect(token).to.have.length.above(100);
+      expect(await field.inputValue()).to.equal('');
+      const traces = await page.evaluate(() =>
+        JSON.stringify([
+          location.href,
+          { ...localStorage },
+          { ...sessionStorage },
+          document.cookie,
+          document.body.outerHTML,
+        ]),
+      );
+      for (const secret of [apiKey, token]) expect(traces + logged.join()).to.not.include(secret);
+
       expect(await page.locator('.price-card h2').allTextContents()).to.deep.equal(SYMBOLS);
       for (const symbol of SYMBOLS) {
         const read = () => shown(page, symbol, 'price');
@@ -32,55 +62,7 @@ describeInBrowser('the ticker client', () => {
       expect(await opening.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
       await page.locator('[data-part="round-trip"]:not(:empty)').waitFor();
       expect(await part(page, 'round-trip').textContent()).to.match(/^[\d.]+ ms$/);
-    });
-  });
 
-  it('leaves nothing secret in URL, storage, document or console, and forgets the key', async () => {
-    const { ticker, apiKey } = services();
-    const logged: string[] = [];
-    let token = '';
-    const prepare = async (page: Page) => {
-      page.on('console', (message) => logged.push(message.text()));
-      page.on('response', async (response) => {
-        if (response.url().endsWith('/auth/token')) token = (await response.json()).token;
-      });
-    };
-    await visit(ticker, { prepare }, async (page) => {
-      await signIn(page, apiKey);
-      expect(token).to.have.length.above(100);
-      expect(await page.locator('#api-key').inputValue()).to.equal('');
-      const traces = await page.evaluate(() =>
-        JSON.stringify([
-          location.href,
-          { ...localStorage },
-          { ...sessionStorage },
-          document.cookie,
-          document.body.outerHTML,
-        ]),
-      );
-      for (const secret of [apiKey, token]) expect(traces + logged.join()).to.not.include(secret);
-    });
-  });
-
-  it('shows why a key is refused where it was entered, suits password managers, and signs out on request', async () => {
-    const { ticker, apiKey } = services();
-    await visit(ticker, { tolerated: /status of 401/ }, async (page) => {
-      const field = page.getByLabel('API key', { exact: true });
-      expect(await field.getAttribute('autocomplete')).to.equal('current-password');
-      expect(await page.locator('form [autocomplete=username]').count()).to.equal(1);
-      expect(await page.locator('form').getAttribute('method')).to.equal('post');
-      await page.getByRole('button', { name: 'Show the key' }).click();
-      expect(await field.getAttribute('type')).to.equal('text');
-
-      await page.getByRole('button', { name: 'Watch the prices' }).click();
-      expect(await page.getByRole('alert').textContent()).to.equal('Enter the API key.');
-      await field.fill('wrong');
-      await page.keyboard.press('Enter');
-      await page.getByText('invalid API key').waitFor();
-      expect(await field.getAttribute('aria-invalid')).to.equal('true');
-      expect(await field.getAttribute('aria-describedby')).to.include(await page.getByRole('alert').getAttribute('id'));
-
-      await signIn(page, apiKey);
       await page.getByRole('button', { name: 'Sign out' }).click();
       await reaches(page, 'signed-out');
       await field.waitFor();
@@ -88,7 +70,7 @@ describeInBrowser('the ticker client', () => {
     });
   });
 
-  it('freezes the shown prices while paused, and keeps receiving the stream', async () => {
+  it('freezes the prices while paused, and announces nothing unless it is asked to, and then a summary', async () => {
     const { ticker, apiKey } = services();
     await visit(ticker, {}, async (page) => {
       const frames: string[] = [];
@@ -109,6 +91,16 @@ describeInBrowser('the ticker client', () => {
       const stopped = await price(page)();
       await page.getByRole('button', { name: 'Resume' }).click();
       await changes(price(page), stopped);
+
+      const region = part(page, 'announcement');
+      expect(await page.locator('.board [aria-live], .board [role=status], .board [role=alert]').count()).to.equal(0);
+      expect(await region.getAttribute('aria-live')).to.equal('polite');
+      expect(await region.textContent()).to.equal('');
+      await page.getByLabel('Announce prices').check();
+      const summary = await region.textContent();
+      expect(summary).to.match(/^BTC-USD \$[\d,.]+, .* since the page opened\. ETH-USD .* SOL-USD .*\.$/);
+      await changes(price(page), await price(page)());
+      expect(await region.textContent(), 'not each tick').to.equal(summary);
     });
   });
 
@@ -150,20 +142,26 @@ describeInBrowser('the ticker client', () => {
     });
   });
 
-  it('announces nothing unless it is asked to, and then a summary', async () => {
+  it('names the tab after the price of the first symbol, or the selected one, while it is current', async () => {
     const { ticker, apiKey } = services();
     await visit(ticker, {}, async (page) => {
+      const named = (title: RegExp) =>
+        eventually(
+          () => page.title(),
+          (found) => title.test(found),
+        );
+      expect(await page.title()).to.equal('Ticker');
       await signIn(page, apiKey);
-      const region = part(page, 'announcement');
-      expect(await page.locator('.board [aria-live], .board [role=status], .board [role=alert]').count()).to.equal(0);
-      expect(await region.getAttribute('aria-live')).to.equal('polite');
-      await changes(price(page), await price(page)());
-      expect(await region.textContent()).to.equal('');
-      await page.getByLabel('Announce prices').check();
-      const summary = await region.textContent();
-      expect(summary).to.match(/^BTC-USD \$[\d,.]+, .* since the page opened\. ETH-USD .* SOL-USD .*\.$/);
-      await changes(price(page), await price(page)());
-      expect(await region.textContent(), 'not each tick').to.equal(summary);
+      await named(/^\$[\d,]+\.\d\d BTC-USD · Ticker$/);
+      await page.locator('[data-symbol="SOL-USD"] h2').click();
+      await named(/^\$\d+\.\d\d SOL-USD · Ticker$/);
+      await page.getByRole('button', { name: 'Pause' }).click();
+      expect(await page.title()).to.equal('Ticker');
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await named(/SOL-USD/);
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await reaches(page, 'signed-out');
+      expect(await page.title()).to.equal('Ticker');
     });
   });
 

@@ -15,16 +15,18 @@ const source = `export default {
   permanent() { throw new PermanentError('it will never work'); },
   later() { throw new RetryAfter(1500, 'busy'); },
   once: { handler() { throw new Error('it failed'); }, maxAttempts: 1 },
-  exit() { process.exit(1); },
   hang: { handler: () => new Promise(() => {}), timeoutMs: 20 },
 }`;
 
 describe('npm run handlers', () => {
-  it('checks a module and lists its actions with their settings', async () => {
-    const { code, stdout, stderr } = await handlers('check', await writeHandlers(source));
+  it('checks a module and lists its actions with their settings, and its schedules', async () => {
+    const nightly = "{ cron: '0 3 * * *', time_zone: 'Europe/Berlin', action: 'once' }";
+    const module = await writeHandlers(`${source}; export const schedules = { nightly: ${nightly} };`);
+    const { code, stdout, stderr } = await handlers('check', module);
     expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
-    const actions = ['double (schema, timeoutMs 5000)', 'permanent', 'later', 'once (maxAttempts 1)', 'exit'];
-    expect(stdout.split('\n')).to.deep.equal([...actions, 'hang (timeoutMs 20)', '']);
+    const actions = ['double (schema, timeoutMs 5000)', 'permanent', 'later', 'once (maxAttempts 1)'];
+    const schedule = 'schedule nightly (0 3 * * *, Europe/Berlin): once';
+    expect(stdout.split('\n')).to.deep.equal([...actions, 'hang (timeoutMs 20)', schedule, '']);
   });
 
   it('runs a handler, prints its output, logs and progress to standard error, and leaves no file', async () => {
@@ -50,7 +52,6 @@ describe('npm run handlers', () => {
     permanent: 'permanent error: it will never work\nthe task would be discarded\n',
     later: 'error: busy\nthe task would be retried after 1500 ms, attempt 2 of 5\n',
     once: 'error: it failed\nthe task would be discarded\n',
-    exit: 'error: process.exit(1) was called in a task thread\nthe task would be retried, attempt 2 of 5\n',
     hang: 'crash: took longer than 20 ms\nthe task would be retried, attempt 2 of 5\n',
   };
   it('prints how a handler failed, and whether the task would be retried', async () => {
@@ -65,7 +66,6 @@ describe('npm run handlers', () => {
     const [wrong, file] = [await writeHandlers('export default 5'), await writeHandlers(source)];
     for (const [args, expected] of [
       [['check', wrong], /^the handlers module .+ cannot be used: its default export must be .+\n$/],
-      [['run', wrong, 'a'], /^the handlers module .+ cannot be used: its default export must be .+\n$/],
       [['run', file, 'none'], /^no action "none", only double, permanent, .*\n$/],
       [['run', file, 'double', '{}'], /^refused at submission: data\/n must be present\n$/],
     ] as [string[], RegExp][]) {

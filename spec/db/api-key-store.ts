@@ -86,6 +86,16 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     }
   });
 
+  it('takes each key once', async () => {
+    const { insert } = await fresh();
+    await insert('k', 'alice', 'user', 1);
+    const error = await outcome(() => insert('k', 'bob', 'user', 1));
+    expect(error)
+      .to.be.instanceOf(Error)
+      .with.property('message')
+      .that.matches(/unique constraint/i);
+  });
+
   it('tells a lookup that fails from a database that cannot be had', async () => {
     const { keys, update, close } = await fresh();
     await update('DROP TABLE api_keys');

@@ -62,6 +62,8 @@ describe('the admin listener of a process', () => {
       tasks_queue_bytes: 0,
       tasks_queue_limit_length: 100_000,
       tasks_queue_oldest_age_seconds: 0,
+      tasks_schedules: 0,
+      tasks_schedule_overdue_seconds: 0,
       tasks_wait_duration_seconds_count: 2,
       tasks_run_duration_seconds_count: 2,
       'tasks_pool_threads{state="idle"}': 2,

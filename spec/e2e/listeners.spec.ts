@@ -7,7 +7,7 @@ import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 /** Every path of the contract with each listener that serves it, and the methods that the path supports. */
 const paths = serviceNames.flatMap((name) =>
   itemsOf(name).map(([path, item]) => {
-    const methods = Object.keys(item).filter((key) => /^(get|head|post|delete)$/.test(key));
+    const methods = Object.keys(item).filter((key) => /^(get|head|post|put|delete)$/.test(key));
     return { name, path, methods: methods.map((method) => method.toUpperCase()) };
   }),
 );

@@ -7,7 +7,7 @@ import { projectFolder, startServices } from '../support/program.ts';
 /** Runs the load tool as `npm run load` does. */
 function load(args: string[], env: Record<string, string> = {}): Promise<Ended> {
   const file = join(projectFolder, 'spec/load/load.ts');
-  const options = { cwd: dirname(file), env: { ...process.env, ...env }, timeout: 25_000 };
+  const options = { cwd: dirname(file), env: { ...process.env, ...env } };
   return run(process.execPath, [file, ...args], options);
 }
 

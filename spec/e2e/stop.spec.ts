@@ -67,7 +67,8 @@ async function expectEnd(program: Program, code: number, msg: string, unfinished
 }
 
 describe('a stop', () => {
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
+  // SIGHUP ends a process below.
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     it(`on ${signal} closes WebSockets with 1001 and ends with exit code 0`, async () => {
       const services = await startServices();
       const client = await connect(services.stream, { token: await services.token() });
@@ -77,16 +78,14 @@ describe('a stop', () => {
     });
   }
 
-  it('cuts off an incomplete request, and processes all accepted tasks before it exits', async () => {
+  it('processes all accepted tasks before it exits', async () => {
     const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '4000' } });
-    const cut = once(await beginRequest(services.tasks, '/tasks'), 'close');
+    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '100000' } });
     const submit = () => post(`${services.tasks}/tasks`, { action: 'uppercase', data: { text: 'x'.repeat(1000) } });
     const answers = await Promise.all(Array.from({ length: 200 }, submit));
     for (const { status } of answers) expect(status).to.equal(202);
     services.child.kill('SIGTERM');
     await expectEnd(services, 0, 'stopped', 0);
-    await cut;
     expect(storedTasks(DATA_DIR)).to.equal(answers.length);
   });
 
@@ -94,11 +93,12 @@ describe('a stop', () => {
     const { module: TASK_HANDLERS } = await holdTasks();
     const services = await startServices({ env: { TASK_HANDLERS, SHUTDOWN_TIMEOUT_MS: '500' } });
     for (let i = 0; i < 10; i++) await post(`${services.tasks}/tasks`, { action: 'hold' });
-    await beginRequest(services.ticker, '/auth/token');
+    const cut = once(await beginRequest(services.ticker, '/auth/token'), 'close');
     // The response to another request shows that the first one has arrived.
     await request(services.ticker);
     services.child.kill('SIGTERM');
     await expectEnd(services, 0, 'stopped', 10);
+    await cut;
     // Without the shutdown timeout, the shutdown would wait for the request's own timeout of 30 s.
     const at = (message: string) => Date.parse(services.lines.find(({ msg }) => msg === message)?.time as string);
     expect(at('stopped') - at('stopping')).to.be.within(0, 20_000);

@@ -20,9 +20,14 @@ describe('service B in a process of its own', () => {
     expect(status).to.equal(202);
     expect(body).to.deep.equal({ id: body.id, status: 'queued' });
     expect(body.id).to.match(UUID_V4);
-    const row = await untilTask(tasks, body.id);
+    const { attempts, waited_ms, ran_ms, history, ...row } = await untilTask(tasks, body.id);
     expect(row).to.have.all.keys('id', 'payload', 'status', 'result', 'created_at', 'processed_at');
     expect(row).to.include({ id: body.id, status: 'completed', result: '{"output":"STRASSE"}' });
+    // A node of several adds its id.
+    const [{ started_at_ms, ended_at_ms, node: _node, ...attempt }] = history;
+    expect(attempt).to.deep.equal({ reason: null });
+    expect([attempts, ran_ms]).to.deep.equal([1, ended_at_ms - started_at_ms]);
+    expect(started_at_ms - waited_ms).to.be.within(before * 1000, started_at_ms);
     const { created_at } = row;
     const message = { id: body.id, action: 'uppercase', data: { text: 'straße' }, created_at };
     expect(JSON.parse(row.payload)).to.deep.equal(message);

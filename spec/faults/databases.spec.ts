@@ -119,7 +119,13 @@ describe('a process with the durable queue whose database', () => {
   it('is away at SIGTERM exits with code 20, and the tasks are processed once the file is back', async () => {
     const { module: TASK_HANDLERS, release } = await holdTasks();
     const DATA_DIR = await temporaryFolder();
-    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500', TASK_HANDLERS };
+    const env = {
+      DATA_DIR,
+      QUEUE_DRIVER: 'sqlite',
+      SHUTDOWN_TIMEOUT_MS: '500',
+      TASK_HANDLERS,
+      TASK_UNKNOWN_ACTIONS: 'process',
+    };
     const services = await startServices({ env });
     const client = await connect(services.stream, { token: await services.token() });
     const ids: string[] = [];

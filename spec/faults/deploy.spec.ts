@@ -18,7 +18,12 @@ function openRows(dataDir: string): DatabaseSync {
 describe('a deploy with the in-memory queue', () => {
   it('leaves tasks, idempotency keys and dead letters to the next process', async () => {
     const { module: TASK_HANDLERS, release } = await holdTasks();
-    const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '300', TASK_HANDLERS };
+    const env = {
+      DATA_DIR: await temporaryFolder(),
+      SHUTDOWN_TIMEOUT_MS: '300',
+      TASK_HANDLERS,
+      TASK_UNKNOWN_ACTIONS: 'process',
+    };
     const first = await startServices({ env });
     const dead = (await post(`${first.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } })).body.id;
     await first.logged(({ msg }) => msg === 'task failed');

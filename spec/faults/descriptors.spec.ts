@@ -4,15 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { openFiles } from '../support/proc.ts';
-import {
-  limitedTo,
-  post,
-  type RunningServices,
-  request,
-  startProgram,
-  startServices,
-  untilTask,
-} from '../support/program.ts';
+import { limitedTo, post, type RunningServices, request, startServices, untilTask } from '../support/program.ts';
 import { head } from '../support/raw-connection.ts';
 import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
@@ -116,12 +108,5 @@ describe('a process with few descriptors', () => {
     for (const socket of toTasks) socket.destroy();
     await untilServed(services.tasks);
     await expectTasksServed(services);
-  });
-
-  it('logs one line and exits if the process itself needs more', async () => {
-    const program = await startProgram(limitedTo(100));
-    expect((await program.exited).code).to.equal(1);
-    const msg = program.lines.at(-1)?.msg;
-    expect(msg).to.match(/^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)$/);
   });
 });

@@ -29,7 +29,13 @@ describeWithSmallDisk('a full disk', () => {
 
   it(`lets the durable queue refuse what it cannot store, and loses no accepted task, even at a stop ${seedNote}`, async () => {
     const { module: TASK_HANDLERS, release } = await holdTasks();
-    const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500', TASK_HANDLERS };
+    const env = {
+      DATA_DIR: disk.path,
+      QUEUE_DRIVER: 'sqlite',
+      SHUTDOWN_TIMEOUT_MS: '500',
+      TASK_HANDLERS,
+      TASK_UNKNOWN_ACTIONS: 'process',
+    };
     const services = await startServices({ env });
     const client = await watchSteadily(services);
     const ledger = new Ledger();

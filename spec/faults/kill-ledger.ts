@@ -182,8 +182,8 @@ export class KillLedger {
     if (before === 'gone' && now !== 'gone') this.problem(task, `was gone, is ${now}`);
     const revived = before === 'failed' && (now !== 'failed' || message?.failedAt !== failedAt);
     if (revived && now !== 'gone' && !this.wasAsked(task, 'redrive')) this.problem(task, 'redriven by nobody');
-    // A request to cancel concerns the attempts before the failure.
-    if (revived) task.answered.delete('cancelling');
+    // A request to cancel concerns the attempts before the failure, and a redrive may follow in the same round.
+    if (revived || now === 'failed' || this.wasAsked(task, 'redrive')) task.answered.delete('cancelling');
     const isAsked = this.wasAsked(task, 'cancel') || this.wasAsked(task, 'purge');
     if (now !== 'gone') this.#checkAnswers(task, now, message, wasUp);
     else if (before !== 'gone' && !isAsked) this.problem(task, 'lost');

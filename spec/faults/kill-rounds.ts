@@ -38,7 +38,14 @@ export function itSurvivesKills(rounds: number): void {
     const [KILL_RUNS, KILL_MARKS] = [join(folder, 'runs'), join(folder, 'marks')];
     await mkdir(KILL_MARKS);
     const ledger = new KillLedger({ dataDir: DATA_DIR, runs: KILL_RUNS, copy: join(folder, 'copy.db') });
-    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', TASK_HANDLERS: HANDLERS, KILL_RUNS, KILL_MARKS };
+    const env = {
+      DATA_DIR,
+      QUEUE_DRIVER: 'sqlite',
+      TASK_HANDLERS: HANDLERS,
+      TASK_UNKNOWN_ACTIONS: 'process',
+      KILL_RUNS,
+      KILL_MARKS,
+    };
     for (let round = 1; round <= rounds; round++) await runRound({ env, ledger });
     await runLastRound({ env, ledger });
     console.log(`    ${ledger.size} tasks: ${JSON.stringify(ledger.summary())}`);

@@ -4,12 +4,15 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';
+import { newSecret } from '../support/receiver.ts';
 import { connect } from '../support/websocket.ts';
 
 describe('secrets', () => {
   it('reach no log line and no error body, whatever goes wrong', async () => {
     const DATA_DIR = await temporaryFolder();
-    const env = { DATA_DIR, LOG_LEVEL: 'trace', BODY_LIMIT: '2000' };
+    const secret = newSecret();
+    const callbacks = { CALLBACK_HOSTS: '127.0.0.1:1', CALLBACK_SECRET: secret };
+    const env = { DATA_DIR, LOG_LEVEL: 'trace', BODY_LIMIT: '2000', ...callbacks };
     const services = await startServices({ env });
     const { ticker, tasks, stream, apiKey } = services;
     const token = await services.token();
@@ -48,6 +51,8 @@ describe('secrets', () => {
     client.socket.send(Buffer.alloc(5000, token));
     await client.closed;
 
+    await posted(`${tasks}/tasks`, '{"action":"sum","callback_url":"http://127.0.0.1:1/"}');
+    await services.logged(({ msg }) => msg === 'task failed');
     await rename(join(DATA_DIR, 'auth.db'), join(DATA_DIR, 'away'));
     await posted(`${ticker}/auth/token?token=${token}`, `{"api_key":"${apiKey}"}`);
     services.child.kill('SIGTERM');
@@ -58,11 +63,11 @@ describe('secrets', () => {
     const [start, ...others] = logged.filter((line) => line.includes(apiKey));
     expect(start).to.include('demo API key created');
     expect(others).to.deep.equal([]);
-    for (const secret of [token, revoked, 'v3.local.']) {
+    for (const each of [token, revoked, 'v3.local.', secret.replace('whsec_', '')]) {
       // The rest of a redacted token is not secret.
-      expect(services.output().replaceAll('v3.local.[redacted]', '')).to.not.include(secret);
-      expect(services.errors()).to.not.include(secret);
-      expect(bodies.join('\n')).to.not.include(secret);
+      expect(services.output().replaceAll('v3.local.[redacted]', '')).to.not.include(each);
+      expect(services.errors()).to.not.include(each);
+      expect(bodies.join('\n')).to.not.include(each);
     }
     expect(bodies.join('\n')).to.not.include(apiKey);
   });

@@ -49,7 +49,7 @@ async function slowDisk(): Promise<Record<string, string>> {
 /** Starts services with old rows, on a disk that takes 50 ms a sync, and 20 stream clients with a health probe. */
 async function startOnSlowDisk() {
   const { dataDir, beside, add } = await freshRows();
-  add(...range(1, OLD_ROWS).map((rowid) => ({ rowid, createdAt: 1_700_000_000, bytes: 500 })));
+  add(...range(1, OLD_ROWS).map((arrival) => ({ arrival, createdAt: 1_700_000_000, bytes: 500 })));
   const disk = await slowDisk();
   const TASK_HANDLERS = await writeHandlers(`export default { large: () => 'x'.repeat(${LARGE_BYTES}) }`);
   const env = {
@@ -59,7 +59,7 @@ async function startOnSlowDisk() {
     TASK_PREFETCH: '50',
   };
   const services = await startServices({
-    env: { ...env, ...disk, TASK_HANDLERS, TASK_RETENTION_ROWS: `${KEPT_ROWS}` },
+    env: { ...env, ...disk, TASK_HANDLERS, TASK_UNKNOWN_ACTIONS: 'process', TASK_RETENTION_ROWS: `${KEPT_ROWS}` },
   });
   const neighbours = startNeighbours();
   await neighbours.join(Number(new URL(services.ticker).port), await services.token());

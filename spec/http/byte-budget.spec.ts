@@ -2,15 +2,6 @@ import { expect } from 'chai';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
 
 describe('a budget of bytes', () => {
-  it('counts what is taken and released', () => {
-    const budget = new ByteBudget(100);
-    expect(budget.take(10)).to.equal(true);
-    expect(budget.take(20, 10)).to.equal(true);
-    expect(budget.used).to.equal(30);
-    budget.release(30);
-    expect(budget.used).to.equal(0);
-  });
-
   it('lets no client hold more than it leaves to the others', () => {
     const budget = new ByteBudget(100);
     expect(budget.take(51)).to.equal(false);

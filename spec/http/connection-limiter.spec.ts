@@ -1,12 +1,13 @@
 import { once } from 'node:events';
-import { get, type IncomingMessage, type RequestListener } from 'node:http';
+import { get, type IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
 import { HttpError } from '../../main/http/errors.ts';
+import type { Listener } from '../../main/http/listener.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
-import { serve } from '../support/server.ts';
+import { fine, serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 /** Returns 101, or the status of the refusal. */
@@ -74,20 +75,7 @@ describe('the connection limiter', () => {
       { numRuns: 100 },
     );
   });
-
-  it('frees a slot that is released early, and only once', async () => {
-    const limiter = new ConnectionLimiter({ maxConnections: 2, maxConnectionsPerAddress: 1 });
-    const [first, second] = [new PassThrough(), new PassThrough()];
-    expect(acquire(limiter, first, 'a')).to.equal(101);
-    limiter.release(first);
-    expect(acquire(limiter, second, 'a')).to.equal(101);
-    await closed(first);
-    expect(limiter.taken).to.equal(1);
-    expect(acquire(limiter, new PassThrough(), 'a')).to.equal(429);
-  });
 });
-
-const fine: RequestListener = (_request, response) => response.end('fine');
 
 /** Returns the status of a request from another loopback address. */
 async function statusFrom(localAddress: string, port: number): Promise<number | undefined> {
@@ -98,9 +86,20 @@ async function statusFrom(localAddress: string, port: number): Promise<number | 
   return response.statusCode;
 }
 
+/** Opens WebSockets, which are released from the bound on plain connections. */
+async function openWebSockets({ server, port, release }: Listener, count: number): Promise<void> {
+  let upgrades = 0;
+  server.on('upgrade', (_request, socket) => {
+    upgrades++;
+    release(socket);
+  });
+  for (let opened = 0; opened < count; opened++) await connectRaw(port, ...handshake('/'));
+  await until(() => upgrades === count);
+}
+
 describe('plain connections', () => {
   it('are bounded by address: one more is closed at once, others are served', async () => {
-    const { listener, sockets } = await serve(fine, { maxConnections: 4, addressShare: 0.5 });
+    const { listener, sockets } = await serve(fine, { maxConnections: 4 });
     const half = [await connectRaw(listener.port), await connectRaw(listener.port)];
     for (const { socket } of half) socket.write('POST / HTTP/1.1\r\nHost');
     await until(() => sockets.size === 2);
@@ -114,14 +113,8 @@ describe('plain connections', () => {
   });
 
   it('of an address are bounded by what WebSockets leave free', async () => {
-    const { listener } = await serve(fine, { maxConnections: 8, addressShare: 0.5 });
-    let upgrades = 0;
-    listener.server.on('upgrade', (_request, socket) => {
-      upgrades++;
-      listener.release(socket);
-    });
-    for (let count = 0; count < 4; count++) await connectRaw(listener.port, ...handshake('/'));
-    await until(() => upgrades === 4);
+    const { listener } = await serve(fine, { maxConnections: 8 });
+    await openWebSockets(listener, 4);
     for (let count = 0; count < 2; count++) {
       await (await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x')).until(/fine$/);
     }
@@ -130,7 +123,7 @@ describe('plain connections', () => {
   });
 
   it('include a WebSocket until it is released', async () => {
-    const { listener } = await serve(fine, { maxConnections: 3, addressShare: 0.3 });
+    const { listener } = await serve(fine, { maxConnections: 2 });
     const upgraded = once(listener.server, 'upgrade');
     await connectRaw(listener.port, ...handshake('/'));
     const [, socket] = await upgraded;
@@ -143,7 +136,7 @@ describe('plain connections', () => {
   });
 
   it('leave clients less time as they run short, and all of it when they are free again', async () => {
-    const { listener, sockets } = await serve(fine, { maxConnections: 10 });
+    const { listener, sockets } = await serve(fine, { maxConnections: 10, trustProxy: 1 });
     const { server } = listener;
     const times = () => [server.headersTimeout, server.requestTimeout];
     const raws = [];
@@ -160,7 +153,7 @@ describe('plain connections', () => {
 
   it('that are half-sent are answered 408 early when there is no free connection', async () => {
     const timeouts = { headers: 20_000, request: 60_000, check: 50, closing: 5_000 };
-    const { listener } = await serve(fine, { maxConnections: 10, timeouts });
+    const { listener } = await serve(fine, { maxConnections: 10, trustProxy: 1, timeouts });
     const raws = [];
     for (let count = 0; count < 10; count++) {
       const raw = await connectRaw(listener.port);
@@ -175,23 +168,16 @@ describe('plain connections', () => {
   });
 
   it('are not short because of WebSockets', async () => {
-    const { listener } = await serve(fine, { maxConnections: 10 });
-    listener.server.on('upgrade', (_request, socket) => listener.release(socket));
-    for (let count = 0; count < 8; count++) await connectRaw(listener.port, ...handshake('/'));
+    const { listener } = await serve(fine, { maxConnections: 10, trustProxy: 1 });
+    await openWebSockets(listener, 8);
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     await raw.until(/fine$/);
     expect(listener.server.headersTimeout).to.equal(10_000);
   });
 
   it('leave the least time when WebSockets hold every connection', async () => {
-    const { listener } = await serve(fine, { maxConnections: 2 });
-    let upgrades = 0;
-    listener.server.on('upgrade', (_request, socket) => {
-      upgrades++;
-      listener.release(socket);
-    });
-    for (let count = 0; count < 2; count++) await connectRaw(listener.port, ...handshake('/'));
-    await until(() => upgrades === 2);
+    const { listener } = await serve(fine, { maxConnections: 2, trustProxy: 1 });
+    await openWebSockets(listener, 2);
     expect([listener.server.headersTimeout, listener.server.requestTimeout]).to.deep.equal([1_000, 3_000]);
   });
 });

@@ -1,21 +1,12 @@
 import { once } from 'node:events';
-import { Agent, get, type RequestListener, type ServerResponse } from 'node:http';
+import { Agent, get } from 'node:http';
 import { expect } from 'chai';
-import type { ListenOptions } from '../../main/http/listener.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { connectRaw } from '../support/raw-connection.ts';
-import { serve } from '../support/server.ts';
+import { fine, serve, serveSlowly } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 const never = new Promise<void>(() => {});
-const fine: RequestListener = (_request, response) => response.end('fine');
-
-/** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
-async function startSlow(options: Partial<ListenOptions> = {}) {
-  const asked = Promise.withResolvers<ServerResponse>();
-  const server = await serve((_request, response) => asked.resolve(response), options);
-  return { ...server, asked: asked.promise };
-}
 
 describe('a listener that closes', () => {
   it('takes no more connections', async () => {
@@ -34,7 +25,7 @@ describe('a listener that closes', () => {
   });
 
   it('waits for requests that are open', async () => {
-    const { listener, asked, sockets } = await startSlow();
+    const { listener, asked, sockets } = await serveSlowly();
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', 'Connection: close');
     const response = await asked;
     const idle = await connectRaw(listener.port);
@@ -51,7 +42,7 @@ describe('a listener that closes', () => {
   });
 
   it('does not wait for the next request of a connection whose request was open', async () => {
-    const { listener, asked } = await startSlow({ timeouts: { keepAlive: 3_600_000 } });
+    const { listener, asked } = await serveSlowly({ timeouts: { keepAlive: 3_600_000 } });
     const agent = new Agent({ keepAlive: true });
     afterTest(() => agent.destroy());
     const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
@@ -64,7 +55,7 @@ describe('a listener that closes', () => {
   });
 
   it('asks clients whose request is open to close', async () => {
-    const { listener, asked } = await startSlow();
+    const { listener, asked } = await serveSlowly();
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     const response = await asked;
     const closing = listener.close(never);
@@ -85,7 +76,7 @@ describe('a listener that closes', () => {
   });
 
   it('cuts off at the deadline what is still open', async () => {
-    const { listener, asked } = await startSlow();
+    const { listener, asked } = await serveSlowly();
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     await asked;
     const half = await connectRaw(listener.port);

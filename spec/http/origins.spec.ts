@@ -3,7 +3,7 @@ import { Registry } from 'prom-client';
 import { createAdminApp } from '../../main/admin/app.ts';
 import { hostCheck } from '../../main/http/origins.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
-import { afterTest } from '../support/cleanup.ts';
+import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { holdToContract } from '../support/contract-watch.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -81,89 +81,98 @@ const writes = [
   ['POST', '/nothing'],
 ] as const;
 
-async function startAdminApp(corsOrigins: readonly string[] = []): Promise<string> {
-  const { log } = captureLog();
+/** Starts service B and the admin listener, which allow the origin {@link APP}. */
+async function startBoth() {
+  const corsOrigins = ['https://other.example', APP];
   const app = createAdminApp({
-    ...{ checks: {}, warnings: {}, metrics: new Registry(), symbols: defaultSymbols, corsOrigins, log },
-    rules: { actions: new Map(), rejectUnknown: false },
+    ...{ checks: {}, warnings: {}, metrics: new Registry(), symbols: defaultSymbols, corsOrigins },
+    ...{ rules: { actions: new Map(), rejectUnknown: false }, log: captureLog().log },
   });
-  const { url, listener } = await serve(app.callback());
-  afterTest(holdToContract(listener.port, 'admin').forget);
-  return url;
+  const admin = await serve(app.callback());
+  afterTest(holdToContract(admin.listener.port, 'admin').forget);
+  return { ...(await startTasksServer({ corsOrigins })), admin: admin.url };
 }
 
-describe('a cross-site request', () => {
-  it('that writes is refused by service B', async () => {
-    const { url, queue } = await startTasksServer();
+describe('a request from a browser', () => {
+  const shared = onceForSuite(startBoth);
+  const submit = (headers: Record<string, string>) => shared().submit('{"action":"x"}', { headers });
+
+  for (const [sender, headers, mayWrite, mayRead] of [
+    ['another site', crossSite('https://evil.example'), false, false],
+    ['a similar origin', crossSite('https://app.example.com.evil.example'), false, false],
+    ['the same host without TLS', crossSite('http://app.example.com'), false, false],
+    ['a page without an origin', crossSite('null'), false, false],
+    ['an empty origin', crossSite(''), false, false],
+    ['an allowed origin', crossSite(APP), true, true],
+    ['another port of the same host', { 'Sec-Fetch-Site': 'same-site', Origin: 'http://localhost:3000' }, false, true],
+    ['an allowed origin of the same site', { 'Sec-Fetch-Site': 'same-site', Origin: APP }, true, true],
+    ['the same origin', { 'Sec-Fetch-Site': 'same-origin' }, true, true],
+    ['no page', { 'Sec-Fetch-Site': 'none' }, true, true],
+    ['a browser that tells no site', { 'Sec-Fetch-Site': '' }, true, true],
+    ['such a browser on another site', { Origin: 'https://evil.example' }, false, false],
+    ['such a browser without an origin', { Origin: 'null' }, false, false],
+  ] as [string, Record<string, string>, boolean, boolean][]) {
+    it(`may ${mayWrite ? '' : 'not '}write to service B if it comes from ${sender}`, async () => {
+      const answer = await submit(headers);
+      if (mayWrite) expect(answer.status).to.equal(202);
+      else expect(answer).to.deep.include(refused);
+    });
+
+    if ('Sec-Fetch-Site' in headers) {
+      it(`may ${mayRead ? '' : 'not '}read from the admin listener if it comes from ${sender}`, async () => {
+        const answer = await request(`${shared().admin}/healthz`, { headers });
+        if (mayRead) expect(answer.status).to.equal(200);
+        else expect(answer).to.deep.include(refused);
+      });
+    }
+  }
+
+  it('may not write to service B from its port on another host, only from its own origin', async () => {
+    const { url } = shared();
+    expect(await submit({ Origin: `http://evil.example:${new URL(url).port}` })).to.deep.include(refused);
+    expect((await submit({ Origin: url })).status).to.equal(202);
+  });
+
+  it('may use no method and no path from another site', async () => {
+    const { url, admin, queue } = shared();
+    const { accepted } = await queue.counts();
+    const headers = crossSite('https://evil.example');
     for (const [method, path] of writes) {
-      const answer = await request(url + path, { method, headers: crossSite(APP), body: '{"action":"x"}' });
+      const answer = await request(url + path, { method, headers, body: '{"action":"x"}' });
       expect(answer, `${method} ${path}`).to.deep.include(refused);
     }
-    expect((await queue.counts()).accepted).to.equal(0);
-  });
-
-  it('that writes is refused by its origin if the browser does not tell the site', async () => {
-    const { url, queue } = await startTasksServer();
-    const submit = (Origin: string) =>
-      request(`${url}/tasks`, { method: 'POST', headers: { Origin }, body: '{"action":"x"}' });
-    for (const origin of [APP, 'null', `http://evil.example:${new URL(url).port}`]) {
-      expect(await submit(origin), origin).to.deep.include(refused);
-    }
-    expect((await queue.counts()).accepted).to.equal(0);
-    expect((await submit(url)).status).to.equal(202);
-  });
-
-  it('that reads is answered by service B, without a header that lets the page see the answer', async () => {
-    const { url } = await startTasksServer();
-    for (const path of ['/tasks', '/queue', '/']) {
-      const { status, headers } = await request(url + path, { headers: crossSite(APP) });
-      expect(status, path).to.equal(200);
-      expect(headers.has('Access-Control-Allow-Origin'), path).to.equal(false);
-    }
-  });
-
-  it('of any method is refused by the admin listener', async () => {
-    const url = await startAdminApp();
     for (const path of ['/healthz', '/readyz', '/metrics', '/openapi.json', '/nothing']) {
       for (const method of ['GET', 'POST', 'OPTIONS']) {
-        const answer = await request(url + path, { method, headers: crossSite(APP) });
-        expect(answer, `${method} ${path}`).to.deep.include(refused);
+        expect(await request(admin + path, { method, headers }), `${method} ${path}`).to.deep.include(refused);
+      }
+    }
+    expect((await queue.counts()).accepted).to.equal(accepted);
+  });
+
+  it('may read from service B, but only a page of an allowed origin sees the answer', async () => {
+    const { url, admin } = shared();
+    for (const address of [`${url}/tasks`, `${url}/queue`, `${url}/`, `${admin}/healthz`]) {
+      for (const origin of address.startsWith(admin) ? [APP] : [APP, 'https://evil.example']) {
+        const { status, headers } = await request(address, { headers: crossSite(origin) });
+        const expected = [200, origin === APP ? APP : null];
+        expect([status, headers.get('Access-Control-Allow-Origin')], `${origin} ${address}`).to.deep.equal(expected);
+        expect(headers.get('Vary')).to.match(/Origin/);
       }
     }
   });
 
-  it('of an origin in CORS_ORIGINS is answered, and the page sees the answer', async () => {
-    const { tasksUrl, queue } = await startTasksServer({ corsOrigins: ['https://other.example', APP] });
-    const init = { method: 'POST', headers: crossSite(APP), body: '{"action":"x"}' };
-    const { status, headers } = await request(tasksUrl, init);
-    expect([status, headers.get('Access-Control-Allow-Origin')]).to.deep.equal([202, APP]);
-    expect(headers.get('Vary')).to.match(/Origin/);
-    const admin = await startAdminApp([APP]);
-    const health = await request(`${admin}/healthz`, { headers: crossSite(APP) });
-    expect([health.status, health.headers.get('Access-Control-Allow-Origin')]).to.deep.equal([200, APP]);
-    for (const origin of ['https://app.example.com.evil.example', 'http://app.example.com', 'null', '']) {
-      const other = { ...init, headers: crossSite(origin) };
-      expect(await request(tasksUrl, other), origin).to.deep.include(refused);
-      expect(await request(`${admin}/healthz`, { headers: crossSite(origin) }), origin).to.deep.include(refused);
-    }
-    expect((await queue.counts()).accepted).to.equal(1);
-  });
-
-  it('of an origin in CORS_ORIGINS may be preceded by a preflight', async () => {
-    const { url } = await startTasksServer({ corsOrigins: [APP] });
-    const preflight = (origin: string, path: string) =>
-      request(url + path, {
-        method: 'OPTIONS',
-        headers: { ...crossSite(origin), 'Access-Control-Request-Method': 'DELETE' },
-      });
+  it('may be preceded by a preflight if its origin is allowed', async () => {
+    const preflight = (origin: string, path: string) => {
+      const headers = { ...crossSite(origin), 'Access-Control-Request-Method': 'DELETE' };
+      return request(shared().url + path, { method: 'OPTIONS', headers });
+    };
     for (const path of ['/tasks', `/dead-letters/${ID}`]) {
       const { status, headers } = await preflight(APP, path);
       expect([status, headers.get('Access-Control-Allow-Origin')], path).to.deep.equal([204, APP]);
-      expect(headers.get('Access-Control-Allow-Methods'), path).to.equal('GET,HEAD,POST,DELETE');
+      expect(headers.get('Access-Control-Allow-Methods'), path).to.equal('GET,HEAD,PUT,POST,DELETE');
     }
-    const other = await preflight('https://other.example', '/tasks');
-    expect(other.status).to.equal(405);
-    expect(other.headers.has('Access-Control-Allow-Origin')).to.equal(false);
+    const other = await preflight('https://evil.example', '/tasks');
+    expect([other.status, other.headers.get('Access-Control-Allow-Origin')]).to.deep.equal([405, null]);
   });
 
   it('is answered by service A, which allows any origin', async () => {
@@ -171,37 +180,5 @@ describe('a cross-site request', () => {
     const body = JSON.stringify({ api_key: apiKey });
     const { status, headers } = await request(`${url}/auth/token`, { method: 'POST', headers: crossSite(APP), body });
     expect([status, headers.get('Access-Control-Allow-Origin')]).to.deep.equal([200, '*']);
-  });
-});
-
-describe('a request from another port or subdomain of the same site', () => {
-  it('is refused if it writes, unless its origin is listed', async () => {
-    const { tasksUrl, queue } = await startTasksServer({ corsOrigins: [APP] });
-    const submit = (Origin: string) => {
-      const headers = { 'Sec-Fetch-Site': 'same-site', Origin };
-      return request(tasksUrl, { method: 'POST', headers, body: '{"action":"x"}' });
-    };
-    expect(await submit('http://localhost:3000')).to.deep.include(refused);
-    expect((await submit(APP)).status).to.equal(202);
-    expect((await queue.counts()).accepted).to.equal(1);
-  });
-
-  it('is answered if it reads', async () => {
-    const { url } = await startTasksServer();
-    const headers = { 'Sec-Fetch-Site': 'same-site' };
-    expect((await request(`${url}/tasks`, { headers })).status).to.equal(200);
-    expect((await request(`${await startAdminApp()}/healthz`, { headers })).status).to.equal(200);
-  });
-});
-
-describe('a request from the same origin, or from no page', () => {
-  it('is answered by service B and the admin listener', async () => {
-    const { submit } = await startTasksServer();
-    const admin = await startAdminApp();
-    for (const site of ['same-origin', 'none', '']) {
-      const headers = { 'Sec-Fetch-Site': site };
-      expect((await submit('{"action":"x"}', { headers })).status, site).to.equal(202);
-      expect((await request(`${admin}/healthz`, { headers })).status, site).to.equal(200);
-    }
   });
 });

@@ -13,13 +13,6 @@ describe('RateLimit', () => {
     for (let i = 0; i < 60; i++) expect(limit.take('a', 100_000)).to.equal(0);
   });
 
-  it('keeps addresses apart', () => {
-    const limit = new RateLimit({ perMinute: 1 });
-    expect(limit.take('a', 0)).to.equal(0);
-    expect(limit.take('a', 0)).to.be.above(0);
-    expect(limit.take('b', 0)).to.equal(0);
-  });
-
   it('remembers a limited number of addresses, and evicts the one idle longest', () => {
     const limit = new RateLimit({ perMinute: 2, maxAddresses: 2 });
     limit.take('a', 0);
@@ -30,40 +23,6 @@ describe('RateLimit', () => {
     expect(limit.take('a', 4)).to.be.above(0);
     expect(limit.take('b', 5)).to.equal(0);
     expect(limit.take('b', 5)).to.equal(0);
-  });
-
-  it("never lets more through in any minute than a minute's worth and what fills up meanwhile", () => {
-    const gaps = fc.array(fc.integer({ min: 0, max: 20_000 }), { maxLength: 100 });
-    fc.assert(
-      fc.property(gaps, fc.integer({ min: 1, max: 20 }), (waits, perMinute) => {
-        const limit = new RateLimit({ perMinute });
-        const taken: number[] = [];
-        let now = 0;
-        for (const wait of waits) {
-          now += wait;
-          const refused = limit.take('a', now);
-          if (refused === 0) taken.push(now);
-          else expect(refused).to.be.within(0, 60_000 / perMinute + 1);
-          const lastMinute = taken.filter((at) => at > now - 60_000).length;
-          expect(lastMinute).to.be.at.most(2 * perMinute);
-        }
-      }),
-    );
-  });
-
-  it('lets one through that has waited as long as it was told', () => {
-    fc.assert(
-      fc.property(fc.integer({ min: 1, max: 100_000 }), fc.integer({ min: 0, max: 1e9 }), (perMinute, start) => {
-        const limit = new RateLimit({ perMinute });
-        let refused = 0;
-        for (let i = 0; i < perMinute; i++) if (limit.take('a', start) !== 0) refused++;
-        expect(refused).to.equal(0);
-        const wait = limit.take('a', start);
-        expect(wait).to.be.above(0);
-        expect(limit.take('a', start + wait)).to.equal(0);
-      }),
-      { numRuns: 20 },
-    );
   });
 });
 
@@ -116,25 +75,17 @@ describe('TokenBucket', () => {
 });
 
 describe('rateLimitKey', () => {
-  for (const [ip, share] of [
-    ['192.0.2.7', '192.0.2.7'],
-    ['::ffff:192.0.2.7', '192.0.2.7'],
-    ['::FFFF:192.0.2.7', '192.0.2.7'],
-    ['::1', '::1'],
-    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
-    ['2001:DB8:1:2::9', '2001:db8:1:2::/64'],
-    ['2001:db8::9', '2001:db8:0:0::/64'],
-    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
-    ['::', '0:0:0:0::/64'],
-    ['64:ff9b::192.0.2.7', '64:ff9b:0:0::/64'],
-    ['', ''],
-    ['nonsense', 'nonsense'],
-  ] as const) {
-    it(`takes ${JSON.stringify(ip)} for ${JSON.stringify(share)}`, () => expect(rateLimitKey(ip)).to.equal(share));
-  }
-
-  it('gives neighbours in one /64 one share, and other networks another', () => {
-    expect(rateLimitKey('2001:db8::1')).to.equal(rateLimitKey('2001:db8::ffff:2'));
-    expect(rateLimitKey('2001:db8:0:1::1')).to.not.equal(rateLimitKey('2001:db8::1'));
+  it('is the address, and for IPv6 the /64 network', () => {
+    for (const [ip, key] of Object.entries({
+      ...{ '192.0.2.7': '192.0.2.7', '::ffff:192.0.2.7': '192.0.2.7', '::FFFF:192.0.2.7': '192.0.2.7', '::1': '::1' },
+      '2001:db8:1:2:3:4:5:6': '2001:db8:1:2::/64',
+      '2001:DB8:1:2::9': '2001:db8:1:2::/64',
+      '2001:db8::9': '2001:db8:0:0::/64',
+      'fe80::1%eth0': 'fe80:0:0:0::/64',
+      '::': '0:0:0:0::/64',
+      '64:ff9b::192.0.2.7': '64:ff9b:0:0::/64',
+      ...{ '': '', nonsense: 'nonsense' },
+    }))
+      expect(rateLimitKey(ip), ip).to.equal(key);
   });
 });

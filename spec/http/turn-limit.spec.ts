@@ -61,11 +61,4 @@ describe('requests that wait for a turn', () => {
     const turns = await turnsOf(Array(257).fill(1));
     expect([turns[255], turns[256]]).to.deep.equal([0, 1]);
   });
-
-  it('begin again when all others have begun', async () => {
-    const turns = new TurnLimit();
-    await turns.enter();
-    await Promise.all([turns.enter(), turns.enter(TURN_BYTES)]);
-    await turns.enter();
-  });
 });

@@ -78,22 +78,6 @@ describe('the buffer of log lines', () => {
     expect(lines.lost).to.equal(0);
   });
 
-  for (const code of ['ENOSPC', 'EIO', 'EPIPE']) {
-    it(`counts the lines that ${code} loses, and reports them after the next line`, async () => {
-      const { output, lines } = setUp();
-      lines.write('one\n');
-      lines.write('two\n');
-      lines.write('three\n');
-      await output.fail(code);
-      await output.fail(code);
-      expect([lines.lost, output.isWriting]).to.deep.equal([3, false]);
-      lines.write('four\n');
-      await output.take();
-      await output.take();
-      expect([output.text, output.isWriting]).to.deep.equal(['four\nlost 3\n', false]);
-    });
-  }
-
   it('ends a line that an error cut off before it writes the next line', async () => {
     const { output, lines } = setUp();
     lines.write('one\n');

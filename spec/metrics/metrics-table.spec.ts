@@ -1,29 +1,9 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
-import { CounterByLabel, labelled, type MetricsTable, registerMetrics } from '../../main/metrics/metrics-table.ts';
+import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 
 describe('the metrics', () => {
-  it('are read when they are scraped, with a line for each label', async () => {
-    const registry = new Registry();
-    let value = 1;
-    const counts = new Map([['a', 1]]);
-    registerMetrics(registry, {
-      gauge: { size: ['How many.', () => value] },
-      counter: { things_total: ['Things.', () => labelled('kind', counts)] },
-    });
-    value = 2;
-    counts.set('b "quoted"\n', 3);
-    expect((await registry.metrics()).split('\n')).to.include.members([
-      '# HELP size How many.',
-      '# TYPE size gauge',
-      'size 2',
-      '# TYPE things_total counter',
-      'things_total{kind="a"} 1',
-      'things_total{kind="b \\"quoted\\"\\n"} 3',
-    ]);
-  });
-
   it('add several histograms up to one', async () => {
     const registry = new Registry();
     const [one, other] = [new Histogram([1, 2]), new Histogram([1, 2])];
@@ -38,13 +18,6 @@ describe('the metrics', () => {
       'length_seconds_sum{of="both"} 9',
       'length_seconds_count{of="both"} 4',
     ]);
-  });
-
-  it('are refused if the name is registered already', () => {
-    const registry = new Registry();
-    const table: MetricsTable = { gauge: { size: ['How many.', () => 1] } };
-    registerMetrics(registry, table);
-    expect(() => registerMetrics(registry, table)).to.throw(/already been registered/);
   });
 });
 

@@ -168,8 +168,8 @@ describeWithPostgres('the bus', () => {
       '{"from":"x","topic":"event","event":{"event":"completed"}}',
       '{"from":"x","topic":"event","event":{"event":"completed","id":["error"]}}',
     ])
-      await sql('SELECT pg_notify($1, $2)', [bus.channel, payload]);
-    await sql('SELECT pg_notify($1, $2)', [bus.channel, '{"from":"x","topic":"pause"}']);
+      await sql('SELECT pg_notify($1, $2)', [bus.receiving.channel, payload]);
+    await sql('SELECT pg_notify($1, $2)', [bus.receiving.channel, '{"from":"x","topic":"pause"}']);
     await until(() => received.length > 0);
     expect(received).to.deep.equal([{ topic: 'pause' }]);
   });

@@ -16,22 +16,18 @@ async function openNode({ url }: Schema, linkUrl = url) {
   const recovered: string[] = [];
   let beats = 0;
   const heartbeat = new Heartbeat({
-    link: bus.receiving,
+    bus,
     pool: database,
-    id: bus.id,
-    recover: async (owner) => {
-      recovered.push(owner);
-      await sqlRecover(owner);
-      return [];
+    store: {
+      async recover(owner) {
+        recovered.push(owner);
+        await database.query("UPDATE messages SET state = 'waiting', owner = NULL WHERE owner = $1", [owner]);
+        return [];
+      },
     },
-    onRecovered: () => {},
     clock,
     log,
   });
-  const sqlRecover = async (owner: string) => {
-    await database.query("UPDATE messages SET state = 'waiting', owner = NULL WHERE owner = $1", [owner]);
-  };
-  bus.on('lost', () => heartbeat.forget());
   await heartbeat.open();
   afterTest(() => heartbeat.close());
   return {

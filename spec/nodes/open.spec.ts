@@ -10,9 +10,10 @@ import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 import { eventually, until } from '../support/until.ts';
 import { failure } from './parts.ts';
 
-async function open(databaseUrl: string) {
+async function open(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
   const { log, logged } = captureLog();
-  const config = loadConfig({ DATABASE_URL: databaseUrl, TOKEN_KEY: 'the key that all nodes of a spec share' });
+  const key = 'the key that all nodes of a spec share';
+  const config = loadConfig({ DATABASE_URL: databaseUrl, TOKEN_KEY: key, ...environment });
   const backend = await openBackend(config, systemClock, systemRandom, log);
   afterTest(() => backend.close());
   return { backend, logged };
@@ -33,6 +34,11 @@ describeWithPostgres('the storage of several nodes', () => {
     expect(await sql('SELECT id FROM nodes')).to.have.lengthOf(1);
     await backend.close();
     expect(await sql('SELECT id FROM nodes')).to.deep.equal([]);
+  });
+
+  it('exchanges no ticks with a seed', async () => {
+    const { backend } = await open((await emptySchema()).url, { TICKER_SEED: 'x' });
+    expect(await backend.openTickFeed()).to.equal(undefined);
   });
 
   it('does not open where there is no server', async () => {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { openTokenStore } from '../../main/nodes/open.ts';
+import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
@@ -17,7 +17,8 @@ async function startNode(
   { maxTokensPerKey = 1000, ...options }: TickerBundleOptions = {},
 ): Promise<TickerBundle> {
   const { bus, log } = await openBus(url);
-  const store = await openTokenStore(openDatabase(url), bus, maxTokensPerKey, { clock: systemClock, log });
+  const parts = { database: openDatabase(url), bus, clock: systemClock, log };
+  const store = await new NodeTokenStore({ ...parts, maxTokensPerKey }).open();
   afterTest(() => store.close());
   return startTickerBundle({ intervalMs: 20, ...options, shared: { store, key: KEY } });
 }
@@ -38,19 +39,6 @@ describeWithPostgres('the tokens of many nodes', () => {
     await other.nextOf('ticker');
     const refusal = await connect(b.stream, { token }).catch((error) => error);
     expect(refusal).to.include({ status: 401 });
-  });
-
-  it('closes the connections of a token on every node, when newer ones of its key evict it', async () => {
-    const schema = await migratedSchema();
-    const options = { maxTokensPerKey: 2 };
-    const [a, b] = [await startNode(schema, options), await startNode(schema, options)];
-    const token = await a.token();
-    const mine = await connect(b.stream, { token });
-    const other = await connect(a.stream, { token: await b.token() });
-    await a.token();
-    const { code, reason } = await mine.closed;
-    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
-    await other.nextOf('ticker');
   });
 
   it('closes the connections of a token on every node, when it expires', async () => {

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { Query } from '../../db/postgres/database.ts';
-import { openTokenStore } from '../../main/nodes/open.ts';
+import { NodeTokenStore, type NodeTokenStoreOptions } from '../../main/nodes/token-store.ts';
 import { type TokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
-import { type Clock, systemClock } from '../../workers/shared/clock.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
@@ -10,16 +10,12 @@ import { until } from '../support/until.ts';
 import { itIsATokenStore } from '../ticker/token-store-conformance.ts';
 import { failure, openBus, openDatabase, through } from './parts.ts';
 
-interface NodeOptions {
-  clock?: Clock;
-  maxTokens?: number;
-  maxTokensPerKey?: number;
-}
+const SETTINGS = { maxTokensPerKey: 1000, clock: systemClock };
 
 /** Opens the token store of a node with its own connections. */
-async function openNode(url: string, { clock = systemClock, maxTokens, maxTokensPerKey = 1000 }: NodeOptions = {}) {
+async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {}) {
   const { bus, log, lines } = await openBus(url);
-  const store = await openTokenStore(openDatabase(url), bus, maxTokensPerKey, { clock, log }, maxTokens);
+  const store = await new NodeTokenStore({ ...SETTINGS, database: openDatabase(url), bus, log, ...options }).open();
   afterTest(() => store.close());
   const removed: string[] = [];
   store.onRemove = (id) => removed.push(id);
@@ -105,7 +101,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     const { bus, log } = await openBus(proxied);
     way.cut();
     await until(() => !bus.receiving.isUp);
-    const store = await openTokenStore(openDatabase(url), bus, 1000, { clock: systemClock, log });
+    const store = await new NodeTokenStore({ ...SETTINGS, database: openDatabase(url), bus, log }).open();
     afterTest(() => store.close());
     expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
     way.mend();
@@ -126,10 +122,10 @@ describeWithPostgres('the token stores of several nodes', () => {
       if (isReread) ended += 1;
       return rows;
     };
-    const store = await openTokenStore({ query }, bus, 1000, { clock: systemClock, log });
+    const store = await new NodeTokenStore({ ...SETTINGS, database: { query }, bus, log }).open();
     afterTest(() => store.close());
     await store.put(token('a'));
-    for (const event of ['reconnect', 'lost', 'reconnect'] as const) bus.emit(event);
+    for (const event of ['up', 'lost', 'up'] as const) bus.receiving.emit(event);
     await until(() => ended === 1 && isTrusted(store));
     first.resolve();
     await until(() => ended === 2);
@@ -168,7 +164,7 @@ describeWithPostgres('the token stores of several nodes', () => {
       }
       return database.query(text, values, timeLimitMs);
     };
-    const store = await openTokenStore({ query }, bus, 1000, { clock: systemClock, log });
+    const store = await new NodeTokenStore({ ...SETTINGS, database: { query }, bus, log }).open();
     afterTest(() => store.close());
     const puts = Array.from({ length: 100 }, (_, number) => store.put(token(`own${number}`)));
     await until(() => slow === 100);

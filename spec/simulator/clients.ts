@@ -1,9 +1,13 @@
 import type { DeadLetterSelection, Published, Submission as StoreSubmission } from '../../db/task-store.ts';
 import type { Queue } from '../../main/tasks/queue.ts';
+import { readDefinition } from '../../main/tasks/schedules/definition.ts';
+import type { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
-import type { History, Journal, Promised } from './history.ts';
+import { CALLBACK_HOST } from './callbacks.ts';
+import type { History, Journal, KnownTask, Promised } from './history.ts';
 import type { Mood } from './pool.ts';
 import type { SeededRandom } from './random.ts';
+import { scheduleFields } from './schedules.ts';
 
 /** A submission that a client has sent. */
 export interface Submission {
@@ -12,12 +16,13 @@ export interface Submission {
   action: string;
   key: string | undefined;
   /** Fields beside `action` and `data`. */
-  options: { delay?: number; run_at?: number; priority?: number };
+  options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
 /** A process that receives requests. */
 export interface Target {
   readonly queue: Queue;
+  readonly scheduler: Scheduler;
   readonly newTaskId: () => string;
   readonly isDead: boolean;
 }
@@ -30,8 +35,10 @@ export interface ClientsOptions {
   now: () => number;
   /** Behaviour of the handlers. */
   moods: readonly Mood[];
-  /** Whether tasks are scheduled and have priorities. */
-  schedules: boolean;
+  /** Names of schedules. If there are some, tasks also have delays, priorities and limit keys. */
+  schedules: readonly string[];
+  /** Whether some tasks have callback URLs. */
+  callbacks: boolean;
   /** Chooses the process of a request. */
   target: (random: SeededRandom) => Target | undefined;
 }
@@ -55,6 +62,10 @@ export class Clients {
     return [...this.#waiting].map(({ what }) => what);
   }
 
+  register(id: string, submission: Submission): void {
+    this.#submissions.set(id, submission);
+  }
+
   readonly submissionOf = (id: string): Submission => this.#submissions.get(id) ?? UNKNOWN;
 
   submit(name: string, random: SeededRandom): void {
@@ -67,16 +78,25 @@ export class Clients {
       mood: this.#mood(random),
       action: random.chance(0.2) ? 'twice' : 'work',
       key: random.chance(0.4) ? `k${random.below(30)}` : undefined,
-      options: this.#options.schedules ? this.#timing(random) : {},
+      options: {
+        ...(this.#options.schedules.length > 0 && this.#timing(name, random)),
+        ...this.#callback(name, random),
+      },
     };
     if (submission.key !== undefined) this.#repeatable.push(submission);
     return submission;
   }
 
-  #timing(random: SeededRandom): Submission['options'] {
+  #timing(name: string, random: SeededRandom): Submission['options'] {
     const delay = random.pick([0, 0.05, 1, 20, 600]);
     const when = random.pick([{}, {}, { delay }, { run_at: this.#options.now() / 1000 + delay }]);
-    return { ...when, ...(random.chance(0.5) && { priority: random.between(1, 5) }) };
+    const order = { ...(random.chance(0.5) && { priority: random.between(1, 5) }) };
+    return { ...when, ...order, ...(random.chance(0.6) && { limit_key: random.pick(['one', 'two', 'three', name]) }) };
+  }
+
+  #callback(name: string, random: SeededRandom): Submission['options'] {
+    const isCalled = this.#options.callbacks && random.fork(`callback of ${name}`).chance(0.6);
+    return isCalled ? { callback_url: `https://${CALLBACK_HOST}/` } : {};
   }
 
   #mood(random: SeededRandom): Mood {
@@ -87,7 +107,7 @@ export class Clients {
 
   submitMany(name: string, random: SeededRandom): void {
     const names = Array.from({ length: random.between(2, 12) }, (_, index) => `${name}.${index + 1}`).reverse();
-    if (this.#options.schedules && random.chance(0.5)) this.#sendBatch(names, random);
+    if (this.#options.schedules.length > 0 && random.chance(0.5)) this.#sendBatch(names, random);
     else for (const each of names) this.submit(each, random);
   }
 
@@ -111,6 +131,70 @@ export class Clients {
     });
   }
 
+  /** Cancels the tasks that match. Those of earlier answers must all be found. */
+  cancelAll(random: SeededRandom): void {
+    const { book, journal, schedules } = this.#options;
+    const [action, limitKey] = [random.pick(['work', 'twice']), random.pick(['one', 'two', 'three'])];
+    const ids = book.in('waiting', 'running').slice(-5);
+    const filter = random.pick([
+      {},
+      { action },
+      { limitKey },
+      { action, limitKey },
+      { schedule: random.pick(schedules) },
+    ]);
+    const isSelected = ({ message }: KnownTask) =>
+      Object.entries(filter).every(([field, value]) => message[field as 'action'] === value);
+    const selected = book.untouched().filter(isSelected);
+    const isByIds = random.chance(0.3);
+    const what = `cancel ${isByIds ? ids.map(({ name }) => name) : JSON.stringify(filter)}`;
+    this.#request(random, what, async ({ queue }) => {
+      const { count, remaining } = await queue.cancelAll(isByIds ? ids.map(({ id }) => id) : filter);
+      const missed = book.untouched().find((task) => selected.includes(task));
+      if (missed !== undefined && remaining === 0 && !isByIds)
+        journal.broken('A cancellation by filter finds each task that matches.', `${what} left ${missed.name}`);
+      return { answer: `${count} cancelled, ${remaining} left` };
+    });
+  }
+
+  schedule(random: SeededRandom): void {
+    const name = random.pick(this.#options.schedules);
+    if (random.chance(0.8)) this.setSchedule(name, random.chance(0.3), random);
+    else
+      this.#request(random, `delete the schedule ${name}`, async ({ queue }) => {
+        return { answer: String(await queue.store.schedules.delete(name, 'api')) };
+      });
+  }
+
+  setSchedule(name: string, isPaused: boolean, random: SeededRandom, source: 'api' | 'module' = 'api'): void {
+    const { now, moods } = this.#options;
+    // The last schedule must not fail for long.
+    const mood = this.#options.schedules.includes(name) ? random.pick(moods) : 'quick';
+    this.#request(random, `${isPaused ? 'pause' : 'set'} the schedule ${name}`, async ({ scheduler }) => {
+      const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), now(), []);
+      return { answer: String(await scheduler.put(name, definition, source)) };
+    });
+  }
+
+  /** Pauses schedules, those of the module as well. */
+  pauseSchedules(names: readonly string[], random: SeededRandom): void {
+    for (const name of names)
+      for (const source of ['api', 'module'] as const) this.setSchedule(name, true, random, source);
+  }
+
+  runSchedule(random: SeededRandom): void {
+    const name = random.pick(this.#options.schedules);
+    this.#request(random, `run the schedule ${name}`, async ({ queue, scheduler }) => {
+      const schedule = await queue.store.schedules.find(name);
+      if (schedule === undefined) return { answer: 'unknown' };
+      const message = scheduler.taskOf(schedule);
+      const { mood } = JSON.parse(schedule.definition).data;
+      this.register(message.id, { ...UNKNOWN, name: `${name} now, ${message.id}`, mood });
+      const { id } = await queue.publish(message);
+      return { answer: 'accepted', promised: [[id, 'accepted']] };
+    });
+  }
+
   runNow(random: SeededRandom): void {
     const tasks = this.#options.book.in('waiting');
     if (tasks.length === 0) return;
@@ -118,34 +202,41 @@ export class Clients {
     this.#request(random, `run ${name}`, async ({ queue }) => ({ answer: (await queue.runNow(id)) ?? 'unknown' }));
   }
 
-  redrive(random: SeededRandom): void {
-    const selection = this.#selection(random);
-    this.#request(random, 'redrive', async ({ queue }) => {
-      const { done, remaining } = await queue.redrive(selection);
-      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, 'redriven']) };
+  limit(random: SeededRandom): void {
+    const limitOf = () => ({
+      ...(random.chance(0.7) && { concurrency: random.between(1, 3) }),
+      ...(random.chance(0.4) && { rate: { count: random.between(1, 3), ms: random.pick([100, 1000, 30_000]) } }),
+    });
+    const limits = random.chance(0.2) ? undefined : { ...limitOf(), ...(random.chance(0.5) && { perKey: limitOf() }) };
+    const action = random.pick(['work', 'twice']);
+    this.#request(random, `limit ${action} to ${JSON.stringify(limits)}`, async ({ queue }) => {
+      await queue.setLimits(action, limits, 'api');
+      return { answer: 'done' };
     });
   }
 
+  redrive(random: SeededRandom): void {
+    this.#changeDeadLetters('redrive', 'redriven', random);
+  }
+
   purge(random: SeededRandom): void {
+    this.#changeDeadLetters('purge', 'purged', random);
+  }
+
+  #changeDeadLetters(what: 'redrive' | 'purge', promised: Promised, random: SeededRandom): void {
     const selection = this.#selection(random);
-    this.#request(random, 'purge', async ({ queue }) => {
-      const { done, remaining } = await queue.purge(selection);
-      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, 'purged']) };
+    this.#request(random, what, async ({ queue }) => {
+      const { done, remaining } = await queue[what](selection);
+      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, promised]) };
     });
   }
 
   pause(random: SeededRandom): void {
-    this.#request(random, 'pause', async ({ queue }) => {
-      await queue.pause();
-      return { answer: 'paused' };
-    });
+    this.#request(random, 'pause', async ({ queue }) => ({ answer: (await queue.setPaused(true)) ?? 'paused' }));
   }
 
   resume(random: SeededRandom): void {
-    this.#request(random, 'resume', async ({ queue }) => {
-      await queue.resume();
-      return { answer: 'resumed' };
-    });
+    this.#request(random, 'resume', async ({ queue }) => ({ answer: (await queue.setPaused(false)) ?? 'resumed' }));
   }
 
   #send(submission: Submission, random: SeededRandom): void {
@@ -163,6 +254,11 @@ export class Clients {
 
   #sendBatch(names: readonly string[], random: SeededRandom): void {
     const submissions = names.map((name) => this.#newSubmission(name, random));
+    // A crowd of one key, behind which others wait.
+    const crowd = random.chance(0.5) ? { limit_key: 'one', priority: 3 } : {};
+    for (const submission of submissions) Object.assign(submission.options, crowd);
+    // A batch with several keys is mostly refused.
+    if (random.chance(0.7)) for (const submission of submissions) submission.key = undefined;
     this.#request(random, `submit ${names} together`, async ({ queue, newTaskId }) => {
       const results = await queue.publishAll(submissions.map((each) => this.#parse(each, newTaskId())));
       const reused = results.filter((each) => each instanceof Error).length;
@@ -173,9 +269,10 @@ export class Clients {
 
   #parse(submission: Submission, id: string): StoreSubmission {
     const { mood, action, key, options } = submission;
-    this.#submissions.set(id, submission);
+    this.register(id, submission);
     const bytes = Buffer.from(JSON.stringify({ action, data: { mood }, ...options }));
-    const parsed = parseSubmission({ bytes, id, now: this.#options.now(), hasKey: key !== undefined });
+    const given = { bytes, id, now: this.#options.now(), hasKey: key !== undefined, callbackHosts: [CALLBACK_HOST] };
+    const parsed = parseSubmission(given);
     if ('error' in parsed) throw new Error(parsed.error);
     const { message, fingerprint } = parsed;
     return { message, key: key && fingerprint ? { key, fingerprint } : undefined };

@@ -241,15 +241,15 @@ DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string, ...o
   return statement;
 };
 
-// `get` runs statements with RETURNING.
-for (const method of ['run', 'get'] as const) {
+// `get` and `all` run statements with RETURNING.
+for (const method of ['run', 'get', 'all'] as const) {
   const original = StatementSync.prototype[method] as StatementSync['run'];
   StatementSync.prototype[method] = function (this: StatementSync, ...values: Parameters<StatementSync['run']>) {
     const statement = statements.get(this);
     return current === undefined || current.isDetached || statement === undefined
       ? original.apply(this, values)
       : current.around(statement, () => original.apply(this, values));
-  } as StatementSync['run'] & StatementSync['get'];
+  } as StatementSync['run'] & StatementSync['get'] & StatementSync['all'];
 }
 
 function createTemplate(): string {
@@ -263,8 +263,8 @@ function createTemplate(): string {
 const COMPARED_LENGTH = 100;
 
 /** Returns the number of messages that are no dead letters. */
-export function unfinished({ waiting, scheduled, retrying, inFlight }: QueueCounts): number {
-  return waiting + scheduled + retrying + inFlight;
+export function unfinished({ waiting, limited, scheduled, retrying, inFlight }: QueueCounts): number {
+  return waiting + limited + scheduled + retrying + inFlight;
 }
 
 /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
@@ -274,4 +274,4 @@ export function readTables(store: SqliteStore, disk: Disk): Tables {
   return { rows: rows as unknown as Tables['rows'], messages };
 }
 
-const STATES = ['scheduled', 'retrying', 'waiting', 'running', 'failed'] as const;
+const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;

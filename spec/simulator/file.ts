@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
+import { callbackProblem, readCallbacks, withoutCallbacks } from './callbacks.ts';
 import { Disk, type DiskFault, readTables, unfinished } from './disk.ts';
 import { Process, type ProcessOptions, silent } from './process.ts';
 import { SeededRandom } from './random.ts';
@@ -10,6 +11,7 @@ import { SimulatedTime, turn } from './time.ts';
 
 const BOUND = 'A full queue refuses tasks.';
 const SAVED = 'A stop saves the queue.';
+const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
 const CRASH = { kill: 0.5, losePower: 0.7, stop: 0.4 };
@@ -20,7 +22,9 @@ type FaultKind = keyof typeof CRASH | keyof typeof DISK | 'checkpoint' | 'waitDa
 /** Runs one process with its file. */
 export async function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
   const random = new SeededRandom(String(options.seed));
-  const setting = settingOf(random.fork('setting'), options.seed);
+  const drawn = settingOf(random.fork('setting'), options.seed);
+  // Callbacks in memory are lost with the process, and retention deletes their rows.
+  const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
   const simulation = new FileSimulation(
     { time: new SimulatedTime(), random, setting, note: options.note },
     options.faults,
@@ -49,6 +53,7 @@ class FileProcess extends Process {
       driver: setting.driver,
       bounds: { maxLength: setting.maxLength, maxBytes: 2 ** 40, maxKeys: setting.maxKeys },
       now: () => clock.now(),
+      newId: options.random.uuid,
       onSaveFailed: () => {
         this.hasFailedToSave = true;
       },
@@ -70,7 +75,14 @@ class FileProcess extends Process {
     store.start();
     this.dispatcher = dispatcher;
     this.#retention = startRetention({ store, rows: setting.rows, days: 0, clock, log });
+    if (setting.schedules.length > 0) this.startSchedules().catch(() => this.#failStart());
     dispatcher.start();
+  }
+
+  /** A service whose schedules cannot be stored does not start. */
+  async #failStart(): Promise<void> {
+    await this.clock.sleep(1000);
+    this.isKillDue = true;
   }
 
   override kill(): void {
@@ -86,6 +98,7 @@ class FileProcess extends Process {
   async stop(answered: Promise<unknown>): Promise<boolean> {
     const { clock, store } = this;
     this.isStopping = true;
+    await this.scheduler.stop();
     await Promise.race([answered, clock.sleep(2000)]);
     const deadline = clock.sleep(9000);
     if (!store.isDurable) await this.dispatcher?.drain(deadline, clock.sleep(5000));
@@ -110,7 +123,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
       ...ORDINARY,
       checkpoint: 1,
       // Retention wakes up each second.
-      ...(world.setting.rows === 0 && { waitDay: 0.2 }),
+      ...(world.setting.rows === 0 && world.setting.schedules.length === 0 && { waitDay: 0.2 }),
       ...((faults === 'crash' || faults === 'all') && CRASH),
       ...((faults === 'disk' || faults === 'all') && DISK),
     };
@@ -149,15 +162,19 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     const disk = this.#disk;
     switch (kind) {
       case 'waitDay':
+        // In a day of faults, each second would be another attempt to write the same.
+        if (disk.fault !== undefined) await this.pass(60_000);
+        disk.fault = undefined;
         return this.pass(25 * 60 * 60 * 1000);
       case 'checkpoint':
         return this.#checkpoint(random);
       case 'kill':
-        return this.restart();
+        return this.restart(random);
       case 'losePower':
         return this.#losePower(random);
       case 'stop':
         await this.#stop();
+        await this.#stayAway(random);
         return this.start();
       case 'failDisk':
         disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
@@ -177,10 +194,17 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   }
 
   /** Kills the process, and starts the next. */
-  protected async restart(): Promise<void> {
+  protected async restart(random?: number | SeededRandom): Promise<void> {
     this.#kill();
     if (!this.#isDurable) this.history.queueLost();
+    if (random instanceof SeededRandom) await this.#stayAway(random);
     await this.start();
+  }
+
+  /** Lets times of schedules pass while no process runs. */
+  async #stayAway(random: SeededRandom): Promise<void> {
+    if (this.world.setting.schedules.length > 0)
+      await this.world.time.pass(random.pick([0, 0, 5000, 100_000, 10_000_000]));
   }
 
   protected isAtRest(): boolean {
@@ -192,17 +216,22 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   protected audit(): void {
     const process = this.processes[0];
     if (process === undefined || process.isDead) return;
-    const tables = this.#read(process);
+    const { tables, callbacks, messages } = this.#read(process);
     this.history.audit(tables);
     const counts = process.store.counts();
-    this.history.auditCounts(counts, tables.messages);
+    this.history.auditCounts(counts, messages);
+    const called = [...this.history.tasks.values()].filter(
+      ({ id }) => this.clients.submissionOf(id).options.callback_url,
+    );
+    const problem = callbackProblem(called, tables, callbacks, this.history);
+    if (problem !== undefined) this.broken(CALLBACK, problem);
     const length = unfinished(counts);
     if (length > this.world.setting.maxLength) this.broken(BOUND, `the queue has ${length} tasks`);
   }
 
   protected async finish(): Promise<void> {
     const process = this.processes[0] as FileProcess;
-    this.history.auditRest(this.#read(process), this.clients.unanswered);
+    this.history.auditRest(this.#read(process).tables, this.clients.unanswered);
     this.audit();
     await this.#stop();
     if (this.violation === undefined) await this.start();
@@ -213,12 +242,14 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   }
 
   #read({ store }: FileProcess) {
-    const tables = readTables(store, this.#disk);
-    const { length } = tables.messages;
+    const all = readTables(store, this.#disk);
+    const { messages } = all;
+    const { length } = messages;
     const count = this.#isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
-    const isOnce = new Set(tables.messages.map(({ id }) => id)).size === count;
+    const isOnce = new Set(messages.map(({ id }) => id)).size === count;
     if (!isOnce) this.broken('Counts and lists derive from the tables.', `${length} of ${count} messages are listed`);
-    return tables;
+    const callbacks = this.world.setting.callbacks ? readCallbacks(this.#disk) : [];
+    return { tables: withoutCallbacks(all, callbacks), callbacks, messages };
   }
 
   #kill(): void {
@@ -236,6 +267,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     this.history.powerLost(this.#isDurable);
     // The file may still have the queue that the last stop has saved.
     if (!this.#isDurable) this.history.queueLost();
+    await this.#stayAway(random);
     await this.start();
   }
 

@@ -1,26 +1,30 @@
+import type { Firing } from '../../db/schedules.ts';
 import {
   type Awaitable,
   type Delivery,
   type IdempotencyKey,
   KEY_LIFETIME_MS,
   KeyReused,
-  type Located,
   type Message,
   NORMAL_PRIORITY,
   type Published,
   type QueueCounts,
   QueueFull,
+  type RunNow,
   type Settled,
   type SettleResult,
   type StoredMessage,
   SUSPECT_DEATHS,
-  type Taken,
   type TaskStore,
-  TURN_OF_LONGEST,
+  type TaskSubject,
 } from '../../db/task-store.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
 import type { Submission } from './clients.ts';
+import { Known } from './known.ts';
+import { LimitUse } from './limits.ts';
+import { type FiringProcess, ScheduleOracle } from './schedules.ts';
 import { type RunRecord, settlementProblem } from './settlements.ts';
+import { TurnOracle } from './turns.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
 const ENDS_ONCE = 'No task has two rows, or both a row and a dead letter.';
@@ -33,11 +37,12 @@ const PAUSED = 'While the queue is paused, no task is given to a thread.';
 const EVENTS = 'Events report the states of a task in order, each after its commit.';
 const COUNTS = 'Counts and lists derive from the tables.';
 const TIMELY = 'No task starts before its time.';
-const FIRST = 'A higher priority is taken first, except for one message of ten.';
+const RUN_NOW = 'A task that is run before its time no longer waits for that.';
+const LIMITED = 'A limit is never exceeded.';
+const BATCH = 'A batch is accepted as a whole or not at all.';
+const ONE_TIME = 'Each time of a schedule makes one task.';
+const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
-
-/** Time for which another pause or resumption may still take effect. */
-const UNCERTAIN_MS = 10_000;
 
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
@@ -57,6 +62,13 @@ interface Attempt {
 export interface KnownTask {
   readonly id: string;
   readonly name: string;
+  readonly message: Message;
+  /** The batch that the task was submitted with. */
+  batch: object | undefined;
+  /** The advance of a schedule that makes the task. */
+  firing: Firing | undefined;
+  /** Number of losses of the queue before the submission. */
+  readonly era: number;
   readonly key: IdempotencyKey | undefined;
   readonly priority: number;
   /** When the task is due. Undefined if it was run before its time. */
@@ -102,10 +114,22 @@ export interface Journal {
   broken(rule: string, detail: string): void;
 }
 
+export interface ObservedProcess extends FiringProcess {
+  /** The owner of the deliveries. */
+  readonly owner: string;
+}
+
+/** A store of one process, or of one node of several, which recovers the messages of others. */
+export interface ObservedStore extends TaskStore {
+  recover?(owner: string): Promise<readonly TaskSubject[]>;
+}
+
 export interface HistoryOptions {
   journal: Journal;
   now: () => number;
   submissionOf: (id: string) => Submission;
+  /** Names a task that a schedule makes. */
+  register: (id: string, submission: Submission) => void;
   maxAttempts: (id: string) => number;
   maxKeys: number;
   /** Whether retention keeps all rows. */
@@ -129,22 +153,50 @@ export class History {
   #redrives = 0;
   /** Number of requests to run a task before its time. */
   #runs = 0;
-  /** Numbers of messages taken by the only process: all, and those with others of a higher priority behind them. */
-  #taken = 0;
-  #overtaking = 0;
   #hasPurged = false;
-  /** The pause that has certainly taken effect. */
-  #pause: object | undefined;
-  #pauseRequests = 0;
-  #pendingPauses = 0;
-  #uncertainUntil = 0;
+  readonly #limits: LimitUse;
+  readonly #schedules: ScheduleOracle;
+  readonly #turns: TurnOracle;
+  readonly #pause: Known<boolean>;
 
   constructor(options: HistoryOptions) {
+    const { journal, now } = options;
     this.#options = options;
+    this.#limits = new LimitUse(now);
+    this.#pause = new Known(now);
+    this.#turns = new TurnOracle(journal, this.tasks);
+    const add = (message: Message, firing: Firing) => this.#addFired(message, firing);
+    const unfinished = (name: string) =>
+      this.in('waiting', 'running').filter(({ message, answer }) => message.schedule === name && answer !== 'refused');
+    this.#schedules = new ScheduleOracle({ journal, now, add, unfinished });
+  }
+
+  /** The pause that has certainly taken effect. */
+  get #paused(): object | undefined {
+    return this.#pause.value?.is ? this.#pause.value : undefined;
+  }
+
+  /** Whether dead letters may have been purged. */
+  get hasPurged(): boolean {
+    return this.#hasPurged;
+  }
+
+  /** Whether dead letters may have been redriven. */
+  get hasRedriven(): boolean {
+    return this.#redrives > 0;
   }
 
   in(...states: State[]): KnownTask[] {
-    return [...this.tasks.values()].filter(({ state }) => states.includes(state));
+    const found: KnownTask[] = [];
+    for (const task of this.tasks.values()) if (states.includes(task.state)) found.push(task);
+    return found;
+  }
+
+  /** Returns accepted tasks that no handler has had. */
+  untouched(): KnownTask[] {
+    const isUntouched = ({ answer, era, attempts, isCancelRequested }: KnownTask) =>
+      answer === 'accepted' && era === this.#era && attempts.size === 0 && !isCancelRequested;
+    return this.in('waiting').filter(isUntouched);
   }
 
   /** Records that a client got this answer. */
@@ -163,9 +215,15 @@ export class History {
    *
    * @param isAlone whether no other process uses the store
    */
-  observe(store: TaskStore, process: { isDead: boolean }, isAlone: boolean): void {
-    const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setPaused } = store;
+  observe(store: ObservedStore, process: ObservedProcess, isAlone: boolean): void {
+    const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setLimits, setPaused, recover } = store;
     if (isAlone) this.#alone = store;
+    this.#schedules.observe(store.schedules, process, isAlone);
+    if (recover !== undefined)
+      store.recover = async (owner) => {
+        this.#limits.gone(owner, true);
+        return await recover.call(store, owner);
+      };
     store.publish = async (message, key, onAccepted = () => {}) => {
       const task = this.#add(message, key);
       const accept = () => {
@@ -180,7 +238,8 @@ export class History {
       return published;
     };
     store.publishAll = async (submissions, onAccepted = () => {}) => {
-      const tasks = submissions.map(({ message, key }) => this.#add(message, key));
+      const batch = {};
+      const tasks = submissions.map(({ message, key }) => Object.assign(this.#add(message, key), { batch }));
       const accept = (messages: readonly Message[]) => {
         const accepted = messages.flatMap(({ id }) => this.tasks.get(id) ?? []);
         if (!process.isDead) for (const task of accepted) this.#onAccepted(task);
@@ -202,14 +261,19 @@ export class History {
       return results;
     };
     store.take = (max, isIdle) => {
-      const [pause, answers] = [this.#pause, this.#answers];
+      const [pause, answers] = [this.#paused, this.#answers];
+      const limited = this.#limits.taking(process.owner);
+      const checkOrder = isAlone ? this.#turns.taking(store, this.#limits.hasAny) : () => {};
       const result = take.call(store, max, isIdle);
-      if (isAlone && !(result instanceof Promise)) this.#checkPriorities(result, store);
+      if (!(result instanceof Promise)) checkOrder(result);
       return after(result, (taken) => {
         if (process.isDead) return taken;
-        for (const delivery of taken.deliveries) this.#onTaken(delivery, answers, isAlone);
+        // Callbacks are no tasks of clients.
+        const tasks = taken.deliveries.filter(({ callbackOf }) => callbackOf === undefined);
+        for (const delivery of tasks) this.#onTaken(delivery, answers, isAlone);
+        for (const delivery of tasks) limited(delivery);
         const [first] = taken.deliveries;
-        const isPaused = pause !== undefined && pause === this.#pause;
+        const isPaused = pause !== undefined && pause === this.#paused;
         if (isPaused && first !== undefined) this.#broken(PAUSED, `${this.#name(first.id)} was taken`);
         return taken;
       });
@@ -231,30 +295,24 @@ export class History {
       this.#runs += 1;
       const task = this.tasks.get(id);
       if (task !== undefined) task.dueAt = undefined;
-      return runNow.call(store, id, onDue);
+      const outcome = runNow.call(store, id, onDue);
+      return isAlone ? outcome.then((due) => this.#checkDue(id, due, store, process.isDead)) : outcome;
     };
     store.redrive = (selection, onRequeued) => {
       this.#redrives += 1;
       return redrive.call(store, selection, onRequeued);
     };
+    store.setLimits = (action, limits, ...given) =>
+      this.#limits.set(action, limits, process, () => setLimits.call(store, action, limits, ...given));
     store.purge = (selection) => {
       this.#hasPurged = true;
       return purge.call(store, selection);
     };
-    store.setPaused = async (isPaused) => {
-      this.#pause = undefined;
-      const request = ++this.#pauseRequests;
-      const isFirst = this.#pendingPauses++ === 0;
-      let isCertain = false;
-      try {
+    store.setPaused = (isPaused) =>
+      this.#pause.set(isPaused, process, async () => {
         await setPaused.call(store, isPaused);
-        isCertain = isFirst && request === this.#pauseRequests && !process.isDead;
-        if (isPaused && isCertain && this.#options.now() >= this.#uncertainUntil) this.#pause = {};
-      } finally {
-        this.#pendingPauses -= 1;
-        if (!isCertain) this.#uncertainUntil = this.#options.now() + UNCERTAIN_MS;
-      }
-    };
+        return 0;
+      });
   }
 
   #onAccepted(task: KnownTask): void {
@@ -270,8 +328,7 @@ export class History {
 
   /** Called when the only process has opened the store. */
   onOpen(isPaused: boolean): void {
-    if (this.#pause !== undefined && !isPaused) this.#broken(PAUSED, 'the pause has ended with the process');
-    this.#pendingPauses = 0;
+    if (this.#paused !== undefined && !isPaused) this.#broken(PAUSED, 'the pause has ended with the process');
   }
 
   /** Called when a pool is given a delivery. */
@@ -287,13 +344,21 @@ export class History {
 
   /** Called when a thread gets a delivery. */
   onAssign({ id }: Delivery): void {
-    const isPaused = this.#alone !== undefined && this.#pause !== undefined;
+    const isPaused = this.#alone !== undefined && this.#paused !== undefined;
     if (isPaused) this.#broken(PAUSED, `${this.#name(id)} was given to a thread`);
   }
 
   /** Called when a handler starts. @param busy number of handlers that run in this process */
-  onStart({ id, isSuspect }: Delivery, busy: number): void {
+  onStart(delivery: Delivery, busy: number): void {
+    const { id, isSuspect } = delivery;
     if (isSuspect && busy > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy - 1} others`);
+    const exceeded = this.#limits.started(delivery);
+    if (exceeded !== undefined) this.#broken(LIMITED, exceeded);
+  }
+
+  /** Called when a process has died. */
+  onDeath(process: string): void {
+    this.#limits.gone(process, false);
   }
 
   /** Called with the events of a process. */
@@ -308,6 +373,7 @@ export class History {
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
+    if (name === 'accepted' && this.#alone !== undefined) this.#turns.waits(task);
     const runs = name === 'accepted' ? this.#runs : 0;
     const most = MOST.has(name) ? 1 : name === 'accepted' || name === 'failed' ? 1 + this.#redrives + runs : Infinity;
     const isBoth = task.events.has('completed') && task.events.has('cancelled');
@@ -318,6 +384,9 @@ export class History {
 
   /** Called when the only process has ended. @param countsDeaths whether its messages in flight stay in the tables */
   processEnded(countsDeaths: boolean): void {
+    this.#pause.settle();
+    this.#limits.settle();
+    this.#turns.ended();
     for (const task of this.tasks.values()) {
       if (task.isInFlight && countsDeaths) task.deaths += 1;
       task.mayHaveFailed ||= task.isInFlight;
@@ -328,13 +397,17 @@ export class History {
 
   /** Called when a queue in memory is lost. */
   queueLost(): void {
+    this.#limits.lost(true);
+    this.#schedules.lost();
     this.#era += 1;
-    this.#pause = undefined;
+    this.#pause.value = undefined;
     for (const task of this.tasks.values()) if (task.answer === 'accepted') task.answer = undefined;
   }
 
   /** Called when all changes may be lost that no answer reports. A queue in memory may be back as it was saved. */
   powerLost(isDurable: boolean): void {
+    this.#limits.lost(!isDurable);
+    this.#schedules.lost();
     this.#era += 1;
     for (const task of this.tasks.values()) {
       task.isEndTold &&= isDurable;
@@ -359,11 +432,29 @@ export class History {
     }
     for (const id of waiting) if (!this.tasks.has(id)) this.#broken(ENDS_ONCE, `${id} was never submitted`);
     const ofKeys = new Map<string, KnownTask>();
+    const [ofTimes, ofSchedules] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
+    const [ofBatches, ofLostBatches] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
+    const unfinished = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
     for (const task of this.tasks.values()) {
       const [hasRow, hasMessage] = [results.has(task.id), waiting.has(task.id)];
       const isStored = hasRow || hasMessage || task.attempts.size > 0;
       if (isStored && task.answer === 'refused') this.#broken(ACCEPTED, `${task.name} was refused and is stored`);
       if (isStored && task.key !== undefined) this.#checkKey(task, ofKeys);
+      if (isStored && task.firing !== undefined) {
+        const { name, task: time, isExclusive } = task.firing;
+        const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
+        if (other !== undefined) this.#broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
+        const isFirstRun = this.#redrives === 0 || !task.mayHaveFailed;
+        const beside = isExclusive && isFirstRun && unfinished.has(task.id) && twinOf(task, name, ofSchedules);
+        if (beside) this.#broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
+      }
+      // Without a message, a task may have ended, or an earlier task may have its key.
+      const isUnknown = task.key !== undefined || task.isCancelRequested || task.isEndTold;
+      if (task.batch !== undefined && (isStored || !isUnknown) && (this.#options.keepsRows || isStored)) {
+        twinOf(task, task.batch, isStored ? ofBatches : ofLostBatches);
+        const other = (isStored ? ofLostBatches : ofBatches).get(task.batch);
+        if (other?.era === this.#era) this.#broken(BATCH, `of ${task.name} and ${other.name}, one is stored`);
+      }
       const isEnded = task.endedAt !== undefined;
       if (isEnded && hasMessage) this.#broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
       const isDone = [...task.attempts.values()].some(({ settled }) => {
@@ -379,8 +470,8 @@ export class History {
 
   /** Compares the counts with the tables. */
   auditCounts(counts: QueueCounts, messages: Tables['messages']): void {
-    const { accepted, completed, dropped, cancelled, waiting, scheduled, retrying, inFlight, dead } = counts;
-    const unfinished = { waiting, scheduled, retrying, running: inFlight, failed: dead };
+    const { accepted, completed, dropped, cancelled, waiting, limited, scheduled, retrying, inFlight, dead } = counts;
+    const unfinished = { waiting, limited, scheduled, retrying, running: inFlight, failed: dead };
     const of = (name: string) => messages.filter(({ state }) => state === name).length;
     const sum = Object.values(unfinished).reduce((total, count) => total + count);
     const isSum = accepted === completed + dropped + cancelled + sum;
@@ -404,32 +495,26 @@ export class History {
     }
   }
 
-  #add({ id, priority = NORMAL_PRIORITY, runAt: dueAt }: Message, key: IdempotencyKey | undefined): KnownTask {
-    const none = { keyed: undefined, reason: undefined, answer: undefined, endedAt: undefined };
-    const no = {
-      isEndTold: false,
-      isCancelRequested: false,
-      isCancelTold: false,
-      hasAcked: false,
-      mayHaveFailed: false,
-      isInFlight: false,
-    };
-    const seen = { deaths: 0, outputs: new Set<string>(), attempts: new Map(), events: new Map() };
-    const name = this.#options.submissionOf(id).name;
+  #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
+    const { id, priority = NORMAL_PRIORITY, runAt: dueAt } = message;
+    const { name } = this.#options.submissionOf(id);
     const task: KnownTask = {
-      id,
-      name,
-      key,
-      priority,
-      dueAt,
-      state: 'waiting',
-      lastEvent: 'none',
-      ...none,
-      ...no,
-      ...seen,
+      ...{ id, name, key, message, priority, dueAt, batch: undefined, firing: undefined, era: this.#era },
+      ...{ state: 'waiting', lastEvent: 'none', reason: undefined, answer: undefined, endedAt: undefined },
+      ...{ keyed: undefined, isEndTold: false, isCancelRequested: false, isCancelTold: false, hasAcked: false },
+      ...{ mayHaveFailed: false, isInFlight: false, deaths: 0 },
+      ...{ outputs: new Set<string>(), attempts: new Map(), events: new Map() },
     };
     this.tasks.set(id, task);
+    this.#turns.hasPriorities ||= priority !== NORMAL_PRIORITY;
     return task;
+  }
+
+  #addFired(message: Message, firing: Firing): KnownTask {
+    const { id, action = '', body } = message;
+    const name = `${firing.name} at ${firing.task?.at}`;
+    this.#options.register(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
+    return Object.assign(this.#add(message, undefined), { firing });
   }
 
   #end(task: KnownTask): void {
@@ -455,18 +540,11 @@ export class History {
     task.isInFlight = isAlone;
   }
 
-  /** Called at once after a take. */
-  #checkPriorities({ deliveries }: Taken, store: TaskStore): void {
-    if (deliveries.length === 0 || deliveries.some(({ isSuspect }) => isSuspect)) return;
-    const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
-    const task = this.tasks.get(first?.id ?? '');
-    // A suspect waits for its turn. That it is one is known only while the deaths are.
-    const isOrdinary = task !== undefined && task.deaths < SUSPECT_DEATHS;
-    const priorityOf = ({ id }: Delivery) => this.tasks.get(id)?.priority ?? 1;
-    this.#taken += deliveries.length;
-    this.#overtaking += isOrdinary ? deliveries.filter((each) => priorityOf(each) > task.priority).length : 0;
-    if (this.#overtaking > this.#taken / TURN_OF_LONGEST + 1)
-      this.#broken(FIRST, `${this.#overtaking} of ${this.#taken} were taken before others of a higher priority`);
+  /** Checks a task that was run before its time. */
+  #checkDue(id: string, outcome: RunNow | undefined, store: TaskStore, isDead: boolean): RunNow | undefined {
+    const [message] = isDead ? [] : (store.read([id], 1) as StoredMessage[]);
+    if (outcome === 'due' && message?.state === 'scheduled') this.#broken(RUN_NOW, `${this.#name(id)} is scheduled`);
+    return outcome;
   }
 
   #onSettled(settled: Settled, effect: Effect): void {
@@ -489,14 +567,17 @@ export class History {
     if (isUnasked) this.#broken(CANCELLED, `${task.name} was cancelled without a request`);
   }
 
-  onAcked({ id }: Delivery): void {
-    const task = this.tasks.get(id);
-    if (task !== undefined) task.hasAcked = true;
+  /** Called when a handler settles its task before it ends. */
+  onAcknowledged(delivery: Delivery, how: 'ack' | 'nack'): void {
+    this.#limits.ended(delivery);
+    const task = this.tasks.get(delivery.id);
+    if (task !== undefined && how === 'ack') task.hasAcked = true;
   }
 
   /** Records how a handler has ended. */
-  onEnd({ id }: Delivery, { early, outcome }: RunRecord): void {
-    const task = this.tasks.get(id);
+  onEnd(delivery: Delivery, { early, outcome }: RunRecord): void {
+    this.#limits.ended(delivery);
+    const task = this.tasks.get(delivery.id);
     if (task === undefined) return;
     if (early === 'nack' || outcome?.ended !== 'returned') task.mayHaveFailed = true;
     if (outcome?.ended === 'returned' && early !== 'nack') task.outputs.add(`{"output":${outcome.output}}`);
@@ -543,18 +624,10 @@ export class History {
     const { lastEvent } = task;
     if (!NEXT[lastEvent]?.includes(name)) this.#broken(EVENTS, `'${name}' of ${task.name} follows '${lastEvent}'`);
     const [message] = store.read([task.id], 1) as StoredMessage[];
-    const state = message?.state;
-    const isTrue =
-      // One commit may contain a cancellation as well.
-      name === 'accepted'
-        ? state === 'waiting' || state === 'running' || (state === undefined && task.isCancelRequested)
-        : name === 'scheduled'
-          ? state === 'scheduled' || state === 'waiting' || (state === undefined && task.isCancelRequested)
-          : name === 'started' || name === 'progress'
-            ? state === 'running'
-            : name === 'retrying'
-              ? state === 'retrying' || state === 'waiting' || state === 'running'
-              : state === (name === 'failed' ? 'failed' : undefined);
+    const state = message?.state === 'limited' ? 'waiting' : message?.state;
+    // One commit may contain a cancellation as well.
+    const isCancelled = state === undefined && task.isCancelRequested && (name === 'accepted' || name === 'scheduled');
+    const isTrue = isCancelled || (STORED[name] ?? [undefined]).includes(state);
     if (!isTrue) this.#broken(EVENTS, `'${name}' of ${task.name}, which is ${state}`);
   }
 
@@ -570,13 +643,8 @@ export class History {
 type EventName = QueueEvent['event'];
 
 const STATES: Partial<Record<EventName, State>> = {
-  ...({
-    accepted: 'waiting',
-    scheduled: 'waiting',
-    started: 'running',
-    retrying: 'waiting',
-    failed: 'failed',
-  } as const),
+  ...({ accepted: 'waiting', scheduled: 'waiting', retrying: 'waiting' } as const),
+  ...({ started: 'running', failed: 'failed' } as const),
   ...({ completed: 'completed', cancelled: 'cancelled', purged: 'purged' } as const),
 };
 const STATES_AT_REST: ReadonlySet<State> = new Set(['failed', 'completed', 'cancelled', 'purged']);
@@ -598,6 +666,23 @@ const NEXT: Partial<Record<EventName | 'none', readonly EventName[]>> = {
   retrying: ['accepted', 'started', 'cancelled'],
   failed: ['accepted', 'purged'],
 };
+
+/** States in which the tables may have a task at its event. A task of the other events has no message. */
+const STORED: Partial<Record<EventName, readonly (string | undefined)[]>> = {
+  accepted: ['waiting', 'running'],
+  scheduled: ['scheduled', 'waiting'],
+  started: ['running'],
+  progress: ['running'],
+  retrying: ['retrying', 'waiting', 'running'],
+  failed: ['failed'],
+};
+
+/** Returns the former task of the same kind that was not lost, and keeps this one. */
+function twinOf(task: KnownTask, kind: unknown, last: Map<unknown, KnownTask>): KnownTask | undefined {
+  const former = last.get(kind);
+  last.set(kind, task);
+  return former?.era === task.era ? former : undefined;
+}
 
 /** Calls `then` with a value, at once if it is no promise. */
 function after<T>(value: Awaitable<T>, then: (value: T) => T): Awaitable<T> {

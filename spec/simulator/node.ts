@@ -1,37 +1,50 @@
 import type { PostgresDatabase } from '../../db/postgres/database.ts';
-import type { TaskStore, TaskSubject } from '../../db/task-store.ts';
+import type { Awaitable, QueueCounts, TaskSubject } from '../../db/task-store.ts';
 import { Bus } from '../../main/nodes/bus.ts';
 import { Heartbeat } from '../../main/nodes/heartbeat.ts';
 import type { Connect } from '../../main/nodes/link.ts';
-import { openTickFeed, openTokenStore } from '../../main/nodes/open.ts';
+import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
+import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import type { ObservedStore, Tables } from './history.ts';
 import { Process, type ProcessOptions, silent } from './process.ts';
+import type { SeededRandom } from './random.ts';
 import type { TickOracle } from './ticks.ts';
 
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
 
-/** The server of several nodes, simulated or real. */
+/** The server of several nodes, simulated or real, with faults that the simulation controls. */
 export interface NodeServer {
+  isUp: boolean;
+  lossRate: number;
+  latencyMs: number;
+  isDisordered: boolean;
+  random: SeededRandom;
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
   openStore(
     node: number,
     owner: string,
     clock: Clock,
-  ): TaskStore & { recover(owner: string): Promise<readonly TaskSubject[]> };
+  ): ObservedStore & { recover(owner: string): Promise<readonly TaskSubject[]> };
   /** Ends connections, all or those of a node. */
   cut(node?: number): void;
   /** Ends all connections of a node whose process has died. */
   end(node: number): void;
+  repair(): void;
+  hasToken(id: string): Awaitable<boolean>;
+  /** Returns the number of messages without the dead letters. */
+  unfinished(): Awaitable<number>;
+  /** Reads all tables of tasks. */
+  read(): Awaitable<Tables & { counts: QueueCounts }>;
 }
 
 export interface NodeOptions extends ProcessOptions {
   /** Number of the node among the others. Its processes follow one another. */
   place: number;
-  name: string;
   server: NodeServer;
   ticks: TickOracle;
   /** Called when a node makes a tick. */
@@ -47,7 +60,7 @@ export class Node extends Process {
   readonly #options: NodeOptions;
   readonly #bus: Bus;
   #heartbeat: Heartbeat | undefined;
-  #store: TaskStore | undefined;
+  #store: ObservedStore | undefined;
   /** When the last message of the ticker thread arrives. */
   #publishedAt = 0;
   #price = 100;
@@ -61,6 +74,7 @@ export class Node extends Process {
     const { clock } = this;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
     this.#bus = new Bus({ databaseUrl: '', database, connect, clock, random, log: silent });
+    this.owner = this.#bus.id;
   }
 
   /** Opens all parts. @throws {Error} if the server cannot be reached */
@@ -72,16 +86,12 @@ export class Node extends Process {
     await bus.open();
     const store = server.openStore(place, bus.id, clock);
     const database = server.database(place, clock);
-    const recover = (owner: string) => store.recover(owner);
-    const onRecovered = () => bus.changed();
-    const links = { link: bus.receiving, pool: database };
-    const heartbeat = new Heartbeat({ ...links, id: bus.id, recover, onRecovered, ...parts });
-    bus.on('lost', () => heartbeat.forget());
+    const heartbeat = new Heartbeat({ bus, pool: database, store, ...parts });
     await heartbeat.open();
     const dispatcher = await this.openQueue(store, this.#observedBus());
     await store.start();
-    const feed = await openTickFeed(bus, { seed: undefined, intervalMs: INTERVAL_MS }, parts);
-    this.tokens = await openTokenStore(database, bus, TOKENS_PER_KEY, parts);
+    const feed = await new NodeTickFeed({ bus, intervalMs: INTERVAL_MS, ...parts }).open();
+    this.tokens = await new NodeTokenStore({ database, bus, maxTokensPerKey: TOKENS_PER_KEY, ...parts }).open();
     const onPrices = ({ prices: [price = 0] }: Pick<Tick, 'prices'>) => {
       this.#price = price;
     };
@@ -89,8 +99,8 @@ export class Node extends Process {
       onPrices(tick);
       ticks.onDelivered(tick, name, clock.now());
     };
-    feed?.follow({ onTick, onPrices });
-    feed?.setLeaseWanted(true);
+    feed.follow({ onTick, onPrices });
+    feed.setLeaseWanted(true);
     bus.follow(true);
     this.feed = feed;
     this.#heartbeat = heartbeat;
@@ -98,12 +108,14 @@ export class Node extends Process {
     this.dispatcher = dispatcher;
     dispatcher.start();
     this.#scheduleTick();
+    if (this.#options.setting.schedules.length > 0) await this.startSchedules();
   }
 
   /** Stops as at SIGTERM. */
   async stop(): Promise<void> {
     if (this.dispatcher === undefined) return;
     this.isStopping = true;
+    await this.scheduler.stop();
     await this.dispatcher.stop(this.clock.sleep(5000));
     this.queue.close();
     await this.#store?.close();

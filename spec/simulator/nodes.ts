@@ -1,5 +1,3 @@
-import type { QueueCounts } from '../../db/task-store.ts';
-import type { Tables } from './history.ts';
 import { Node, type NodeServer } from './node.ts';
 import { SeededRandom } from './random.ts';
 import { SimulatedServer } from './server.ts';
@@ -19,21 +17,6 @@ const STEPS = {
 };
 
 type StepKind = keyof typeof STEPS;
-
-/** A server whose faults a simulation controls. */
-export interface FaultyServer extends NodeServer {
-  isUp: boolean;
-  lossRate: number;
-  latencyMs: number;
-  isDisordered: boolean;
-  random: SeededRandom;
-  hasToken(id: string): boolean | Promise<boolean>;
-  repair(): void;
-  /** Returns the number of messages without the dead letters. */
-  unfinished(): number | Promise<number>;
-  /** Reads all tables of tasks. */
-  read(): (Tables & { counts: QueueCounts }) | Promise<Tables & { counts: QueueCounts }>;
-}
 
 /** Runs two to four nodes on one simulated server. */
 export async function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
@@ -63,12 +46,12 @@ export async function runNodes(world: NodesWorld, options: SimulationOptions): P
 }
 
 interface NodesWorld extends World {
-  server: FaultyServer;
+  server: NodeServer;
 }
 
 class NodesSimulation extends Simulation<StepKind, Node> {
   protected readonly weights = STEPS;
-  readonly #server: FaultyServer;
+  readonly #server: NodeServer;
   readonly #ticks = new TickOracle(this);
   readonly #tokens = new TokenOracle(this);
 

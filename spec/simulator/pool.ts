@@ -1,5 +1,6 @@
 import type { Delivery } from '../../db/task-store.ts';
-import { type AttemptListener, type Outcome, Run, STOPPED, type TaskPool } from '../../main/tasks/pool/task-pool.ts';
+import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
+import type { TaskPool } from '../../main/tasks/pool/thread-pool.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 import type { History } from './history.ts';
@@ -13,14 +14,14 @@ export const moods = [
 
 export type Mood = (typeof moods)[number];
 
-/** Next action of a handler. */
-type Act =
-  | { what: 'progress'; fraction: number }
-  | { what: 'ack' | 'nack' | 'crash' | 'kill' }
-  | { what: 'end'; outcome: Outcome };
+/** An action of a handler, after the one before it. */
+interface Act {
+  afterMs: number;
+  act: (attempt: Attempt) => void;
+}
 
 interface Script {
-  acts: { afterMs: number; act: Act }[];
+  acts: Act[];
   /** Whether the handler ends when its signal is aborted. */
   heedsAbort: boolean;
 }
@@ -86,7 +87,7 @@ export class SimulatedPool implements TaskPool {
       },
       onAcknowledged: (how) => {
         record.early = how;
-        if (how === 'ack') history.onAcked(delivery);
+        history.onAcknowledged(delivery, how);
         listener.onAcknowledged(how);
       },
       onProgress: (progress) => listener.onProgress(progress),
@@ -152,29 +153,9 @@ export class SimulatedPool implements TaskPool {
     const next = attempt.script.acts[index];
     if (next === undefined) return;
     this.#after(attempt, next.afterMs, () => {
-      this.#act(attempt, next.act);
+      next.act(attempt);
       this.#next(attempt, index + 1);
     });
-  }
-
-  #act(attempt: Attempt, act: Act): void {
-    switch (act.what) {
-      case 'progress':
-        attempt.run.report({ fraction: act.fraction });
-        break;
-      case 'ack':
-      case 'nack':
-        attempt.run.acknowledge(act.what);
-        break;
-      case 'crash':
-        this.#crash(attempt, 'thread died: exit code 1');
-        break;
-      case 'kill':
-        this.#options.killProcess();
-        break;
-      case 'end':
-        this.#end(attempt, act.outcome);
-    }
   }
 
   /** Aborts a handler's signal, and ends the thread of a handler that ignores it. */
@@ -217,11 +198,16 @@ export class SimulatedPool implements TaskPool {
     const { name, mood } = this.#options.subjectOf(delivery);
     // Not from the common sequence, so that a run does the same when steps are left out.
     const random = this.#options.random.fork(`${name} ${delivery.delivery}`);
-    const after = (most: number, act: Act) => ({ afterMs: random.below(most), act });
-    const end = (outcome: Outcome, most = 20) => after(most, { what: 'end', outcome });
+    const after = (most: number, act: Act['act']): Act => ({ afterMs: random.below(most), act });
+    const end = (outcome: Outcome, most = 20) => after(most, (attempt) => this.#end(attempt, outcome));
     const output = JSON.stringify(`${name}, delivery ${delivery.delivery}`);
     const returned = (most = 20) => end({ ended: 'returned', output }, most);
-    const progress = () => after(300, { what: 'progress', fraction: random.below(100) / 100 });
+    const acknowledged = (how: 'ack' | 'nack') => after(20, ({ run }) => run.acknowledge(how));
+    const crashed = (most: number) => after(most, (attempt) => this.#crash(attempt, 'thread died: exit code 1'));
+    const progress = () => {
+      const fraction = random.below(100) / 100;
+      return after(300, ({ run }) => run.report({ fraction }));
+    };
     const scripts: Record<Mood, () => Script['acts']> = {
       quick: () => [returned(5)],
       slow: () => [returned(2500)],
@@ -236,14 +222,14 @@ export class SimulatedPool implements TaskPool {
       reporting: () => [progress(), progress(), random.chance(0.3) ? end(raised('failed after progress')) : returned()],
       hanging: () => [],
       stubborn: () => (random.chance(0.5) ? [] : [returned(4000)]),
-      crashing: () => [random.chance(0.6) ? after(20, { what: 'crash' }) : returned()],
-      acking: () => [after(20, { what: 'ack' }), returned(100)],
-      nacking: () => [after(20, { what: 'nack' }), returned(100)],
+      crashing: () => [random.chance(0.6) ? crashed(20) : returned()],
+      acking: () => [acknowledged('ack'), returned(100)],
+      nacking: () => [acknowledged('nack'), returned(100)],
       ackingThenFailing: () => [
-        after(20, { what: 'ack' }),
-        random.chance(0.5) ? end(raised('failed after its ack'), 100) : after(100, { what: 'crash' }),
+        acknowledged('ack'),
+        random.chance(0.5) ? end(raised('failed after its ack'), 100) : crashed(100),
       ],
-      deadly: () => [random.chance(0.7) ? after(50, { what: 'kill' }) : returned()],
+      deadly: () => [random.chance(0.7) ? after(50, () => this.#options.killProcess()) : returned()],
     };
     return { acts: scripts[mood](), heedsAbort: mood !== 'stubborn' && random.chance(0.8) };
   }

@@ -8,7 +8,8 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
-import { type FaultyServer, nodeSetting, runNodes } from './nodes.ts';
+import type { NodeServer } from './node.ts';
+import { nodeSetting, runNodes } from './nodes.ts';
 import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Setting } from './steps.ts';
@@ -46,7 +47,7 @@ interface Proxy {
 }
 
 /** A PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
-class RealServer implements FaultyServer {
+class RealServer implements NodeServer {
   lossRate = 0;
   latencyMs = 0;
   /** A real server keeps the order of notifications. */

@@ -1,13 +1,16 @@
 import { pino } from 'pino';
-import type { TaskStore } from '../../db/task-store.ts';
 import { Dispatcher } from '../../main/tasks/dispatch/dispatcher.ts';
 import { Queue, type QueueBus } from '../../main/tasks/queue.ts';
+import { readDefinition } from '../../main/tasks/schedules/definition.ts';
+import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
+import { SimulatedSender } from './callbacks.ts';
 import type { Submission, Target } from './clients.ts';
-import type { History, Journal } from './history.ts';
+import type { History, Journal, ObservedStore } from './history.ts';
 import { SimulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
+import { scheduleFields } from './schedules.ts';
 import type { Setting } from './steps.ts';
 import { ProcessClock, type Time } from './time.ts';
 
@@ -16,18 +19,23 @@ export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]
 export const silent = pino({ level: 'silent' });
 
 export interface ProcessOptions {
+  name: string;
   time: Time;
   random: SeededRandom;
   setting: Setting;
   journal: Journal;
   history: History;
   submissionOf: (id: string) => Submission;
+  /** Whether the handlers module has a schedule. */
+  hasModule: boolean;
   /** Factor of the durations of handlers. */
   pace?: number;
 }
 
 /** One process: a queue, its dispatcher and handlers, without HTTP and threads. */
 export abstract class Process implements Target {
+  /** The owner of the deliveries. */
+  owner: string;
   readonly clock: ProcessClock;
   readonly newTaskId: () => string;
   isDead = false;
@@ -35,18 +43,26 @@ export abstract class Process implements Target {
   isStopping = false;
   /** Whether a handler has ended the process. */
   isKillDue = false;
+  /** Times of schedules before it are missed. */
+  firesFrom = Number.POSITIVE_INFINITY;
   protected dispatcher: Dispatcher | undefined;
   readonly #options: ProcessOptions;
   #queue: Queue | undefined;
+  #scheduler: Scheduler | undefined;
 
   constructor(options: ProcessOptions) {
     this.#options = options;
+    this.owner = options.name;
     this.clock = new ProcessClock(options.time);
     this.newTaskId = taskIds(options.random);
   }
 
   get queue(): Queue {
     return this.#queue as Queue;
+  }
+
+  get scheduler(): Scheduler {
+    return this.#scheduler as Scheduler;
   }
 
   /** Whether the process answers requests. */
@@ -58,10 +74,11 @@ export abstract class Process implements Target {
   kill(): void {
     this.isDead = true;
     this.clock.kill();
+    this.#options.history.onDeath(this.owner);
   }
 
   /** Opens the queue on a store. The dispatcher is started by the caller. */
-  protected async openQueue(store: TaskStore, bus: QueueBus | undefined, log = silent): Promise<Dispatcher> {
+  protected async openQueue(store: ObservedStore, bus: QueueBus | undefined, log = silent): Promise<Dispatcher> {
     const { random, setting, history, submissionOf, pace } = this.#options;
     const { clock } = this;
     history.observe(store, this, bus === undefined);
@@ -79,7 +96,18 @@ export abstract class Process implements Target {
       },
     });
     this.#queue = queue;
+    this.#scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
     const { prefetch } = setting;
-    return new Dispatcher({ queue, pool, prefetch, actions, clock, random, log });
+    const callbacks = new SimulatedSender(clock, random.fork('callbacks'));
+    return new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
+  }
+
+  /** Starts to fire the schedules, and stores that of the handlers module. */
+  protected async startSchedules(): Promise<void> {
+    const { setting, hasModule } = this.#options;
+    const [name = ''] = setting.schedules;
+    const definition = () => readDefinition(name, scheduleFields(name, { mood: 'quick' }, false), this.clock.now(), []);
+    await this.scheduler.start(new Map(hasModule ? [[name, definition()]] : []));
+    this.firesFrom = this.clock.now();
   }
 }

@@ -7,7 +7,7 @@ import type { Connect } from '../../main/nodes/link.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk, readTables, unfinished } from './disk.ts';
 import type { SeededRandom } from './random.ts';
-import { SharedStore, SharedTables } from './shared-store.ts';
+import { openSharedStore, SharedTables } from './shared-store.ts';
 import type { Setting } from './steps.ts';
 import type { SimulatedTime } from './time.ts';
 
@@ -77,9 +77,10 @@ export class SimulatedServer {
       driver: 'memory',
       bounds: { maxLength, maxBytes: 2 ** 40, maxKeys },
       now: () => time.now,
+      newId: () => random.uuid(),
       excessRows: async () => 0,
     });
-    this.tables = new SharedTables(store);
+    this.tables = new SharedTables(store, () => time.now);
     this.skewMs = random.between(-3_600_000, 3_600_000);
     const lease = this.#lease;
     const now = () => time.now + this.skewMs;
@@ -174,9 +175,9 @@ export class SimulatedServer {
   }
 
   /** Opens the store of a node. */
-  openStore(_node: number, owner: string, clock: Clock): SharedStore {
+  openStore(_node: number, owner: string, clock: Clock) {
     const ask = <T>(run: () => Awaitable<T>) => this.#ask(clock, 2000, undefined, run);
-    return new SharedStore({ tables: this.tables, ask, owner, now: () => clock.now() });
+    return openSharedStore({ tables: this.tables, ask, owner, now: () => clock.now() });
   }
 
   hasToken(id: string): boolean {

@@ -1,7 +1,7 @@
 import type { Delivery, Settled } from '../../db/task-store.ts';
 import { NACKED } from '../../main/tasks/dispatch/dispatcher.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
-import type { Outcome } from '../../main/tasks/pool/task-pool.ts';
+import type { Outcome } from '../../main/tasks/pool/run.ts';
 
 /** Record of one attempt. */
 export interface RunRecord {

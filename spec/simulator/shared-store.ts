@@ -1,23 +1,16 @@
 import { EXHAUSTED } from '../../db/message-change.ts';
+import type { Schedules } from '../../db/schedules.ts';
 import type { SqliteStore } from '../../db/sqlite/store.ts';
 import {
   type Awaitable,
-  type BulkResult,
-  type DeadLetterSelection,
   type Delivery,
-  type IdempotencyKey,
-  type Message,
-  type MessageFilter,
-  type Published,
-  type RetentionLimits,
+  type Report,
   type Settled,
   type Settlement,
   type SettleResult,
   SUSPECT_DEATHS,
   SUSPECT_INTERVAL_MS,
-  type Submission,
   type Taken,
-  type TaskStore,
   type TaskSubject,
 } from '../../db/task-store.ts';
 
@@ -40,8 +33,11 @@ export class SharedTables {
   readonly #completedBy = new Map<string, number>();
   readonly #ackedBy = new Map<string, number>();
 
-  constructor(store: SqliteStore) {
+  readonly #now: () => number;
+
+  constructor(store: SqliteStore, now: () => number) {
     this.store = store;
+    this.#now = now;
     store.start();
   }
 
@@ -100,6 +96,14 @@ export class SharedTables {
       return this.#deaths.get(arrival) === SUSPECT_DEATHS && this.store.cancelRequests([id]).length === 0;
     };
     const failed = lost.filter(isLast);
+    // A start that was not reported, because the limits are newer than the take, counts from the death.
+    await this.store.report(
+      lost.map((delivery) => ({
+        delivery: { ...delivery, isRated: true },
+        startedAt: this.#now(),
+        progress: undefined,
+      })),
+    );
     await this.#settleAll(lost, (delivery) => {
       if (failed.includes(delivery)) return { kind: 'discard', reason: EXHAUSTED, failure: 'crash' };
       this.#deaths.set(delivery.arrival, (this.#deaths.get(delivery.arrival) ?? 0) + 1);
@@ -135,8 +139,9 @@ export interface SharedStoreOptions {
  * Store of one node of several, with the rules of `db/postgres`: a message is settled once, messages that a node owns and
  * does not have in flight are released, and a settlement without an answer is repeated.
  */
-export class SharedStore implements TaskStore {
+class SharedStore {
   readonly rows;
+  readonly schedules: Schedules;
   readonly isShared = true;
   readonly isDurable = true;
   readonly #options: SharedStoreOptions;
@@ -152,6 +157,8 @@ export class SharedStore implements TaskStore {
   constructor(options: SharedStoreOptions) {
     this.#options = options;
     this.rows = options.tables.store.rows;
+    const methods = ['list', 'count', 'find', 'firstDue', 'put', 'delete', 'fire'] as const;
+    this.schedules = asked(options.tables.store.schedules, methods, options) as Schedules;
     this.#nextSuspectAt = options.now() + SUSPECT_INTERVAL_MS;
   }
 
@@ -159,17 +166,9 @@ export class SharedStore implements TaskStore {
     return [];
   }
 
-  async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
-    const published = await this.#ask(({ store }) => store.publish(message, key));
-    if (published.isNew) onAccepted();
-    return published;
-  }
-
-  async publishAll(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
-    const accepted: Message[] = [];
-    const results = await this.#ask(({ store }) => store.publishAll(submissions, (all) => accepted.push(...all)));
-    if (accepted.length > 0) onAccepted(accepted);
-    return results;
+  /** No task has a callback URL. */
+  async takeCallbacks(): Promise<Taken> {
+    return { deliveries: [], nextRunAt: undefined };
   }
 
   take(max: number, isIdle: boolean): Promise<Taken> {
@@ -217,61 +216,8 @@ export class SharedStore implements TaskStore {
     return this.#ask((tables) => tables.recover(owner));
   }
 
-  async runNow(id: string, onDue = (_: TaskSubject) => {}) {
-    const due: TaskSubject[] = [];
-    const outcome = await this.#ask(({ store }) => store.runNow(id, (task) => due.push(task)));
-    for (const task of due) onDue(task);
-    return outcome;
-  }
-
-  cancel(id: string) {
-    return this.#ask(({ store }) => store.cancel(id));
-  }
-
-  cancelRequests(ids: readonly string[]) {
-    return this.#ask(({ store }) => store.cancelRequests(ids));
-  }
-
-  isPaused() {
-    return this.#ask(({ store }) => store.isPaused());
-  }
-
-  setPaused(isPaused: boolean) {
-    return this.#ask(({ store }) => store.setPaused(isPaused));
-  }
-
-  find(id: string) {
-    return this.#ask(({ store }) => store.find(id));
-  }
-
-  locate(filter: MessageFilter, limit: number) {
-    return this.#ask(({ store }) => store.locate(filter, limit));
-  }
-
-  read(ids: readonly string[], bodyLength?: number) {
-    return this.#ask(({ store }) => store.read(ids, bodyLength));
-  }
-
-  deadLetterReasons() {
-    return this.#ask(({ store }) => store.deadLetterReasons());
-  }
-
-  async redrive(selection: DeadLetterSelection, onRequeued = (_: readonly TaskSubject[]) => {}): Promise<BulkResult> {
-    const result = await this.#ask(({ store }) => store.redrive(selection));
-    onRequeued(result.done);
-    return result;
-  }
-
-  purge(selection: DeadLetterSelection) {
-    return this.#ask(({ store }) => store.purge(selection));
-  }
-
-  counts() {
-    return this.#ask(({ store }) => store.counts());
-  }
-
-  deleteOldRows(limits: RetentionLimits) {
-    return this.#ask(({ store }) => store.deleteOldRows(limits));
+  async report(running: readonly Report[]): Promise<void> {
+    await this.#inTurn(() => this.#ask(({ store }) => store.report(running)));
   }
 
   problem() {
@@ -292,4 +238,47 @@ export class SharedStore implements TaskStore {
     this.#last = result.catch(() => {});
     return result;
   }
+}
+
+/** Methods that only run at the server. */
+const ASKED = [
+  ...([
+    'publish',
+    'publishAll',
+    'runNow',
+    'cancel',
+    'select',
+    'cancelRequests',
+    'limits',
+    'setLimits',
+    'limitOf',
+  ] as const),
+  ...(['isPaused', 'setPaused', 'find', 'locate', 'read', 'deadLetterReasons', 'redrive', 'purge', 'counts'] as const),
+  'deleteOldRows' as const,
+];
+
+/** Opens the store of one node. */
+export function openSharedStore(options: SharedStoreOptions) {
+  return Object.assign(new SharedStore(options), asked(options.tables.store, ASKED, options));
+}
+
+/** Returns methods that run at the server. Callbacks are called after the answer. */
+function asked<Target, Name extends keyof Target>(
+  target: Target,
+  names: readonly Name[],
+  { ask }: SharedStoreOptions,
+): Pick<Target, Name> {
+  const methods = names.map((name) => {
+    const method = target[name] as (...given: unknown[]) => Awaitable<unknown>;
+    const send = async (...given: unknown[]) => {
+      const calls: (() => void)[] = [];
+      const later = (value: unknown) =>
+        typeof value === 'function' ? (...values: unknown[]) => calls.push(() => value(...values)) : value;
+      const answer = await ask(() => method.apply(target, given.map(later)));
+      for (const call of calls) call();
+      return answer;
+    };
+    return [name, send];
+  });
+  return Object.fromEntries(methods);
 }

@@ -11,6 +11,5 @@ const { steps, faults } = workerData as Pick<SimulationOptions, 'steps' | 'fault
 parentPort?.on('message', async (seed: number | 'end') => {
   // Removes the files of the thread, unlike `terminate`.
   if (seed === 'end') process.exit();
-  const { violation } = await simulate({ seed, steps, faults });
-  parentPort?.postMessage({ seed, violation });
+  parentPort?.postMessage((await simulate({ seed, steps, faults })).violation);
 });

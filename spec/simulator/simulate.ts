@@ -6,8 +6,8 @@ import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { simulate } from './seed.ts';
 import { shrink } from './shrink.ts';
-import type { Violation } from './simulation.ts';
-import { type FaultSet, faultSets } from './steps.ts';
+import type { SimulationOptions, Violation } from './simulation.ts';
+import { faultSets } from './steps.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
 const databaseUrl = process.env.DATABASE_URL ?? DEFAULT_URL;
@@ -26,30 +26,25 @@ const USAGE = `npm run simulate -- [options]
 Ends with exit code 1 when a guarantee is broken.
 `;
 
-interface Plan {
-  seed: number;
+interface Plan extends Pick<SimulationOptions, 'seed' | 'steps' | 'faults'> {
   runs: number;
   minutes: number | undefined;
-  steps: number;
-  faults: FaultSet;
   only: readonly number[] | undefined;
   postgres: boolean;
   /** Whether to print the log of one run. */
   isSingle: boolean;
 }
 
-class UsageError extends Error {}
+export class UsageError extends Error {}
 
-process.exitCode = await main();
+if (import.meta.main) process.exitCode = await main();
 
 async function main(): Promise<number> {
   try {
     const plan = planFrom(process.argv.slice(2));
-    if (plan === undefined) {
-      console.log(USAGE);
-      return 0;
-    }
-    return plan.isSingle || plan.postgres ? await runHere(plan) : await runMany(plan);
+    if (plan !== undefined) return plan.isSingle || plan.postgres ? await runHere(plan) : await runMany(plan);
+    console.log(USAGE);
+    return 0;
   } catch (error) {
     if (!(error instanceof UsageError)) throw error;
     console.error(error.message);
@@ -58,7 +53,7 @@ async function main(): Promise<number> {
 }
 
 /** @throws {UsageError} with a message that says what to change */
-function planFrom(args: string[]): Plan | undefined {
+export function planFrom(args: string[]): Plan | undefined {
   const { values } = parse(args);
   if (values.help) return undefined;
   const whole = (name: 'seed' | 'runs' | 'steps' | 'minutes', least: number): number | undefined => {
@@ -133,20 +128,13 @@ async function runMany(plan: Plan): Promise<number> {
     const thread = new Worker(new URL('simulate-thread.ts', import.meta.url), { workerData: { steps, faults } });
     try {
       while (failures.length === 0 && next < first + runs && performance.now() < endsAt) {
-        const { promise, resolve, reject } = Promise.withResolvers<{
-          seed: number;
-          violation: Violation | undefined;
-        }>();
-        thread.once('message', resolve);
-        thread.once('error', reject);
         const seed = next++;
         thread.postMessage(seed);
-        const result = await promise.catch((error: Error) => {
+        // Rejects at an error of the thread.
+        const [violation] = await once(thread, 'message').catch((error: Error) => {
           throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
         });
-        thread.off('error', reject);
         done += 1;
-        const { violation } = result;
         if (violation !== undefined) failures.push({ seed, violation });
       }
     } finally {

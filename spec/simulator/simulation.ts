@@ -1,6 +1,7 @@
+import type { StoredSchedule } from '../../db/schedules.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import { Clients } from './clients.ts';
-import { History, type Journal } from './history.ts';
+import { History, type HistoryOptions, type Journal } from './history.ts';
 import { actions, type Process, type ProcessOptions } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import { type FaultSet, REQUESTS, SCHEDULING, type Setting } from './steps.ts';
@@ -41,6 +42,9 @@ export interface World {
 
 /** Steps between two audits. */
 const AUDIT_STEPS = 50;
+const FIRES = 'After the faults, schedules make tasks.';
+/** No other schedule has this name. */
+const LAST_SCHEDULE = '5.one.allow';
 const LONGEST_REST_MS = 24 * 60 * 60 * 1000;
 
 const isRequest = (kind: string): kind is (typeof REQUESTS)[number] => (REQUESTS as readonly string[]).includes(kind);
@@ -57,6 +61,8 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
   protected violation: Violation | undefined;
   /** Number of processes that were started in the present step. */
   #started = 0;
+  /** Whether the steps are over. */
+  #isOver = false;
 
   constructor(world: World) {
     const { time, setting, note } = world;
@@ -67,13 +73,15 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
     const submissionOf = (id: string) => this.clients.submissionOf(id);
     const maxAttempts = (id: string) => actions.get(submissionOf(id).action)?.maxAttempts ?? retryPolicy.maxAttempts;
     const { maxKeys, rows } = setting;
-    this.history = new History({ journal: this, now, submissionOf, maxAttempts, maxKeys, keepsRows: rows === 0 });
+    const register: HistoryOptions['register'] = (id, submission) => this.clients.register(id, submission);
+    const tasks = { submissionOf, register, maxAttempts };
+    this.history = new History({ journal: this, now, ...tasks, maxKeys, keepsRows: rows === 0 });
     const target = (random: SeededRandom) => {
       const serving = this.processes.filter(({ isServing }) => isServing);
       return serving.length === 0 ? undefined : random.pick(serving);
     };
-    const { moods, schedules } = setting;
-    this.clients = new Clients({ journal: this, book: this.history, now, moods, schedules, target });
+    const { moods, schedules, callbacks } = setting;
+    this.clients = new Clients({ journal: this, book: this.history, now, moods, schedules, callbacks, target });
   }
 
   protected abstract readonly weights: Partial<Record<Kind, number>>;
@@ -97,7 +105,7 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
     const planned = this.world.random.fork('steps');
     // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
     // kinds would otherwise be covered by the others.
-    const kindsOf = { ...this.weights, ...(this.world.setting.schedules && SCHEDULING) };
+    const kindsOf = { ...this.weights, ...(this.world.setting.schedules.length > 0 && SCHEDULING) };
     const weights = Object.entries(kindsOf).map(([kind, weight]): [string, number] => {
       return [kind, (weight as number) * planned.pick([0, 0.3, 1, 1, 2])];
     });
@@ -132,12 +140,13 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
   }
 
   /** Returns the options of a new process, which depend on no earlier step. */
-  protected optionsOf(place: number): ProcessOptions & { name: string } {
+  protected optionsOf(place: number): ProcessOptions {
     this.#started += 1;
     const name = `process ${place + 1}.${this.step}.${this.#started}`;
     const { history } = this;
     const random = this.world.random.fork(name);
-    return { ...this.world, name, random, journal: this, history, submissionOf: this.clients.submissionOf };
+    const hasModule = !this.#isOver && random.fork('module').chance(0.7);
+    return { ...this.world, name, random, journal: this, history, hasModule, submissionOf: this.clients.submissionOf };
   }
 
   async #run(kind: string, random: SeededRandom): Promise<void> {
@@ -155,15 +164,42 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
   }
 
   async #end(): Promise<void> {
-    const { time, random } = this.world;
+    const { random } = this.world;
     this.note('the faults are over');
+    this.#isOver = true;
     await this.repair();
     await this.pass(15_000);
     // A pause or resumption may have been lost with its process.
     this.clients.resume(random);
-    const end = time.now + LONGEST_REST_MS;
-    while (this.violation === undefined && time.now < end && !(await this.isAtRest())) await this.pass(1000);
+    if (this.world.setting.schedules.length === 0) await this.#rest();
+    else await this.#endSchedules(random);
     await this.pass(5000);
     if (this.violation === undefined) await this.finish();
+  }
+
+  async #rest(): Promise<void> {
+    const { time } = this.world;
+    const end = time.now + LONGEST_REST_MS;
+    while (this.violation === undefined && time.now < end && !(await this.isAtRest())) await this.pass(1000);
+  }
+
+  /** Pauses the schedules, so that the queue comes to rest, and checks that a new one fires. */
+  async #endSchedules(random: SeededRandom): Promise<void> {
+    const { clients, world } = this;
+    const { pace = 1 } = world;
+    clients.pauseSchedules(world.setting.schedules, random);
+    await this.#rest();
+    clients.setSchedule(LAST_SCHEDULE, false, random);
+    await this.pass(12_000 / pace);
+    let last: StoredSchedule | undefined;
+    const process = this.processes.find(({ isServing }) => isServing);
+    void process?.queue.store.schedules.find(LAST_SCHEDULE).then((found) => {
+      last = found;
+    });
+    await this.pass(1000);
+    if ((last?.lastAt ?? 0) < world.time.now - 7000) this.broken(FIRES, `${last?.name} was fired at ${last?.lastAt}`);
+    clients.pauseSchedules([LAST_SCHEDULE], random);
+    await this.pass(1000);
+    await this.#rest();
   }
 }

@@ -1,5 +1,6 @@
 import { type Mood, moods } from './pool.ts';
 import type { SeededRandom } from './random.ts';
+import { newScheduleName } from './schedules.ts';
 
 /** Faults that a simulation has. */
 export const faultSets = ['none', 'disk', 'crash', 'nodes', 'all'] as const;
@@ -7,7 +8,10 @@ export const faultSets = ['none', 'disk', 'crash', 'nodes', 'all'] as const;
 export type FaultSet = (typeof faultSets)[number];
 
 /** Requests of clients that need no name. */
-export const REQUESTS = ['cancel', 'redrive', 'purge', 'pause', 'resume', 'runNow'] as const;
+export const REQUESTS = [
+  ...(['cancel', 'cancelAll', 'redrive', 'purge', 'pause', 'resume', 'runNow', 'limit'] as const),
+  ...(['schedule', 'runSchedule'] as const),
+];
 
 /** Weights of the steps of clients and of time. */
 export const ORDINARY = {
@@ -15,8 +19,8 @@ export const ORDINARY = {
   ...{ wait: 20, waitLong: 3 },
 };
 
-/** Weights of the steps of a simulation that schedules tasks and gives them priorities. */
-export const SCHEDULING = { runNow: 5 };
+/** Weights of the steps of a simulation that schedules tasks, gives them priorities and limits them. */
+export const SCHEDULING = { runNow: 5, limit: 4, cancelAll: 1, schedule: 4, runSchedule: 1 };
 
 /** Settings of one simulation. */
 export interface Setting {
@@ -29,19 +33,22 @@ export interface Setting {
   rows: number;
   /** Moods of the handlers of this simulation. */
   moods: readonly Mood[];
-  /** Whether tasks are scheduled and have priorities, as in every third seed. */
-  schedules: boolean;
+  /** Names of schedules. None unless tasks have delays, priorities, limit keys and limits, as in every third seed. */
+  schedules: readonly string[];
+  /** Whether some tasks have callback URLs. */
+  callbacks: boolean;
 }
 
 export function settingOf(random: SeededRandom, seed: number): Setting {
   return {
-    schedules: seed % 3 === 0,
+    callbacks: false,
     driver: random.chance(0.75) ? 'sqlite' : 'memory',
     threads: random.between(1, 3),
     prefetch: random.between(1, 8),
     maxLength: random.pick([5, 40, 1000]),
     maxKeys: random.pick([2, 10, 1000]),
     rows: random.chance(0.15) ? random.between(1, 30) : 0,
+    schedules: seed % 3 === 0 ? [1, 2, 3].map((number) => newScheduleName(random.fork(`schedule ${number}`))) : [],
     moods: random.chance(0.5) ? moods : moods.filter(() => random.chance(0.4)).concat('quick'),
   };
 }

@@ -3,6 +3,9 @@ import type { Clock } from '../../workers/shared/clock.ts';
 /** Time at which each simulation starts, in milliseconds since the epoch. */
 export const START = 1_800_000_000_000;
 
+/** Waits before which callbacks run, and their number of turns. */
+const [LONG_MS, TURNS] = [1000, 6];
+
 interface Timer {
   at: number;
   run: (() => void) | undefined;
@@ -49,14 +52,22 @@ export class SimulatedTime implements Time {
    */
   async pass(ms: number, isOver: () => boolean = () => false): Promise<void> {
     const end = this.now + ms;
-    for (let at = this.next(); at !== undefined && at <= end; at = this.next()) {
-      this.now = at;
+    for (let at = await this.#nextAfterTurns(end); at <= end; at = await this.#nextAfterTurns(end)) {
+      // A pass that began meanwhile may have gone further. Time never goes back.
+      this.now = Math.max(this.now, at);
       this.#timers.pop()?.run?.();
       await turn();
       if (isOver()) return;
     }
-    this.now = end;
+    this.now = Math.max(this.now, end);
     await turn();
+  }
+
+  /** Returns when the next timer is due, or infinity. Before a long wait, the callbacks of this time may set timers. */
+  async #nextAfterTurns(end: number): Promise<number> {
+    const isLong = () => Math.min(this.next() ?? end, end) - this.now >= LONG_MS;
+    for (let turns = 0; turns < TURNS && isLong(); turns += 1) await turn();
+    return this.next() ?? Number.POSITIVE_INFINITY;
   }
 
   /** Inserts a timer after the timers that are due at the same time. */
@@ -103,11 +114,14 @@ export class ProcessClock implements Clock {
   sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal?.aborted) return resolve();
-      const cancel = this.timer(delayMs, resolve);
-      signal?.addEventListener('abort', () => {
+      const end = () => {
         cancel();
+        // A signal that lives as long as its process would keep the listeners of all sleeps.
+        signal?.removeEventListener('abort', end);
         resolve();
-      });
+      };
+      const cancel = this.timer(delayMs, end);
+      signal?.addEventListener('abort', end);
     });
   }
 

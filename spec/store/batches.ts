@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { KeyReused, type Published, QueueFull, type Submission } from '../../db/task-store.ts';
-import { complete, errorOf, type Fresh, idsOf, messageOf, numbers, START, type TestQueue } from './stage.ts';
+import { complete, errorOf, idsOf, messageOf, numbers, type QueueTests, START, type TestQueue } from './stage.ts';
 
 const submission = (id: string, key?: string, fingerprint = 'x'): Submission => {
   return { message: messageOf(id), key: key === undefined ? undefined : { key, fingerprint } };
@@ -19,10 +19,9 @@ async function publishAll({ store }: TestQueue, submissions: Submission[]) {
 }
 
 /** Conformance specs of `publishAll`. */
-export function describeBatches(fresh: Fresh): void {
+export function describeBatches({ it, itWith }: QueueTests): void {
   describe('a batch', () => {
-    it('is accepted as a whole, in its order', async () => {
-      const queue = await fresh();
+    it('is accepted as a whole, in its order', async (queue) => {
       await queue.publish('a');
       expect(await publishAll(queue, [submission('c'), submission('b'), submission('d')])).to.deep.equal([
         ...['c new', 'b new', 'd new'],
@@ -32,8 +31,7 @@ export function describeBatches(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 4, inFlight: 4 });
     });
 
-    it('of a thousand is accepted beside other submissions, with schedules and priorities', async () => {
-      const queue = await fresh();
+    it('of a thousand is accepted beside other submissions, with schedules and priorities', async (queue) => {
       const many = numbers(1000).map((id) => submission(id));
       many[999] = { message: { ...messageOf('first'), priority: 1 }, key: undefined };
       many[998] = { message: { ...messageOf('later'), runAt: START + 5 }, key: undefined };
@@ -44,8 +42,7 @@ export function describeBatches(fresh: Fresh): void {
       expect((await queue.takeAll(1001)).map(({ id }) => id)).to.include('later');
     });
 
-    it('that does not fit is refused as a whole, and the next one is accepted', async () => {
-      const queue = await fresh({ maxLength: 3 });
+    itWith({ maxLength: 3 }, 'that does not fit is refused as a whole, and the next one is accepted', async (queue) => {
       await queue.publish('a');
       const refused = [submission('b'), submission('c', 'key'), submission('d')];
       await queue.unchanged(async () => {
@@ -55,8 +52,7 @@ export function describeBatches(fresh: Fresh): void {
       expect(await publishAll(queue, [submission('x', 'key')])).to.deep.equal(['c', '']);
     });
 
-    it('is accepted once for each key, also if a key occurs twice', async () => {
-      const queue = await fresh();
+    it('is accepted once for each key, also if a key occurs twice', async (queue) => {
       const batch = () => [submission('a', 'one'), submission('b', 'two'), submission('c', 'one'), submission('d')];
       expect(await publishAll(queue, batch())).to.deep.equal(['a new', 'b new', 'a', 'd new', 'abd']);
       await queue.settle(await queue.next(), complete());
@@ -64,8 +60,7 @@ export function describeBatches(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 3, completed: 1, waiting: 2 });
     });
 
-    it('with keys of other submissions is refused as a whole, and says which', async () => {
-      const queue = await fresh();
+    it('with keys of other submissions is refused as a whole, and says which', async (queue) => {
       await publishAll(queue, [submission('a', 'one')]);
       const wrong = [submission('b'), submission('c', 'one', 'y'), submission('d', 'two'), submission('e', 'two', 'y')];
       await queue.unchanged(async () => {

@@ -1,11 +1,10 @@
 import { expect } from 'chai';
-import { ack, cancel, complete, discard, type Fresh, HOUR, release, retry } from './stage.ts';
+import { ack, cancel, complete, discard, HOUR, type QueueTests, release, retry } from './stage.ts';
 
 /** Conformance specs of cancellation. */
-export function describeCancelling(fresh: Fresh): void {
+export function describeCancelling({ it }: QueueTests): void {
   describe('cancelling', () => {
-    it('deletes a waiting message, and leaves the others in order', async () => {
-      const queue = await fresh();
+    it('deletes a waiting message, and leaves the others in order', async (queue) => {
       await queue.publish('abcd');
       expect(await queue.store.cancel('b')).to.deep.equal({ outcome: 'cancelled', action: 'sum' });
       expect(await queue.store.find('b')).to.equal(undefined);
@@ -13,8 +12,7 @@ export function describeCancelling(fresh: Fresh): void {
       expect(await queue.takeIds(5)).to.equal('acd');
     });
 
-    it('deletes a message that is due later, which is not delivered again', async () => {
-      const queue = await fresh();
+    it('deletes a message that is due later, which is not delivered again', async (queue) => {
       await queue.publish('ab');
       const [a, b] = await queue.takeAll(2);
       await queue.settle(a, retry(queue.now + 20));
@@ -26,8 +24,7 @@ export function describeCancelling(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 2, cancelled: 1, inFlight: 1 });
     });
 
-    it('of a running message is requested, each time it is asked for, and its owner can look it up', async () => {
-      const queue = await fresh();
+    it('of a running message is requested, each time it is asked for, and its owner can look it up', async (queue) => {
       await queue.publish('abc');
       await queue.take(2);
       const requests = async (...ids: string[]) => [...(await queue.store.cancelRequests(ids))];
@@ -48,8 +45,7 @@ export function describeCancelling(fresh: Fresh): void {
       [ack, 'applied', 'completed'],
       [discard(), 'applied', 'dead'],
     ] as const) {
-      it(`of a running message ends as ${counted} if its attempt ends with ${settlement.kind}`, async () => {
-        const queue = await fresh();
+      it(`of a running message ends as ${counted} if its attempt ends with ${settlement.kind}`, async (queue) => {
         await queue.publish('a');
         const delivery = await queue.next();
         await queue.cancel('a');
@@ -59,8 +55,7 @@ export function describeCancelling(fresh: Fresh): void {
       });
     }
 
-    it('of an attempt does not concern the life after a redrive', async () => {
-      const queue = await fresh();
+    it('of an attempt does not concern the life after a redrive', async (queue) => {
       await queue.publish('a');
       const first = await queue.next();
       await queue.cancel('a');
@@ -72,8 +67,7 @@ export function describeCancelling(fresh: Fresh): void {
       expect(await queue.takeIds(1)).to.equal('a');
     });
 
-    it('says what has ended, and nothing of what was cancelled or is unknown', async () => {
-      const queue = await fresh();
+    it('says what has ended, and nothing of what was cancelled or is unknown', async (queue) => {
       await queue.discard('b');
       await queue.publish('ac');
       await queue.settle(await queue.next(), complete());
@@ -83,8 +77,7 @@ export function describeCancelling(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 3, completed: 1, dead: 1, cancelled: 1, waiting: 0 });
     });
 
-    it('cancels once when asked several times at once', async () => {
-      const queue = await fresh();
+    it('cancels once when asked several times at once', async (queue) => {
       await queue.publish('a');
       const results = await Promise.all([queue.cancel('a'), queue.cancel('a'), queue.cancel('a')]);
       expect(results.filter((each) => each === 'cancelled')).to.have.length(1);
@@ -92,8 +85,7 @@ export function describeCancelling(fresh: Fresh): void {
       await queue.expectEnded({ accepted: 1, cancelled: 1 });
     });
 
-    it('at the same time as a take has one of two ends', async () => {
-      const queue = await fresh();
+    it('at the same time as a take has one of two ends', async (queue) => {
       await queue.publish('abcdefgh');
       const results = await Promise.all([...'abcdefgh'].map((id) => Promise.all([queue.cancel(id), queue.takeIds(1)])));
       const taken = results.map(([, ids]) => ids).join('');
@@ -101,8 +93,7 @@ export function describeCancelling(fresh: Fresh): void {
         expect(results[index]?.[0], id).to.equal(taken.includes(id) ? 'requested' : 'cancelled');
     });
 
-    it('keeps the idempotency key, so that a repeated submission does not bring the message back', async () => {
-      const queue = await fresh();
+    it('keeps the idempotency key, so that a repeated submission does not bring the message back', async (queue) => {
       await queue.publishKeyed('a', 'key');
       await queue.cancel('a');
       expect(await queue.publishKeyed('b', 'key')).to.equal('a');

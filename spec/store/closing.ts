@@ -1,12 +1,11 @@
 import { expect } from 'chai';
 import { QueueFull } from '../../db/task-store.ts';
-import { complete, errorOf, type Fresh, HOUR, messageOf, release, retry } from './stage.ts';
+import { complete, errorOf, HOUR, messageOf, type QueueTests, release, retry } from './stage.ts';
 
 /** Conformance specs of the end of a store and of the next store over its tables. */
-export function describeClosing(fresh: Fresh): void {
+export function describeClosing({ it }: QueueTests): void {
   describe('closed', () => {
-    it('refuses messages, with an error other than QueueFull, delivers none, and may be closed again', async () => {
-      const queue = await fresh();
+    it('refuses messages, with an error other than QueueFull, delivers none, and may be closed again', async (queue) => {
       await queue.publish('a');
       expect(await queue.store.close()).to.equal(true);
       expect(await errorOf(() => queue.store.publish(messageOf('b')))).to.not.be.instanceOf(QueueFull);
@@ -15,16 +14,14 @@ export function describeClosing(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 1, waiting: 1 });
     });
 
-    it('has written what was submitted before', async () => {
-      const queue = await fresh();
+    it('has written what was submitted before', async (queue) => {
       const submitted = Promise.allSettled([...'abc'].map((id) => queue.store.publish(messageOf(id))));
       await queue.restart();
       const accepted = (await submitted).filter(({ status }) => status === 'fulfilled').length;
       await queue.expectCounts({ accepted, waiting: accepted });
     });
 
-    it('leaves everything to the next one, once: messages in order, dead letters and rows', async () => {
-      const queue = await fresh();
+    it('leaves everything to the next one, once: messages in order, dead letters and rows', async (queue) => {
       await queue.discard('xy');
       await queue.publish('abcde');
       const [a, b, c] = await queue.takeAll(3);

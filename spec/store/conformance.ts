@@ -1,4 +1,5 @@
 import { describeBatches } from './batches.ts';
+import { describeCallbacks } from './callbacks.ts';
 import { describeCancelling } from './cancelling.ts';
 import { describeClosing } from './closing.ts';
 import { describeCounts } from './counts.ts';
@@ -6,31 +7,40 @@ import { describeDeadLetters } from './dead-letters.ts';
 import { describeDeaths } from './deaths.ts';
 import { describeFinding } from './finding.ts';
 import { describeIdempotency } from './idempotency.ts';
+import { describeLimits } from './limits.ts';
 import { describePausing } from './pausing.ts';
 import { describePublishing } from './publishing.ts';
 import { describeRetries } from './retries.ts';
+import { describeSchedules } from './schedules.ts';
 import { describeScheduling } from './scheduling.ts';
+import { describeSelecting } from './selecting.ts';
 import { describeSettling } from './settling.ts';
-import { type Driver, freshFrom } from './stage.ts';
+import { type Driver, testsOf } from './stage.ts';
 import { describeTaking } from './taking.ts';
+import { describeTurns } from './turns.ts';
 
 /** Defines the conformance specs of a task store. */
 export function describeStore(name: string, driver: Driver): void {
-  const fresh = freshFrom(driver);
+  const tests = testsOf(driver);
   describe(`${name} as a task store`, () => {
-    describePublishing(fresh);
-    describeBatches(fresh);
-    describeTaking(fresh);
-    describeSettling(fresh);
-    describeRetries(fresh);
-    describeScheduling(fresh);
-    describeDeadLetters(fresh);
-    describeCancelling(fresh);
-    describePausing(fresh);
-    describeIdempotency(fresh);
-    describeFinding(fresh);
-    describeCounts(fresh, driver);
-    if (driver.isDurable) describeDeaths(fresh);
-    describeClosing(fresh);
+    describePublishing(tests);
+    describeBatches(tests);
+    describeTaking(tests);
+    describeSettling(tests);
+    describeRetries(tests);
+    describeScheduling(tests);
+    describeTurns(tests);
+    describeLimits(tests);
+    describeSchedules(tests, driver);
+    describeDeadLetters(tests);
+    describeCancelling(tests);
+    describeCallbacks(tests, driver);
+    describeSelecting(tests);
+    describePausing(tests);
+    describeIdempotency(tests);
+    describeFinding(tests);
+    describeCounts(tests, driver);
+    if (driver.isDurable) describeDeaths(tests);
+    describeClosing(tests);
   });
 }

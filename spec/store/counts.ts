@@ -6,8 +6,8 @@ import {
   complete,
   type Driver,
   discard,
-  type Fresh,
   messageOf,
+  type QueueTests,
   release,
   retry,
   type TestQueue,
@@ -132,7 +132,7 @@ async function check(queue: TestQueue, model: Model): Promise<void> {
 }
 
 /** Defines the spec that nothing is lost or doubled, whatever is done to a store. */
-export function describeCounts(fresh: Fresh, { isDurable, randomRuns }: Driver): void {
+export function describeCounts({ fresh }: QueueTests, { isDurable, randomRuns }: Driver): void {
   it('accounts for every task that it accepted, within its bounds, whatever is done to it', async () => {
     await fc.assert(
       fc.asyncProperty(operations, async (steps) => {

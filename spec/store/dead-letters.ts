@@ -1,12 +1,14 @@
 import { expect } from 'chai';
+import { NO_ATTEMPTS } from '../../db/attempt-history.ts';
 import { deadLetterBounds, UnknownDeadLetter } from '../../db/task-store.ts';
-import { complete, discard, errorOf, type Fresh, messageOf, numbers, retry, sorted } from './stage.ts';
+import { complete, discard, errorOf, messageOf, numbers, type QueueTests, retry, sorted } from './stage.ts';
+
+const SIZE = Buffer.byteLength(messageOf('a').body);
 
 /** Conformance specs of dead letters: listing, redriving, purging, and their bounds. */
-export function describeDeadLetters(fresh: Fresh): void {
+export function describeDeadLetters({ it, itWith }: QueueTests): void {
   describe('dead letters', () => {
-    it('are listed page by page, the last to fail first, all or those with a reason', async () => {
-      const queue = await fresh();
+    it('are listed page by page, the last to fail first, all or those with a reason', async (queue) => {
       await queue.discard('bAcDeF');
       expect(await queue.letterIds()).to.equal('bAcDeF');
       const page = (limit: number, filter: object = {}) => queue.located({ state: 'failed', ...filter }, limit);
@@ -22,16 +24,14 @@ export function describeDeadLetters(fresh: Fresh): void {
         expect(await errorOf(() => page(2, { before }))).to.be.instanceOf(UnknownDeadLetter);
     });
 
-    it('that failed in one millisecond are listed in order of arrival, page by page', async () => {
-      const queue = await fresh();
+    it('that failed in one millisecond are listed in order of arrival, page by page', async (queue) => {
       await queue.publish('abcde');
       await queue.settleAll((await queue.takeAll(5)).toReversed(), discard());
       const page = (before?: string) => queue.located({ state: 'failed', before }, 2);
       expect([await page(), await page('d'), await page('b')]).to.deep.equal(['ed', 'cb', 'a']);
     });
 
-    it('are counted by reason, the most frequent first', async () => {
-      const queue = await fresh();
+    it('are counted by reason, the most frequent first', async (queue) => {
       expect(await queue.store.deadLetterReasons()).to.deep.equal({ reasons: [], total: 0 });
       await queue.discard('aBc');
       const badData = { reason: 'bad data', count: 2, permanent: true };
@@ -48,8 +48,7 @@ export function describeDeadLetters(fresh: Fresh): void {
       expect(await queue.store.deadLetterReasons()).to.deep.equal({ reasons, total: 3 });
     });
 
-    it('are counted together beyond the first hundred reasons', async () => {
-      const queue = await fresh();
+    it('are counted together beyond the first hundred reasons', async (queue) => {
       await queue.publishTogether(numbers(103));
       const settled = (await queue.takeAll(103)).map((delivery) => ({ delivery, settlement: discard(delivery.id) }));
       await queue.store.settle(settled);
@@ -58,9 +57,8 @@ export function describeDeadLetters(fresh: Fresh): void {
       expect(reasons.at(-1)).to.deep.equal({ reason: null, count: 3, permanent: true });
     });
 
-    it('are redriven to the end of the queue, with no attempts, and keep the time of their acceptance', async () => {
-      const queue = await fresh();
-      await queue.publish('a');
+    it('are redriven to the end of the queue, with no attempts, and keep the time of their acceptance', async (queue) => {
+      await queue.store.publish({ ...messageOf('a'), traceparent: 'trace' });
       await queue.settle(await queue.next(), retry(queue.now, 'no', 'crash'));
       await queue.settle(await queue.next(), discard('no'));
       await queue.discard('b');
@@ -72,18 +70,18 @@ export function describeDeadLetters(fresh: Fresh): void {
       expect(await queue.store.redrive({ ids: ['a'] })).to.deep.equal({ done, remaining: 0 });
       expect(await queue.letterIds()).to.equal('b');
       await queue.expectCounts({ accepted: 3, dead: 1, waiting: 2, bytes: 2 * bytes });
-      const nothing = { attempts: 0, reason: null, history: [], failedAt: undefined, isPermanent: false };
+      const nothing = { attempts: 0, reason: null, history: NO_ATTEMPTS, failedAt: undefined, isPermanent: false };
       expect(await queue.message('a')).to.deep.include(nothing);
       const [c, a] = await queue.takeAll(2);
       expect(c.id).to.equal('c');
-      expect(a).to.deep.include({ id: 'a', attempt: 1, crashes: 0, isSuspect: false, history: [] });
+      const first = { attempt: 1, crashes: 0, isSuspect: false, history: NO_ATTEMPTS };
+      expect(a).to.deep.include({ id: 'a', ...first, traceparent: 'trace' });
       await queue.settle(a, discard('again'));
       expect(await queue.message('a')).to.include({ attempts: 1, reason: 'again', acceptedAt });
       expect(await queue.letterIds()).to.equal('ba');
     });
 
-    it('are redriven by id, by reason or all, each once', async () => {
-      const queue = await fresh();
+    it('are redriven by id, by reason or all, each once', async (queue) => {
       await queue.discard('aBcDeF');
       const [ids, remaining] = await queue.redrive({ ids: ['e', 'a', 'a', 'x', '', '__proto__'] });
       expect([sorted(ids), remaining]).to.deep.equal(['ae', 0]);
@@ -96,8 +94,7 @@ export function describeDeadLetters(fresh: Fresh): void {
       for (const delivery of await queue.takeAll(6)) expect(delivery).to.include({ attempt: 1, crashes: 0 });
     });
 
-    it('are purged by id, by reason or all, which counts as dropped', async () => {
-      const queue = await fresh();
+    it('are purged by id, by reason or all, which counts as dropped', async (queue) => {
       await queue.discard('aBcDeF');
       await queue.publish('w');
       const done = [{ id: 'a', action: 'sum' }];
@@ -110,8 +107,7 @@ export function describeDeadLetters(fresh: Fresh): void {
       for (const id of 'aBc') expect(await queue.store.find(id)).to.equal(undefined);
     });
 
-    it('fill the queue up to its number, oldest first, and the others stay', async () => {
-      const queue = await fresh({ maxLength: 5 });
+    itWith({ maxLength: 5 }, 'fill the queue up to its number, oldest first, and the others stay', async (queue) => {
       await queue.discard('abcdef');
       await queue.publish('XYZ');
       expect(await queue.redrive({ all: true })).to.deep.equal(['ab', 4]);
@@ -121,17 +117,14 @@ export function describeDeadLetters(fresh: Fresh): void {
       expect(await queue.letterIds()).to.equal('cdef');
     });
 
-    it('fill the queue up to its size', async () => {
-      const size = Buffer.byteLength(messageOf('a').body);
-      const queue = await fresh({ maxBytes: 3 * size });
+    itWith({ maxBytes: 3 * SIZE }, 'fill the queue up to its size', async (queue) => {
       await queue.discard('abcd');
       await queue.publish('X');
       expect(await queue.redrive({ all: true })).to.deep.equal(['ab', 2]);
-      await queue.expectCounts({ bytes: 3 * size });
+      await queue.expectCounts({ bytes: 3 * SIZE });
     });
 
-    it('are each redriven or purged once by concurrent calls', async () => {
-      const queue = await fresh();
+    it('are each redriven or purged once by concurrent calls', async (queue) => {
       const { store } = queue;
       await queue.discard('abcdefgh');
       const results = await Promise.all([
@@ -147,8 +140,7 @@ export function describeDeadLetters(fresh: Fresh): void {
       await queue.takeAll(waiting);
     });
 
-    it('are redriven and purged in slices, all that were there when it began and no others', async () => {
-      const queue = await fresh();
+    it('are redriven and purged in slices, all that were there when it began and no others', async (queue) => {
       await queue.publishTogether(numbers(2500));
       const discardTaken = async () => {
         queue.now += 1;
@@ -175,27 +167,29 @@ export function describeDeadLetters(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 2500, dead: 0, dropped: 2500 });
     });
 
-    it('make room for newer ones beyond their size, the oldest first, and say which', async () => {
-      const queue = await fresh({ maxBytes: 100 * 1024 * 1024 });
-      const discardOne = async (id: string, size: number) => {
-        queue.now += 1;
-        await queue.store.publish(messageOf(id, 'sum', { text: 'x'.repeat(size) }));
-        return queue.settleAll([await queue.next()], discard());
-      };
-      const evicted: string[][] = [];
-      for (const id of 'abcdef') evicted.push(await discardOne(id, deadLetterBounds.maxBytes / 4));
-      expect(evicted).to.deep.equal([[], [], [], ['a'], ['b'], ['c']]);
-      expect(await queue.letterIds()).to.equal('def');
-      await queue.expectCounts({ accepted: 6, dead: 3, dropped: 3, evicted: 3, bytes: 0 });
-      await queue.purge({ all: true });
-      await queue.expectCounts({ dropped: 6, evicted: 3 });
-      expect(await discardOne('g', deadLetterBounds.maxBytes)).to.deep.equal(['g']);
-      await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
-    });
+    itWith(
+      { maxBytes: 100 * 1024 * 1024 },
+      'make room for newer ones beyond their size, the oldest first, and say which',
+      async (queue) => {
+        const discardOne = async (id: string, size: number) => {
+          queue.now += 1;
+          await queue.store.publish(messageOf(id, 'sum', { text: 'x'.repeat(size) }));
+          return queue.settleAll([await queue.next()], discard());
+        };
+        const evicted: string[][] = [];
+        for (const id of 'abcdef') evicted.push(await discardOne(id, deadLetterBounds.maxBytes / 4));
+        expect(evicted).to.deep.equal([[], [], [], ['a'], ['b'], ['c']]);
+        expect(await queue.letterIds()).to.equal('def');
+        await queue.expectCounts({ accepted: 6, dead: 3, dropped: 3, evicted: 3, bytes: 0 });
+        await queue.purge({ all: true });
+        await queue.expectCounts({ dropped: 6, evicted: 3 });
+        expect(await discardOne('g', deadLetterBounds.maxBytes)).to.deep.equal(['g']);
+        await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
+      },
+    );
 
-    it('make room for newer ones beyond their number', async () => {
-      const { maxLength } = deadLetterBounds;
-      const queue = await fresh({ maxLength: 2 * maxLength });
+    const { maxLength } = deadLetterBounds;
+    itWith({ maxLength: 2 * maxLength }, 'make room for newer ones beyond their number', async (queue) => {
       for (let from = 0; from < maxLength; from += 2500) {
         await queue.publishTogether(numbers(2500, from));
         queue.now += 1;

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { PROCESS_DIED } from '../../db/attempt-history.ts';
-import { complete, discard, type Fresh, HOUR, reasonsOf, release, retry, type TestQueue } from './stage.ts';
+import { NO_ATTEMPTS, PROCESS_DIED } from '../../db/attempt-history.ts';
+import { complete, discard, HOUR, type QueueTests, reasonsOf, release, retry, type TestQueue } from './stage.ts';
 
 /** No less than the longest time for which a suspect waits while other messages are due. */
 const SUSPECT_WAIT_MS = 10_000;
@@ -14,10 +14,9 @@ async function dieWithAll(queue: TestQueue, times: number): Promise<void> {
 }
 
 /** Conformance specs of messages whose process died. */
-export function describeDeaths(fresh: Fresh): void {
+export function describeDeaths({ it }: QueueTests): void {
   describe('after the death of its process', () => {
-    it('has everything that was answered, settled and counted', async () => {
-      const queue = await fresh();
+    it('has everything that was answered, settled and counted', async (queue) => {
       await queue.publish('abcdef');
       await queue.publishKeyed('g', 'key');
       const [a, b, c] = await queue.takeAll(3);
@@ -36,20 +35,18 @@ export function describeDeaths(fresh: Fresh): void {
       expect(await queue.takeIds(5)).to.equal('efg');
     });
 
-    it('delivers what was running again, in its place, and charges no attempt', async () => {
-      const queue = await fresh();
+    it('delivers what was running again, in its place, and charges no attempt', async (queue) => {
       await queue.publish('abc');
       await queue.settle(await queue.next(), retry(queue.now));
-      expect(await queue.takeIds(2)).to.equal('ab');
+      expect(await queue.takeIds(3)).to.equal('bca');
       await queue.die();
-      const [a, b, c] = await queue.takeAll(3);
+      const [b, c, a] = await queue.takeAll(3);
       expect(a).to.deep.include({ id: 'a', attempt: 2, crashes: 0, isSuspect: false, delivery: 3 });
-      expect(b).to.deep.include({ id: 'b', attempt: 1, crashes: 0, isSuspect: false, history: [] });
-      expect(c).to.deep.include({ id: 'c', attempt: 1, crashes: 0, isSuspect: false, delivery: 1 });
+      expect(b).to.deep.include({ id: 'b', attempt: 1, crashes: 0, isSuspect: false, history: NO_ATTEMPTS });
+      expect(c).to.deep.include({ id: 'c', attempt: 1, crashes: 0, isSuspect: false, delivery: 2 });
     });
 
-    it('takes no settlement of the process before, neither at once nor later', async () => {
-      const queue = await fresh();
+    it('takes no settlement of the process before, neither at once nor later', async (queue) => {
       await queue.publish('a');
       const former = await queue.next();
       await queue.die();
@@ -64,8 +61,7 @@ export function describeDeaths(fresh: Fresh): void {
       await queue.expectCounts({ dead: 0, waiting: 0, retrying: 0, inFlight: 0 });
     });
 
-    it('deletes a message whose cancellation was requested', async () => {
-      const queue = await fresh();
+    it('deletes a message whose cancellation was requested', async (queue) => {
       await queue.publish('ab');
       await queue.take(2);
       expect(await queue.cancel('a')).to.equal('requested');
@@ -77,8 +73,7 @@ export function describeDeaths(fresh: Fresh): void {
   });
 
   describe('after two deaths', () => {
-    it('takes a suspect in an empty window, alone, and nothing beside it', async () => {
-      const queue = await fresh();
+    it('takes a suspect in an empty window, alone, and nothing beside it', async (queue) => {
       await queue.publish('ab');
       await dieWithAll(queue, 2);
       await queue.publish('c');
@@ -100,8 +95,18 @@ export function describeDeaths(fresh: Fresh): void {
       await queue.expectCounts({ waiting: 0, inFlight: 0 });
     });
 
-    it('takes a suspect in the end although others are due all the time', async () => {
-      const queue = await fresh();
+    it('takes a suspect that was limited, once its limit has room', async (queue) => {
+      await queue.publish('ab');
+      await dieWithAll(queue, 2);
+      await queue.store.setLimits('sum', { concurrency: 1 }, 'api');
+      await queue.restart();
+      const a = await queue.next(true);
+      expect(await queue.takeIds(5, true)).to.equal('');
+      await queue.settle(a, complete());
+      expect([a.id, await queue.takeIds(5, true)]).to.deep.equal(['a', 'b']);
+    });
+
+    it('takes a suspect in the end although others are due all the time', async (queue) => {
       await queue.publish('a');
       await dieWithAll(queue, 2);
       await queue.publish('b');
@@ -111,8 +116,7 @@ export function describeDeaths(fresh: Fresh): void {
       expect(await queue.takeIds(5, true)).to.equal('a');
     });
 
-    it('suspects a message until an attempt has ended, even if it is released', async () => {
-      const queue = await fresh();
+    it('suspects a message until an attempt has ended, even if it is released', async (queue) => {
       await queue.publish('a');
       await dieWithAll(queue, 2);
       await queue.settle(await queue.next(true), release);
@@ -128,8 +132,7 @@ export function describeDeaths(fresh: Fresh): void {
       expect(await queue.next()).to.include({ isSuspect: false, attempt: 2 });
     });
 
-    it('does not wait for a suspect that has ended', async () => {
-      const queue = await fresh();
+    it('does not wait for a suspect that has ended', async (queue) => {
       await queue.publish('a');
       await dieWithAll(queue, 2);
       await queue.settle(await queue.next(true), complete());
@@ -139,8 +142,7 @@ export function describeDeaths(fresh: Fresh): void {
       expect(await queue.takeIds(1, false)).to.equal('c');
     });
 
-    it('makes a message a dead letter with its third death, and charges a crash', async () => {
-      const queue = await fresh();
+    it('makes a message a dead letter with its third death, and charges a crash', async (queue) => {
       await queue.publish('ab');
       queue.now += 100;
       await dieWithAll(queue, 3);
@@ -148,14 +150,14 @@ export function describeDeaths(fresh: Fresh): void {
       const letter = await queue.message('a');
       expect(letter).to.include({ attempts: 1, isPermanent: false, failedAt: queue.now });
       expect(reasonsOf(letter)).to.deep.equal([PROCESS_DIED]);
+      expect(letter.history.attempts[0]?.endedAt).to.equal(queue.now);
       expect(letter.reason).to.contain(PROCESS_DIED);
       await queue.expectCounts({ dead: 1, waiting: 1, inFlight: 0 });
       await queue.redrive({ all: true });
       expect(await queue.next()).to.include({ id: 'a', isSuspect: false, attempt: 1, crashes: 0 });
     });
 
-    it('deletes a suspect whose cancellation was requested', async () => {
-      const queue = await fresh();
+    it('deletes a suspect whose cancellation was requested', async (queue) => {
       await queue.publish('a');
       await dieWithAll(queue, 2);
       await queue.next(true);

@@ -1,11 +1,10 @@
 import { expect } from 'chai';
-import { complete, type Fresh, idsOf, messageOf, numbers, release, retry, sorted } from './stage.ts';
+import { complete, idsOf, messageOf, numbers, type QueueTests, release, retry, sorted } from './stage.ts';
 
 /** Conformance specs of `find`, `locate`, `read` and `counts`. */
-export function describeFinding(fresh: Fresh): void {
+export function describeFinding({ it }: QueueTests): void {
   describe('listing', () => {
-    it('locates the messages of each state in order', async () => {
-      const queue = await fresh();
+    it('locates the messages of each state in order', async (queue) => {
       await queue.discard('x');
       await queue.publish('abcdefg');
       const [a, b, c] = await queue.takeAll(5);
@@ -28,16 +27,14 @@ export function describeFinding(fresh: Fresh): void {
       expect(await queue.located({ state: 'waiting' }, 1)).to.equal('f');
     });
 
-    it('locates the first of many, with their sizes', async () => {
-      const queue = await fresh();
+    it('locates the first of many, with their sizes', async (queue) => {
       await queue.publishTogether(numbers(120));
       const found = await queue.store.locate({ state: 'waiting' }, 100);
       expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
       for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
     });
 
-    it('reads messages in the order asked for, without those that are gone', async () => {
-      const queue = await fresh();
+    it('reads messages in the order asked for, without those that are gone', async (queue) => {
       await queue.discard('d');
       await queue.publish('abc');
       await queue.settle(await queue.next(), complete());
@@ -48,8 +45,7 @@ export function describeFinding(fresh: Fresh): void {
       for (const id of ['x', '', '__proto__', "'", '%']) expect(await queue.store.find(id)).to.equal(undefined);
     });
 
-    it('cuts long bodies on request, and tells their size in bytes', async () => {
-      const queue = await fresh();
+    it('cuts long bodies on request, and tells their size in bytes', async (queue) => {
       const { id, body, action } = messageOf('a', 'ü'.repeat(300), { text: '€'.repeat(3000) });
       await queue.store.publish({ id, body, action });
       const [cut] = await queue.store.read([id], 256);
@@ -59,8 +55,7 @@ export function describeFinding(fresh: Fresh): void {
   });
 
   describe('counting', () => {
-    it('knows when the longest waiting message became due', async () => {
-      const queue = await fresh();
+    it('knows when the longest waiting message became due', async (queue) => {
       const oldest = async () => (await queue.store.counts()).oldest;
       await queue.discard('x');
       await queue.store.publish({ ...messageOf('later'), runAt: queue.now + 60_000 });

@@ -1,12 +1,11 @@
 import { expect } from 'chai';
 import { KEY_LIFETIME_MS, KeyReused, QueueFull } from '../../db/task-store.ts';
-import { complete, type Fresh, HOUR, messageOf } from './stage.ts';
+import { complete, HOUR, messageOf, type QueueTests } from './stage.ts';
 
 /** Conformance specs of submissions with an idempotency key. */
-export function describeIdempotency(fresh: Fresh): void {
+export function describeIdempotency({ it, itWith }: QueueTests): void {
   describe('submissions with a key', () => {
-    it('are accepted once, and stand for the first one, even after it is done', async () => {
-      const queue = await fresh();
+    it('are accepted once, and stand for the first one, even after it is done', async (queue) => {
       const publish = (id: string) => queue.store.publish(messageOf(id), { key: 'key', fingerprint: 'x' });
       expect(await publish('a')).to.deep.equal({ id: 'a', isNew: true });
       expect(await publish('b')).to.deep.equal({ id: 'a', isNew: false });
@@ -17,14 +16,12 @@ export function describeIdempotency(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 2, completed: 1, waiting: 1 });
     });
 
-    it('are refused when the key belongs to another one', async () => {
-      const queue = await fresh();
+    it('are refused when the key belongs to another one', async (queue) => {
       await queue.publishKeyed('a', 'key', 'x');
       expect(await queue.unchanged(() => queue.publishKeyed('b', 'key', 'y'))).to.be.instanceOf(KeyReused);
     });
 
-    it('are accepted once when they come at the same time', async () => {
-      const queue = await fresh();
+    it('are accepted once when they come at the same time', async (queue) => {
       const equal = [...'abc'].map((id) => queue.publishKeyed(id, 'key'));
       const different = [...'xyz'].map((id) => queue.publishKeyed(id, 'another', id));
       const others = [...'de'].map((id) => queue.publishKeyed(id, `key of ${id}`));
@@ -37,18 +34,20 @@ export function describeIdempotency(fresh: Fresh): void {
       await queue.expectCounts({ accepted: 4, waiting: 4 });
     });
 
-    it('may come again when they were refused, and are answered while the queue is full', async () => {
-      const queue = await fresh({ maxLength: 1 });
-      await queue.publish('a');
-      const refused = await Promise.all([...'bc'].map((id) => queue.publishKeyed(id, 'key', id)));
-      for (const answer of refused) expect(answer).to.be.instanceOf(QueueFull);
-      await queue.settle(await queue.next(), complete());
-      expect(await queue.publishKeyed('d', 'key')).to.equal('d');
-      expect(await queue.publishKeyed('e', 'key')).to.equal('d');
-    });
+    itWith(
+      { maxLength: 1 },
+      'may come again when they were refused, and are answered while the queue is full',
+      async (queue) => {
+        await queue.publish('a');
+        const refused = await Promise.all([...'bc'].map((id) => queue.publishKeyed(id, 'key', id)));
+        for (const answer of refused) expect(answer).to.be.instanceOf(QueueFull);
+        await queue.settle(await queue.next(), complete());
+        expect(await queue.publishKeyed('d', 'key')).to.equal('d');
+        expect(await queue.publishKeyed('e', 'key')).to.equal('d');
+      },
+    );
 
-    it('are remembered for a day', async () => {
-      const queue = await fresh();
+    it('are remembered for a day', async (queue) => {
       expect(KEY_LIFETIME_MS).to.equal(24 * HOUR);
       await queue.publishKeyed('a', 'key', 'x');
       queue.now += KEY_LIFETIME_MS - 1;
@@ -59,21 +58,23 @@ export function describeIdempotency(fresh: Fresh): void {
     });
 
     for (const step of [1, 0, -HOUR]) {
-      it(`are remembered up to the maximum number, the newest ones, if the clock moves by ${step} ms`, async () => {
-        const queue = await fresh({ maxKeys: 2 });
-        for (const id of 'abc') {
-          queue.now += step;
-          await queue.publishKeyed(id, `key of ${id}`);
-        }
-        expect(await queue.publishKeyed('x', 'key of c')).to.equal('c');
-        expect(await queue.publishKeyed('y', 'key of b')).to.equal('b');
-        expect(await queue.publishKeyed('z', 'key of a')).to.equal('z');
-        expect(await queue.publishKeyed('w', 'key of c')).to.equal('c');
-      });
+      itWith(
+        { maxKeys: 2 },
+        `are remembered up to the maximum number, the newest ones, if the clock moves by ${step} ms`,
+        async (queue) => {
+          for (const id of 'abc') {
+            queue.now += step;
+            await queue.publishKeyed(id, `key of ${id}`);
+          }
+          expect(await queue.publishKeyed('x', 'key of c')).to.equal('c');
+          expect(await queue.publishKeyed('y', 'key of b')).to.equal('b');
+          expect(await queue.publishKeyed('z', 'key of a')).to.equal('z');
+          expect(await queue.publishKeyed('w', 'key of c')).to.equal('c');
+        },
+      );
     }
 
-    it('are remembered after a restart, up to the bound that then holds', async () => {
-      const queue = await fresh();
+    it('are remembered after a restart, up to the bound that then holds', async (queue) => {
       for (const id of 'abc') await queue.publishKeyed(id, `key of ${id}`);
       await queue.restart();
       for (const id of 'abc') expect(await queue.publishKeyed('x', `key of ${id}`)).to.equal(id);

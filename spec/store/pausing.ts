@@ -1,11 +1,10 @@
 import { expect } from 'chai';
-import { complete, type Fresh, release, retry, sorted } from './stage.ts';
+import { complete, type QueueTests, release, retry, sorted } from './stage.ts';
 
 /** Conformance specs of the pause. */
-export function describePausing(fresh: Fresh): void {
+export function describePausing({ it }: QueueTests): void {
   describe('paused', () => {
-    it('accepts messages and delivers none, and delivers all in order once it is resumed', async () => {
-      const queue = await fresh();
+    it('accepts messages and delivers none, and delivers all in order once it is resumed', async (queue) => {
       const { store } = queue;
       expect(await store.isPaused()).to.equal(false);
       await queue.publish('ab');
@@ -20,8 +19,7 @@ export function describePausing(fresh: Fresh): void {
       expect(await queue.takeIds(5)).to.equal('bcd');
     });
 
-    it('settles what is in flight, and keeps what is released or due again', async () => {
-      const queue = await fresh();
+    it('settles what is in flight, and keeps what is released or due again', async (queue) => {
       await queue.publish('abc');
       const [a, b, c] = await queue.takeAll(3);
       await queue.store.setPaused(true);
@@ -38,8 +36,7 @@ export function describePausing(fresh: Fresh): void {
       expect(await queue.takeIds(5)).to.equal('cb');
     });
 
-    it('cancels and redrives', async () => {
-      const queue = await fresh();
+    it('cancels and redrives', async (queue) => {
       await queue.discard('a');
       await queue.publish('bc');
       await queue.store.setPaused(true);
@@ -50,8 +47,7 @@ export function describePausing(fresh: Fresh): void {
       expect(sorted(await queue.takeIds(5))).to.equal('ac');
     });
 
-    it('stays so until it is resumed, in the next process too', async () => {
-      const queue = await fresh();
+    it('stays so until it is resumed, in the next process too', async (queue) => {
       await queue.publish('a');
       await queue.store.setPaused(true);
       await queue.restart();

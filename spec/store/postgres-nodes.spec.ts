@@ -1,9 +1,10 @@
 import { expect } from 'chai';
+import { PROCESS_DIED } from '../../db/attempt-history.ts';
 import type { PostgresStore } from '../../db/postgres/store.ts';
 import { type Delivery, KeyReused } from '../../db/task-store.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 import { openNode } from './postgres-driver.ts';
-import { complete, discard, idsOf, messageOf, numbers, release, sorted, TestQueue } from './stage.ts';
+import { complete, discard, idsOf, messageOf, numbers, release, retry, sorted, TestQueue } from './stage.ts';
 
 /** Opens one queue on two nodes, the owners `one` and `other`. */
 async function twoNodes(): Promise<[TestQueue, TestQueue]> {
@@ -54,6 +55,25 @@ describeWithPostgres('two nodes with one queue', () => {
     for (const node of [one, other]) await node.expectCounts({ accepted: 4, cancelled: 1, inFlight: 3, dead: 0 });
   });
 
+  it('tell which of them ran each attempt, and when an attempt started whose node died', async () => {
+    const [one, other] = await twoNodes();
+    await one.publish('a');
+    await one.settle(await one.next(), retry(one.now, 'no'));
+    await other.settle(await other.next(), complete());
+    const row = await one.store.rows.find('a', 'detailed');
+    expect([row?.node, JSON.parse(row?.history ?? '')[0].node]).to.deep.equal(['other', 'one']);
+    await one.publish('b');
+    for (let deaths = 0; deaths < 3; deaths++) {
+      const delivery = await one.next(true);
+      await one.store.report([{ delivery, startedAt: one.now + deaths, progress: undefined }]);
+      other.now += 100;
+      await recover(other, 'one');
+    }
+    const { waitedMs, attempts } = (await other.message('b')).history;
+    expect(waitedMs).to.equal(2);
+    expect(attempts).to.deep.equal([{ startedAt: one.now + 2, endedAt: other.now, reason: PROCESS_DIED, node: 'one' }]);
+  });
+
   it('accept a submission with a key once, whichever it comes to', async () => {
     const [one, other] = await twoNodes();
     const publish = (id: string, node: TestQueue) => node.publishKeyed(id, 'key');
@@ -61,6 +81,23 @@ describeWithPostgres('two nodes with one queue', () => {
     expect(new Set(answers).size).to.equal(1);
     expect(await other.publishKeyed('x', 'key', 'y')).to.be.instanceOf(KeyReused);
     await one.expectCounts({ accepted: 1, waiting: 1 });
+  });
+
+  it('make one task for each time of a schedule, whichever fires it', async () => {
+    const [one, other] = await twoNodes();
+    await one.store.schedules.put({ name: 's', definition: '{}', source: 'api', timing: 'x', nextAt: 0 });
+    for (let dueAt = 0; dueAt < 20; dueAt++) {
+      const fired = await Promise.all(
+        [one, other, one, other].map(({ store }, index) => {
+          const task = { at: dueAt, message: { ...messageOf(`${dueAt} ${index}`), schedule: 's' } };
+          const firing = { name: 's', dueAt, nextAt: dueAt + 1, task, isExclusive: dueAt % 2 === 1 };
+          return store.schedules.fire(firing, () => {});
+        }),
+      );
+      expect(fired.sort().slice(0, 3)).to.deep.equal(['changed', 'changed', 'changed']);
+      expect(fired[3]).to.equal(dueAt % 2 === 1 ? 'skipped' : 'fired');
+    }
+    for (const node of [one, other]) await node.expectCounts({ accepted: 10, waiting: 10 });
   });
 
   it('show each other when an attempt started and its progress', async () => {

@@ -1,15 +1,17 @@
 import { expect } from 'chai';
+import type { Attempt } from '../../db/attempt-history.ts';
 import type { Delivery, Settlement } from '../../db/task-store.ts';
 import {
   ack,
   cancel,
   complete,
   discard,
-  type Fresh,
   HOUR,
   idsOf,
+  messageOf,
   numbers,
   output,
+  type QueueTests,
   release,
   retry,
   row,
@@ -29,10 +31,9 @@ async function expectLate(queue: TestQueue, delivery: Delivery): Promise<void> {
 }
 
 /** Conformance specs of settlements, including late ones, and of rows. */
-export function describeSettling(fresh: Fresh): void {
+export function describeSettling({ it }: QueueTests): void {
   describe('settling', () => {
-    it('writes the row of a completed task and deletes its message', async () => {
-      const queue = await fresh();
+    it('writes the row of a completed task and deletes its message', async (queue) => {
       await queue.publish('a');
       queue.now += 7999;
       const { body, ...delivery } = await queue.next();
@@ -40,12 +41,11 @@ export function describeSettling(fresh: Fresh): void {
       expect(await queue.settle({ body, ...delivery }, complete('x'))).to.equal('applied');
       const times = { created_at: START / 1000, processed_at: START / 1000 + 7 };
       const expected = { id: 'a', payload: body, status: 'completed', result: output('x'), ...times };
-      expect(await queue.store.find('a')).to.deep.equal({ row: expected });
+      expect({ row: await queue.store.rows.find('a') }).to.deep.equal({ row: expected });
       await queue.expectEnded({ accepted: 1, completed: 1 });
     });
 
-    it('of several deliveries has the effect of each, in order', async () => {
-      const queue = await fresh();
+    it('of several deliveries has the effect of each, in order', async (queue) => {
       await queue.publish('abcdefg');
       const [a, b, c, d, e, f] = (await queue.takeAll(6)) as [
         Delivery,
@@ -75,8 +75,7 @@ export function describeSettling(fresh: Fresh): void {
     });
 
     for (const first of EVERY) {
-      it(`has an effect once, whatever is settled afterwards: ${first.kind}`, async () => {
-        const queue = await fresh();
+      it(`has an effect once, whatever is settled afterwards: ${first.kind}`, async (queue) => {
         await queue.publish('a');
         const delivery = await queue.next();
         expect(await queue.settle(delivery, first)).to.equal('applied');
@@ -84,8 +83,7 @@ export function describeSettling(fresh: Fresh): void {
       });
     }
 
-    it('of a delivery does nothing to those that follow it, nor to the row of one', async () => {
-      const queue = await fresh();
+    it('of a delivery does nothing to those that follow it, nor to the row of one', async (queue) => {
       await queue.publish('a');
       const former = await queue.next();
       await queue.settle(former, release);
@@ -97,8 +95,7 @@ export function describeSettling(fresh: Fresh): void {
       expect(await queue.resultOf('a')).to.equal(output('good'));
     });
 
-    it('of a delivery does nothing to a dead letter, nor to its next life', async () => {
-      const queue = await fresh();
+    it('of a delivery does nothing to a dead letter, nor to its next life', async (queue) => {
       await queue.publish('a');
       const former = await queue.next();
       await queue.settle(former, discard());
@@ -111,8 +108,7 @@ export function describeSettling(fresh: Fresh): void {
       expect(await queue.settle(present, complete())).to.equal('applied');
     });
 
-    it('of an acked message counts it as completed once, and its row follows', async () => {
-      const queue = await fresh();
+    it('of an acked message counts it as completed once, and its row follows', async (queue) => {
       await queue.publish('a');
       const delivery = await queue.next();
       await queue.settle(delivery, ack);
@@ -124,8 +120,7 @@ export function describeSettling(fresh: Fresh): void {
       await queue.expectEnded({ accepted: 1, completed: 1 });
     });
 
-    it('keeps what failed for good as a dead letter', async () => {
-      const queue = await fresh();
+    it('keeps what failed for good as a dead letter', async (queue) => {
       await queue.publish('ab');
       const [a, b] = await queue.takeAll(2);
       queue.now += 10;
@@ -142,8 +137,7 @@ export function describeSettling(fresh: Fresh): void {
       await queue.expectEnded({ accepted: 2, dead: 2, failed: 2, retried: 1 });
     });
 
-    it('takes reasons of any characters', async () => {
-      const queue = await fresh();
+    it('takes reasons of any characters', async (queue) => {
       await queue.publish('ab');
       const [a, b] = await queue.takeAll(2);
       const reason = 'ä\u0000 \ud800 😀';
@@ -167,16 +161,44 @@ export function describeSettling(fresh: Fresh): void {
       }
     };
 
-    it('are listed newest first by acceptance, in whatever order the tasks were completed', async () => {
-      const queue = await fresh();
+    /** Returns the columns of the attempts in a row, except the node. */
+    const attemptsOf = async ({ store }: TestQueue, id: string) => {
+      const { attempts, waited_ms, ran_ms, started_at, ended_at, history } =
+        (await store.rows.find(id, 'detailed')) ?? {};
+      const failed: Attempt[] = JSON.parse(history ?? '[]');
+      const reasons = failed.map(({ startedAt, endedAt, reason }) => [startedAt, endedAt, reason]);
+      return [attempts, waited_ms, ran_ms, started_at, ended_at, reasons];
+    };
+
+    it('tell how long the task waited and ran, and its attempts, also after an early ack', async (queue) => {
+      await queue.store.publish({ ...messageOf('a'), runAt: START + 1000 });
+      await queue.publish('b');
+      const b = await queue.next();
+      await queue.settle(b, ack);
+      await queue.settle(b, row('b'), { startedAt: START + 2, endedAt: START + 9 });
+      expect(await attemptsOf(queue, 'b')).to.deep.equal([1, 2, 7, START + 2, START + 9, []]);
+      queue.now += 2000;
+      await queue.settle(await queue.next(), retry(queue.now, 'no'), {
+        startedAt: START + 1010,
+        endedAt: START + 1110,
+      });
+      await queue.settle(await queue.next(), retry(queue.now, 'lost'), { endedAt: START + 1120 });
+      await queue.settle(await queue.next(), complete(), { startedAt: START + 1500, endedAt: START + 1501 });
+      const failed = [
+        [START + 1010, START + 1110, 'no'],
+        [null, START + 1120, 'lost'],
+      ];
+      expect(await attemptsOf(queue, 'a')).to.deep.equal([3, 10, 101, START + 1500, START + 1501, failed]);
+    });
+
+    it('are listed newest first by acceptance, in whatever order the tasks were completed', async (queue) => {
       await queue.publish('abc');
       const [a, b, c] = await queue.takeAll(3);
       for (const delivery of [b, c, a]) await queue.settle(delivery, complete());
       expect(await listed(queue)).to.equal('cba');
     });
 
-    it('are deleted if they are older than a time, or beyond a number, the oldest first', async () => {
-      const queue = await fresh();
+    it('are deleted if they are older than a time, or beyond a number, the oldest first', async (queue) => {
       await completeAll(queue, 'abcdef');
       await deleteOld(queue, {});
       await deleteOld(queue, { before: START / 1000 + 3 });
@@ -188,8 +210,7 @@ export function describeSettling(fresh: Fresh): void {
       expect(await listed(queue)).to.equal('hgf');
     });
 
-    it('are deleted in slices', async () => {
-      const queue = await fresh();
+    it('are deleted in slices', async (queue) => {
       await queue.publishTogether(numbers(600));
       await queue.settleAll(await queue.takeAll(600), complete());
       expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(true);

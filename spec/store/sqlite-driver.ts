@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrate } from '../../db/sqlite/migrate.ts';
@@ -20,6 +21,7 @@ export function openIn(dataDir: string, driver: SqliteStoreOptions['driver'], op
     dataDir,
     driver,
     ...options,
+    newId: randomUUID,
     excessRows: async (rows) => Math.max(0, count().count - rows),
   });
 }

@@ -7,6 +7,7 @@ import type {
   MessageFilter,
   QueueBounds,
   QueueCounts,
+  Settled,
   Settlement,
   SettlementOf,
   StoredMessage,
@@ -35,16 +36,24 @@ export interface Driver {
   reopen(former: TaskStore, options: OpenOptions): Promise<TaskStore>;
 }
 
-/** Opens a queue with empty tables. A bound that is not given is generous. */
-export type Fresh = (bounds?: Partial<QueueBounds>) => Promise<TestQueue>;
+type QueueTest = (queue: TestQueue) => Promise<void>;
 
-export function freshFrom(driver: Driver): Fresh {
-  return async (bounds) => {
+/** Returns functions that define tests of a driver. Each test gets a queue with empty tables. */
+export function testsOf(driver: Driver) {
+  /** Opens a queue. A bound that is not given is generous. */
+  const fresh = async (bounds: Partial<QueueBounds> = {}) => {
     const queue = new TestQueue(driver, { ...roomy, ...bounds });
     await queue.open();
     return queue;
   };
+  const itWith = (bounds: Partial<QueueBounds>, title: string, test: QueueTest) =>
+    it(title, async () => test(await fresh(bounds)));
+  return { fresh, itWith, it: (title: string, test: QueueTest) => itWith({}, title, test) };
 }
+
+export type QueueTests = ReturnType<typeof testsOf>;
+
+export type AttemptTimes = Pick<Settled, 'startedAt' | 'endedAt'>;
 
 /** Consecutive stores over the same tables, whose time only the test changes. All are closed after the test. */
 export class TestQueue {
@@ -123,8 +132,8 @@ export class TestQueue {
   }
 
   /** Settles a delivery. Returns the effect. */
-  async settle(delivery: Delivery, settlement: Settlement) {
-    const { effects } = await this.store.settle([{ delivery, settlement }]);
+  async settle(delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}) {
+    const { effects } = await this.store.settle([{ delivery, settlement, ...times }]);
     expect(effects).to.have.length(1);
     return effects[0];
   }
@@ -203,14 +212,14 @@ export class TestQueue {
   async expectCounts(expected: Partial<QueueCounts>): Promise<void> {
     const counts = await this.store.counts();
     expect(counts).to.include(expected);
-    const { completed, dead, dropped, cancelled, waiting, scheduled, retrying, inFlight } = counts;
-    const unfinished = waiting + scheduled + retrying + inFlight;
+    const { completed, dead, dropped, cancelled, waiting, limited, scheduled, retrying, inFlight } = counts;
+    const unfinished = waiting + limited + scheduled + retrying + inFlight;
     expect(counts.accepted).to.equal(completed + dead + dropped + cancelled + unfinished);
   }
 
   /** Expects that all tasks in the store have ended in this way. */
   async expectEnded(ended: Partial<QueueCounts>): Promise<void> {
-    const left = { waiting: 0, scheduled: 0, retrying: 0, inFlight: 0, bytes: 0 };
+    const left = { waiting: 0, limited: 0, scheduled: 0, retrying: 0, inFlight: 0, bytes: 0 };
     const none = { completed: 0, dead: 0, dropped: 0, cancelled: 0, ...left };
     await this.expectCounts({ ...none, ...ended });
   }
@@ -243,7 +252,7 @@ export function messageOf(id: string, action = 'sum', data: object = {}): Messag
 export const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) => id).join('');
 export const sorted = (ids: string) => [...ids].sort().join('');
 export const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, index) => `${from + index}`);
-export const reasonsOf = ({ history }: Pick<StoredMessage, 'history'>) => history.map(({ reason }) => reason);
+export const reasonsOf = ({ history }: Pick<StoredMessage, 'history'>) => history.attempts.map(({ reason }) => reason);
 
 export const output = (value: unknown) => JSON.stringify({ output: value });
 export const complete = (value: unknown = 1): Settlement => ({ kind: 'complete', result: output(value) });

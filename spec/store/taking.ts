@@ -1,11 +1,10 @@
 import { expect } from 'chai';
-import { complete, discard, type Fresh, idsOf, release, sorted } from './stage.ts';
+import { complete, discard, idsOf, type QueueTests, release, sorted } from './stage.ts';
 
 /** Conformance specs of deliveries and their order. */
-export function describeTaking(fresh: Fresh): void {
+export function describeTaking({ it }: QueueTests): void {
   describe('taking', () => {
-    it('returns messages in the order of acceptance, those of one millisecond too', async () => {
-      const queue = await fresh();
+    it('returns messages in the order of acceptance, those of one millisecond too', async (queue) => {
       await queue.publish('abc');
       queue.now += 1;
       await queue.publishTogether([...'defgh']);
@@ -14,8 +13,7 @@ export function describeTaking(fresh: Fresh): void {
       expect(await queue.takeIds(9)).to.equal('ghi');
     });
 
-    it('returns no more than asked for, and each message once', async () => {
-      const queue = await fresh();
+    it('returns no more than asked for, and each message once', async (queue) => {
       await queue.publish('abcdefg');
       const [a, b, c] = await queue.takeAll(3);
       await queue.expectCounts({ inFlight: 3, waiting: 4 });
@@ -28,16 +26,14 @@ export function describeTaking(fresh: Fresh): void {
       await queue.expectCounts({ inFlight: 3, waiting: 1, completed: 2, dead: 1 });
     });
 
-    it('returns nothing while there is nothing, and does not know of a next time', async () => {
-      const queue = await fresh();
+    it('returns nothing while there is nothing, and does not know of a next time', async (queue) => {
       expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
       await queue.publish('a');
       await queue.next();
       expect(await queue.store.take(5, false)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
     });
 
-    it('returns what was released again in its place, with no attempt counted', async () => {
-      const queue = await fresh();
+    it('returns what was released again in its place, with no attempt counted', async (queue) => {
       await queue.publish('abcd');
       const [a, b, c] = await queue.takeAll(3);
       queue.now += 10;
@@ -51,8 +47,7 @@ export function describeTaking(fresh: Fresh): void {
       expect(again[0]).to.deep.equal({ ...a, delivery: 2 });
     });
 
-    it('gives a message to one of those who ask at the same time', async () => {
-      const queue = await fresh();
+    it('gives a message to one of those who ask at the same time', async (queue) => {
       await queue.publish('abcdef');
       const taken = (await Promise.all([2, 2, 2, 2].map((max) => queue.takeIds(max)))).join('');
       expect(sorted(taken + (await queue.takeIds(9)))).to.equal('abcdef');

@@ -6,7 +6,7 @@ import { fillDataFolder } from './migrated-folder.ts';
 
 /** A row, identified by its arrival number. Times are Unix seconds. */
 export interface Row {
-  rowid: number;
+  arrival: number;
   createdAt?: number;
   processedAt?: number | null;
   bytes?: number;
@@ -26,17 +26,18 @@ export async function freshRows() {
   );
   const add = (...rows: Row[]) => {
     beside.exec('BEGIN');
-    for (const { rowid, createdAt = 0, processedAt = createdAt, bytes = 1 } of rows) {
-      insert.run(rowid, bytes, createdAt, processedAt);
+    for (const { arrival, createdAt = 0, processedAt = createdAt, bytes = 1 } of rows) {
+      insert.run(arrival, bytes, createdAt, processedAt);
     }
     beside.exec('COMMIT');
   };
-  const rowids = () =>
+  /** Returns the arrival numbers of the rows, in order. */
+  const left = () =>
     beside
       .prepare('SELECT rowid FROM tasks ORDER BY rowid')
       .all()
       .map(({ rowid }) => rowid as number);
-  return { dataDir, database, beside, add, rowids };
+  return { dataDir, database, beside, add, left };
 }
 
 export function range(first: number, last: number): number[] {

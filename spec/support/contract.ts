@@ -37,7 +37,7 @@ export interface Response {
 
 type Responses = Described<Response | Reference>;
 
-const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
+const METHODS = ['get', 'head', 'post', 'put', 'delete', 'options'] as const;
 
 interface Operation {
   parameters?: readonly { name: string; schema: object }[];

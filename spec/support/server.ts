@@ -1,4 +1,4 @@
-import type { RequestListener } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Listener, type ListenOptions, listen } from '../../main/http/listener.ts';
 import { afterTest } from './cleanup.ts';
@@ -24,4 +24,13 @@ export async function serve(handle: RequestListener, options: Partial<ListenOpti
     if (listener.server.listening) await listener.close(Promise.resolve());
   });
   return { listener, url: `http://127.0.0.1:${listener.port}`, sockets };
+}
+
+export const fine: RequestListener = (_request, response) => response.end('fine');
+
+/** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
+export async function serveSlowly(options: Partial<ListenOptions> = {}) {
+  const asked = Promise.withResolvers<ServerResponse>();
+  const server = await serve((_request, response) => asked.resolve(response), options);
+  return { ...server, asked: asked.promise };
 }

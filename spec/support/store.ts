@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +14,7 @@ export function openFreshStore(
   const dataDir = mkdtempSync(join(tmpdir(), 'store-'));
   fillDataFolder(dataDir);
   const bounds = { maxLength: 1000, maxBytes: 1_000_000, maxKeys: 100 };
-  const store = new SqliteStore({ dataDir, driver, bounds, excessRows: async () => 0, ...options });
+  const store = new SqliteStore({ dataDir, driver, bounds, newId: randomUUID, excessRows: async () => 0, ...options });
   store.start();
   afterTest(async () => {
     await store.close();

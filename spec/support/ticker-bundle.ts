@@ -76,7 +76,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
       if (end === 'token revoked' || expiryCloses) handlersByToken.end(id, end);
     },
   });
-  afterTest(() => tokens.close());
+  afterTest(() => tokens.store.close());
 
   const captured = captureLog();
   const ticker = new Recorder();
@@ -108,7 +108,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
   const { timeouts = {}, maxConnections } = options;
-  const bound = maxConnections === undefined ? {} : { maxConnections, addressShare: 0.5 };
+  const bound = maxConnections === undefined ? {} : { maxConnections };
   const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts, ...bound });
   afterTest(
     holdToContract(server.listener.port, 'ticker', options.intervalMs === undefined ? [] : defaultSymbols).forget,

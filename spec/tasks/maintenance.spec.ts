@@ -3,7 +3,7 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { Maintenance } from '../../main/tasks/maintenance.ts';
+import { createMaintenance } from '../../main/tasks/maintenance.ts';
 import { freshRows, range } from '../support/aged-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -20,7 +20,7 @@ async function start() {
   const captured = captureLog();
   const calls: string[] = [];
   const launch = (options: { file?: URL; onHold?: () => void } = {}) => {
-    const maintenance = new Maintenance({
+    const { start, stop, excessRows } = createMaintenance({
       dataDir: rows.dataDir,
       hold() {
         calls.push('hold');
@@ -30,13 +30,13 @@ async function start() {
       log: captured.log,
       ...(options.file && { file: options.file }),
     });
-    afterTest(() => maintenance.stop());
-    maintenance.start();
-    return maintenance;
+    afterTest(stop);
+    start();
+    return { stop, excessRows };
   };
-  let rowid = 0;
+  let arrival = 0;
   const write = (mebibytes: number) => {
-    for (let time = 0; time < mebibytes; time++) rows.add({ rowid: ++rowid, bytes: MIB });
+    for (let time = 0; time < mebibytes; time++) rows.add({ arrival: ++arrival, bytes: MIB });
   };
   // Reads no rows, because a checkpoint cannot move pages that a reader still uses.
   const state = rows.beside.prepare('PRAGMA wal_checkpoint(NOOP)');
@@ -48,7 +48,7 @@ describe('the maintenance thread', () => {
   afterEach(() => mock.timers.reset());
 
   it('restarts the log while writes are held, each time that it is long, and loses nothing', async () => {
-    const { launch, write, calls, lines, path, rowids, beside } = await start();
+    const { launch, write, calls, lines, path, left, beside } = await start();
     const sizes: number[] = [];
     launch({ onHold: () => sizes.push(statSync(`${path}-wal`).size) });
     for (let round = 1; round <= 2; round++) {
@@ -60,7 +60,7 @@ describe('the maintenance thread', () => {
     expect(calls).to.deep.equal(['hold', 'resume', 'hold', 'resume']);
     expect(lines).to.deep.equal([]);
     write(1);
-    expect(rowids()).to.deep.equal(range(1, 81));
+    expect(left()).to.deep.equal(range(1, 81));
     expect(beside.prepare('PRAGMA integrity_check').get()).to.deep.equal({ integrity_check: 'ok' });
   });
 
@@ -89,7 +89,7 @@ describe('the maintenance thread', () => {
 
   it('counts the rows beyond a number', async () => {
     const { launch, add } = await start();
-    add(...range(1, 50).map((rowid) => ({ rowid })));
+    add(...range(1, 50).map((arrival) => ({ arrival })));
     const maintenance = launch();
     expect(await maintenance.excessRows(20)).to.equal(30);
     expect(await maintenance.excessRows(50)).to.equal(0);
@@ -98,7 +98,7 @@ describe('the maintenance thread', () => {
 
   it('counts them after a restart if it died, and logs why', async () => {
     const { launch, add, path, logged, log } = await start();
-    add(...range(1, 50).map((rowid) => ({ rowid })));
+    add(...range(1, 50).map((arrival) => ({ arrival })));
     await rename(path, `${path}.away`);
     mock.timers.enable({ apis: ['setTimeout'] });
     const counting = launch().excessRows(20);

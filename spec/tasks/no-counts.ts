@@ -10,6 +10,7 @@ export const NO_COUNTS: QueueCounts = {
   dropped: 0,
   cancelled: 0,
   waiting: 0,
+  limited: 0,
   scheduled: 0,
   retrying: 0,
   inFlight: 0,

@@ -44,27 +44,6 @@ describe('the history of the queue', () => {
     expect(history.read()).to.deep.include({ accepted: [2, 0], failed: [0, 0], depth: [2, 2] });
   });
 
-  it('is empty before the first complete second, and omits what happened before it began', () => {
-    const { history, advance } = startHistory({ accepted: 1000, completed: 900, waiting: 100 });
-    advance(0.999);
-    expect(history.read()).to.deep.include({ end: START - 1, seconds: 0, accepted: [], depth: [] });
-    advance(1);
-    expect(history.read()).to.deep.include({ seconds: 1, accepted: [0], completed: [0], depth: [100] });
-  });
-
-  it('omits the seconds up to `since`', () => {
-    const { history, totals, advance } = startHistory();
-    for (let second = 1; second <= 5; second++) {
-      totals.completed += second;
-      totals.waiting = second;
-      advance(second);
-    }
-    expect(history.read(START + 2)).to.deep.include({ end: START + 4, seconds: 2, completed: [4, 5], depth: [4, 5] });
-    expect(history.read(START + 4)).to.deep.include({ end: START + 4, seconds: 0, completed: [] });
-    expect(history.read(START + 1000)).to.deep.include({ seconds: 0, depth: [] });
-    expect(history.read(0)).to.deep.include({ seconds: 5, completed: [1, 2, 3, 4, 5] });
-  });
-
   it('keeps 900 seconds', () => {
     const { history, totals, advance } = startHistory();
     for (let second = 1; second <= 1000; second++) {

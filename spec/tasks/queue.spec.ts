@@ -15,7 +15,7 @@ async function start(bounds = roomy) {
   const calls = { ready: 0 };
   const onEvent = (event: QueueEvent) => events.push(event);
   const queue = await Queue.open({ store: test.store, onEvent, clock: new ManualClock(test.now) });
-  queue.onReady(() => calls.ready++);
+  queue.on('ready', () => calls.ready++);
   const next = async () => (await queue.take(1, true)).deliveries[0] ?? expect.fail('no message is due');
   /** Returns names and ids of the events since the last call. */
   const told = () => events.splice(0).map((event) => `${event.event} ${'id' in event ? event.id : ''}`);
@@ -51,8 +51,8 @@ describe('the queue', () => {
     const again = await next();
     await queue.settle([{ delivery: again, settlement: discard() }]);
     await expectCall(() => queue.redrive({ all: true }));
-    await queue.pause();
-    await expectCall(() => queue.resume());
+    await queue.setPaused(true);
+    await expectCall(() => queue.setPaused(false));
   });
 
   it('cancels an attempt that has not started, and asks one that runs to end, each time', async () => {
@@ -114,7 +114,7 @@ async function openNode({ isPaused = false, answer = Promise.resolve() } = {}) {
     listen: (onMessage, onMissed) => Object.assign(node, { receive: onMessage, miss: onMissed }),
   };
   const opening = Queue.open({ store, bus, onEvent: (event) => events.push(event), clock });
-  void opening.then((queue) => queue.onReady(() => node.readyCalls++));
+  void opening.then((queue) => queue.on('ready', () => node.readyCalls++));
   return { opening, store, clock, node, reads, events };
 }
 
@@ -155,10 +155,20 @@ describe('the queue of several nodes', () => {
     });
   }
 
+  it('applies changed limits when they are announced, or when messages were missed', async () => {
+    const { opening, node } = await openNode();
+    let calls = 0;
+    (await opening).on('limits', () => calls++);
+    node.receive({ topic: 'limits' });
+    expect(calls).to.equal(1);
+    node.miss();
+    expect(calls).to.equal(2);
+  });
+
   it('learns of its own resumption, though the read after the write fails', async () => {
     const opened = await openNode({ isPaused: true });
     const queue = await opened.opening;
-    await failOnce(opened, () => queue.resume());
+    await failOnce(opened, () => queue.setPaused(false));
     await until(() => !queue.isPaused);
   });
 

@@ -12,8 +12,8 @@ import { captureLog } from '../support/log.ts';
 import { freshSettings, request } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
-/** Starts service B on a store that reports `evicted` dead letters and a problem. */
-async function start({ evicted = 0, problem }: { evicted?: number; problem?: string } = {}) {
+/** Starts service B on a store that reports `evicted` dead letters and a problem, and that closes with `isKept`. */
+async function start({ evicted = 0, problem, isKept }: { evicted?: number; problem?: string; isKept?: boolean } = {}) {
   const config = loadConfig(await freshSettings());
   const { log, lines } = captureLog();
   const backend = await openBackend(config, clock, random, log);
@@ -22,6 +22,8 @@ async function start({ evicted = 0, problem }: { evicted?: number; problem?: str
   const counts = store.counts.bind(store) as () => QueueCounts;
   store.counts = () => ({ ...counts(), evicted });
   store.problem = () => problem;
+  const close = store.close.bind(store);
+  store.close = async () => (await close()) && isKept !== false;
   let recover = (_: Recovery) => {};
   store.onRecovered = (listener) => {
     recover = listener;
@@ -73,6 +75,16 @@ describe('service B', () => {
     const messages = lines.map(({ msg }) => msg).filter((msg) => msg?.startsWith('the queue is'));
     const paused = 'the queue is paused: no task is processed until it is resumed';
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);
+  });
+
+  it('counts a scheduled task as lost if the queue cannot be kept, and does not wait for it when it stops', async () => {
+    const { metrics, unsaved, stop } = await start({ isKept: false });
+    const message = { id: 'a', action: 'sum', body: '{"id":"a","action":"sum"}', runAt: clock.now() + 60_000 };
+    await metrics.queue.publish(message);
+    expect(unsaved()).to.equal(1);
+    const never = new Promise<void>(() => {});
+    const stopped = await stop({ connections: Promise.resolve(), abort: never, all: never });
+    expect([stopped, unsaved()]).to.deep.equal([{ unfinished: 1, kept: false }, 1]);
   });
 
   it('counts the dead letters of a recovery, and reports the ends that it brings', async () => {

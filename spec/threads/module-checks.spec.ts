@@ -4,9 +4,13 @@ import { expect } from 'chai';
 import { checkHandlers, checkPriceSource } from '../../main/threads/module-checks.ts';
 import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { watchThreads } from '../support/threads.ts';
 
 const handlersOf = (module: string | undefined, timeLimitMs?: number) =>
-  checkHandlers({ handlers: module, memoryMb: 64 }, timeLimitMs);
+  checkHandlers(
+    { handlers: module, memoryMb: 64, unknownActions: 'process', callbackHosts: ['example.com'] },
+    timeLimitMs,
+  );
 const checkSource = (module: string | undefined, timeLimitMs?: number) =>
   checkPriceSource({ priceSource: module, symbols }, timeLimitMs);
 
@@ -48,10 +52,7 @@ const kinds: [kind: string, check: Check, usable: string, reason: string][] = [
 for (const [kind, check, usable, noExport] of kinds) {
   describe(`the check of ${kind}`, () => {
     it('starts no thread without a module', async () => {
-      const threads: unknown[] = [];
-      const remember = (thread: unknown) => threads.push(thread);
-      process.on('worker', remember);
-      afterTest(() => process.off('worker', remember));
+      const { threads } = watchThreads();
       await check(undefined);
       expect(threads).to.deep.equal([]);
     });
@@ -127,46 +128,78 @@ describe('the check of a handlers module', () => {
     const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false };
     const expected = new Map(Object.entries({ plain: {}, full, overlapping: {}, constructor: {} }));
     for (const name of ['handlers.ts', 'handlers.mjs']) {
-      expect(await handlersOf(await file(name, source))).to.deep.equal(expected);
+      expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);
     }
     const typed = 'export default { a: (data: { b: string }): string => data.b };';
-    expect(await handlersOf(await file('typed.ts', typed))).to.deep.equal(new Map([['a', {}]]));
+    expect((await handlersOf(await file('typed.ts', typed))).actions).to.deep.equal(new Map([['a', {}]]));
   });
 
-  const schemas: [reason: string | RegExp, schema: string][] = [
-    [/^\/type must /, "{ type: 'strin' }"],
-    [/^.+/, "{ pattern: '(' }"],
-    ['$ref "#/$defs/b" leads nowhere', "{ $ref: '#/$defs/b' }"],
-    ['unknown $schema "urn:other"', "{ $schema: 'urn:other' }"],
-    [/^Converting circular structure/, '(() => { const own = {}; own.not = own; return own; })()'],
-    ['null', '{ toJSON() { throw null } }'],
-  ];
-  for (const [reason, schema] of schemas) {
-    it(`refuses a schema that does not compile: ${schema}`, async () => {
-      const module = await file('module.mjs', `export default { a: { handler() {}, schema: ${schema} } }`);
-      const found = (await refusal(handlersOf, module)) ?? '';
-      const start = 'action "a": its schema does not compile: ';
-      expect(found.slice(0, start.length)).to.equal(start);
-      if (typeof reason === 'string') expect(found.slice(start.length)).to.equal(reason);
-      else expect(found.slice(start.length)).to.match(reason);
-    });
-  }
-
   for (const [reason, ...settings] of [
+    ['its schema does not compile: /type must ', "{ handler() {}, schema: { type: 'strin' } }"],
+    ['its schema does not compile: ', "{ handler() {}, schema: { pattern: '(' } }"],
+    ['its schema does not compile: $ref "#/$defs/b" leads nowhere', "{ handler() {}, schema: { $ref: '#/$defs/b' } }"],
+    ['its schema does not compile: unknown $schema "urn:other"', "{ handler() {}, schema: { $schema: 'urn:other' } }"],
+    [
+      'its schema does not compile: Converting circular',
+      '{ handler() {}, get schema() { const own = {}; own.not = own; return own; } }',
+    ],
+    ['its schema does not compile: null', '{ handler() {}, schema: { toJSON() { throw null } } }'],
     ['its handler must be a function', '5', 'null', '{}'],
     ['unknown setting "timeoutMS"', '{ handler() {}, timeoutMS: 5 }'],
     ['its schema must be an object', '{ handler() {}, schema: true }'],
     ['timeoutMs must be a whole number from 1 to 86400000', '{ handler() {}, timeoutMs: 0 }'],
     ['maxAttempts must be a whole number from 1 to 1000', '{ handler() {}, maxAttempts: 1.5 }'],
+    ['limits.perKey needs concurrency or rate', '{ handler() {}, limits: { perKey: {} } }'],
     ['overlap must be true or false', '{ handler() {}, overlap: 1 }'],
+    ['callback the host a.b is not in CALLBACK_HOSTS', '{ handler() {}, callback: "https://a.b" }'],
   ]) {
-    it(`refuses a setting of an action: ${reason}`, () =>
-      expectRefusals(
-        handlersOf,
-        settings.map((setting) => `export default { a: ${setting} }`),
-        `action "a": ${reason}`,
-      ));
+    it(`refuses a setting of an action: ${reason}`, async () => {
+      for (const setting of settings) {
+        const found = await refusal(handlersOf, await file('module.mjs', `export default { a: ${setting} }`));
+        expect(found, setting)
+          .to.match(/^action "a": /)
+          .and.include(reason ?? '');
+      }
+    });
   }
+
+  it('returns normalised callbacks, and refuses an action that has one and a name of more than 200 characters', async () => {
+    const source = (name: string) => `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };`;
+    const { actions } = await handlersOf(await file('module.mjs', source('a'.repeat(200))));
+    expect(actions.get('a'.repeat(200))).to.deep.equal({ callback: 'https://example.com/' });
+    const reason = await refusal(handlersOf, await file('long.mjs', source('a'.repeat(201))));
+    expect(reason).to.match(/callback needs an action of at most 200 characters$/);
+  });
+
+  it('returns its schedules with their defaults', async () => {
+    const source = `export default { a: { handler() {}, schema: { required: ['b'] } } };
+      export const schedules = { nightly: { cron: '0 3 * * *', action: 'a', data: { b: 1 }, paused: undefined } };`;
+    const { schedules } = await handlersOf(await file('module.ts', source));
+    const settings = { time_zone: 'UTC', priority: 3, catch_up: 'one', overlap: 'allow', paused: false };
+    const nightly = { cron: '0 3 * * *', action: 'a', data: { b: 1 }, ...settings };
+    expect([...schedules]).to.deep.equal([['nightly', nightly]]);
+  });
+
+  for (const [reason, schedules] of [
+    ['its export "schedules" must be an object that maps names to schedules', '[]'],
+    ['Do not know how to serialize a BigInt', '{ a: 1n }'],
+    ['schedule "a": invalid schedule: cron: has a wrong minute: 60', "{ a: { cron: '60 * * * *' } }"],
+    ['schedule "a": invalid schedule: catchUp: is unknown', "{ a: { cron: '* * * * *', catchUp: 'all' } }"],
+    ['schedule "a": invalid data: /b: must be present', "{ a: { cron: '* * * * *', action: 'a' } }"],
+  ]) {
+    it(`refuses a schedule: ${reason}`, async () => {
+      const source = "export default { a: { handler() {}, schema: { required: ['b'] } } };";
+      await expectRefusals(handlersOf, [`${source} export const schedules = ${schedules};`], reason ?? '');
+    });
+  }
+
+  it('refuses a schedule with an unknown action if TASK_UNKNOWN_ACTIONS is reject', async () => {
+    const source = "export default { a() {} }; export const schedules = { s: { cron: '* * * * *', action: 'b' } };";
+    const settings = { handlers: await file('module.mjs', source), memoryMb: 64, callbackHosts: [] };
+    expect((await checkHandlers({ ...settings, unknownActions: 'process' })).schedules.size).to.equal(1);
+    const error = await checkHandlers({ ...settings, unknownActions: 'reject' }).catch((failure) => failure);
+    expect(error.message).to.match(/cannot be used: schedule "s": unknown action$/);
+  });
 
   it('says how to name a module of a CommonJS package, which is what "npm init" creates', async () => {
     const folder = await temporaryFolder();

@@ -24,7 +24,7 @@ describe('a supervised worker', () => {
       log,
     });
     afterTest(() => worker.stop());
-    await worker.ready();
+    await worker.start();
     expect(messages).to.deep.equal(['ready']);
   });
 
@@ -41,7 +41,7 @@ describe('a supervised worker', () => {
       log,
     });
     afterTest(() => worker.stop());
-    worker.start();
+    void worker.start();
     await until(() => spawned >= 4);
     const failures = lines.filter(({ msg }) => msg === 'the test thread failed');
     expect(failures).to.have.length(1);

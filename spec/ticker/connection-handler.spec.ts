@@ -53,34 +53,16 @@ describe('a handler', () => {
     expect(sentTo).to.deep.equal(pings.map(() => ['client', sent({ type: 'pong' })]));
   });
 
-  it('ignores everything else', () => {
-    const { join, tell, sentTo, ends } = start();
-    join();
-    const json = ['null', 'true', '1', '1e400', '-0', '"ping"', '[]', '["type","ping"]', '{}', '[{"type":"ping"}]'];
-    const objects = ['pong', 'PING', 'ping ', '', null, 1, ['ping'], { type: 'ping' }].map((type) =>
-      JSON.stringify({ type }),
-    );
-    const others = ['{"Type":"ping"}', '{"__proto__":{"type":"ping"}}', '{"data":{"type":"ping"}}'];
-    const broken = [
-      '',
-      ' ',
-      'ping',
-      '{',
-      '{"type":"ping"',
-      "{'type':'ping'}",
-      '{type:"ping"}',
-      '{"type":"ping"}x',
-      '\uFEFF{}',
-    ];
-    for (const data of [...json, ...objects, ...others, ...broken]) tell({ topic: 'ws.message', data });
-    expect(sentTo).to.deep.equal([]);
-    expect(ends).to.deep.equal([]);
-  });
-
   it('answers exactly the objects whose type is ping, among all JSON and all text', () => {
     const { join, tell, sentTo } = start();
     join();
     const message = fc.oneof(
+      fc.constantFrom(
+        '{"Type":"ping"}',
+        '{"__proto__":{"type":"ping"}}',
+        '{"data":{"type":"ping"}}',
+        '{"type":["ping"]}',
+      ),
       fc.string(),
       fc.json(),
       fc.record({ type: fc.constantFrom('ping', 'pong', 1) }).map((it) => JSON.stringify(it)),

@@ -68,19 +68,6 @@ describe('DELETE /auth/token', () => {
     expect(bundle.tokens.store.size).to.equal(3);
   });
 
-  it('may be asked for by pages of any origin', async () => {
-    const { url } = await startTickerBundle();
-    const headers = { Origin: 'https://a.example', 'Access-Control-Request-Method': 'DELETE' };
-    const preflight = await request(`${url}/auth/token`, {
-      method: 'OPTIONS',
-      headers: { ...headers, 'Access-Control-Request-Headers': 'authorization' },
-    });
-    expect(preflight.status).to.equal(204);
-    expect(preflight.headers.get('access-control-allow-origin')).to.equal('*');
-    expect(preflight.headers.get('access-control-allow-methods')).to.include('DELETE');
-    expect(preflight.headers.get('access-control-allow-headers')).to.equal('authorization');
-  });
-
   it('leaves no socket open whose handshake is under way', async () => {
     const bundle = await startTickerBundle();
     for (let round = 0; round < 30; round++) {

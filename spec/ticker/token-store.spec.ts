@@ -1,11 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import {
-  MemoryTokenStore,
-  type MemoryTokenStoreOptions,
-  TokenStoreFull,
-  TokenStoreUnavailable,
-} from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore, type MemoryTokenStoreOptions } from '../../main/ticker/token-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { itIsATokenStore } from './token-store-conformance.ts';
@@ -26,44 +21,6 @@ describe('the token store in memory, as time goes by', () => {
   let clock: ManualClock;
   beforeEach(() => {
     clock = new ManualClock(START);
-  });
-
-  it('has what was put into it, until it expires', () => {
-    const store = create({ clock });
-    store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
-    expect([store.has('a'), store.has('b')]).to.deep.equal([true, false]);
-    clock.advance(999);
-    expect(store.has('a')).to.equal(true);
-    clock.advance(1);
-    expect(store.has('a')).to.equal(false);
-  });
-
-  it('takes no more than its bound, and keeps what it has', () => {
-    const store = create({ clock, maxTokens: 2 });
-    for (const id of ['a', 'b']) store.put({ id, keyId: 'k', expiresAt: START + 1000 });
-    expect(() => store.put({ id: 'c', keyId: 'k', expiresAt: START + 1000 })).to.throw(TokenStoreFull, '2 tokens');
-    expect(['a', 'b', 'c'].map((id) => store.has(id))).to.deep.equal([true, true, false]);
-    expect(store.size).to.equal(2);
-  });
-
-  it('removes expired tokens automatically, and reports them', () => {
-    const removed: string[] = [];
-    const store = create({ clock, maxTokens: 3 });
-    store.onRemove = (id) => removed.push(id);
-    store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
-    store.put({ id: 'b', keyId: 'k', expiresAt: START + 1000 });
-    store.put({ id: 'c', keyId: 'k', expiresAt: START + 3000 });
-    clock.advance(1000);
-    expect(removed).to.deep.equal(['a', 'b']);
-    expect(store.size).to.equal(1);
-    store.put({ id: 'd', keyId: 'k', expiresAt: START + 4000 });
-    clock.advance(2000);
-    expect(removed).to.deep.equal(['a', 'b', 'c']);
-    clock.advance(1000);
-    expect(removed).to.deep.equal(['a', 'b', 'c', 'd']);
-    store.put({ id: 'e', keyId: 'k', expiresAt: START + 5000 });
-    clock.advance(1000);
-    expect(store.size).to.equal(0);
   });
 
   it('removes a token that expires before those that were put earlier, as a cache of another store has them', () => {
@@ -108,19 +65,5 @@ describe('the token store in memory, as time goes by', () => {
         store.close();
       }),
     );
-  });
-
-  it('does nothing more once it is closed', () => {
-    const removed: string[] = [];
-    const store = create({ clock });
-    store.onRemove = (id) => removed.push(id);
-    store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
-    store.close();
-    expect(store.size).to.equal(0);
-    expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
-    expect(() => store.put({ id: 'b', keyId: 'k', expiresAt: START + 1000 })).to.throw(TokenStoreUnavailable);
-    clock.advance(5000);
-    expect(removed).to.deep.equal([]);
-    store.close();
   });
 });

@@ -21,7 +21,7 @@ let clock: ManualClock;
 async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
   const store = new MemoryTokenStore({ clock });
   const tokens = new Tokens({ key: KEY, lifetimeSeconds: 3600, store, clock, ...options });
-  afterTest(() => tokens.close());
+  afterTest(() => tokens.store.close());
   return tokens;
 }
 
@@ -231,7 +231,7 @@ describe('tokens', () => {
     const tokens = await create();
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
     await tokens.verify(used);
-    await tokens.close();
+    await tokens.store.close();
     const attempts = [tokens.issue(user, scope, ''), tokens.verify(used), tokens.verify(unused)];
     for (const attempt of attempts)
       expect(await attempt.catch((error: unknown) => error)).to.be.instanceOf(TokenStoreUnavailable);

@@ -31,31 +31,22 @@ function sendFragments(socket: WebSocket, pieces: string[]): void {
 }
 
 describe('the relay', () => {
-  it('passes join, messages and leave on to the handler, in order', async () => {
+  it('passes join, messages and leave on to the handler, and what it sends to the client, in order', async () => {
     const handler = new Recorder();
     const bundle = await startWith(handler);
-    const { socket } = await connect(bundle.stream, { token: await bundle.token() });
+    const { socket, next } = await connect(bundle.stream, { token: await bundle.token() });
     const joined = (await handler.next()) as { topic: string; client_pid: string };
     expect(Object.keys(joined)).to.have.members(['topic', 'client_pid']);
     expect(joined.topic).to.equal('ws.join');
-    bundle.actors.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: '{"type":"x"}' });
+    for (const n of [1, 2, 3])
+      bundle.actors.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: `{"type":"x","n":${n}}` });
+    for (const n of [1, 2, 3]) expect(await next()).to.deep.equal({ type: 'x', n });
     for (const text of ['', 'x', '{"a":"ü🙂"}', '\u0000']) socket.send(text);
     sendFragments(socket, ['in ', 'three ', 'pieces']);
     for (const data of ['', 'x', '{"a":"ü🙂"}', '\u0000', 'in three pieces'])
       expect(await handler.next()).to.deep.equal({ topic: 'ws.message', data });
     socket.close(1000);
     expect(await handler.next()).to.deep.equal({ topic: 'ws.leave', reason: 'closed with code 1000' });
-  });
-
-  it('sends what the handler sends, as text frames', async () => {
-    const handler = new Recorder();
-    const bundle = await startWith(handler);
-    const { next } = await connect(bundle.stream, { token: await bundle.token() });
-    const joined = await handler.next();
-    if (joined.topic !== 'ws.join') throw new Error(joined.topic);
-    for (const n of [1, 2, 3])
-      bundle.actors.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: `{"type":"x","n":${n}}` });
-    for (const n of [1, 2, 3]) expect(await next()).to.deep.equal({ type: 'x', n });
   });
 
   it('welcomes, then answers pings and nothing else', async () => {

@@ -144,7 +144,7 @@ describe('GET /ws/ticker', () => {
   it('answers 503 when the token store is closed', async () => {
     const bundle = await startTickerBundle();
     const token = await bundle.token();
-    await bundle.tokens.close();
+    await bundle.tokens.store.close();
     const { status, body } = await refusal(bundle.stream, { token });
     expect(status).to.equal(503);
     expect(body).to.have.all.keys('error');

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** Source of time. Passed in, so that specs and simulations control it. */
 export interface Clock {
@@ -33,21 +34,12 @@ export const systemClock: Clock = {
     return Math.floor(offset + elapsed);
   },
   timer(delayMs, run) {
-    const timer = setTimeout(run, Math.min(Math.max(0, delayMs), MAX_TIMER_MS));
+    const timer = setTimeout(run, timerDelay(delayMs));
     return () => clearTimeout(timer);
   },
-  sleep(delayMs, signal) {
-    return new Promise((resolve) => {
-      if (signal?.aborted) return resolve();
-      const wake = () => {
-        cancel();
-        signal?.removeEventListener('abort', wake);
-        resolve();
-      };
-      const cancel = systemClock.timer(delayMs, wake);
-      signal?.addEventListener('abort', wake);
-    });
-  },
+  sleep: (delayMs, signal) => sleep(timerDelay(delayMs), undefined, { signal }).catch(() => {}),
 };
+
+const timerDelay = (delayMs: number) => Math.min(Math.max(0, delayMs), MAX_TIMER_MS);
 
 export const systemRandom: Random = { number: Math.random, uuid: randomUUID };

@@ -1,8 +1,4 @@
-/** Number of durations up to each bound (`upTo`), and number of all durations. */
-export interface CumulativeCounts {
-  upTo: number[];
-  count: number;
-}
+export type CumulativeCounts = Omit<ReturnType<Histogram['cumulative']>, 'sum'>;
 
 /** Histogram of durations. Cumulative counts are computed only when read, so that `observe` takes a few nanoseconds. */
 export class Histogram {
@@ -30,7 +26,7 @@ export class Histogram {
   }
 
   /** Returns the number of durations up to each bound, the number of all durations, and their sum in seconds. */
-  cumulative(): CumulativeCounts & { sum: number } {
+  cumulative() {
     let count = 0;
     const upTo = this.bounds.map((_, bucket) => {
       count += this.#cells[bucket] as number;
@@ -41,10 +37,7 @@ export class Histogram {
   }
 }
 
-/**
- * Estimates a quantile by linear interpolation in its bucket. `fraction` is 0.99 for the 99th percentile. Returns the
- * last bound for a quantile above the last bound.
- */
+/** Estimates a quantile (0.99 for the 99th percentile) by linear interpolation in its bucket, up to the last bound. */
 export function quantile(bounds: readonly number[], { upTo, count }: CumulativeCounts, fraction: number): number {
   const rank = fraction * count;
   const bucket = upTo.findIndex((each) => each >= rank);

@@ -7,7 +7,6 @@ const MAX_RETRY_DELAY_MS = 24 * 60 * 60 * 1000;
 
 export interface AttemptFailure {
   reason: string;
-  /** Whether the task must not be retried. */
   permanent: boolean;
   /** If undefined, the retry policy sets the delay. */
   retryAfterMs?: number;
@@ -48,7 +47,6 @@ function messageOf(error: Error): unknown {
   return typeof detail === 'string' ? `${FETCH_FAILED}: ${detail}` : FETCH_FAILED;
 }
 
-/** Replaces each run of white space by a space. */
 export function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }

@@ -9,22 +9,17 @@ import { oneLine, readThrown } from './thrown.ts';
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
 
-/**
- * Returns the default export of a user's module. `name` is a path or package name.
- *
- * @throws {Error} with a one-line reason, whatever the module throws
- */
-export async function importUserModule(name: string): Promise<unknown> {
+/** Returns an export of a path or package. @throws {Error} with a one-line reason, whatever the module throws */
+export async function importUserModule(name: string, exportName = 'default'): Promise<unknown> {
   try {
-    const { default: exported } = await importFromWorkingDirectory(name);
-    return exported;
+    return (await importFromWorkingDirectory(name))[exportName];
   } catch (error) {
     const reason = oneLine(readThrown(error).reason);
     throw new Error(ES_SYNTAX.test(reason) ? `${reason}: ${ES_REMEDY}` : reason, { cause: error });
   }
 }
 
-async function importFromWorkingDirectory(name: string): Promise<{ default?: unknown }> {
+async function importFromWorkingDirectory(name: string): Promise<Record<string, unknown>> {
   const path = resolve(name);
   const isPath = /^\.{0,2}\//.test(name) || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   if (isPath) return import(pathToFileURL(path).href);

@@ -1,19 +1,12 @@
 import { Check, Compile, Errors, Meta, type XSchemaObject } from 'typebox/schema';
 import { Hashing } from 'typebox/system';
 import { isObject } from '../shared/json-object.ts';
+import { nearestNames } from '../shared/nearest-names.ts';
 import { builtInActions } from '../tasks/actions.ts';
 import type { SubmissionRules } from '../tasks/messages.ts';
 import { DEFERRED, type MainThreadCheck, type SubmissionCheck } from './parse-submission.ts';
+import type { WrongField } from './submission-options.ts';
 
-/** First field of a task's data that does not match the action's schema. */
-export interface WrongField {
-  /** JSON Pointer of the field within the data. Empty for the data itself. */
-  path: string;
-  /** Error text, for example `must be number`. */
-  detail: string;
-}
-
-/** Returns the first wrong field of a task's data, or undefined if the data matches the schema. */
 export type DataCheck = (data: unknown) => WrongField | undefined;
 
 const DEFAULT_DIALECT = 'https://json-schema.org/draft/2020-12/schema';
@@ -41,30 +34,37 @@ const COSTLY_KEYWORDS = new Set([
   'uniqueItems',
 ]);
 
-/** Combines the rules into a check. @throws {Error} if a schema does not compile */
-export function submissionCheck({ actions, rejectUnknown }: SubmissionRules): SubmissionCheck {
+/**
+ * Combines the rules into a check.
+ *
+ * @param onLimited called before a check that needs a time limit. A result replaces that of the check
+ * @throws {Error} if a schema does not compile
+ */
+export function submissionCheck<Other = never>(
+  { actions, rejectUnknown }: SubmissionRules,
+  onLimited?: (action: string) => Other | undefined,
+): SubmissionCheck<Other> {
   const known = new Set([...builtInActions, ...actions.keys()]);
-  const withSchema = [...actions].filter(([, { schema }]) => schema !== undefined);
-  const checks = new Map(withSchema.map(([action, { schema }]) => [action, compileSchema(schema as object)]));
+  const checks = new Map<string, { check: DataCheck; isLimited: boolean }>();
+  for (const [action, { schema }] of actions) {
+    if (schema !== undefined) checks.set(action, { check: compileSchema(schema), isLimited: needsTimeLimit(schema) });
+  }
   return (action, data) => {
-    if (rejectUnknown && !known.has(action)) return { error: 'unknownAction' };
-    const field = checks.get(action)?.(data);
+    if (rejectUnknown && !known.has(action)) {
+      const nearest = nearestNames(action, known);
+      return { error: 'unknownAction', ...(nearest.length > 0 && { field: { nearest } }) };
+    }
+    const { check, isLimited } = checks.get(action) ?? {};
+    const other = isLimited ? onLimited?.(action) : undefined;
+    if (other !== undefined) return other;
+    const field = check?.(data);
     return field && { error: 'invalidData', field };
   };
 }
 
-/** Returns the actions with a schema that needs a time limit for checks. */
-export function timeLimitedActions({ actions }: SubmissionRules): ReadonlySet<string> {
-  const limited = [...actions].filter(([, { schema }]) => schema !== undefined && needsTimeLimit(schema));
-  return new Set(limited.map(([action]) => action));
-}
-
 /** Like {@link submissionCheck}, but the check returns `DEFERRED` for actions whose schema can be slow to check. */
 export function mainThreadCheck(rules: SubmissionRules): MainThreadCheck {
-  const limited = timeLimitedActions(rules);
-  const others = new Map([...rules.actions].filter(([action]) => !limited.has(action)));
-  const check = submissionCheck({ ...rules, actions: others });
-  return (action, data) => (limited.has(action) ? DEFERRED : check(action, data));
+  return submissionCheck(rules, () => DEFERRED);
 }
 
 /** Whether checks against a JSON Schema need a time limit. Also true if a property is named like a costly keyword. */

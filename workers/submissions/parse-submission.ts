@@ -1,25 +1,29 @@
 import { createHash } from 'node:crypto';
 import type { Message } from '../../db/task-store.ts';
 import { isObject, parseJsonObject } from '../shared/json-object.ts';
-import type { WrongField } from './data-schemas.ts';
-import { type OptionError, submissionOptions } from './submission-options.ts';
+import type { HandlersManifest } from '../tasks/messages.ts';
+import { misspeltOption, type OptionError, submissionOptions, type WrongField } from './submission-options.ts';
 
 export interface SubmittedBody {
   bytes: Uint8Array<ArrayBuffer>;
   id: string;
   /** Time of the submission in milliseconds since the epoch. */
   now: number;
-  /** Whether the submission has an idempotency key. */
   hasKey: boolean;
+  /** Allowed hosts of callbacks. None if undefined. */
+  callbackHosts?: readonly string[] | undefined;
 }
+
+/** `isInBatch` is true for a submission whose idempotency key is a field of it, not a header. */
+export type DraftContext = Omit<SubmittedBody, 'bytes' | 'id'> & { isInBatch?: boolean };
 
 /** Message to queue, or the refusal of a body. `fingerprint` is set if there is an idempotency key. */
 export type ParsedSubmission = { message: Message; fingerprint: string | undefined } | Refusal;
 
-/** `field` is the first wrong field of `data`, set only for `invalidData`. */
+/** `field` has further fields of the response: the wrong field, or the actions that may be meant. */
 export interface Refusal {
   error: SubmissionError;
-  field?: WrongField;
+  field?: WrongField | { nearest: readonly string[] };
 }
 
 /** Returns undefined if the action and its data are accepted. `Other` is a result that leaves the decision open. */
@@ -45,6 +49,7 @@ export type SubmissionError =
   | 'dataMustBeObject'
   | 'unknownAction'
   | 'invalidData'
+  | 'unknownOption'
   | 'tasksRequired'
   | 'invalidIdempotencyKey'
   | OptionError;
@@ -56,12 +61,12 @@ const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] =
 
 /** Parses a body of `POST /tasks`. If `check` returns a refusal or `Other`, returns that result. */
 export function parseSubmission<Other = never>(
-  { bytes, id, now, hasKey }: SubmittedBody,
+  { bytes, id, ...submitted }: SubmittedBody,
   check?: SubmissionCheck<Other>,
 ): ParsedSubmission | Other {
   const body = parseBody(bytes);
   if ('error' in body) return body;
-  const draft = draftOf(body.fields, { now, hasKey }, check);
+  const draft = draftOf(body.fields, submitted, check);
   return isDraft(draft) ? { message: messageOf(id, draft), fingerprint: draft.fingerprint } : draft;
 }
 
@@ -84,13 +89,19 @@ export interface Draft {
 /** The fingerprint is a hash of the action, data and options without the white space between JSON tokens. */
 export function draftOf<Other = never>(
   fields: Record<string, unknown>,
-  { now, hasKey }: Pick<SubmittedBody, 'now' | 'hasKey'>,
+  { now, hasKey, isInBatch = false, callbackHosts }: DraftContext,
   check?: SubmissionCheck<Other>,
 ): Draft | Refusal | Other {
-  const { action, data = {}, delay, run_at, priority } = fields;
+  const { action, data = {}, delay, run_at, priority, limit_key, callback_url } = fields;
   if (typeof action !== 'string') return { error: 'actionRequired' };
   if (!isObject(data)) return { error: 'dataMustBeObject' };
-  const options = submissionOptions(fields, now);
+  const misspelt = misspeltOption(fields);
+  if (misspelt !== undefined) {
+    const isHeader = misspelt.meant === 'idempotency_key' && !isInBatch;
+    const meant = isHeader ? 'the header Idempotency-Key' : misspelt.meant;
+    return { error: 'unknownOption', field: { path: `/${misspelt.name}`, detail: `looks like ${meant}` } };
+  }
+  const options = submissionOptions(fields, now, callbackHosts);
   if ('error' in options) return options;
   const refusal = check?.(action, data);
   if (refusal !== undefined) return refusal;
@@ -98,7 +109,7 @@ export function draftOf<Other = never>(
   return {
     message: { action: cut(action, ACTION_LENGTH), ...options },
     rest: `${content},"created_at":${Math.floor(now / 1000)}}`,
-    fingerprint: hasKey ? fingerprintOf(content, { delay, run_at, priority }) : undefined,
+    fingerprint: hasKey ? fingerprintOf(content, { delay, run_at, priority, limit_key, callback_url }) : undefined,
   };
 }
 
@@ -117,13 +128,17 @@ function fingerprintOf(content: string, options: object): string {
     .digest('base64');
 }
 
-/** Returns the whole action of a task message. */
+/** Returns the message with the callback URL of its action, which has a short name, unless it has its own. */
+export function withCallback(message: Message, actions: HandlersManifest): Message {
+  const callbackUrl = message.callbackUrl ?? actions.get(message.action ?? '')?.callback;
+  return callbackUrl === undefined ? message : { ...message, callbackUrl };
+}
+
 export function actionOf({ action, body }: Pick<Message, 'action' | 'body'>): string | undefined {
   // `cut` may have removed half a surrogate pair.
   return action === undefined || action.length < ACTION_LENGTH - 1 ? action : JSON.parse(body).action;
 }
 
-/** Maximum number of characters of {@link Message.action}. */
 export const ACTION_LENGTH = 256;
 /** Number of characters read to find {@link ACTION_LENGTH} characters that may all be escaped. */
 const READ_LENGTH = 2048;

@@ -2,29 +2,19 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SubmissionRules } from '../tasks/messages.ts';
 import { parseBatch, type SubmittedBatch } from './parse-batch.ts';
-import {
-  type CheckStarted,
-  parseSubmission,
-  READY,
-  type SubmissionCheck,
-  type SubmittedBody,
-} from './parse-submission.ts';
+import { type CheckStarted, parseSubmission, READY, type SubmittedBody } from './parse-submission.ts';
 
 const rules = workerData as SubmissionRules | undefined;
-const check = rules && (await announcedCheck(rules));
+// Imported lazily, because the schema compiler takes longer to load than the rest of the thread's code.
+const { submissionCheck } = rules === undefined ? {} : await import('./data-schemas.ts');
+const check = rules && submissionCheck?.(rules, announce);
 
 parentPort?.postMessage(READY);
 parentPort?.on('message', (body: SubmittedBody | SubmittedBatch) => {
   parentPort?.postMessage('id' in body ? parseSubmission(body, check) : parseBatch(body, check));
 });
 
-/** Sends {@link CheckStarted} to the main thread before each check that needs a time limit. */
-async function announcedCheck(rules: SubmissionRules): Promise<SubmissionCheck> {
-  const { submissionCheck, timeLimitedActions } = await import('./data-schemas.ts');
-  const checkData = submissionCheck(rules);
-  const limited = timeLimitedActions(rules);
-  return (action, data) => {
-    if (limited.has(action)) parentPort?.postMessage({ checking: action } satisfies CheckStarted);
-    return checkData(action, data);
-  };
+/** Tells the main thread of a check that needs a time limit. */
+function announce(action: string): undefined {
+  parentPort?.postMessage({ checking: action } satisfies CheckStarted);
 }

@@ -28,6 +28,8 @@ export interface TaskContext {
   readonly attempt: number;
   /** Creation time of the task in Unix seconds. */
   readonly createdAt: number;
+  /** Header `traceparent` of the submission (W3C Trace Context). Undefined if it had none. */
+  readonly traceparent: string | undefined;
   /** Aborted when the attempt exceeds its time limit, the task is cancelled, or the process stops. */
   readonly signal: AbortSignal;
   readonly log: TaskLog;
@@ -53,10 +55,46 @@ export interface HandlerDefinition {
   maxAttempts?: number;
   /** If false, the handler has its thread to itself, whatever `TASK_OVERLAP` is. The default is true. */
   overlap?: boolean;
+  /** Limits on the tasks of the action that run and start, over all threads and nodes. `PUT /limits/<action>` overrides them. */
+  limits?: TaskLimit & { /** The same for each limit key. */ perKey?: TaskLimit };
+  /** URL that receives a `POST` when a task ends, unless its submission has a `callback_url`. Its host is in `CALLBACK_HOSTS`. */
+  callback?: string;
+}
+
+/** At least one field is given. */
+export interface TaskLimit {
+  /** Number of tasks that run at once. */
+  concurrency?: number;
+  /** Number of tasks that start in any period of this length. */
+  rate?: { count: number; seconds: number };
 }
 
 /** Default export of a handlers module. Maps each action to its handler. */
 export type Handlers = Readonly<Record<string, Handler | HandlerDefinition>>;
+
+/** Schedule of a handlers module, with the fields of `PUT /schedules/<name>`. */
+export interface ScheduleDefinition {
+  /** Five fields, or six with seconds. */
+  cron: string;
+  /** IANA time zone. The default is `UTC`. */
+  time_zone?: string;
+  action: string;
+  /** Data of the tasks. The default is `{}`. */
+  data?: object;
+  /** From 1, the first, to 5. The default is 3. */
+  priority?: 1 | 2 | 3 | 4 | 5;
+  limit_key?: string;
+  /** URL that receives a `POST` when a task of the schedule ends. */
+  callback_url?: string;
+  /** Which missed times run. The default is `one`: a single task for all of them. */
+  catch_up?: 'none' | 'one' | 'all';
+  /** Whether a time is skipped while a task of the schedule is unfinished. The default is `allow`. */
+  overlap?: 'allow' | 'skip';
+  paused?: boolean;
+}
+
+/** Export `schedules` of a handlers module, by name. */
+export type Schedules = Readonly<Record<string, ScheduleDefinition>>;
 
 /** Returns `handlers` unchanged. Lets TypeScript check the handlers' types. */
 export function defineHandlers<Own extends Handlers>(handlers: Own): Own {

@@ -1,15 +1,15 @@
-/** One-shot worker thread that imports and checks a handlers module, and reports its actions or its first problem. */
+/** One-shot worker thread that imports and checks a handlers module, and reports its actions and schedules or its first problem. */
 import { workerData } from 'node:worker_threads';
 import { oneLine, readThrown } from '../shared/thrown.ts';
 import { reportCheck } from '../shared/user-module.ts';
-import type { ActionSettings, HandlersManifest } from './messages.ts';
-import { type LoadedHandler, loadHandlers } from './module-handlers.ts';
+import type { ActionSettings, HandlersModule } from './messages.ts';
+import { type LoadedHandler, loadHandlers, loadSchedules } from './module-handlers.ts';
 
-reportCheck(async (): Promise<HandlersManifest> => {
+reportCheck(async (): Promise<HandlersModule> => {
   const handlers = await loadHandlers(workerData.module);
   const manifest = new Map<string, ActionSettings>();
   for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));
-  return manifest;
+  return { actions: manifest, schedules: await loadSchedules(workerData.module) };
 });
 
 /** @throws {Error} if the schema is not JSON or does not compile */

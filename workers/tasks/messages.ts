@@ -1,4 +1,4 @@
-import type { Delivery, TaskProgress } from '../../db/task-store.ts';
+import type { ActionLimits, Delivery, TaskProgress } from '../../db/task-store.ts';
 import type { AttemptFailure } from '../shared/thrown.ts';
 
 /** Settings of an action in the handlers module, as plain data. */
@@ -8,10 +8,19 @@ export interface ActionSettings {
   maxAttempts?: number;
   /** Set if the action must have its thread to itself. */
   overlap?: false;
+  limits?: ActionLimits;
+  /** Where the ends of its tasks are reported, unless a submission has its own URL. */
+  callback?: string;
 }
 
 /** Settings of each action in the handlers module. The main thread never imports the module. */
 export type HandlersManifest = ReadonlyMap<string, ActionSettings>;
+
+export interface HandlersModule {
+  actions: HandlersManifest;
+  /** Schedules by name, unchecked. */
+  schedules: Readonly<Record<string, unknown>>;
+}
 
 export interface SubmissionRules {
   actions: HandlersManifest;
@@ -19,7 +28,6 @@ export interface SubmissionRules {
   rejectUnknown: boolean;
 }
 
-/** `workerData` of a task thread. */
 export interface TaskThreadStart {
   /** Path or package name of the handlers module. Undefined if only built-in actions run. */
   module: string | undefined;
@@ -27,14 +35,12 @@ export interface TaskThreadStart {
   maxOutputBytes: number;
   /** Name of the `BroadcastChannel` for {@link AbortRequest} messages. */
   abortChannel: string;
-  /** Number of handlers at a time. */
   overlap: number;
   memoryMb: number;
 }
 
 /** First message to the child process of a task thread. */
 export interface TaskProcessStart extends TaskThreadStart {
-  /** Delay before the process starts its thread. */
   loadDelayMs: number;
 }
 
@@ -43,26 +49,24 @@ export type ToTaskProcess = Exclude<ToTaskThread, { selfTest: true }> | { abort:
 export type FromTaskProcess =
   | { isLoaded: true }
   | { run: number; answer: TaskAnswer }
-  /** Message of the process's thread. */
   | { message: FromTaskThread }
   /** Reason for the end of the process's thread. The process ends. */
   | { threadEnd: string };
 
 /** Message to a task thread. `run` is a number, unique in its pool. A self-test has no answer but the end of the call. */
-export type ToTaskThread = ({ run: number } & Pick<Delivery, 'body' | 'attempt'>) | { selfTest: true };
+export type ToTaskThread = ({ run: number } & Pick<Delivery, 'body' | 'attempt' | 'traceparent'>) | { selfTest: true };
 
 export type HandlerOutcome =
   /** `output` is the JSON text of the return value. */
   | { ended: 'returned'; output: string }
   | ({ ended: 'raised' } & AttemptFailure)
-  /** The handler threw after its signal had been aborted. */
+  /** The handler did not start, or threw after its signal had been aborted. The attempt is not charged. */
   | { ended: 'released'; reason: string };
 
 export type Acknowledgement = 'ack' | 'nack';
 
 export interface TaskAnswer {
   outcome: HandlerOutcome;
-  /** Duration of the attempt in milliseconds. */
   ms: number;
   /** Set if the handler called `ack` or `nack`. */
   acknowledged?: Acknowledgement;
@@ -74,7 +78,6 @@ export interface TaskAnswer {
 export type AbortRequest =
   | { run: 'all'; reason: 'shutdown' }
   | { run: number; reason: 'cancelled' }
-  /** The run has reached its time limit. */
   | { run: number; reason: 'timeout'; limitMs: number };
 
 /** Messages of a task thread that runs a handlers module. The answer to a run may arrive earlier than its messages. */
@@ -86,12 +89,10 @@ export type FromTaskThread =
   | { run: number; progress: TaskProgress }
   | { logLine: HandlerLogLine };
 
-/** Maximum number of characters of {@link TaskProgress.note}. */
 export const MAX_NOTE = 200;
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** Log line of a handlers module. */
 export interface HandlerLogLine {
   level: LogLevel;
   message: string;

@@ -2,33 +2,27 @@ import { parentPort } from 'node:worker_threads';
 import type { TaskProgress } from '../../db/task-store.ts';
 import { readThrown } from '../shared/thrown.ts';
 import type { HandlerLog } from './handler-log.ts';
-import type { TaskContext, TaskLog } from './handlers-api.ts';
+import type { TaskContext } from './handlers-api.ts';
 import {
   type AbortRequest,
   type Acknowledgement,
   type FromTaskThread,
   type HandlerOutcome,
-  type LogLevel,
   MAX_NOTE,
 } from './messages.ts';
 
 const PROGRESS_INTERVAL_MS = 100;
 
 /** Fields of a task that are set before its handler starts. */
-export type TaskIdentity = Pick<TaskContext, 'id' | 'action' | 'createdAt' | 'attempt'>;
+export type TaskIdentity = Pick<TaskContext, 'id' | 'action' | 'createdAt' | 'attempt' | 'traceparent'>;
 
-/** The `task` argument of a module's handler. */
-export class RunningTask implements TaskContext {
-  readonly id: string;
-  readonly action: string;
-  readonly createdAt: number;
-  readonly attempt: number;
-  /** Set if the handler has called `ack` or `nack`. */
+/** A running attempt of a module's handler. */
+export class RunningTask {
+  /** The `task` argument of the handler. */
+  readonly context: TaskContext;
   acknowledged: Acknowledgement | undefined;
-  /** Last progress that was sent. */
   reported: TaskProgress | undefined;
   readonly #run: number;
-  readonly #handlerLog: HandlerLog;
   #controller: AbortController | undefined;
   #abortRequest: AbortRequest | undefined;
   #progress: TaskProgress | undefined;
@@ -36,47 +30,28 @@ export class RunningTask implements TaskContext {
   #reportedAt: number;
   #hasEnded = false;
 
-  constructor({ id, action, createdAt, attempt }: TaskIdentity, run: number, handlerLog: HandlerLog) {
-    this.id = id;
-    this.action = action;
-    this.createdAt = createdAt;
-    this.attempt = attempt;
+  constructor(identity: TaskIdentity, run: number, handlerLog: HandlerLog) {
     this.#run = run;
-    this.#handlerLog = handlerLog;
     // A previous attempt may just have reported progress, perhaps in another thread.
-    this.#reportedAt = attempt > 1 ? performance.now() : Number.NEGATIVE_INFINITY;
+    this.#reportedAt = identity.attempt > 1 ? performance.now() : Number.NEGATIVE_INFINITY;
+    const own = { task: identity.id, action: identity.action };
+    const readSignal = () => this.#readSignal();
+    this.context = {
+      ...identity,
+      get signal() {
+        return readSignal();
+      },
+      log: {
+        debug: (...args: unknown[]) => handlerLog.write('debug', own, args),
+        info: (...args: unknown[]) => handlerLog.write('info', own, args),
+        warn: (...args: unknown[]) => handlerLog.write('warn', own, args),
+        error: (...args: unknown[]) => handlerLog.write('error', own, args),
+      },
+      progress: (fraction, note) => this.#keepProgress(fraction, note),
+      ack: () => this.#acknowledge('ack'),
+      nack: () => this.#acknowledge('nack'),
+    };
   }
-
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#abortRequest !== undefined) this.#controller.abort(abortError(this.#abortRequest));
-    }
-    return this.#controller.signal;
-  }
-
-  get log(): TaskLog {
-    const own = { task: this.id, action: this.action };
-    const writer =
-      (level: LogLevel) =>
-      (...args: unknown[]) =>
-        this.#handlerLog.write(level, own, args);
-    return { debug: writer('debug'), info: writer('info'), warn: writer('warn'), error: writer('error') };
-  }
-
-  readonly ack = (): void => this.#acknowledge('ack');
-
-  readonly nack = (): void => this.#acknowledge('nack');
-
-  readonly progress = (fraction: number, note?: string): void => {
-    if (this.#hasEnded || !Number.isFinite(fraction)) return;
-    const text = typeof note === 'string' ? { note: note.slice(0, MAX_NOTE) } : {};
-    this.#progress = { fraction: Math.min(1, Math.max(0, fraction)), ...text };
-    const waitMs = this.#reportedAt + PROGRESS_INTERVAL_MS - performance.now();
-    // Checks the clock, because a timer does not fire while a handler blocks its thread.
-    if (waitMs <= 0) this.#reportProgress();
-    else this.#progressTimer ??= setTimeout(() => this.#reportProgress(), waitMs);
-  };
 
   /** Aborts the signal, even if the handler reads `signal` only later. Only the first request has an effect. */
   abort(request: AbortRequest): void {
@@ -96,6 +71,24 @@ export class RunningTask implements TaskContext {
     if (request === undefined) return { ended: 'raised', ...readThrown(thrown) };
     if (request.reason === 'timeout') return { ended: 'raised', ...readThrown(abortError(request)) };
     return { ended: 'released', reason: request.reason };
+  }
+
+  #readSignal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#abortRequest !== undefined) this.#controller.abort(abortError(this.#abortRequest));
+    }
+    return this.#controller.signal;
+  }
+
+  #keepProgress(fraction: number, note: unknown): void {
+    if (this.#hasEnded || !Number.isFinite(fraction)) return;
+    const text = typeof note === 'string' ? { note: note.slice(0, MAX_NOTE) } : {};
+    this.#progress = { fraction: Math.min(1, Math.max(0, fraction)), ...text };
+    const waitMs = this.#reportedAt + PROGRESS_INTERVAL_MS - performance.now();
+    // Checks the clock, because a timer does not fire while a handler blocks its thread.
+    if (waitMs <= 0) this.#reportProgress();
+    else this.#progressTimer ??= setTimeout(() => this.#reportProgress(), waitMs);
   }
 
   #acknowledge(how: Acknowledgement): void {

@@ -7,22 +7,22 @@ import type { FromTaskThread, TaskAnswer, TaskThreadStart, ToTaskThread } from '
 // Piscina has read this setting of the pool. Handlers and their child processes must not inherit it.
 delete process.env.PISCINA_DISABLE_ATOMICS;
 
-const { module, ...start }: TaskThreadStart = workerData;
+const start: TaskThreadStart = workerData;
 // Imported lazily, because most installations have no handlers module.
-const { ModuleHandlers } = module === undefined ? {} : await import('./module-handlers.ts');
-const handlers = await ModuleHandlers?.start(module ?? '', start);
+const { startHandlers } = start.module === undefined ? {} : await import('./module-handlers.ts');
+const runHandler = await startHandlers?.(start.module ?? '', start);
 const report = (message: FromTaskThread) => parentPort?.postMessage(message);
 
 /** Always returns an answer, because Piscina would take `throw null` for a success. */
 export default (message: ToTaskThread): TaskAnswer | Promise<TaskAnswer> | undefined => {
   if ('selfTest' in message) return undefined;
   const startedAt = performance.now();
-  if (handlers !== undefined) report({ run: message.run, started: true });
+  if (runHandler !== undefined) report({ run: message.run, started: true });
   const answer = (outcome: TaskAnswer['outcome']) => ({ outcome, ms: performance.now() - startedAt });
   try {
-    const { run, body, attempt } = message;
+    const { run, body, attempt, traceparent } = message;
     const { id, action, data, created_at: createdAt } = JSON.parse(body);
-    const ofModule = handlers?.run({ id, action, createdAt, attempt }, data, run);
+    const ofModule = runHandler?.({ id, action, createdAt, attempt, traceparent }, data, run);
     if (ofModule !== undefined) return ofModule;
     return answer({ ended: 'returned', output: JSON.stringify(perform(action, data)) });
   } catch (error) {

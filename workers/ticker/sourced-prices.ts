@@ -6,12 +6,7 @@ import { SourceCount } from './messages.ts';
 export interface PriceSource {
   /** Called with the last known prices before the first call of `prices`, and when this node takes over the ticks. */
   start?(symbols: readonly TickerSymbol[]): unknown;
-  /**
-   * Returns one tick's prices in the order of the symbols.
-   *
-   * @param due time at which the tick is due, in milliseconds since the epoch
-   * @param last the last known prices
-   */
+  /** Returns one tick's prices in the order of the symbols. `due` is in milliseconds since the epoch. */
   prices(due: number, last: Prices): Prices | PromiseLike<Prices>;
 }
 
@@ -29,12 +24,6 @@ export interface SourcedPricesOptions {
   onProblem: (problem: string | undefined) => void;
 }
 
-interface PendingCall {
-  name: string;
-  /** Start of the call in monotonic milliseconds. */
-  calledAt: number;
-}
-
 const RETRY_MS = 1000;
 /** A pending call of the price source is abandoned after `ABANDON_MS` or two tick intervals, whichever is longer. */
 const ABANDON_MS = 10_000;
@@ -45,7 +34,8 @@ export class SourcedPrices {
   readonly #options: SourcedPricesOptions;
   #source: PriceSource | undefined;
   #isStarted = false;
-  #pending: PendingCall | undefined;
+  /** Pending call of the source, with its start in monotonic milliseconds. */
+  #pending: { name: string; calledAt: number } | undefined;
   #problem: string | undefined;
   #retryAt = 0;
 
@@ -76,8 +66,8 @@ export class SourcedPrices {
 
   /** Stops asking the price source for prices while another node makes the ticks. */
   pause(): void {
-    const isOpening = this.#source === undefined;
-    if (isOpening) return;
+    // A source that is still being opened is not abandoned.
+    if (this.#source === undefined) return;
     this.#isStarted = false;
     this.#pending = undefined;
     this.#setProblem(undefined);
@@ -110,7 +100,7 @@ export class SourcedPrices {
   }
 
   async #call<Result>(name: string, call: () => Result, onResult: (result: Awaited<Result>) => void): Promise<void> {
-    const pending: PendingCall = { name, calledAt: performance.now() };
+    const pending = { name, calledAt: performance.now() };
     this.#pending = pending;
     let end: () => void;
     try {

@@ -38,17 +38,14 @@ function mayTick(): boolean {
   return lease === undefined || (lease[0] as number) >= Number(process.hrtime.bigint()) / 1e6;
 }
 
-function tick(due: number): void {
-  if (!mayTick()) return;
-  lastDue[0] = tickedAt = due;
-  post({ threadId, topic: 'tick', prices: [...values], timestamp: Math.floor(clock.now() / 1000), due });
-}
-
 startSchedule(clock, start.intervalMs, async (due) => {
   if (!mayTick() || lastDue[0] !== tickedAt) prices.pause();
   if (!mayTick()) return;
   await prices.step(due);
-  tick(due);
+  // The lease may have expired meanwhile.
+  if (!mayTick()) return;
+  lastDue[0] = tickedAt = due;
+  post({ threadId, topic: 'tick', prices: [...values], timestamp: Math.floor(clock.now() / 1000), due });
 });
 
 const heartbeat = new Int32Array(start.heartbeat);

@@ -1,5 +1,5 @@
 import { type BoardTask, present, type State } from './board-task.ts';
-import { request, type TaskProgress } from './tasks-api.ts';
+import { request, type TaskLimit, type TaskProgress } from './tasks-api.ts';
 
 /** Percentiles of a duration, in seconds. */
 export interface Percentiles {
@@ -14,6 +14,8 @@ export interface QueueStatus {
   completed: number;
   dead: number;
   waiting: number;
+  /** Absent in answers of version 0.1.0. */
+  limited?: number;
   scheduled: number;
   delayed: number;
   in_flight: number;
@@ -70,6 +72,8 @@ function search(fields: Record<string, string | undefined>): URLSearchParams {
 interface Summary {
   id: string;
   action: string | null;
+  priority?: number;
+  limit_key?: string;
   payload: string;
   payload_bytes: number;
 }
@@ -90,7 +94,7 @@ function fromDeadLetter(
 
 function fromQueue(
   task: Summary & {
-    status: 'scheduled' | 'queued' | 'running' | 'retrying';
+    status: 'scheduled' | 'queued' | 'limited' | 'running' | 'retrying';
     accepted_at_ms: number;
     started_at_ms?: number;
     attempt?: number;
@@ -99,14 +103,16 @@ function fromQueue(
     next_attempt_at_ms?: number;
     run_at_ms?: number;
     progress?: TaskProgress;
+    limit?: TaskLimit;
   },
 ): BoardTask {
-  const { attempt, attempts, reason, progress, started_at_ms, next_attempt_at_ms, run_at_ms } = task;
+  const { status: state, attempt, attempts, reason, progress, limit } = task;
+  const { started_at_ms, next_attempt_at_ms, run_at_ms } = task;
   const times = { startedAtMs: started_at_ms, dueAtMs: next_attempt_at_ms ?? run_at_ms };
-  const optional = present({ attempt, attempts, reason, progress, ...times });
-  return { ...summaryOf(task), state: task.status, acceptedAtMs: task.accepted_at_ms, ...optional };
+  const optional = present({ attempt, attempts, reason, progress, limit, ...times });
+  return { ...summaryOf(task), state, acceptedAtMs: task.accepted_at_ms, ...optional };
 }
 
-function summaryOf({ id, action, payload, payload_bytes: payloadBytes }: Summary) {
-  return { id, action: action ?? 'unreadable', payload, payloadBytes };
+function summaryOf({ id, action, payload, payload_bytes: payloadBytes, priority, limit_key: limitKey }: Summary) {
+  return { id, action: action ?? 'unreadable', payload, payloadBytes, ...present({ priority, limitKey }) };
 }

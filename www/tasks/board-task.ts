@@ -1,10 +1,11 @@
-import type { TaskProgress } from './tasks-api.ts';
+import type { TaskLimit, TaskProgress } from './tasks-api.ts';
 
-export type State = 'scheduled' | 'queued' | 'running' | 'retrying' | 'completed' | 'failed';
+/** The states of tasks, in the order of the tabs. */
+export const STATES = ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed', 'failed'] as const;
 
-export const STATES: readonly State[] = ['scheduled', 'queued', 'running', 'retrying', 'completed', 'failed'];
+export type State = (typeof STATES)[number];
 
-const UNFINISHED: readonly string[] = ['scheduled', 'queued', 'running', 'retrying'];
+const UNFINISHED: readonly string[] = STATES.slice(0, 5);
 
 export function isUnfinished(state: string): boolean {
   return UNFINISHED.includes(state);
@@ -31,6 +32,9 @@ export interface BoardTask {
   result?: string | null;
   resultBytes?: number;
   permanent?: boolean;
+  priority?: number;
+  limitKey?: string;
+  limit?: TaskLimit;
 }
 
 /** Event of the stream `GET /tasks/events`. */
@@ -63,13 +67,13 @@ export interface TaskEvent {
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
   const action = event.action ?? task?.action ?? 'unknown';
-  const { progress: _, dueAtMs: __, ...known } = task ?? {};
+  const { progress: _, dueAtMs: __, limit: ___, ...known } = task ?? {};
   const base = { ...known, id, action };
   switch (event.event) {
     case 'accepted':
       // The accepting node may report a task later than the node that started it.
       if (isAcceptedLate(task)) return { ...task, action, acceptedAtMs: at };
-      return { id, action, state: 'queued', acceptedAtMs: at, ...texts(task), ...scheduledAt(task) };
+      return { id, action, state: 'queued', acceptedAtMs: at, ...submitted(task), ...scheduledAt(task) };
     case 'scheduled':
       return { ...base, state: 'scheduled', acceptedAtMs: at, ...present({ dueAtMs: event.run_at_ms }) };
     case 'started':
@@ -100,8 +104,10 @@ function isAcceptedLate(task: BoardTask | undefined): task is BoardTask {
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */
 export function afterListing(known: BoardTask | undefined, listed: BoardTask, isNewer: boolean): BoardTask {
+  // The event `accepted` does not tell whether a limit holds the task.
+  const isLimited = known?.state === 'queued' && listed.state === 'limited';
   // Events of version 0.1.0 have no action.
-  if (isNewer) return { ...listed, ...known, action: listed.action };
+  if (isNewer && !isLimited) return { ...listed, ...known, action: listed.action };
   return { ...listed, ...preciseTimes(known, listed) };
 }
 
@@ -121,8 +127,8 @@ function scheduledAt({ state, acceptedAtMs }: Partial<BoardTask> = {}) {
   return state === 'scheduled' ? present({ acceptedAtMs }) : {};
 }
 
-function texts({ payload, payloadBytes }: Partial<BoardTask> = {}) {
-  return present({ payload, payloadBytes });
+function submitted({ payload, payloadBytes, priority, limitKey }: Partial<BoardTask> = {}) {
+  return present({ payload, payloadBytes, priority, limitKey });
 }
 
 export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

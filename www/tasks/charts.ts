@@ -41,24 +41,26 @@ export class Charts {
     latencies.show(store.health?.latency);
     this.#details.open = matchMedia('(min-width: 48rem)').matches;
     this.#details.toggleAttribute('data-ready', true);
-    this.#details.addEventListener('toggle', () => this.#refresh());
-    document.addEventListener('visibilitychange', () => this.#refresh());
+    this.#details.addEventListener('toggle', () => this.refresh());
+    document.addEventListener('visibilitychange', () => this.refresh());
   }
 
   /** Shows the charts and updates them while they are visible. */
   start(): void {
     this.#isOn = true;
-    this.#refresh();
+    this.refresh();
   }
 
-  #refresh(): void {
+  /** Updates the charts now if they are visible. */
+  refresh(): void {
     clearTimeout(this.#timer);
-    if (!this.#isOn || !this.#details.open || document.visibilityState === 'hidden' || this.#isReading) return;
+    const isShown = this.#details.open && this.#details.checkVisibility() && document.visibilityState === 'visible';
+    if (!this.#isOn || !isShown || this.#isReading) return;
     this.#isReading = true;
     void this.#read().then((delayMs) => {
       this.#isReading = false;
       clearTimeout(this.#timer);
-      this.#timer = setTimeout(() => this.#refresh(), delayMs);
+      this.#timer = setTimeout(() => this.refresh(), delayMs);
     });
   }
 

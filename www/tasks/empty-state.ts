@@ -12,6 +12,12 @@ const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: str
     hint: 'Tasks appear here while all threads are busy. A thousand at once make some wait:',
     curl: (origin, header) => `for i in $(seq 1000); do curl -s ${origin}/tasks${header} -d '${EXAMPLE}' & done; wait`,
   },
+  limited: {
+    title: 'No task waits for a limit.',
+    hint: 'A task that is due waits here while its action or its key has no room. With a limit, two of these run at once:',
+    curl: (origin, header) =>
+      `curl -X PUT ${origin}/limits/uppercase${header} -d '{"concurrency":2}'\ncurl '${origin}/queue/tasks?state=limited'${header}`,
+  },
   scheduled: {
     title: 'No task is scheduled.',
     hint: 'A task with a delay or a time comes here until it is due:',

@@ -1,6 +1,7 @@
 import { part, stamp } from '../shared/dom.ts';
 import { formatClock } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
+import { orderText } from './state-columns.ts';
 import { visibleText } from './visible-text.ts';
 
 export class FailedItem {
@@ -21,6 +22,7 @@ export class FailedItem {
     part(this.element, 'redrive', HTMLButtonElement).setAttribute('aria-label', `Redrive ${action}`);
     part(this.element, 'edit', HTMLButtonElement).setAttribute('aria-label', `Edit and resubmit ${action}`);
     part(this.element, 'failed-reason', HTMLElement).textContent = visibleText(reason);
+    part(this.element, 'failed-order', HTMLElement).textContent = orderText(task);
     part(this.element, 'failed-attempts', HTMLElement).textContent =
       attempts === undefined ? '' : attempts === 1 ? '1 attempt' : `${attempts} attempts`;
     part(this.element, 'failed-permanent', HTMLElement).hidden = permanent !== true;

@@ -30,8 +30,9 @@ export class FindField {
     else this.#viewState.change({ q: text }, 'replace');
   }
 
-  #show({ q, state }: View): void {
-    const head = part(document, state === 'failed' ? 'failed-head' : 'list-head', HTMLElement);
+  #show({ q, state, page }: View): void {
+    const list = state === 'failed' ? 'failed' : 'list';
+    const head = part(document, `${page === 'tasks' ? list : page}-head`, HTMLElement);
     if (this.#bar.parentElement !== head) head.prepend(this.#bar);
     if (this.#field.value.trim() !== q) this.#field.value = q;
   }

@@ -21,9 +21,9 @@ export interface Health {
 
 /** @param perSecond completed tasks per second, if known */
 export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
-  const { waiting, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
+  const { waiting, limited = 0, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
-  const length = waiting + status.scheduled + running + retrying;
+  const length = waiting + limited + status.scheduled + running + retrying;
   const full = length >= limits.length || bytes >= limits.bytes;
   return {
     ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },

@@ -48,7 +48,8 @@ export class InspectorActions {
     this.#offer(this.#run, status === 'scheduled' || status === 'retrying');
     this.#offer(this.#cancel, isUnfinished(status));
     this.#offer(this.#redrive, status === 'failed');
-    this.#offer(this.#resubmit, submission !== undefined);
+    // A submitted copy of a callback would be an ordinary task.
+    this.#offer(this.#resubmit, submission !== undefined && submission.action !== 'callback');
     this.#cancel.textContent = this.isCancelling ? 'Cancelling' : 'Cancel';
     this.#cancel.ariaDisabled = String(this.isCancelling);
   }

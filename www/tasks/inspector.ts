@@ -9,6 +9,7 @@ import { LongText } from './long-text.ts';
 import { showProgress } from './progress.ts';
 import type { Store } from './store.ts';
 import { noteOf, readTask, type TaskDetail } from './task-detail.ts';
+import { factsOf, showFacts } from './task-facts.ts';
 import { Refused, type Submission } from './tasks-api.ts';
 import { Timeline } from './timeline.ts';
 import { visibleText } from './visible-text.ts';
@@ -199,6 +200,7 @@ export class Inspector {
     part(this.#host, 'inspector-state', HTMLElement).textContent = detail.status;
     part(this.#host, 'inspector-mark', HTMLElement).dataset.state = detail.status;
     this.#host.dataset.state = detail.status;
+    showFacts(part(this.#host, 'facts', HTMLElement), factsOf(detail, submission));
     this.#timeline.show(isKnown(detail) ? { detail, known } : []);
     showProgress(this.#host, detail.status === 'running' ? (known?.progress ?? detail.progress) : undefined);
     this.#actions.show(detail.id, detail.status, submission);

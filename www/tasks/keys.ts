@@ -1,16 +1,19 @@
 import { part } from '../shared/dom.ts';
 import { STATES, type State } from './board-task.ts';
+import type { View } from './view-state.ts';
 
 export interface KeyActions {
   find(): void;
   queue(): void;
   help(): void;
   show(state: State): void;
+  open(page: View['page']): void;
   /** Called with the task id of the row to which `j` or `k` has moved the focus. */
   moved(id: string): void;
 }
 
 const OFF = 'keys-off';
+const PAGE_KEYS: Readonly<Record<string, View['page']>> = { 8: 'schedules', 9: 'limits' };
 
 /** Single-key shortcuts. The user can switch them off, because speech input may type single characters. */
 export class Keys {
@@ -29,8 +32,9 @@ export class Keys {
   }
 
   #press(key: string): boolean {
-    const { find, queue, help, show } = this.#actions;
+    const { find, queue, help, show, open } = this.#actions;
     const state = STATES[Number(key) - 1];
+    const page = PAGE_KEYS[key];
     if (key === '/') find();
     else if (key === 'n') queue();
     else if (key === '?') help();
@@ -39,6 +43,7 @@ export class Keys {
     else if (key === 'x') click(currentRow(), 'data-select');
     else if (key === 'r') redrive();
     else if (state !== undefined) show(state);
+    else if (page !== undefined) open(page);
     else return false;
     return true;
   }

@@ -1,11 +1,13 @@
 import { formatSpan } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
 import { readOutput } from './json-text.ts';
-import type { TaskProgress, TaskState } from './tasks-api.ts';
+import { limitText } from './limits.ts';
+import type { TaskLimit, TaskProgress, TaskState } from './tasks-api.ts';
 
 /** State of a task queued from this page. `gone` means that the service does not know the task. */
 export type OwnTaskState =
   | { status: 'queued' | 'cancelled' | 'gone' }
+  | { status: 'limited'; limit?: TaskLimit | undefined }
   | { status: 'scheduled'; dueAtMs: number }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
   | { status: 'retrying'; reason: string; dueAtMs: number }
@@ -29,11 +31,20 @@ export function fromResponse(state: TaskState): OwnTaskState {
 }
 
 /** Returns undefined if the state of the task must be requested from the service. */
-export function fromBoard({ state, attempt = 1, progress, reason, dueAtMs }: BoardTask): OwnTaskState | undefined {
+export function fromBoard({
+  state,
+  attempt = 1,
+  progress,
+  reason,
+  dueAtMs,
+  limit,
+}: BoardTask): OwnTaskState | undefined {
   switch (state) {
     case 'queued':
     case 'cancelled':
       return { status: state };
+    case 'limited':
+      return { status: state, limit };
     case 'scheduled':
       return dueAtMs === undefined ? undefined : { status: state, dueAtMs };
     case 'running':
@@ -50,6 +61,8 @@ export function describeState(state: OwnTaskState): { word: string; output: stri
   switch (state.status) {
     case 'queued':
       return { word: 'queued', output: '', said: 'Queued' };
+    case 'limited':
+      return { word: 'limited', output: state.limit === undefined ? '' : limitText(state.limit), said: 'Limited' };
     case 'scheduled': {
       const delayMs = state.dueAtMs - Date.now();
       return { word: delayMs > 0 ? `due in ${formatSpan(delayMs)}` : 'due now', output: '', said: 'Scheduled' };

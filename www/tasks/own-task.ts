@@ -31,7 +31,7 @@ export class OwnTask {
     this.element.dataset.id = id;
     const link = part(this.element, 'action', HTMLAnchorElement);
     link.textContent = this.name;
-    link.href = addressOf({ state: 'completed', q: '', action: '', task: id });
+    link.href = addressOf({ task: id });
     link.addEventListener('click', (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();

@@ -219,6 +219,6 @@ export class ServiceLink {
   }
 }
 
-function countsOf({ accepted, completed, dead, waiting, scheduled, delayed, in_flight }: QueueStatus): string {
-  return [accepted, completed, dead, waiting, scheduled, delayed, in_flight].join();
+function countsOf({ accepted, completed, dead, waiting, limited, scheduled, delayed, in_flight }: QueueStatus): string {
+  return [accepted, completed, dead, waiting, limited, scheduled, delayed, in_flight].join();
 }

@@ -1,6 +1,7 @@
 import { formatClock, formatSize, formatSpan } from './amounts.ts';
 import type { BoardTask, State } from './board-task.ts';
 import { formatBetween, formatMoment } from './durations.ts';
+import { limitText } from './limits.ts';
 import { dataText, outputText } from './summary-text.ts';
 import { visibleText } from './visible-text.ts';
 
@@ -14,6 +15,7 @@ export interface Columns {
   time(task: BoardTask, now: number): string;
 }
 
+const NORMAL_PRIORITY = 3;
 const encoder = new TextEncoder();
 const sizeOf = (text: string | null | undefined, bytes = 0) =>
   text && bytes > encoder.encode(text).length ? formatSize(bytes) : '';
@@ -26,6 +28,13 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     headings: ['Data', 'Accepted', 'Waiting for'],
     detail: ({ payload }) => dataText(payload ?? ''),
     size: payloadSize,
+    count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
+    time: ({ acceptedAtMs }, now) => since(acceptedAtMs, now),
+  },
+  limited: {
+    headings: ['Limit', 'Accepted', 'Waiting for'],
+    detail: ({ limit }) => visibleText(limit === undefined ? '' : limitText(limit)),
+    size: () => '',
     count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
     time: ({ acceptedAtMs }, now) => since(acceptedAtMs, now),
   },
@@ -62,6 +71,12 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
   },
 };
+
+/** Returns what decides the order of a task, unless it is the default: `priority 1, acme`. */
+export function orderText({ priority = NORMAL_PRIORITY, limitKey, limit }: BoardTask): string {
+  const key = limit?.key === undefined ? limitKey : undefined;
+  return visibleText([priority !== NORMAL_PRIORITY && `priority ${priority}`, key].filter(Boolean).join(', '));
+}
 
 /** Formats the time until a task is due as `in 545 ms`, `in 3.2 s` or `now`. */
 export function formatDue(dueMs: number | undefined, now: number): string {

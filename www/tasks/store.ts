@@ -46,8 +46,9 @@ export class Store {
   count(state: State): number | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
-    const { scheduled, waiting: queued, in_flight: running, delayed: retrying, completed, dead: failed } = status;
-    return { scheduled, queued, running, retrying, completed, failed }[state];
+    const { scheduled, waiting: queued, limited = 0, in_flight: running, delayed: retrying } = status;
+    const { completed, dead: failed } = status;
+    return { scheduled, queued, limited, running, retrying, completed, failed }[state];
   }
 
   /** Loaded tasks in a state. The array stays the same object until one of its tasks changes. */
@@ -122,11 +123,19 @@ export class Store {
   };
 
   readonly setQueue = (status: QueueStatus): void => {
+    // No event tells that a limit holds a task, or no longer does.
+    if (this.#active === 'limited' && this.#isChanged(status)) this.#isOutdated = true;
     this.#status = status;
     this.#health = healthOf(status, this.#rate.add(status.completed, performance.now()));
-    if (this.#problem !== undefined) this.#refreshSoon();
+    if (this.#problem !== undefined || this.#isOutdated) this.#refreshSoon();
     this.#schedule.request();
   };
+
+  #isChanged({ accepted, limited, waiting, in_flight }: QueueStatus): boolean {
+    const earlier = this.#status;
+    const counts = [earlier?.accepted, earlier?.limited, earlier?.waiting, earlier?.in_flight];
+    return [accepted, limited, waiting, in_flight].some((count, index) => count !== counts[index]);
+  }
 
   /** Requests the current list again and discards all other lists, because events were missed. */
   readonly reload = (): void => {

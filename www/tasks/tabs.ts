@@ -9,12 +9,16 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFra
 const TITLES: Record<State, string> = {
   scheduled: 'Scheduled',
   queued: 'Queued',
+  limited: 'Limited',
   running: 'Running',
   retrying: 'Retrying',
   completed: 'Completed',
   failed: 'Failed',
 };
 
+const PAGE_TITLES = { schedules: 'Schedules', limits: 'Limits' };
+
+/** Tabs of the states, and links to the pages of the board. */
 export class Tabs {
   readonly #tabs = part(document, 'tabs', HTMLElement);
   readonly #store: Store;
@@ -38,16 +42,15 @@ export class Tabs {
 
   /** Opens the list of a state, without filters and with the inspector closed. */
   select(state: State): void {
-    this.#viewState.change({ state, q: '', action: '', task: undefined });
+    this.#viewState.change({ page: 'tasks', state, q: '', action: '', task: undefined });
   }
 
   #showState(): void {
-    const { state } = this.#viewState.view;
-    for (const link of this.#tabs.querySelectorAll('a')) {
-      if (link.dataset.state === state) link.setAttribute('aria-current', 'page');
-      else link.removeAttribute('aria-current');
-    }
-    document.title = `${TITLES[state]} · Tasks`;
+    const { page, state } = this.#viewState.view;
+    markCurrent(this.#tabs, (link) => page === 'tasks' && link.dataset.state === state);
+    markCurrent(part(document, 'pages', HTMLElement), (link) => link.dataset.page === page);
+    part(document, 'desk', HTMLElement).dataset.page = page;
+    document.title = `${page === 'tasks' ? TITLES[state] : PAGE_TITLES[page]} · Tasks`;
     part(document, 'list', HTMLElement).hidden = state === 'failed';
     part(document, 'failed', HTMLElement).hidden = state !== 'failed';
     if (state !== 'failed') part(document, 'list-heading', HTMLElement).textContent = `${TITLES[state]} tasks`;
@@ -69,5 +72,12 @@ export class Tabs {
     const minimum = Math.max(count, listed);
     const text = minimum < 100_000 ? formatCount(minimum) : compact.format(minimum);
     return minimum > count || (state === 'completed' && this.#store.hasOlder(state)) ? `${text}+` : text;
+  }
+}
+
+function markCurrent(links: HTMLElement, isCurrent: (link: HTMLElement) => boolean): void {
+  for (const link of links.querySelectorAll('a')) {
+    if (isCurrent(link)) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
   }
 }

@@ -1,9 +1,13 @@
 import type { BoardTask } from './board-task.ts';
+import { limitText } from './limits.ts';
+import type { TaskLimit } from './tasks-api.ts';
 import { Refused, request, type TaskProgress } from './tasks-api.ts';
 
-export interface FailedAttempt {
-  at_ms: number;
-  reason: string;
+export interface EndedAttempt {
+  started_at_ms: number | null;
+  ended_at_ms: number;
+  /** Null for the attempt that completed the task. */
+  reason: string | null;
 }
 
 /** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
@@ -14,8 +18,8 @@ export interface TaskDetail {
   payload?: string;
   /** JSON text, or null if the task has no result. */
   result?: string | null;
-  /** Failed attempts, oldest first. */
-  history?: FailedAttempt[];
+  /** Ended attempts, oldest first. */
+  history?: EndedAttempt[];
   accepted_at_ms?: number;
   started_at_ms?: number;
   attempt?: number;
@@ -26,6 +30,12 @@ export interface TaskDetail {
   next_attempt_at_ms?: number;
   run_at_ms?: number;
   priority?: number;
+  /** The limit that the task waits for. */
+  limit?: TaskLimit;
+  limit_key?: string;
+  /** Name of the schedule that made the task. */
+  schedule?: string;
+  callback_url?: string;
   permanent?: boolean;
   first_at?: number;
   last_at?: number;
@@ -80,9 +90,10 @@ export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): St
   if (hidden > 0 && status !== 'completed') {
     steps.push({ kind: 'failed-attempt', title: hidden === 1 ? '1 earlier attempt' : `${hidden} earlier attempts` });
   }
-  for (const [index, { at_ms, reason }] of history.entries()) {
+  for (const [index, { ended_at_ms: atMs, reason }] of history.entries()) {
+    if (reason === null) continue;
     const title = `Attempt ${Math.max(hidden, 0) + index + 1} failed`;
-    steps.push({ kind: 'failed-attempt', title, atMs: at_ms, isExact: true, reason });
+    steps.push({ kind: 'failed-attempt', title, atMs, isExact: true, reason });
   }
   const last = lastStep(detail, known);
   return last === undefined ? steps : [...steps, last];
@@ -93,11 +104,16 @@ function attemptsBefore({ status, attempt, attempts, history = [] }: TaskDetail)
 }
 
 function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | undefined {
-  const { status, attempt = 1, started_at_ms, next_attempt_at_ms, next_attempt_at = 0, reason = '' } = detail;
-  const hasHistory = (detail.history ?? []).length > 0;
+  const { status, attempt = 1, started_at_ms, next_attempt_at_ms, next_attempt_at = 0, reason = '', limit } = detail;
+  const lastAttempt = detail.history?.at(-1);
   switch (status) {
     case 'queued':
       return { kind: 'waiting', title: `Waiting for a free thread${withPriority(detail)}` };
+    case 'limited':
+      return {
+        kind: 'waiting',
+        title: `Waiting for ${limit === undefined ? 'a limit' : `the limit of ${limitText(limit)}`}`,
+      };
     case 'scheduled':
       return { kind: 'scheduled', title: `Due${withPriority(detail)}`, atMs: detail.run_at_ms, isExact: true };
     case 'running':
@@ -106,12 +122,14 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
       const atMs = next_attempt_at_ms ?? next_attempt_at * 1_000;
       return { kind: 'retrying', title: 'Next attempt', atMs, isExact: next_attempt_at_ms !== undefined };
     }
-    case 'completed':
-      return { kind: 'completed', title: 'Completed', ...endedAt(detail.processed_at, known) };
+    case 'completed': {
+      const end = lastAttempt && { atMs: lastAttempt.ended_at_ms, isExact: true };
+      return { kind: 'completed', title: 'Completed', ...(end ?? endedAt(detail.processed_at, known)) };
+    }
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
       // If the task has a history, the last failed attempt already shows the reason.
-      return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(!hasHistory && { reason }) };
+      return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(lastAttempt === undefined && { reason }) };
     }
     case 'cancelled':
       return { kind: 'cancelled', title: 'Cancelled', ...endedAt(undefined, known) };

@@ -1,6 +1,6 @@
 import { part, stamp } from '../shared/dom.ts';
 import type { BoardTask, State } from './board-task.ts';
-import { COLUMNS } from './state-columns.ts';
+import { COLUMNS, orderText } from './state-columns.ts';
 import { dataText } from './summary-text.ts';
 import { addressOf, type View } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
@@ -27,6 +27,7 @@ export class TaskRow {
     this.#link.title = task.action.length > 24 ? visibleText(task.action) : '';
     this.#link.href = addressOf({ ...view, task: task.id });
     part(this.element, 'data', HTMLElement).textContent = dataText(task.payload ?? '');
+    part(this.element, 'order', HTMLElement).textContent = orderText(task);
     const isListed = task.state === state;
     part(this.element, 'detail', HTMLElement).textContent = isListed ? detail(task) : describeOther(task, state);
     this.#showProgress(isListed && state === 'running' ? task.progress?.fraction : undefined);

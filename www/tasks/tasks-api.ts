@@ -1,3 +1,12 @@
+/** Limit for which a task waits. `key` is absent if it is the action's own. */
+export interface TaskLimit {
+  action: string;
+  key?: string;
+  concurrency?: number;
+  running: number;
+  next_start_at_ms?: number;
+}
+
 /** `payload` and `result` are JSON text, and times are Unix seconds. */
 export interface TaskRow {
   id: string;
@@ -17,6 +26,7 @@ export interface TaskProgress {
 /** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
 export type TaskState =
   | { status: 'queued' }
+  | { status: 'limited'; limit?: TaskLimit }
   | { status: 'scheduled'; run_at_ms: number }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
   | { status: 'retrying'; reason: string; next_attempt_at: number; next_attempt_at_ms?: number }
@@ -35,9 +45,9 @@ export interface ActionList {
   unknown_actions: 'process' | 'reject';
 }
 
-/** First invalid field of a task's data. */
+/** First invalid field of a request, or of a task's data. */
 export interface WrongField {
-  /** JSON Pointer into the task's data. */
+  /** JSON Pointer into the request's body, or into the task's data. */
   path: string;
   /** Error message such as `must be number`. */
   detail: string;
@@ -69,7 +79,7 @@ interface RefusalDetails {
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
-  /** Field that does not match the action's JSON Schema, if any. */
+  /** Field that the service has found wrong, if it names one. */
   readonly wrongField: WrongField | undefined;
   /** Delay from the `Retry-After` header, if any. */
   readonly retryAfterMs: number | undefined;
@@ -148,7 +158,7 @@ export async function request(path: string, options: RequestInit = {}, timeoutMs
   if (response.status === 204) return {};
   const body = await response.json().catch((cause) => (response.ok ? unreachable(cause) : {}));
   if (!response.ok) {
-    const { error = `status ${response.status}`, path, detail } = body;
+    const { error = `status ${response.status}`, field, path = field && `/${field}`, detail } = body;
     const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN);
     throw new Refused(error, response.status, {
       wrongField: path === undefined ? undefined : { path, detail },

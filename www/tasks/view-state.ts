@@ -1,6 +1,7 @@
 import { STATES, type State } from './board-task.ts';
 
 export interface View {
+  page: 'tasks' | 'schedules' | 'limits';
   state: State;
   q: string;
   action: string;
@@ -8,7 +9,9 @@ export interface View {
   task: string | undefined;
 }
 
-const DEFAULT: View = { state: 'completed', q: '', action: '', task: undefined };
+const DEFAULT: View = { page: 'tasks', state: 'completed', q: '', action: '', task: undefined };
+
+const PAGES = ['schedules', 'limits'] as const;
 
 /** Current view of the page, stored in the URL's query so that links and the browser's history restore it. */
 export class ViewState {
@@ -33,6 +36,11 @@ export class ViewState {
     this.#show(view);
   }
 
+  /** Shows the view of an address of this page. */
+  open(address: string): void {
+    this.change(readView(new URL(address, location.href).search));
+  }
+
   /** Calls `listener` after each change of the view. @returns a function that unsubscribes */
   subscribe(listener: (view: View) => void): () => void {
     this.#listeners.add(listener);
@@ -48,11 +56,16 @@ export class ViewState {
 export function readView(search: string): View {
   const query = new URLSearchParams(search);
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
-  return { state, q: query.get('q') ?? '', action: query.get('action') ?? '', task: query.get('task') || undefined };
+  const page = PAGES.find((each) => each === query.get('view')) ?? DEFAULT.page;
+  const [q, action, task] = ['q', 'action', 'task'].map((name) => query.get(name) ?? '') as [string, string, string];
+  return { page, state, q, action, task: task || undefined };
 }
 
 /** Returns the path and query of a view, without fields that have their default value. */
-export function addressOf(view: View): string {
-  const fields = Object.entries(view).filter(([name, value]) => value && value !== DEFAULT[name as keyof View]);
+export function addressOf({ page = DEFAULT.page, ...view }: Partial<View>): string {
+  const fields = (Object.entries(view) as [string, string][]).filter(
+    ([name, value]) => value && value !== DEFAULT[name as keyof View],
+  );
+  if (page !== DEFAULT.page) fields.unshift(['view', page]);
   return fields.length === 0 ? '/' : `/?${new URLSearchParams(fields)}`;
 }

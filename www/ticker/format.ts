@@ -1,4 +1,9 @@
-import type { Change } from './quote.ts';
+/** Price change. `share` is `amount` divided by the price before the change. */
+export interface Change {
+  amount: number;
+  share: number;
+  direction: 'up' | 'down' | 'none';
+}
 
 const percent = new Intl.NumberFormat('en-US', {
   style: 'percent',

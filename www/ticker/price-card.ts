@@ -1,8 +1,8 @@
 import { part, stamp } from '../shared/dom.ts';
 import { toCandles } from './candles.ts';
-import { formatShare, formatTime, type PriceFormat } from './format.ts';
+import { type Change, formatShare, formatTime, type PriceFormat } from './format.ts';
 import { type Point, PriceChart } from './price-chart.ts';
-import type { Change, Quote } from './quote.ts';
+import type { Quote } from './quote.ts';
 
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
 export interface ChartSettings {

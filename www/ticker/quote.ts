@@ -1,13 +1,6 @@
-import { PriceFormat } from './format.ts';
+import { type Change, PriceFormat } from './format.ts';
 import { History } from './history.ts';
 import type { Price } from './stream.ts';
-
-/** Price change. `share` is `amount` divided by the price before the change. */
-export interface Change {
-  amount: number;
-  share: number;
-  direction: 'up' | 'down' | 'none';
-}
 
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;

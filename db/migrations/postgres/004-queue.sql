@@ -5,10 +5,19 @@ CREATE TABLE IF NOT EXISTS messages (
   id text NOT NULL UNIQUE,
   -- First characters of the task's action, escaped as in JSON, because PostgreSQL stores no NUL character.
   action text,
-  -- `scheduled` (first attempt later), `retrying` (next attempt later), `waiting`, `running`, or `failed` for a dead letter.
+  -- `scheduled` (first attempt later), `retrying` (next attempt later), `limited` (a limit has no room), `waiting`, `running`,
+  -- or `failed` for a dead letter.
   state text NOT NULL DEFAULT 'waiting',
   -- From 1, the first, to 5.
   priority smallint NOT NULL DEFAULT 3,
+  -- Escaped as in JSON. Empty if the task has none.
+  limit_key text NOT NULL DEFAULT '',
+  -- Place among the keys of a priority: each next message of a key has a later turn, so keys alternate. Messages that wait,
+  -- and messages that are limited by their action, have turns of their own. Those that are limited by their key have none.
+  turn bigint NOT NULL DEFAULT 0,
+  -- What the message holds of the limits of its action: 0 for nothing, 1 for its key's place, 2 for all. Null if the action
+  -- has no limits.
+  place smallint,
   -- When the message is due, in milliseconds, like all times in these tables.
   run_at bigint NOT NULL,
   accepted_at bigint NOT NULL,
@@ -28,15 +37,24 @@ CREATE TABLE IF NOT EXISTS messages (
   failed_at bigint,
   -- Reason of the last failed attempt.
   reason text,
-  -- Failed attempts as a JSON array of `at` and `reason`, oldest first; null if there were none.
+  -- Failed attempts as JSON, see `AttemptHistory`; null if there were none.
   history text,
   -- Start and progress of the running attempt, as its owner reported them.
   started_at bigint,
   progress text,
+  -- Name of the schedule that made the task.
+  schedule text,
+  -- Header of the submission.
+  traceparent text,
+  -- Where the end of the task is reported.
+  callback_url text,
+  -- Id of the task whose end the message reports. Null unless the message is a callback.
+  callback_of text,
   body text NOT NULL,
   -- Size of the message, as the bounds count it.
   bytes bigint NOT NULL GENERATED ALWAYS AS (
     octet_length(body) + coalesce(octet_length(reason), 0) + coalesce(octet_length(history), 0)
+      + coalesce(octet_length(callback_url), 0)
   ) STORED
 ) WITH (
   -- Room for the new version of a message that is taken.
@@ -53,6 +71,10 @@ CREATE TABLE IF NOT EXISTS messages (
 
 -- Delivery whose settlement completed the task; null if the row followed an early ack or is older than this column.
 ALTER TABLE tasks ADD COLUMN IF NOT EXISTS delivery integer;
+-- Attempts of the task, see `DetailedRow`. Null in older rows.
+ALTER TABLE tasks ADD COLUMN IF NOT EXISTS attempts integer, ADD COLUMN IF NOT EXISTS waited_ms bigint,
+  ADD COLUMN IF NOT EXISTS ran_ms bigint, ADD COLUMN IF NOT EXISTS started_at bigint,
+  ADD COLUMN IF NOT EXISTS ended_at bigint, ADD COLUMN IF NOT EXISTS node text, ADD COLUMN IF NOT EXISTS history text;
 
 -- The body of a message is read once, so compression costs more than it saves.
 ALTER TABLE messages ALTER COLUMN body SET STORAGE EXTERNAL;
@@ -60,7 +82,11 @@ ALTER TABLE messages ALTER COLUMN body SET STORAGE EXTERNAL;
 SELECT setval(pg_get_serial_sequence('messages', 'arrival'),
   greatest(nextval(pg_get_serial_sequence('messages', 'arrival')), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint));
 
-CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, run_at, arrival) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, turn, run_at, arrival) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS longest_waiting ON messages (run_at, arrival) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_callbacks ON messages (priority, turn, run_at, arrival)
+  WHERE state = 'waiting' AND callback_of IS NOT NULL;
+CREATE INDEX IF NOT EXISTS turns_of_keys ON messages (limit_key, priority, turn) WHERE state = 'waiting';
 CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at, arrival) WHERE state IN ('scheduled', 'retrying');
 -- Suspects run alone, so they are taken by a statement of their own.
 CREATE INDEX IF NOT EXISTS suspects ON messages (run_at, arrival) WHERE state = 'waiting' AND deaths >= 2;
@@ -69,6 +95,382 @@ CREATE INDEX IF NOT EXISTS dead_letters_by_age ON messages (failed_at, arrival) 
 -- A hash of the reason, because a reason can be longer than an index allows.
 CREATE INDEX IF NOT EXISTS dead_letters_by_reason ON messages (hashtextextended(reason, 0), failed_at, arrival)
   WHERE state = 'failed';
+CREATE INDEX IF NOT EXISTS messages_by_schedule ON messages (schedule) WHERE schedule IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS schedules (
+  name text COLLATE "C" NOT NULL PRIMARY KEY,
+  -- Settings as a JSON object.
+  definition text NOT NULL,
+  -- `api` or `module`.
+  source text NOT NULL,
+  -- Cron expression and time zone; empty if the schedule is paused.
+  timing text NOT NULL,
+  -- Null if the schedule is paused, or has no further time.
+  next_at bigint,
+  last_at bigint,
+  last_task text
+);
+CREATE INDEX IF NOT EXISTS schedules_by_time ON schedules (next_at) WHERE next_at IS NOT NULL;
+
+-- The turn of the next message of a key. A key of which nothing waits starts at the present turn: that of the message that
+-- is next, or of the newest one that runs. In PL/pgSQL, because a function in SQL is planned anew by each statement that
+-- calls it. A range of one value leaves the planner, which knows no sizes, only the index with that order.
+CREATE OR REPLACE FUNCTION next_turn(given_priority smallint, given_key text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+BEGIN
+  RETURN greatest(
+    (SELECT turn + 1 FROM messages
+      WHERE state = 'waiting' AND (limit_key, priority) >= (given_key, given_priority)
+        AND (limit_key, priority) <= (given_key, given_priority)
+      ORDER BY limit_key DESC, priority DESC, turn DESC LIMIT 1),
+    coalesce(
+      (SELECT turn FROM messages WHERE state = 'waiting' AND priority = given_priority ORDER BY turn LIMIT 1),
+      (SELECT max(turn) FROM messages WHERE state = 'running' AND priority = given_priority),
+      0
+    )
+  );
+END $$;
+
+-- Limits of actions: tasks that run at once, and that start in a period. The same for each limit key.
+CREATE TABLE IF NOT EXISTS limits (
+  -- Escaped as in JSON.
+  action text NOT NULL PRIMARY KEY,
+  -- `api` or `module`: who set them.
+  source text NOT NULL,
+  concurrency integer,
+  rate_count integer,
+  rate_ms bigint,
+  key_concurrency integer,
+  key_rate_count integer,
+  key_rate_ms bigint,
+  -- Number of the action's messages that are limited.
+  limited bigint NOT NULL DEFAULT 0
+);
+
+-- A pool is the limit of an action, with an empty key, or of one of its keys. A message holds a place in its pools while it
+-- waits or runs, and one of their starts from then until the time of the rate has passed since its handler started.
+CREATE TABLE IF NOT EXISTS limit_uses (
+  action text NOT NULL,
+  limit_key text NOT NULL,
+  -- Messages that hold a place.
+  used integer NOT NULL,
+  -- Starts: those of messages that have not started, and those in `limit_starts`.
+  starts integer NOT NULL,
+  -- Messages that were limited by this pool and got a place.
+  promoted bigint NOT NULL DEFAULT 0,
+  PRIMARY KEY (action, limit_key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, vacuum_truncate = false);
+
+-- Starts that count until a time.
+CREATE TABLE IF NOT EXISTS limit_starts (
+  id bigint NOT NULL PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  action text NOT NULL,
+  limit_key text NOT NULL,
+  ends_at bigint NOT NULL
+);
+CREATE INDEX IF NOT EXISTS limit_starts_by_end ON limit_starts (ends_at);
+CREATE INDEX IF NOT EXISTS limit_starts_by_limit ON limit_starts (action, limit_key, ends_at);
+
+CREATE INDEX IF NOT EXISTS limited_by_key ON messages (place, action, limit_key, priority, turn, run_at, arrival)
+  WHERE state = 'limited';
+CREATE INDEX IF NOT EXISTS limited_by_action ON messages (action, priority, turn, run_at, arrival)
+  WHERE state = 'limited' AND place = 1;
+CREATE INDEX IF NOT EXISTS longest_limited ON messages (action, run_at, arrival) WHERE state = 'limited' AND place = 1;
+CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, turn, run_at, arrival) WHERE state = 'limited';
+
+-- Called at the start of each transaction that changes messages. While there are limits, such transactions run one after
+-- another, so that none waits for a row that another one has locked. A change of the limits waits for all. `actions` are
+-- those of a transaction that only adds messages; null if any may be concerned.
+CREATE OR REPLACE FUNCTION lock_limits(now bigint, actions text[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(hashtextextended('ticker-and-tasks ' || current_schema() || ' limits changed', 0));
+  PERFORM set_config('tasks.now', now::text, true);
+  IF EXISTS (SELECT FROM limits WHERE actions IS NULL OR action = ANY(actions)) THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('ticker-and-tasks ' || current_schema() || ' limits used', 0));
+  END IF;
+END $$;
+
+-- The turn of a message of a key among those that are limited by their action: the first one, or the next one of the key.
+CREATE OR REPLACE FUNCTION limited_turn(of_action text, given_priority smallint, given_key text, is_first boolean)
+RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  first bigint = coalesce((SELECT turn FROM messages WHERE state = 'limited' AND place = 1
+      AND (action, priority) >= (of_action, given_priority) AND (action, priority) <= (of_action, given_priority)
+    ORDER BY action, priority, turn LIMIT 1), 0);
+BEGIN
+  IF is_first THEN
+    RETURN first;
+  END IF;
+  RETURN greatest(first,
+    (SELECT turn + 1 FROM messages WHERE state = 'limited' AND place = 1 AND action = of_action
+        AND (limit_key, priority) >= (given_key, given_priority) AND (limit_key, priority) <= (given_key, given_priority)
+      ORDER BY limit_key DESC, priority DESC, turn DESC LIMIT 1));
+END $$;
+
+-- Takes a place and a start in a pool. Returns false if there is none. `promotes` is 1 for a limited message, or 0.
+CREATE OR REPLACE FUNCTION occupy_limit(of_action text, of_key text, places integer, rate integer, promotes integer)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF places IS NULL AND rate IS NULL THEN
+    RETURN true;
+  END IF;
+  INSERT INTO limit_uses AS use (action, limit_key, used, starts, promoted)
+    VALUES (of_action, of_key, 1, CASE WHEN rate IS NULL THEN 0 ELSE 1 END, promotes)
+    ON CONFLICT (action, limit_key) DO UPDATE
+      SET used = use.used + 1, starts = use.starts + excluded.starts, promoted = use.promoted + promotes
+      WHERE (places IS NULL OR use.used < places) AND (rate IS NULL OR use.starts < rate);
+  RETURN FOUND;
+END $$;
+
+-- Takes as many places as are free. Returns what the message holds then. `promotes` is 1 for a message limited by its key.
+CREATE OR REPLACE FUNCTION enter_limits(given limits, of_key text, promotes integer) RETURNS smallint LANGUAGE plpgsql AS $$
+BEGIN
+  IF of_key <> '' AND NOT occupy_limit(given.action, of_key, given.key_concurrency, given.key_rate_count, promotes) THEN
+    RETURN 0;
+  END IF;
+  RETURN CASE WHEN occupy_limit(given.action, '', given.concurrency, given.rate_count, 0) THEN 2 ELSE 1 END;
+END $$;
+
+-- Gives back what a message held. Its handler started at `started_at`, or did not if that is null. A start that was recorded
+-- before is not recorded again.
+CREATE OR REPLACE FUNCTION leave_limits(given limits, of_key text, held smallint, started_at bigint, is_recorded boolean)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  pool record;
+BEGIN
+  FOR pool IN SELECT * FROM (VALUES
+    (of_key, given.key_concurrency, given.key_rate_count, given.key_rate_ms, 1), ('', given.concurrency, given.rate_count, given.rate_ms, 2)
+  ) AS pools (key, places, rate, rate_ms, level)
+  LOOP
+    CONTINUE WHEN held < pool.level OR (pool.level = 1 AND of_key = '') OR (pool.places IS NULL AND pool.rate IS NULL);
+    IF pool.rate IS NOT NULL AND started_at IS NOT NULL AND NOT is_recorded THEN
+      INSERT INTO limit_starts (action, limit_key, ends_at) VALUES (given.action, pool.key, started_at + pool.rate_ms);
+    END IF;
+    UPDATE limit_uses SET used = used - 1, starts = starts - CASE WHEN pool.rate IS NULL OR started_at IS NOT NULL THEN 0 ELSE 1 END
+      WHERE action = given.action AND limit_key = pool.key;
+  END LOOP;
+END $$;
+
+-- Returns the next of the messages that a pool limits, by priority and turn. Every tenth time, returns the message that has
+-- been due longest, so that no message is limited forever.
+CREATE OR REPLACE FUNCTION next_limited(of_action text, of_key text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  is_tenth boolean = (SELECT promoted % 10 = 9 FROM limit_uses WHERE action = of_action AND limit_key = of_key);
+BEGIN
+  -- Statements without conditions, because their plans are reused.
+  IF of_key = '' AND is_tenth THEN
+    RETURN (SELECT arrival FROM messages WHERE state = 'limited' AND place = 1 AND action = of_action
+      ORDER BY run_at, arrival LIMIT 1);
+  ELSIF of_key = '' THEN
+    RETURN (SELECT arrival FROM messages
+      WHERE state = 'limited' AND place = 1 AND action >= of_action AND action <= of_action
+      ORDER BY action, priority, turn, run_at, arrival LIMIT 1);
+  ELSIF is_tenth THEN
+    RETURN (SELECT first.arrival FROM generate_series(1, 5) AS given_priority, LATERAL (
+        SELECT run_at, arrival FROM messages WHERE state = 'limited' AND place = 0 AND action = of_action
+          AND (limit_key, priority) >= (of_key, given_priority) AND (limit_key, priority) <= (of_key, given_priority)
+        ORDER BY limit_key, priority, turn, run_at, arrival LIMIT 1
+      ) AS first ORDER BY first.run_at, first.arrival LIMIT 1);
+  END IF;
+  RETURN (SELECT arrival FROM messages
+    WHERE state = 'limited' AND place = 0 AND action = of_action AND limit_key >= of_key AND limit_key <= of_key
+    ORDER BY limit_key, priority, turn, run_at, arrival LIMIT 1);
+END $$;
+
+-- Lets messages wait that were limited, as far as their limits have room, after a message gave back what it held. Then deletes
+-- the pools of which nothing is used.
+CREATE OR REPLACE FUNCTION promote_limited(given limits, of_key text, held integer) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  of_arrival bigint;
+  next_place smallint;
+BEGIN
+  WHILE held = 2 LOOP
+    of_arrival = next_limited(given.action, '');
+    EXIT WHEN of_arrival IS NULL;
+    EXIT WHEN NOT occupy_limit(given.action, '', given.concurrency, given.rate_count, 1);
+    UPDATE messages SET state = 'waiting', place = 2, turn = next_turn(priority, limit_key) WHERE arrival = of_arrival;
+    UPDATE limits SET limited = limited - 1 WHERE action = given.action;
+  END LOOP;
+  WHILE held > 0 AND of_key <> '' LOOP
+    of_arrival = next_limited(given.action, of_key);
+    EXIT WHEN of_arrival IS NULL;
+    next_place = enter_limits(given, of_key, 1);
+    EXIT WHEN next_place = 0;
+    IF next_place = 2 THEN
+      UPDATE messages SET state = 'waiting', place = 2, turn = next_turn(priority, limit_key) WHERE arrival = of_arrival;
+      UPDATE limits SET limited = limited - 1 WHERE action = given.action;
+    ELSE
+      UPDATE messages SET place = 1, turn = limited_turn(action, priority, limit_key, false) WHERE arrival = of_arrival;
+    END IF;
+  END LOOP;
+  DELETE FROM limit_uses WHERE action = given.action AND limit_key IN (of_key, '') AND used = 0 AND starts = 0;
+END $$;
+
+-- Lets a message of a limited action wait at the turn that it has, or limits it, as the first of its action if it ran.
+CREATE OR REPLACE FUNCTION admit_message(given limits, of_arrival bigint, of_key text, is_first boolean)
+RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  new_place smallint = enter_limits(given, of_key, 0);
+BEGIN
+  UPDATE messages SET state = CASE new_place WHEN 2 THEN 'waiting' ELSE 'limited' END, place = new_place,
+    turn = CASE new_place WHEN 0 THEN 0 WHEN 1 THEN limited_turn(action, priority, limit_key, is_first) ELSE turn END
+    WHERE arrival = of_arrival;
+  UPDATE limits SET limited = limited + 1 WHERE action = given.action AND new_place < 2;
+END $$;
+
+-- A message of a limited action has begun to wait.
+CREATE OR REPLACE FUNCTION admit_new() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  given limits;
+BEGIN
+  SELECT * INTO given FROM limits WHERE action = NEW.action;
+  PERFORM admit_message(given, NEW.arrival, NEW.limit_key, false);
+  RETURN NULL;
+END $$;
+
+-- A message of a limited action has left the messages that wait or run: it was deleted, put back or dead-lettered.
+CREATE OR REPLACE FUNCTION release_message() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  given limits;
+  started bigint = OLD.started_at;
+  -- Positions of cancelled messages that were released before their handlers started.
+  unstarted bigint[] = coalesce(nullif(current_setting('tasks.unstarted', true), ''), '{}');
+BEGIN
+  SELECT * INTO given FROM limits WHERE action = OLD.action;
+  -- An attempt whose start was not reported counts as started now, unless its handler cannot have started.
+  IF started IS NULL AND OLD.state = 'running' AND OLD.arrival <> ALL(unstarted)
+      AND (TG_OP = 'DELETE' OR NEW.state <> 'waiting' OR NEW.deaths > OLD.deaths) THEN
+    -- No time is set if the table is changed by hand.
+    started = coalesce(nullif(current_setting('tasks.now', true), '')::bigint, extract(epoch FROM clock_timestamp()) * 1000);
+  END IF;
+  PERFORM leave_limits(given, OLD.limit_key, OLD.place, started, OLD.started_at IS NOT NULL);
+  UPDATE limits SET limited = limited - 1 WHERE action = OLD.action AND OLD.state = 'limited';
+  -- Before others, because it keeps its turn.
+  IF TG_OP = 'UPDATE' AND NEW.state = 'waiting' THEN
+    PERFORM admit_message(given, NEW.arrival, NEW.limit_key, true);
+  END IF;
+  PERFORM promote_limited(given, OLD.limit_key, OLD.place);
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE FUNCTION record_start() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  INSERT INTO limit_starts (action, limit_key, ends_at)
+    SELECT action, '', NEW.started_at + rate_ms FROM limits WHERE action = NEW.action AND rate_ms IS NOT NULL
+    UNION ALL SELECT action, NEW.limit_key, NEW.started_at + key_rate_ms FROM limits
+      WHERE action = NEW.action AND key_rate_ms IS NOT NULL AND NEW.limit_key <> '';
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER release_changed AFTER UPDATE OF state ON messages FOR EACH ROW
+  WHEN (OLD.place IS NOT NULL AND OLD.state = 'running' AND NEW.state <> 'running') EXECUTE FUNCTION release_message();
+CREATE OR REPLACE TRIGGER release_deleted AFTER DELETE ON messages FOR EACH ROW
+  WHEN (OLD.place IS NOT NULL AND OLD.state IN ('running', 'waiting', 'limited')) EXECUTE FUNCTION release_message();
+CREATE OR REPLACE TRIGGER admit_inserted AFTER INSERT ON messages FOR EACH ROW
+  WHEN (NEW.place IS NOT NULL AND NEW.state = 'waiting') EXECUTE FUNCTION admit_new();
+CREATE OR REPLACE TRIGGER admit_changed AFTER UPDATE OF state ON messages FOR EACH ROW
+  WHEN (OLD.place IS NOT NULL AND OLD.state IN ('scheduled', 'retrying', 'failed') AND NEW.state = 'waiting')
+  EXECUTE FUNCTION admit_new();
+CREATE OR REPLACE TRIGGER record_start AFTER UPDATE OF started_at ON messages FOR EACH ROW
+  WHEN (NEW.place IS NOT NULL AND OLD.started_at IS NULL AND NEW.started_at IS NOT NULL) EXECUTE FUNCTION record_start();
+
+-- Gives back starts whose time has passed, up to a slice. Returns when the next one's time has passed.
+CREATE OR REPLACE FUNCTION end_starts(now bigint, slice integer) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+  ended record;
+  given limits;
+BEGIN
+  FOR ended IN
+    DELETE FROM limit_starts WHERE id = ANY(ARRAY(SELECT id FROM limit_starts WHERE ends_at <= now ORDER BY ends_at LIMIT slice))
+    RETURNING action, limit_key
+  LOOP
+    UPDATE limit_uses SET starts = starts - 1 WHERE action = ended.action AND limit_key = ended.limit_key;
+    SELECT * INTO given FROM limits WHERE action = ended.action;
+    PERFORM promote_limited(given, ended.limit_key, CASE ended.limit_key WHEN '' THEN 2 ELSE 1 END);
+  END LOOP;
+  RETURN (SELECT min(ends_at) FROM limit_starts);
+END $$;
+
+-- Adds what the messages of an action in some states hold to the uses of its pools.
+CREATE OR REPLACE FUNCTION add_uses(given limits, states text[]) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO limit_uses AS use (action, limit_key, used, starts)
+    SELECT given.action, key, count(*), count(*) FILTER (WHERE rate IS NOT NULL AND started_at IS NULL)
+    FROM messages, LATERAL (VALUES (limit_key, given.key_concurrency, given.key_rate_count, 1),
+      ('', given.concurrency, given.rate_count, 2)) AS pools (key, places, rate, level)
+    WHERE action = given.action AND state = ANY(states) AND place >= level
+      AND (key <> '' OR level = 2) AND (places IS NOT NULL OR rate IS NOT NULL)
+    GROUP BY key
+    ON CONFLICT (action, limit_key) DO UPDATE SET used = use.used + excluded.used, starts = use.starts + excluded.starts
+$$;
+
+-- Sets the limits of an action, or removes them if `source` is null, and gives its messages their places from scratch. Plans
+-- joins for many messages.
+CREATE OR REPLACE FUNCTION set_limits(given limits) RETURNS void LANGUAGE plpgsql
+SET enable_hashjoin = on SET enable_nestloop = off AS $$
+DECLARE
+  former limits;
+  free bigint;
+BEGIN
+  PERFORM pg_advisory_xact_lock(hashtextextended('ticker-and-tasks ' || current_schema() || ' limits changed', 0));
+  PERFORM pg_advisory_xact_lock(hashtextextended('ticker-and-tasks ' || current_schema() || ' limits used', 0));
+  SELECT * INTO former FROM limits WHERE action = given.action;
+  DELETE FROM limits WHERE action = given.action;
+  DELETE FROM limit_uses WHERE action = given.action;
+  given.limited = 0;
+  INSERT INTO limits SELECT given.* WHERE given.source IS NOT NULL;
+
+  -- Recorded starts count for the new period, and those of running messages for a rate that is new.
+  DELETE FROM limit_starts
+    WHERE action = given.action AND CASE limit_key WHEN '' THEN given.rate_ms ELSE given.key_rate_ms END IS NULL;
+  UPDATE limit_starts SET ends_at = ends_at +
+      CASE limit_key WHEN '' THEN given.rate_ms - former.rate_ms ELSE given.key_rate_ms - former.key_rate_ms END
+    WHERE action = given.action;
+  INSERT INTO limit_starts (action, limit_key, ends_at)
+    SELECT given.action, key, started_at + new_ms
+    FROM messages, LATERAL (VALUES (limit_key, given.key_rate_ms, former.key_rate_ms, 1),
+      ('', given.rate_ms, former.rate_ms, 2)) AS pools (key, new_ms, former_ms, level)
+    WHERE action = given.action AND state = 'running' AND (key <> '' OR level = 2)
+      AND started_at + new_ms IS NOT NULL AND former_ms IS NULL;
+  INSERT INTO limit_uses SELECT action, limit_key, 0, count(*) FROM limit_starts WHERE action = given.action GROUP BY 1, 2;
+
+  UPDATE messages SET place = CASE WHEN given.source IS NOT NULL THEN CASE state WHEN 'running' THEN 2 ELSE 0 END END
+    WHERE action = given.action AND state NOT IN ('waiting', 'limited') AND (place IS NULL) <> (given.source IS NULL);
+  PERFORM add_uses(given, '{running}');
+  SELECT coalesce(least(given.concurrency - max(used), given.rate_count - max(starts)),
+      least(given.concurrency, given.rate_count), 1e9) INTO free
+    FROM limit_uses WHERE action = given.action AND limit_key = '';
+  WITH of_keys AS (
+    SELECT arrival, priority, messages.limit_key, state, turn, run_at,
+      row_number() OVER (PARTITION BY messages.limit_key
+        ORDER BY priority, state = 'limited', place DESC, turn, run_at, arrival) AS number,
+      coalesce(least(given.key_concurrency - coalesce(used, 0), given.key_rate_count - coalesce(starts, 0)), 1e9) AS free_of_key
+    FROM messages LEFT JOIN limit_uses AS use ON use.action = messages.action AND use.limit_key = messages.limit_key
+    WHERE messages.action = given.action AND state IN ('waiting', 'limited')
+  ), of_action AS (
+    SELECT *, limit_key = '' OR number <= free_of_key AS has_key,
+      row_number() OVER (PARTITION BY priority, limit_key ORDER BY number) AS key_turn
+    FROM of_keys
+  ), placed AS (
+    SELECT *, CASE WHEN NOT has_key THEN 0
+      WHEN row_number() OVER (PARTITION BY has_key ORDER BY priority, key_turn, run_at, arrival) <= free THEN 2
+      ELSE 1 END AS new_place
+    FROM of_action
+  ), turns AS (
+    SELECT 2 AS new_place, priority, limit_key, next_turn(priority, limit_key) AS first
+    FROM placed WHERE new_place = 2 AND state = 'limited' GROUP BY priority, limit_key
+  ), turned AS (
+    SELECT arrival, CASE new_place WHEN 2 THEN 'waiting' ELSE 'limited' END AS new_state,
+      CASE WHEN given.source IS NOT NULL THEN new_place END AS new_place,
+      CASE WHEN new_place = 0 THEN 0 WHEN new_place = 2 AND state = 'waiting' THEN turn
+      ELSE coalesce(first, 0) - 1 + row_number() OVER (
+        PARTITION BY new_place, new_place = 2 AND state = 'waiting', priority, limit_key ORDER BY number) END AS new_turn
+    FROM placed LEFT JOIN turns USING (new_place, priority, limit_key)
+  )
+  UPDATE messages SET state = new_state, turn = new_turn, place = new_place FROM turned
+    WHERE messages.arrival = turned.arrival AND (state, turn, place) IS DISTINCT FROM (new_state, new_turn, new_place);
+  PERFORM add_uses(given, '{waiting, limited}');
+  UPDATE limits SET limited = (SELECT count(*) FROM messages WHERE state = 'limited' AND action = given.action)
+    WHERE action = given.action;
+END $$;
 
 CREATE TABLE IF NOT EXISTS idempotency_keys (
   key text NOT NULL PRIMARY KEY,
@@ -123,3 +525,30 @@ CREATE TABLE IF NOT EXISTS queue_counts (
   vacuum_truncate = false
 );
 INSERT INTO queue_counts (owner, lane) VALUES ('', '') ON CONFLICT DO NOTHING;
+
+-- A message with a callback URL has left the queue or was dead-lettered. Inserts its callback, also if the queue is full,
+-- because the callback replaces a message. Callbacks have limits, so no two transactions change the row of the counts at once.
+CREATE OR REPLACE FUNCTION add_callback() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  now bigint = coalesce(nullif(current_setting('tasks.now', true), '')::bigint, extract(epoch FROM clock_timestamp()) * 1000);
+  new_id text = gen_random_uuid()::text;
+  host text = split_part(OLD.callback_url, '/', 3);
+  end_status text = CASE WHEN TG_OP = 'UPDATE' THEN 'failed'
+    WHEN EXISTS (SELECT FROM tasks WHERE id = OLD.id) OR EXISTS (SELECT FROM acks WHERE arrival = OLD.arrival) THEN 'completed'
+    ELSE 'cancelled' END;
+  new_bytes bigint;
+BEGIN
+  INSERT INTO messages (id, action, priority, limit_key, turn, place, run_at, accepted_at, traceparent, callback_of, body)
+    VALUES (new_id, 'callback', 1, host, next_turn(1::smallint, host), (SELECT 0 FROM limits WHERE action = 'callback'), now, now,
+      OLD.traceparent, OLD.id, format('{"id":"%s","action":"callback","data":{"url":%s,"task":%s,"action":%s,"status":"%s"},"created_at":%s}',
+        new_id, to_json(OLD.callback_url), to_json(OLD.id), coalesce('"' || OLD.action || '"', 'null'), end_status, now / 1000))
+    RETURNING bytes INTO new_bytes;
+  INSERT INTO queue_counts AS counts (owner, lane, accepted, bytes) VALUES ('', 'callbacks', 1, new_bytes)
+    ON CONFLICT (owner, lane) DO UPDATE SET accepted = counts.accepted + 1, bytes = counts.bytes + excluded.bytes;
+  RETURN NULL;
+END $$;
+
+CREATE OR REPLACE TRIGGER report_deleted AFTER DELETE ON messages FOR EACH ROW
+  WHEN (OLD.callback_url IS NOT NULL AND OLD.state <> 'failed') EXECUTE FUNCTION add_callback();
+CREATE OR REPLACE TRIGGER report_failed AFTER UPDATE OF state ON messages FOR EACH ROW
+  WHEN (OLD.callback_url IS NOT NULL AND OLD.state <> 'failed' AND NEW.state = 'failed') EXECUTE FUNCTION add_callback();

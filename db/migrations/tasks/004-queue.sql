@@ -5,10 +5,17 @@ CREATE TABLE IF NOT EXISTS messages (
   id TEXT NOT NULL UNIQUE,
   -- First characters of the task's action.
   action TEXT,
-  -- `scheduled` (first attempt later), `retrying` (next attempt later), `waiting`, `running`, or `failed` for a dead letter.
+  -- `scheduled` (first attempt later), `retrying` (next attempt later), `limited` (a limit has no room), `waiting`, `running`,
+  -- or `failed` for a dead letter.
   state TEXT NOT NULL DEFAULT 'waiting',
   -- From 1, the first, to 5.
   priority INTEGER NOT NULL DEFAULT 3,
+  -- Null if the task has none.
+  limit_key TEXT,
+  -- Place among the keys of a priority, where the message waits or is limited, see `Turns`.
+  turn INTEGER NOT NULL DEFAULT 0,
+  -- What the message holds of the limits of its action, see `Limits`. Null if the action has none.
+  place INTEGER,
   -- When the message is due, in milliseconds, like all times in these tables.
   run_at INTEGER NOT NULL,
   accepted_at INTEGER NOT NULL,
@@ -21,23 +28,96 @@ CREATE TABLE IF NOT EXISTS messages (
   -- Number of processes that died while the message was running.
   deaths INTEGER NOT NULL DEFAULT 0,
   cancel_requested INTEGER NOT NULL DEFAULT 0,
+  -- When the running attempt started, if its action has a limit of the starts.
+  started_at INTEGER,
   -- 1 if the last attempt failed with a permanent error.
   permanent INTEGER NOT NULL DEFAULT 0,
   failed_at INTEGER,
   -- Reason of the last failed attempt.
   reason TEXT,
-  -- Failed attempts as a JSON array of `at` and `reason`, oldest first; null if there were none.
+  -- Failed attempts as JSON, see `AttemptHistory`; null if there were none.
   history TEXT,
+  -- Name of the schedule that made the task.
+  schedule TEXT,
+  -- Header of the submission.
+  traceparent TEXT,
+  -- Where the end of the task is reported.
+  callback_url TEXT,
+  -- Id of the task whose end the message reports. Null unless the message is a callback.
+  callback_of TEXT,
   -- Last, because SQLite reads the columns of a long row in their order.
   body TEXT NOT NULL
 );
 
 -- SQLite appends the rowid, which is `arrival`, to every index.
-CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, run_at) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, turn, run_at) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS longest_waiting ON messages (run_at) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_callbacks ON messages (priority, turn, run_at)
+  WHERE state = 'waiting' AND callback_of IS NOT NULL;
+CREATE INDEX IF NOT EXISTS turns_of_keys ON messages (limit_key, priority, turn)
+  WHERE limit_key IS NOT NULL AND state = 'waiting';
 -- SQLite uses a partial index only for a query that names one of these states as a constant.
 CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at) WHERE state = 'scheduled' OR state = 'retrying';
 CREATE INDEX IF NOT EXISTS dead_letters_by_age ON messages (failed_at) WHERE state = 'failed';
 CREATE INDEX IF NOT EXISTS dead_letters_by_reason ON messages (reason, failed_at) WHERE state = 'failed';
+CREATE INDEX IF NOT EXISTS messages_by_schedule ON messages (schedule) WHERE schedule IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS schedules (
+  name TEXT NOT NULL PRIMARY KEY,
+  -- Settings as a JSON object.
+  definition TEXT NOT NULL,
+  -- `api` or `module`.
+  source TEXT NOT NULL,
+  -- Cron expression and time zone; empty if the schedule is paused.
+  timing TEXT NOT NULL,
+  -- Null if the schedule is paused, or has no further time.
+  next_at INTEGER,
+  last_at INTEGER,
+  last_task TEXT
+);
+CREATE INDEX IF NOT EXISTS schedules_by_time ON schedules (next_at) WHERE next_at IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS limited_by_key ON messages (place, action, limit_key, priority, turn, run_at)
+  WHERE state = 'limited';
+CREATE INDEX IF NOT EXISTS limited_by_action ON messages (action, priority, turn, run_at)
+  WHERE state = 'limited' AND place = 1;
+CREATE INDEX IF NOT EXISTS longest_limited ON messages (action, run_at) WHERE state = 'limited' AND place = 1;
+CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, turn, run_at) WHERE state = 'limited';
+
+-- Limits of actions: tasks that run at once, and that start in a period. The same for each limit key.
+CREATE TABLE IF NOT EXISTS limits (
+  action TEXT NOT NULL PRIMARY KEY,
+  -- `api` or `module`: who set them.
+  source TEXT NOT NULL,
+  concurrency INTEGER,
+  rate_count INTEGER,
+  rate_ms INTEGER,
+  key_concurrency INTEGER,
+  key_rate_count INTEGER,
+  key_rate_ms INTEGER
+);
+
+-- What is used of a limit. The limit key is empty for the limit of the action itself.
+CREATE TABLE IF NOT EXISTS limit_uses (
+  action TEXT NOT NULL,
+  limit_key TEXT NOT NULL,
+  -- Messages that hold a place.
+  used INTEGER NOT NULL,
+  -- Starts: those of messages that have not started, and those in `limit_starts`.
+  starts INTEGER NOT NULL,
+  -- Messages that were limited by this limit and got a place, while it is used.
+  promoted INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (action, limit_key)
+) WITHOUT ROWID;
+
+-- Starts that count until a time.
+CREATE TABLE IF NOT EXISTS limit_starts (
+  action TEXT NOT NULL,
+  limit_key TEXT NOT NULL,
+  ends_at INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS limit_starts_by_end ON limit_starts (ends_at);
+CREATE INDEX IF NOT EXISTS limit_starts_by_limit ON limit_starts (action, limit_key, ends_at);
 
 CREATE TABLE IF NOT EXISTS idempotency_keys (
   key TEXT NOT NULL PRIMARY KEY,

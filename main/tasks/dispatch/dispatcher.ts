@@ -6,22 +6,27 @@ import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
 import type { Log } from '../../log/log.ts';
 import { CounterByLabel } from '../../metrics/metrics-table.ts';
 import { oncePerTurn } from '../../once-per-turn.ts';
-import type { Outcome, TaskPool } from '../pool/task-pool.ts';
+import type { CallbackSender } from '../callbacks/callback-sender.ts';
+import type { Outcome } from '../pool/run.ts';
+import type { TaskPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
-import { decide, type RetryPolicy, retryPolicies } from './retry-policy.ts';
+import { decide, maxAttemptsOf } from './retry-policy.ts';
 import { type Effect, Settlements } from './settlements.ts';
 
 export interface DispatcherOptions {
   queue: Queue;
   pool: Pick<TaskPool, 'run' | 'cancel' | 'releaseWaiting' | 'stop'>;
-  /** Maximum number of deliveries in flight: taken from the queue, and not ended. */
+  callbacks: Pick<CallbackSender, 'isUsed' | 'run' | 'cancel' | 'stop'>;
+  /** Maximum number of deliveries in the window: taken from the queue, not ended, and no callbacks. */
   prefetch: number;
-  actions?: HandlersManifest;
+  actions: HandlersManifest;
   clock: Clock;
   random: Pick<Random, 'number'>;
   log: Log;
 }
 
+/** Maximum number of callbacks outside of the window. Others hold places in it. */
+const MAX_CALLBACKS = 1000;
 /** Pause before the next attempt after a failed take. */
 const RETAKE_MS = 1000;
 /** A node of several looks for messages at least this often, because a wake-up may be lost or rows be locked. */
@@ -31,33 +36,33 @@ const POLL_MS = 1000;
 export class Dispatcher {
   readonly metrics = new DispatchMetrics();
   readonly #options: DispatcherOptions;
-  readonly #policyOf: (delivery: Delivery) => RetryPolicy;
   readonly #settlements: Settlements;
-  readonly #fillSoon = oncePerTurn(() => this.#fill());
-  /** Deliveries in the window. */
+  readonly #fillSoon = oncePerTurn(() => void this.#fill());
   #inFlight = 0;
   /** Handlers that have not ended. Some have settled their delivery, which frees its place in the window. */
   #running = 0;
+  /** Callbacks in flight, which hold no place in the window. */
+  #callbacks = 0;
+  /** When to look for callbacks while the window is full. */
+  #nextLookAt = 0;
   #isTaking = false;
-  /** Reason why the last take failed. */
   #takeFailure: string | undefined;
   #isStarted = false;
   #isStopped = false;
   /** When the window is filled next, by a timer. */
   #fillsAt = Number.POSITIVE_INFINITY;
   #cancelTimer = () => {};
-  readonly #ignorePauses: () => void;
   readonly #progress = new EventEmitter();
 
   constructor(options: DispatcherOptions) {
-    const { queue, pool, actions = new Map(), clock, log } = options;
+    const { queue, pool, callbacks, clock, log } = options;
     this.#options = options;
-    this.#policyOf = retryPolicies(actions);
     const onWritten = (settled: readonly Settled[], result: SettleResult) => this.#onWritten(settled, result);
     this.#settlements = new Settlements({ queue, onWritten, clock, log });
-    queue.onReady(this.#fillSoon);
-    queue.onCancel((delivery) => pool.cancel(delivery));
-    this.#ignorePauses = queue.onPauseChange((isPaused) => {
+    queue.onCancel((delivery) => (isCallback(delivery) ? callbacks : pool).cancel(delivery));
+    queue.on('ready', this.#fillSoon);
+    queue.on('limits', () => pool.releaseWaiting());
+    queue.on('pause', (isPaused) => {
       if (isPaused) pool.releaseWaiting();
       this.#fillSoon();
       this.#advance();
@@ -71,26 +76,23 @@ export class Dispatcher {
 
   start(): void {
     this.#isStarted = true;
-    this.#fill();
+    void this.#fill();
   }
 
   /**
-   * Waits until all messages are settled, the queue is paused or `deadline` resolves. After `abort` resolves, also
-   * returns while a delivery is in flight, so that the caller can abort the delivery's handler.
+   * Waits until only limited and scheduled messages are left, the queue is paused or `deadline` resolves. After `abort`
+   * resolves, also returns while a delivery is in flight, so that the caller can abort the delivery's handler.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
-    let isOver = false;
-    let isAbortDue = false;
-    void deadline.then(() => {
-      isOver = true;
-      this.#advance();
-    });
-    void abort.then(() => {
-      isAbortDue = true;
-      this.#advance();
-    });
     const { queue } = this.#options;
-    const isDone = () => isOver || queue.isPaused || (isAbortDue && this.#inFlight > 0);
+    const reached = new Set<Promise<void>>();
+    for (const promise of [deadline, abort]) {
+      void promise.then(() => {
+        reached.add(promise);
+        this.#advance();
+      });
+    }
+    const isDone = () => reached.has(deadline) || queue.isPaused || (reached.has(abort) && this.#inFlight > 0);
     while (!isDone()) {
       // Counts only when nothing is in flight, because it queries the store.
       if (this.#inFlight === 0 && this.#settlements.isEmpty && unsettled(await queue.counts()) === 0) return;
@@ -98,39 +100,42 @@ export class Dispatcher {
     }
   }
 
-  /**
-   * Releases unstarted deliveries at once, ends running ones when `deadline` resolves, and writes all settlements.
-   *
-   * @returns whether all settlements are written
-   */
+  /** Releases unstarted deliveries and ends running ones at `deadline`. Returns whether all settlements are written. */
   async stop(deadline: Promise<void>): Promise<boolean> {
     this.#isStopped = true;
-    this.#ignorePauses();
     this.#cancelTimer();
+    this.#options.callbacks.stop();
     await this.#options.pool.stop(deadline);
     while (this.#running > 0 || this.#isTaking) await this.#nextProgress();
     return this.#settlements.finish();
   }
 
-  #fill(): void {
+  async #fill(): Promise<void> {
     if (!this.#isStarted || this.#isStopped || this.#isTaking || this.#settlements.isFull) return;
     const { queue, prefetch } = this.#options;
     // The settlements of a node of several are sent with its next take.
     if (queue.store.isShared || queue.isPaused) this.#settlements.flush();
     const free = prefetch - this.#inFlight;
-    if (free <= 0 || queue.isPaused) return;
+    if (queue.isPaused || (free <= 0 && !this.#looksForCallbacks())) return;
     this.#isTaking = true;
     try {
-      const taken = queue.take(free, this.#running === 0);
-      if (taken instanceof Promise)
-        taken.then(
-          (later) => this.#receive(later, free),
-          (error: unknown) => this.#failTake(error),
-        );
-      else this.#receive(taken, free);
+      const isIdle = this.#running === this.#callbacks;
+      const take = free > 0 ? queue.take(free, isIdle) : queue.takeCallbacks(MAX_CALLBACKS - this.#callbacks);
+      this.#receive(await take, free);
     } catch (error) {
       this.#failTake(error);
     }
+  }
+
+  /** Whether to take callbacks although the window is full: at most once a second, or if one has just ended. */
+  #looksForCallbacks(): boolean {
+    const { clock, callbacks } = this.#options;
+    if (!callbacks.isUsed || this.#callbacks >= MAX_CALLBACKS) return false;
+    const now = clock.now();
+    const isDue = now >= this.#nextLookAt;
+    if (isDue) this.#nextLookAt = now + POLL_MS;
+    this.#fillAfter(this.#nextLookAt - now);
+    return isDue;
   }
 
   #receive({ deliveries, nextRunAt }: Taken, free: number): void {
@@ -139,11 +144,14 @@ export class Dispatcher {
     const { queue, clock } = this.#options;
     for (const delivery of deliveries) {
       // The queue may have been paused or stopped while the take was under way.
-      if (queue.isPaused || this.#isStopped) this.#settle(delivery, { kind: 'release' });
+      if (queue.isPaused || this.#isStopped) this.#settle({ delivery, settlement: { kind: 'release' } });
       else void this.#process(delivery);
     }
     this.#advance();
-    if (deliveries.length === free || this.#isStopped) return;
+    if (this.#isStopped) return;
+    // Callbacks hold no place, so more may be taken.
+    if (deliveries.some(isCallback)) this.#fillSoon();
+    if (deliveries.length === free) return;
     if (deliveries.length === 0) this.#settlements.flush();
     const never = Number.POSITIVE_INFINITY;
     this.#fillAfter(Math.min((nextRunAt ?? never) - clock.now(), queue.store.isShared ? POLL_MS : never));
@@ -167,36 +175,47 @@ export class Dispatcher {
     this.#fillsAt = time;
     this.#cancelTimer = clock.timer(delayMs, () => {
       this.#fillsAt = Number.POSITIVE_INFINITY;
-      this.#fill();
+      void this.#fill();
     });
   }
 
   async #process(delivery: Delivery): Promise<void> {
-    const { queue, pool, clock } = this.#options;
-    this.#inFlight += 1;
+    const { queue, pool, callbacks, clock } = this.#options;
+    const isOutside = isCallback(delivery) && this.#callbacks < MAX_CALLBACKS;
+    if (isOutside) this.#callbacks += 1;
+    else this.#inFlight += 1;
     this.#running += 1;
     // A death of the process must not be counted for tasks that have ended before.
     if (delivery.isSuspect) await this.#settlements.written();
     /** Resolves with whether the handler's ack or nack before its end was an ack that took effect. */
     let early: Promise<boolean> | undefined;
-    const outcome = await pool.run(delivery, {
+    let startedAt: number | undefined;
+    const outcome = await (isCallback(delivery) ? callbacks : pool).run(delivery, {
       onStart: () => {
-        if (delivery.attempt === 1) this.metrics.observeWait(clock.now() - delivery.dueAt);
-        queue.reportStart(delivery);
+        startedAt = clock.now();
+        const waitedMs = Math.max(0, startedAt - delivery.dueAt);
+        if (delivery.attempt === 1 && !isCallback(delivery)) this.metrics.waits.observe(waitedMs / 1000);
+        queue.reportStart(delivery, startedAt);
       },
       onProgress: (progress) => queue.reportProgress(delivery, progress),
       onAcknowledged: (how) => {
         this.#inFlight -= 1;
         early = new Promise((resolve) => {
           const settlement: Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
-          this.#settle(delivery, settlement, (effect) => resolve(how === 'ack' && effect === 'applied'));
+          const settled = { delivery, settlement, startedAt, endedAt: clock.now() };
+          this.#settle(settled, (effect) => resolve(how === 'ack' && effect === 'applied'));
         });
       },
     });
     const settlement = this.#decide(delivery, outcome);
+    const settled = { delivery, settlement, startedAt, endedAt: clock.now() };
+    if (isOutside) {
+      this.#callbacks -= 1;
+      this.#nextLookAt = 0;
+    }
     if (early === undefined) {
-      this.#inFlight -= 1;
-      this.#settle(delivery, settlement);
+      if (!isOutside) this.#inFlight -= 1;
+      this.#settle(settled);
     }
     // Before the wait for the ack, because a stop that waits for the handler abandons writes that fail.
     this.#running -= 1;
@@ -204,16 +223,16 @@ export class Dispatcher {
     this.#fillSoon();
     this.#advance();
     if (settlement.kind === 'complete' && (await early)) {
-      this.#settle(delivery, { kind: 'row', result: settlement.result });
+      this.#settle({ ...settled, settlement: { kind: 'row', result: settlement.result } });
     }
   }
 
   #decide(delivery: Delivery, outcome: Outcome): Settlement {
-    return decide(delivery, outcome, this.#options, this.#policyOf(delivery));
+    return decide(delivery, outcome, maxAttemptsOf(delivery, this.#options.actions), this.#options);
   }
 
-  #settle(delivery: Delivery, settlement: Settlement, onEffect?: (effect: Effect) => void): void {
-    this.#settlements.add({ delivery, settlement }, onEffect);
+  #settle(settled: Settled, onEffect?: (effect: Effect) => void): void {
+    this.#settlements.add(settled, onEffect);
     this.#fillSoon();
   }
 
@@ -222,16 +241,12 @@ export class Dispatcher {
       const effect = effects[index];
       if (effect === 'late') continue;
       this.metrics.count(effect === 'cancelled' ? { kind: 'cancel' } : settlement);
-      if (effect === 'applied') this.#log(delivery, settlement);
+      const { kind: decision, ...details } = settlement;
+      if (effect !== 'applied' || (decision !== 'retry' && decision !== 'discard')) continue;
+      this.#options.log.warn({ task: delivery.id, attempt: delivery.attempt, decision, ...details }, 'task failed');
     }
     this.#fillSoon();
     this.#advance();
-  }
-
-  #log({ id, attempt }: Delivery, settlement: Settlement): void {
-    if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return;
-    const { kind: decision, ...rest } = settlement;
-    this.#options.log.warn({ task: id, attempt, decision, ...rest }, 'task failed');
   }
 
   #nextProgress(): Promise<unknown> {
@@ -243,23 +258,22 @@ export class Dispatcher {
   }
 }
 
+function isCallback({ callbackOf }: Delivery): boolean {
+  return callbackOf !== undefined;
+}
+
 /** Metrics of settled deliveries. */
 export class DispatchMetrics {
   completed = 0;
   readonly retried = new CounterByLabel(['error', 'crash']);
-  /** Number of discarded tasks, by cause. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** Time in seconds from when a task became due to the start of its first attempt. */
+  /** Time in seconds from when a task, other than a callback, became due to the start of its first attempt. */
   readonly waits = new Histogram(TASK_DURATION_BOUNDS);
 
   count(settlement: Settlement): void {
     if (settlement.kind === 'complete' || settlement.kind === 'ack') this.completed += 1;
     if (settlement.kind === 'retry') this.retried.count(settlement.failure === 'crash' ? 'crash' : 'error');
     if (settlement.kind === 'discard') this.dead.count(CAUSES[settlement.failure]);
-  }
-
-  observeWait(ms: number): void {
-    this.waits.observe(Math.max(0, ms) / 1000);
   }
 }
 
@@ -268,7 +282,15 @@ const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes'
 /** Outcome of an attempt that its handler has nacked. */
 export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
 
-/** Returns the number of messages that are waiting, retrying or in flight. */
-export function unsettled({ waiting, retrying, inFlight }: QueueCounts): number {
+/**
+ * Returns the number of messages that a drain waits for. A limited message is not counted, because it begins to wait in
+ * the transaction that frees a place, and a rate may free one only after a day.
+ */
+function unsettled({ waiting, retrying, inFlight }: QueueCounts): number {
   return waiting + retrying + inFlight;
+}
+
+/** Returns the number of messages that are lost if the queue is not kept. */
+export function unfinished(counts: QueueCounts): number {
+  return unsettled(counts) + counts.limited + counts.scheduled;
 }

@@ -12,9 +12,8 @@ interface Pending extends Settled {
   onEffect?: ((effect: Effect) => void) | undefined;
 }
 
-export interface SettlementsOptions {
+interface SettlementsOptions {
   queue: Pick<Queue, 'settle'>;
-  /** Called after each commit. */
   onWritten: (settled: readonly Settled[], result: SettleResult) => void;
   clock: Clock;
   log: Log;
@@ -28,10 +27,7 @@ const MAX_BYTES = 256 * 1024;
 const SHORTEST_BACKOFF_MS = 100;
 const LONGEST_BACKOFF_MS = 5000;
 
-/**
- * Collects settlements and writes them together, because a commit costs more than a row. Bounded, because the dispatcher
- * takes nothing while `isFull`.
- */
+/** Collects settlements and writes them together, because a commit costs more than a row. */
 export class Settlements {
   /** Reason why settlements cannot be written. Undefined after the next successful write. */
   failure: string | undefined;
@@ -40,9 +36,8 @@ export class Settlements {
   #pending: Pending[] = [];
   #bytes = 0;
   #writing = 0;
-  #written = Promise.resolve();
-  /** Number of settlements at the head that are written one by one, because one of their values was refused. */
-  #singles = 0;
+  /** Resolves when the present write has ended. Undefined if there is none. */
+  #written: Promise<void> | undefined;
   #failures = 0;
   #cancelTimer: (() => void) | undefined;
   /** Each turn writes a bounded number of bytes. */
@@ -95,33 +90,36 @@ export class Settlements {
   }
 
   #schedule(): void {
-    const isDue = this.#bytes > MAX_BYTES || this.#pending.length >= MAX_COUNT || this.#singles > 0;
-    if (isDue) this.#flushSoon();
+    if (this.#bytes > MAX_BYTES || this.#pending.length >= MAX_COUNT) this.#flushSoon();
     else this.#cancelTimer ??= this.#options.clock.timer(DELAY_MS, () => this.flush());
   }
 
   #write(): void {
-    if (this.#writing > 0 || this.#pending.length === 0) return;
+    if (this.#written !== undefined || this.#pending.length === 0) return;
     const batch = this.#nextBatch();
+    this.#writing = batch.length;
+    this.#written = this.#settle(batch)
+      .catch((error: Error) => this.#fail(error))
+      .then(() => {
+        this.#writing = 0;
+        this.#written = undefined;
+        if (this.#pending.length > 0 && this.failure === undefined) this.#schedule();
+      });
+  }
+
+  /** If the database refuses a value, writes the batch one by one, and dead-letters the one task whose value it is. */
+  async #settle(batch: readonly Pending[]): Promise<void> {
     try {
-      const result = this.#options.queue.settle(batch);
-      if (!(result instanceof Promise)) {
-        this.#end(batch, result);
-        return;
-      }
-      this.#writing = batch.length;
-      this.#written = result.then(
-        (later) => this.#end(batch, later),
-        (error: unknown) => this.#fail(batch, error),
-      );
+      this.#end(batch, await this.#options.queue.settle(batch));
     } catch (error) {
-      this.#fail(batch, error);
+      if (!(error instanceof ValueRefused)) throw error;
+      if (batch.length === 1) this.#discard(batch as [Pending], error.message);
+      else for (const each of batch) await this.#settle([each]);
     }
   }
 
   /** Returns the first settlements, up to the limits of a transaction, but at least one. */
   #nextBatch(): Pending[] {
-    if (this.#singles > 0) return this.#pending.slice(0, 1);
     let bytes = 0;
     const end = this.#pending.findIndex((settled, index) => {
       bytes += bytesOf(settled);
@@ -134,20 +132,11 @@ export class Settlements {
     this.#remove(batch);
     this.failure = undefined;
     this.#failures = 0;
-    if (this.#pending.length > 0) this.#schedule();
     for (const [index, { onEffect }] of batch.entries()) onEffect?.(result.effects[index] as Effect);
     this.#options.onWritten(batch, result);
   }
 
-  #fail(batch: readonly Pending[], error: unknown): void {
-    this.#writing = 0;
-    const reason = (error as Error).message;
-    if (error instanceof ValueRefused) {
-      if (batch.length > 1) this.#singles = batch.length;
-      else this.#discard(batch, reason);
-      this.#flushSoon();
-      return;
-    }
+  #fail({ message: reason }: Error): void {
     const delayMs = Math.min(LONGEST_BACKOFF_MS, SHORTEST_BACKOFF_MS * 2 ** this.#failures++);
     this.failure = reason;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
@@ -158,21 +147,19 @@ export class Settlements {
     });
   }
 
-  /** Dead-letters the one task whose value the database refuses. */
-  #discard(batch: readonly Pending[], reason: string): void {
-    const [{ delivery, settlement: refused, onEffect }] = batch as [Pending];
+  #discard(batch: [Pending], reason: string): void {
+    const [{ settlement: refused, ...others }] = batch;
     this.#remove(batch);
     const text = `its result cannot be stored: ${reason}`;
-    this.#options.log.error({ task: delivery.id, reason }, 'the database refuses a result');
+    this.#options.log.error({ task: others.delivery.id, reason }, 'the database refuses a result');
     const settlement = { kind: 'discard', reason: text, failure: 'permanent' } as const;
     // The message of a row is gone already.
-    if (refused.kind !== 'row') this.#pending.push({ delivery, settlement, onEffect });
+    if (refused.kind !== 'row') this.#pending.push({ ...others, settlement });
   }
 
   #remove(batch: readonly Pending[]): void {
-    this.#writing = 0;
+    this.#writing -= batch.length;
     this.#pending = this.#pending.slice(batch.length);
-    this.#singles = Math.max(0, this.#singles - batch.length);
     for (const settled of batch) this.#bytes -= bytesOf(settled);
   }
 

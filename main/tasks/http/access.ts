@@ -1,9 +1,9 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
-import { authenticationRequired, HttpError } from '../../http/errors.ts';
+import { authenticationRequired } from '../../http/errors.ts';
 
 export type Action = 'create' | 'read' | 'update' | 'delete';
-export type Resource = 'task' | 'dead_letter' | 'queue';
+export type Resource = 'task' | 'dead_letter' | 'queue' | 'schedule';
 
 /** The authenticated user of a request. */
 export interface Actor {
@@ -13,7 +13,6 @@ export interface Actor {
   isSignedIn(): boolean;
 }
 
-/** Access control of the task service. */
 export interface TaskAccess {
   /** Returns undefined if the request's token is missing or invalid. @throws {HttpError} if it cannot be checked */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
@@ -34,9 +33,4 @@ export function requireToken({ authenticate }: TaskAccess): Middleware<AccessSta
     ctx.state.actor = actor;
     await next();
   };
-}
-
-/** @throws {HttpError} if the actor's token does not allow the action; an undefined actor may do everything */
-export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
-  if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
 }

@@ -1,34 +1,33 @@
 import Koa, { type Middleware } from 'koa';
+import type { Config } from '../../config.ts';
+import { router } from '../../http/exact-router.ts';
 import { apiHeaders, jsonErrors, logLateError, notFound } from '../../http/json-reply.ts';
 import { crossSite } from '../../http/origins.ts';
 import { staticClient } from '../../http/static-files.ts';
 import { TurnLimit } from '../../http/turn-limit.ts';
-import type { Log } from '../../log/log.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
 import { requireToken, type TaskAccess } from './access.ts';
-import { deadLettersRouter } from './dead-letters-router.ts';
-import { eventsRouter } from './events-router.ts';
-import { queueRouter } from './queue-router.ts';
+import { deadLettersRoutes } from './dead-letters-router.ts';
+import { eventsRoutes } from './events-router.ts';
+import { limitsRoutes } from './limits-router.ts';
+import { queueRoutes } from './queue-router.ts';
 import type { RouterOptions } from './routing.ts';
-import { tasksRouter } from './tasks-router.ts';
+import { schedulesRoutes } from './schedules-router.ts';
+import { tasksRoutes } from './tasks-router.ts';
 
-export interface TasksAppOptions extends Omit<RouterOptions, 'turns'> {
+type HttpSettings = Pick<Config['http'], 'corsOrigins' | 'trustProxy'>;
+
+export interface TasksAppOptions extends Omit<RouterOptions, 'turns'>, HttpSettings {
   /** If undefined, requests need no token. */
   access: TaskAccess | undefined;
-  corsOrigins: readonly string[];
   requests: RequestMetrics;
-  /** Number of proxies whose `X-Forwarded-For` is trusted. */
-  trustProxy: number;
-  log: Log;
 }
 
 /** Creates the Koa app of the task service. @throws {Error} if a file of the browser client cannot be read */
-export async function createTasksApp({ access, corsOrigins, ...options }: TasksAppOptions): Promise<Koa> {
-  const app = new Koa();
+export async function createTasksApp({ access, corsOrigins, trustProxy, ...options }: TasksAppOptions): Promise<Koa> {
+  const app = new Koa({ proxy: trustProxy > 0, maxIpsCount: trustProxy });
   const routing: RouterOptions = { ...options, turns: new TurnLimit() };
   app.on('error', logLateError(options.log));
-  app.proxy = options.trustProxy > 0;
-  app.maxIpsCount = options.trustProxy;
   app.use(recordRequests(options.requests));
   app.use(jsonErrors(options.log));
   for (const middleware of crossSite({ corsOrigins, refused: 'writes' })) app.use(middleware);
@@ -39,12 +38,13 @@ export async function createTasksApp({ access, corsOrigins, ...options }: TasksA
     app.use(requireToken(access));
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
-  for (const router of [eventsRouter, tasksRouter, queueRouter, deadLettersRouter]) app.use(router(routing).routes());
+  const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
+  for (const routes of all) app.use(router(routes(routing)));
   app.use(notFound);
   return app;
 }
 
-const TASK_PATH = /^\/tasks\/(?!(?:events|batch)$)([\w-]+)$/;
+const TASK_PATH = /^\/tasks\/(?!(?:events|batch|cancel)$)([\w-]+)$/;
 
 /**
  * Redirects a browser from a task's URL, for example the `Location` of a 202, to the task on the board.

@@ -1,12 +1,10 @@
 import type { ServerResponse } from 'node:http';
-import type Router from '@koa/router';
 import { ConnectionLimiter } from '../../http/connection-limiter.ts';
-import { exactRouter, resource } from '../../http/exact-router.ts';
 import { apiHeaders } from '../../http/json-reply.ts';
 import { rateLimitKey } from '../../http/rate-limit.ts';
 import type { Cursor, QueueEvent, TaskEvent, TaskEvents } from '../task-events.ts';
-import { type AccessState, type Actor, authorize } from './access.ts';
-import type { RouterOptions } from './routing.ts';
+import type { Actor } from './access.ts';
+import { authorized, type RouterOptions, type Routes } from './routing.ts';
 import { retryFields } from './task-status.ts';
 
 const STREAM_LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
@@ -25,34 +23,25 @@ const headers = {
   'X-Accel-Buffering': 'no',
 };
 
-/** Routes `GET /tasks/events`, which streams the state changes and progress of all tasks as server-sent events. */
-export function eventsRouter({ events, clock }: Pick<RouterOptions, 'events' | 'clock'>): Router<AccessState> {
-  const router = exactRouter<AccessState>();
+export function eventsRoutes(options: RouterOptions): Routes {
   const limiter = new ConnectionLimiter(STREAM_LIMITS);
-
-  resource(router, '/tasks/events', {
-    GET(ctx) {
-      authorize(ctx.state, 'read', 'task');
-      const address = rateLimitKey(ctx.ip);
-      if (ctx.method === 'HEAD') limiter.check(address);
-      else limiter.acquire(ctx.req.socket, address);
-      ctx.respond = false;
-      ctx.res.writeHead(200, headers);
-      if (ctx.method === 'HEAD') ctx.res.end();
-      else stream({ events, clock }, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
+  return {
+    '/tasks/events': {
+      GET: authorized('read', 'task', (ctx) => {
+        const address = rateLimitKey(ctx.ip);
+        if (ctx.method === 'HEAD') limiter.check(address);
+        else limiter.acquire(ctx.req.socket, address);
+        ctx.respond = false;
+        ctx.res.writeHead(200, headers);
+        if (ctx.method === 'HEAD') ctx.res.end();
+        else stream(options, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
+      }),
     },
-  });
-
-  return router;
+  };
 }
 
-/** Sends the events after the event with id `lastId` (if empty, new events only) until the user's token is invalid. */
-function stream(
-  { events, clock }: Pick<RouterOptions, 'events' | 'clock'>,
-  lastId: string,
-  response: ServerResponse,
-  actor: Actor | undefined,
-): void {
+/** Streams the events after the event with id `lastId` (if empty, new events only) until the user's token is invalid. */
+function stream({ events, clock }: RouterOptions, lastId: string, response: ServerResponse, actor?: Actor): void {
   const known = lastId === '' ? undefined : events.after(lastId);
   const cursor = known ?? events.now();
   let cancelSend: (() => void) | undefined;

@@ -1,5 +1,5 @@
 import type { ParameterizedContext } from 'koa';
-import { type Awaitable, isFilterable, type TaskSummary } from '../../../db/task-rows.ts';
+import { type Awaitable, isFilterable, type TaskRow, type TaskSummary } from '../../../db/task-rows.ts';
 import type { Located } from '../../../db/task-store.ts';
 import { actionStart } from '../../../workers/submissions/parse-submission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
@@ -16,7 +16,6 @@ const ESTIMATED_SUMMARY_BYTES = 6 * 1024;
 const READ_SINGLY_FROM_BYTES = 1024 * 1024;
 
 export interface Listing {
-  /** Name of the array in the response. */
   name: string;
   located: readonly Located[];
   /** Estimated maximum size of an item in the response, if items are shortened. */
@@ -27,10 +26,7 @@ export interface Listing {
 }
 
 /** Responds to `GET /tasks` with the newest rows that match the query parameters. */
-export async function replyTasks(
-  ctx: ParameterizedContext,
-  options: Pick<RouterOptions, 'queue' | 'turns' | 'responses'>,
-): Promise<void> {
+export async function replyTasks(ctx: ParameterizedContext, options: RouterOptions): Promise<void> {
   const { rows } = options.queue.store;
   const isSummary = once(ctx, 'summary', 'summaryGivenTwice') === '1';
   const status = once(ctx, 'status', 'statusGivenTwice');
@@ -41,48 +37,38 @@ export async function replyTasks(
   const before = id === undefined ? undefined : await query(() => rows.position(id));
   if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
   const filter = { status, action, before };
+  const part = isSummary ? 'summary' : 'whole';
+  const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
   const listing = {
     name: 'tasks',
     located: await query(() => rows.list(filter, 'size')),
     maxBytes: isSummary ? ESTIMATED_SUMMARY_BYTES : undefined,
-    async readAll() {
-      return isSummary
-        ? (await query(() => rows.list(filter, 'summary'))).map(summaryOf)
-        : query(() => rows.list(filter));
-    },
-    async read(id: string) {
-      const row = await query(() => rows.find(id, isSummary ? 'summary' : 'whole'));
-      return row && 'head' in row ? summaryOf(row) : row;
+    readAll: async () => (await query(() => rows.list(filter, part))).map(shown),
+    read: async (id: string) => {
+      const row = await query(() => rows.find(id, part));
+      return row && shown(row);
     },
   };
   await replyLocated(ctx, listing, options);
 }
 
-function summaryOf({ head, ...row }: TaskSummary): object {
-  const { id, status, payload, payload_bytes, result, result_bytes, created_at, processed_at } = row;
-  const action = actionStart(head) ?? null;
-  return { id, action, status, payload, payload_bytes, result, result_bytes, created_at, processed_at };
+function summaryOf({ id, head, ...row }: TaskSummary): object {
+  return { id, action: actionStart(head) ?? null, ...row };
 }
 
 /** Responds with a listing: at once if its items are small, and otherwise one item at a time. */
-export async function replyLocated(
-  ctx: ParameterizedContext,
-  { name, located, maxBytes = Number.POSITIVE_INFINITY, readAll, read }: Listing,
-  { turns, responses }: Pick<RouterOptions, 'turns' | 'responses'>,
-): Promise<void> {
-  if (bytesOf(located) <= READ_SINGLY_FROM_BYTES) {
+export async function replyLocated(ctx: ParameterizedContext, listing: Listing, { turns, responses }: RouterOptions) {
+  const { name, located, maxBytes = Number.POSITIVE_INFINITY, readAll, read } = listing;
+  if (located.reduce((sum, { bytes }) => sum + bytes, 0) <= READ_SINGLY_FROM_BYTES) {
     const items = await readAll();
     if (!replyWithin(responses, ctx, { [name]: items, count: items.length })) throw serverBusy();
     return;
   }
-  await replyListing(ctx, name, located, {
-    budget: responses,
-    bytes: ({ bytes }) => Math.min(bytes, maxBytes),
-    // Admits the size of the whole item, because a database reads the whole item even to return its start.
-    read: async ({ id, bytes }) => {
-      await turns.enter(bytes);
-      return read(id);
-    },
+  // The cost is the size of the whole item, because a database reads the whole item even to return its start.
+  const items = located.map(({ id, bytes }) => ({ id, cost: bytes, bytes: Math.min(bytes, maxBytes) }));
+  await replyListing(ctx, name, items, responses, async ({ id, cost }) => {
+    await turns.enter(cost);
+    return read(id);
   });
 }
 
@@ -98,8 +84,4 @@ export function* slicesOf(located: readonly Located[]): Generator<{ ids: string[
     slice.bytes += bytes;
   }
   if (slice.ids.length > 0) yield slice;
-}
-
-function bytesOf(located: readonly Located[]): number {
-  return located.reduce((sum, { bytes }) => sum + bytes, 0);
 }

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import type { Submission } from '../../../db/task-store.ts';
+import type { Message, Submission } from '../../../db/task-store.ts';
 import { IDEMPOTENCY_KEY, parseBatch } from '../../../workers/submissions/parse-batch.ts';
-import { DEFERRED, messageOf, parseSubmission } from '../../../workers/submissions/parse-submission.ts';
+import { DEFERRED, messageOf, parseSubmission, withCallback } from '../../../workers/submissions/parse-submission.ts';
+import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { catalogue, type ErrorName, HttpError } from '../../http/errors.ts';
 import type { BodyBuffer } from '../../http/request-body.ts';
 import type { RouterOptions } from './routing.ts';
@@ -12,23 +13,24 @@ export const SMALL_BODY_BYTES = 16 * 1024;
 
 const LONGEST_WAIT_SECONDS = 30;
 
-type Preparation = Pick<RouterOptions, 'submissions' | 'check' | 'clock' | 'newTaskId'>;
+type SubmittedBytes = Pick<BodyBuffer, 'length' | 'ownBytes'> & { readonly bytes: Uint8Array<ArrayBuffer> };
 
 /** Converts a request to a queue message and its idempotency key. @throws {HttpError} if the key or body is invalid */
 export async function prepare(
-  body: BodyBuffer,
+  body: SubmittedBytes,
   headers: IncomingHttpHeaders,
   userId: string | undefined,
-  { submissions, check, clock, newTaskId }: Preparation,
+  { submissions, check, rules, callbackHosts, clock, newTaskId }: RouterOptions,
 ): Promise<Submission> {
   const key = idempotencyKey(headers, userId);
   const id = newTaskId();
-  const submitted = { id, now: clock.now(), hasKey: key !== undefined };
+  const submitted = { id, now: clock.now(), hasKey: key !== undefined, callbackHosts };
   const isSmall = body.length <= SMALL_BODY_BYTES;
   const local = isSmall ? parseSubmission({ ...submitted, bytes: body.bytes }, check) : DEFERRED;
   const parsed = local === DEFERRED ? await submissions.parse({ ...submitted, bytes: body.ownBytes() }) : local;
   if ('error' in parsed) throw new HttpError(parsed.error, { fields: parsed.field });
-  const { message, fingerprint } = parsed;
+  const { fingerprint } = parsed;
+  const message = withOrigin(parsed.message, traceparentOf(headers), rules);
   return { message, key: key && fingerprint ? { key, fingerprint } : undefined };
 }
 
@@ -37,27 +39,46 @@ export async function prepareBatch(
   body: BodyBuffer,
   headers: IncomingHttpHeaders,
   userId: string | undefined,
-  { submissions, check, clock, newTaskId }: Preparation,
+  { submissions, check, rules, callbackHosts, clock, newTaskId }: RouterOptions,
 ): Promise<Submission[]> {
   if (headers['idempotency-key'] !== undefined) throw new HttpError('keyOfBatch');
-  const now = clock.now();
-  const local = body.length <= SMALL_BODY_BYTES ? parseBatch({ now, bytes: body.bytes }, check) : DEFERRED;
-  const parsed = local === DEFERRED ? await submissions.parse({ now, bytes: body.ownBytes() }) : local;
-  // The checks took too long.
-  if ('field' in parsed) throw new HttpError('invalidBatch', { fields: { errors: [] } });
-  if ('error' in parsed) throw new HttpError(parsed.error);
+  const submitted = { now: clock.now(), callbackHosts };
+  const isSmall = body.length <= SMALL_BODY_BYTES;
+  const local = isSmall ? parseBatch({ ...submitted, bytes: body.bytes }, check) : DEFERRED;
+  const parsed = local === DEFERRED ? await submissions.parse({ ...submitted, bytes: body.ownBytes() }) : local;
+  if ('error' in parsed) {
+    // The checks of all submissions took too long together, so none of them is named.
+    if (parsed.error === 'invalidData')
+      throw new HttpError('invalidBatch', {
+        fields: { errors: [], detail: 'took too long to check: send fewer tasks' },
+      });
+    throw new HttpError(parsed.error, { fields: parsed.field });
+  }
   if ('wrong' in parsed) throw invalidBatch(parsed.wrong.map(({ field, ...wrong }) => ({ ...wrong, ...field })));
+  const traceparent = traceparentOf(headers);
   return parsed.drafts.map((draft) => {
     const { key, fingerprint = '' } = draft;
     const ownKey = key && { key: keyOfUser(key, userId), fingerprint };
-    return { message: messageOf(newTaskId(), draft), key: ownKey || undefined };
+    return { message: withOrigin(messageOf(newTaskId(), draft), traceparent, rules), key: ownKey || undefined };
   });
 }
 
-/** Returns the error of a batch that is refused because of these submissions. */
 export function invalidBatch(wrong: readonly { index: number; error: ErrorName }[]): HttpError {
   const errors = wrong.map(({ error, ...details }) => ({ ...details, error: catalogue[error][1] }));
   return new HttpError('invalidBatch', { fields: { errors } });
+}
+
+function withOrigin(message: Message, traceparent: string | undefined, { actions }: SubmissionRules): Message {
+  const reported = withCallback(message, actions);
+  return traceparent === undefined ? reported : { ...reported, traceparent };
+}
+
+/** The fields of W3C Trace Context's version 00. A later version may have further ones. */
+const TRACEPARENT = /^(?:00(?=.{53}$)|(?!00|ff)[\da-f]{2})-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}(?=$|-)/;
+
+/** Returns the request's `traceparent`. A malformed one is ignored. */
+function traceparentOf({ traceparent }: IncomingHttpHeaders): string | undefined {
+  return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[0] : undefined;
 }
 
 /** Returns the request's idempotency key. @throws {HttpError} if it is malformed */
@@ -68,7 +89,6 @@ export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): s
   return keyOfUser(key, userId);
 }
 
-/** Appends a hash of the user to a key. */
 function keyOfUser(key: string, userId: string | undefined): string {
   // Keys from clients cannot contain a space, so a key with an appended hash never equals a key without one.
   return userId === undefined ? key : `${key} ${createHash('sha256').update(userId).digest('base64')}`;

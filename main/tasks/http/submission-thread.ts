@@ -10,7 +10,7 @@ import {
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import type { Log } from '../../log/log.ts';
-import { threadFile } from '../../threads/thread-file.ts';
+import { threadFile } from '../../threads/supervised-thread.ts';
 
 export interface SubmissionThreadOptions {
   memoryMb: number;
@@ -22,9 +22,6 @@ export interface SubmissionThreadOptions {
   log: Log;
   file?: URL;
 }
-
-const IDLE_MS = 2000;
-const CHECK_TIMEOUT_MS = 2000;
 
 /** Parses submissions in a worker thread, one at a time. If the thread dies, only the current submission fails. */
 export class SubmissionThread {
@@ -41,8 +38,8 @@ export class SubmissionThread {
   constructor(options: SubmissionThreadOptions) {
     this.#options = {
       rules: undefined,
-      idleMs: IDLE_MS,
-      checkTimeoutMs: CHECK_TIMEOUT_MS,
+      idleMs: 2000,
+      checkTimeoutMs: 2000,
       file: threadFile('submissions/parser-thread'),
       ...options,
     };
@@ -97,16 +94,13 @@ export class SubmissionThread {
     const cancel = this.#options.clock.timer(this.#options.checkTimeoutMs, () => {
       // First handles the thread's reply, if the reply arrived in time while the main thread was blocked.
       setImmediate(() => {
-        if (this.#cancelCheckTimer === cancel) this.#endCheck(action);
+        if (this.#cancelCheckTimer !== cancel) return;
+        this.#retire();
+        this.#options.log.warn({ action }, 'the check of a submission took too long');
+        this.#reply.resolve({ error: 'invalidData', field: { path: '', detail: 'took too long to check' } });
       });
     });
     this.#cancelCheckTimer = cancel;
-  }
-
-  #endCheck(action: string): void {
-    this.#retire();
-    this.#options.log.warn({ action }, 'the check of a submission took too long');
-    this.#reply.resolve({ error: 'invalidData', field: { path: '', detail: 'took too long to check' } });
   }
 
   #start(): Worker {

@@ -1,17 +1,16 @@
 import type { ServerResponse } from 'node:http';
-import type Router from '@koa/router';
-import type { Published } from '../../../db/task-store.ts';
+import type { Published, StoredMessage } from '../../../db/task-store.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
-import { exactRouter, resource } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { withBody } from '../../http/request-body.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
-import { type AccessState, authorize } from './access.ts';
+import { limitOf } from '../limits.ts';
 import { replyTasks } from './listing.ts';
 import { invalidBatch, preferredWait, prepare, prepareBatch } from './prepare-submission.ts';
-import { ask, failedToQueue, query, type RouterOptions } from './routing.ts';
-import { replyQueued, unfinishedTask } from './task-status.ts';
+import { ask, authorized, failedToQueue, query, type RouterOptions, type Routes } from './routing.ts';
+import { cancelSelection, readSelectionBody } from './selection.ts';
+import { completedTask, replyQueued, unfinishedTask } from './task-status.ts';
 
 /** Cost that allows four submissions per event loop turn, so that the processing of tasks nearly keeps up. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 4);
@@ -24,88 +23,80 @@ const TASK_COST = TURN_BYTES / 8;
 /** Interval at which the wait for a task of a shared queue reads it, because an event of another node may be missed. */
 const LOOK_MS = 1000;
 
-/** Routes `/tasks`, `/tasks/batch`, `/tasks/:id`, `/tasks/:id/run`, and `/actions`, the actions with a handler and the JSON Schema of their data. */
-export function tasksRouter(options: RouterOptions): Router<AccessState> {
-  const { queue, bodies, turns, responses, rules } = options;
-  const router = exactRouter<AccessState>();
+export function tasksRoutes(options: RouterOptions): Routes {
+  const { queue, bodies, turns, responses, rules, log } = options;
   // No minimum for a durable queue, because it stores all submissions of one event loop turn in a single transaction.
   const minCost = queue.store.isDurable ? 0 : SUBMISSION_COST;
-
-  resource(router, '/tasks', {
-    async GET(ctx) {
-      authorize(ctx.state, 'read', 'task');
-      await replyTasks(ctx, options);
+  return {
+    '/tasks': {
+      GET: authorized('read', 'task', (ctx) => replyTasks(ctx, options)),
+      POST: authorized('create', 'task', async (ctx) => {
+        const { message, key } = await withBody(ctx.req, bodies, async (body) => {
+          await turns.enter(Math.max(body.length * PARSING_COST, minCost));
+          return prepare(body, ctx.req.headers, ctx.state.actor?.userId, options);
+        });
+        const { id } = await queue.publish(message, key).catch((cause) => failedToQueue(cause, queue));
+        const waitSeconds = preferredWait(ctx.req.headers);
+        const task = waitSeconds > 0 ? await endWithin(options, id, waitSeconds, ctx.res) : undefined;
+        const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
+        if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
+      }),
     },
-    async POST(ctx) {
-      authorize(ctx.state, 'create', 'task');
-      const { message, key } = await withBody(ctx.req, bodies, async (body) => {
-        await turns.enter(Math.max(body.length * PARSING_COST, minCost));
-        return prepare(body, ctx.req.headers, ctx.state.actor?.userId, options);
-      });
-      const { id } = await queue.publish(message, key).catch((cause) => failedToQueue(cause, queue));
-      const waitSeconds = preferredWait(ctx.req.headers);
-      const task = waitSeconds > 0 ? await endWithin(options, id, waitSeconds, ctx.res) : undefined;
-      const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
-      if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
+    '/tasks/batch': {
+      POST: authorized('create', 'task', async (ctx) => {
+        const submissions = await withBody(ctx.req, bodies, async (body) => {
+          await turns.enter(Math.max(body.length * PARSING_COST, TURN_BYTES));
+          return prepareBatch(body, ctx.req.headers, ctx.state.actor?.userId, options);
+        });
+        const results = await queue.publishAll(submissions).catch((cause) => failedToQueue(cause, queue));
+        const reused = results.flatMap((each, index) => (each instanceof Error ? { index, error: KEY_REUSED } : []));
+        if (reused.length > 0) throw invalidBatch(reused);
+        const tasks = results.map((each) => ({ id: (each as Published).id, status: 'queued' }));
+        replyJson(ctx, 202, { tasks });
+      }),
     },
-  });
-
-  resource(router, '/tasks/batch', {
-    async POST(ctx) {
-      authorize(ctx.state, 'create', 'task');
-      const submissions = await withBody(ctx.req, bodies, async (body) => {
-        await turns.enter(Math.max(body.length * PARSING_COST, TURN_BYTES));
-        return prepareBatch(body, ctx.req.headers, ctx.state.actor?.userId, options);
-      });
-      const results = await queue.publishAll(submissions).catch((cause) => failedToQueue(cause, queue));
-      const reused = results.flatMap((each, index) => (each instanceof Error ? { index, error: KEY_REUSED } : []));
-      if (reused.length > 0) throw invalidBatch(reused);
-      const tasks = results.map((each) => ({ id: (each as Published).id, status: 'queued' }));
-      replyJson(ctx, 202, { tasks });
+    '/tasks/cancel': {
+      POST: authorized('delete', 'task', async (ctx) => {
+        const selected = cancelSelection(await readSelectionBody(ctx.req, options));
+        const { cause, ...counts } = await ask(() => queue.cancelAll(selected));
+        if (cause !== undefined) log.error({ err: cause, ...counts }, 'a bulk cancellation stopped on the way');
+        replyJson(ctx, 200, counts);
+      }),
     },
-  });
-
-  resource(router, '/tasks/:id', {
-    async GET(ctx) {
-      authorize(ctx.state, 'read', 'task');
-      const found = await find(options, ctx.params.id ?? '', ctx.res);
-      if (found === undefined) throw new HttpError('taskNotFound');
-      const task = 'row' in found ? found.row : unfinishedTask(found.message);
-      if (!replyWithin(responses, ctx, task)) throw serverBusy();
+    '/tasks/:id': {
+      GET: authorized('read', 'task', async (ctx) => {
+        const found = await find(options, ctx.params.id ?? '', ctx.res);
+        if (found === undefined) throw new HttpError('taskNotFound');
+        const task = 'row' in found ? completedTask(found.row) : await unfinished(found.message, options);
+        if (!replyWithin(responses, ctx, task)) throw serverBusy();
+      }),
+      DELETE: authorized('delete', 'task', async (ctx) => {
+        const { id = '' } = ctx.params;
+        const cancelled = await ask(() => queue.cancel(id));
+        if (cancelled === 'requested') return replyJson(ctx, 202, { id, status: 'cancelling' });
+        if (cancelled === 'ended') throw new HttpError('taskFinished');
+        if (cancelled === undefined) throw new HttpError('taskNotFound');
+        ctx.status = 204;
+      }),
     },
-    async DELETE(ctx) {
-      authorize(ctx.state, 'delete', 'task');
-      const { id = '' } = ctx.params;
-      const cancelled = await ask(() => queue.cancel(id));
-      if (cancelled === 'requested') return replyJson(ctx, 202, { id, status: 'cancelling' });
-      if (cancelled === 'ended') throw new HttpError('taskFinished');
-      if (cancelled === undefined) throw new HttpError('taskNotFound');
-      ctx.status = 204;
+    '/tasks/:id/run': {
+      POST: authorized('create', 'task', async (ctx) => {
+        const { id = '' } = ctx.params;
+        const outcome = await ask(() => queue.runNow(id));
+        if (outcome === 'ended') throw new HttpError('taskFinished');
+        if (outcome === undefined) throw new HttpError('taskNotFound');
+        replyQueued(ctx, id, outcome === 'running' ? 'running' : 'queued');
+      }),
     },
-  });
-
-  resource(router, '/tasks/:id/run', {
-    async POST(ctx) {
-      authorize(ctx.state, 'create', 'task');
-      const { id = '' } = ctx.params;
-      const outcome = await ask(() => queue.runNow(id));
-      if (outcome === 'ended') throw new HttpError('taskFinished');
-      if (outcome === undefined) throw new HttpError('taskNotFound');
-      replyQueued(ctx, id, outcome === 'running' ? 'running' : 'queued');
+    '/actions': {
+      GET: authorized('read', 'task', (ctx) => {
+        const { actions, rejectUnknown } = rules;
+        const names = new Set([...builtInActions, ...actions.keys()]);
+        const listed = [...names].map((name) => ({ name, schema: actions.get(name)?.schema }));
+        replyJson(ctx, 200, { actions: listed, unknown_actions: rejectUnknown ? 'reject' : 'process' });
+      }),
     },
-  });
-
-  resource(router, '/actions', {
-    GET(ctx) {
-      authorize(ctx.state, 'read', 'task');
-      const { actions, rejectUnknown } = rules;
-      const names = new Set([...builtInActions, ...actions.keys()]);
-      const listed = [...names].map((name) => ({ name, schema: actions.get(name)?.schema }));
-      replyJson(ctx, 200, { actions: listed, unknown_actions: rejectUnknown ? 'reject' : 'process' });
-    },
-  });
-
-  return router;
+  };
 }
 
 /** Reads a task's row, or its message. @throws {HttpError} if the task cannot be read */
@@ -114,13 +105,13 @@ async function find({ queue, turns }: RouterOptions, id: string, response: Serve
   return query(() => queue.find(id));
 }
 
+async function unfinished(message: StoredMessage, { queue }: RouterOptions): Promise<object> {
+  const task = unfinishedTask(message);
+  return message.state === 'limited' ? { ...task, limit: await query(() => limitOf(queue.store, message)) } : task;
+}
+
 /** Waits until a task ends, `seconds` pass or the client disconnects. Returns the task's row or dead letter. */
-async function endWithin(
-  options: RouterOptions,
-  id: string,
-  seconds: number,
-  response: ServerResponse,
-): Promise<object | undefined> {
+async function endWithin(options: RouterOptions, id: string, seconds: number, response: ServerResponse) {
   const { queue, events, turns, clock } = options;
   const waitMs = seconds * 1000;
   const over = new AbortController();
@@ -143,6 +134,7 @@ async function endWithin(
   removeListener();
   response.off('close', end);
   const found = await find(options, id, response).catch(() => undefined);
-  if (found === undefined || 'row' in found) return found?.row;
+  if (found === undefined) return undefined;
+  if ('row' in found) return completedTask(found.row);
   return found.message.state === 'failed' ? unfinishedTask(found.message) : undefined;
 }

@@ -10,7 +10,7 @@ import type {
   ToTaskProcess,
   ToTaskThread,
 } from '../../../workers/tasks/messages.ts';
-import { threadFile } from '../../threads/thread-file.ts';
+import { threadFile } from '../../threads/supervised-thread.ts';
 
 /** Run time after which a process counts as stable. */
 const STABLE_AFTER_MS = 10_000;
@@ -38,7 +38,6 @@ export class TaskProcesses extends EventEmitter implements TaskThreads {
   /** Number of consecutive processes that ended soon after they had loaded, without a task in flight. */
   #unstable = 0;
 
-  /** @throws {Error} if a process cannot be created */
   constructor(start: TaskThreadStart, count: number) {
     super();
     this.#start = start;
@@ -97,7 +96,6 @@ export class TaskProcesses extends EventEmitter implements TaskThreads {
   }
 }
 
-/** Number of processes that were started, for their ids. */
 let processes = 0;
 
 /** Child process with one task thread, with the part of a thread's interface that the pool uses. */
@@ -148,7 +146,6 @@ class TaskProcess extends EventEmitter<{ error: [Error]; exit: [reason: string] 
     return this.loadedAt !== Number.POSITIVE_INFINITY;
   }
 
-  /** Whether a task is in flight. */
   get isBusy(): boolean {
     return this.#answers.size > 0;
   }

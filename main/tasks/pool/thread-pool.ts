@@ -1,13 +1,14 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina, queueOptionsSymbol } from 'piscina';
 import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
+import type { Clock } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
 import {
   type AbortRequest,
-  type ActionSettings,
   type FromTaskThread,
   type HandlerLogLine,
+  type HandlersManifest,
   MAX_LOG_PART_BYTES,
   MAX_NOTE,
   type TaskAnswer,
@@ -16,8 +17,8 @@ import {
 } from '../../../workers/tasks/messages.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log/log.ts';
-import { threadFile } from '../../threads/thread-file.ts';
-import { type AttemptListener, type Outcome, type PoolParts, Run, STOPPED, type TaskPool } from './task-pool.ts';
+import { threadFile } from '../../threads/supervised-thread.ts';
+import { type AttemptListener, type Outcome, Run, STOPPED } from './run.ts';
 import { TaskProcesses, type TaskThreads } from './task-processes.ts';
 
 /** Time limit for a thread to load its files, and for a child process. */
@@ -42,6 +43,12 @@ interface Thread {
   isBlameless: boolean;
 }
 
+interface PoolParts {
+  actions: HandlersManifest;
+  clock: Clock;
+  log: Log;
+}
+
 /** Number of pools that this process has created, for the names of their channels. */
 let pools = 0;
 
@@ -49,7 +56,7 @@ let pools = 0;
  * Runs each task by a call of Piscina, in a thread that this pool chooses as Piscina's load balancer. Piscina's own queue
  * stays empty, because it serves tasks that need a thread of their own last in, first out.
  */
-export class ThreadPool implements TaskPool {
+export class ThreadPool {
   readonly threads: number;
   readonly overlap: number;
   readonly durations = new Histogram(TASK_DURATION_BOUNDS);
@@ -68,9 +75,7 @@ export class ThreadPool implements TaskPool {
   #aborts: BroadcastChannel | undefined;
   /** Tasks that wait for a thread, first come, first served. Bounded by the caller's window of deliveries. */
   readonly #waiting: Run[] = [];
-  /** Runs in threads, by their numbers. */
   readonly #running = new Map<number, Run>();
-  /** Threads by their ids. */
   readonly #threads = new Map<number, Thread>();
   readonly #stopped = new AbortController();
   #piscina: TaskThreads;
@@ -98,12 +103,7 @@ export class ThreadPool implements TaskPool {
     if (this.#hasModule) this.#aborts = new BroadcastChannel(this.#abortChannel);
   }
 
-  /**
-   * Starts and tests all threads.
-   *
-   * @param file module of the threads
-   * @throws {Error} if a thread cannot load its file or does not answer
-   */
+  /** Starts and tests all threads. @throws {Error} if a thread cannot load its file or does not answer */
   static async start(
     settings: Config['tasks'],
     parts: PoolParts,
@@ -119,24 +119,30 @@ export class ThreadPool implements TaskPool {
     }
   }
 
+  /** Number of threads in which a handler runs. */
   get busy(): number {
-    let busy = 0;
-    for (const { runs } of this.#threads.values()) if (runs.size > 0) busy += 1;
-    return busy;
+    return [...this.#threads.values()].filter(({ runs }) => runs.size > 0).length;
   }
 
+  /** Whether tasks can start. False while threads that do not start are being replaced. */
   get serving(): boolean {
     return this.#replacing === undefined;
   }
 
+  /** Runs a delivery's handler as soon as a thread is free, in the order of the calls. Never rejects. */
   run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve(STOPPED);
-    const run = new Run(++this.#runs, delivery, listener, delivery.crashes > 0 || delivery.isSuspect);
+    const settings = this.#hasModule ? this.#parts.actions.get(actionOf(delivery) ?? '') : undefined;
+    const run = new Run(++this.#runs, delivery, listener, settings);
     this.#waiting.push(run);
     this.#assign();
     return run.outcome;
   }
 
+  /**
+   * Cancels a delivery. If its handler has not started, the delivery ends as `released`, and `cancel` returns true.
+   * Otherwise, aborts the handler's signal, and ends the handler's thread after the grace period.
+   */
   cancel(delivery: Delivery): boolean {
     const index = this.#waiting.findIndex((run) => run.delivery === delivery);
     if (index >= 0) {
@@ -147,14 +153,16 @@ export class ThreadPool implements TaskPool {
     if (run === undefined || run.isCancelled) return false;
     run.isCancelled = true;
     // A built-in action has no signal, and ends soon.
-    if (this.#actionOf(run) !== undefined) this.#abort(run, { run: run.number, reason: 'cancelled' });
+    if (run.settings !== undefined) this.#abort(run, { run: run.number, reason: 'cancelled' });
     return false;
   }
 
+  /** Ends all deliveries whose handlers have not started as `released`. */
   releaseWaiting(): void {
     for (const run of this.#waiting.splice(0)) run.end({ ended: 'released', reason: 'no thread was free' });
   }
 
+  /** Aborts the signals of all handlers, waits until they have ended or `deadline` resolves, and ends all threads. */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#isStopping = true;
     this.releaseWaiting();
@@ -167,7 +175,6 @@ export class ThreadPool implements TaskPool {
   /** Gives waiting tasks to threads, in order, as long as there is room. */
   #assign(): void {
     for (let run = this.#waiting[0]; run !== undefined; run = this.#waiting[0]) {
-      run.isAlone ||= this.#actionOf(run)?.overlap === false;
       const thread = this.#threadFor(run);
       if (thread === undefined) return;
       this.#waiting.shift();
@@ -175,13 +182,8 @@ export class ThreadPool implements TaskPool {
     }
   }
 
-  /** Returns undefined for a built-in action. */
-  #actionOf({ delivery }: Run): ActionSettings | undefined {
-    return this.#hasModule ? this.#parts.actions.get(actionOf(delivery) ?? '') : undefined;
-  }
-
-  #limitOf(run: Run): number {
-    return this.#actionOf(run)?.timeoutMs ?? this.#settings.timeoutMs;
+  #limitOf({ settings }: Run): number {
+    return settings?.timeoutMs ?? this.#settings.timeoutMs;
   }
 
   /** Returns the least busy ready thread with room. A run that must be alone gets an empty one, which it does not share. */
@@ -200,13 +202,13 @@ export class ThreadPool implements TaskPool {
   }
 
   #runIn(run: Run, thread: Thread): void {
-    const { body, attempt } = run.delivery;
+    const { body, attempt, traceparent } = run.delivery;
     run.begin();
     this.#running.set(run.number, run);
     thread.runs.add(run);
     if (thread.runs.size === 1) this.#watchNext(thread);
     if (!this.#hasModule) run.start();
-    const message = { run: run.number, body, attempt, [queueOptionsSymbol]: thread };
+    const message = { run: run.number, body, attempt, traceparent, [queueOptionsSymbol]: thread };
     // A thread that ends rejects the promise, and is handled where it ends.
     this.#piscina.run(message).then(
       (answer) => this.#end(run, thread, answer),
@@ -278,7 +280,6 @@ export class ThreadPool implements TaskPool {
     this.#wakeAt(run.deadline);
   }
 
-  /** One timer waits for the earliest deadline. */
   #wakeAt(time: number): void {
     if (time >= this.#wakesAt || this.#stopped.signal.aborted) return;
     const { clock } = this.#parts;
@@ -306,7 +307,7 @@ export class ThreadPool implements TaskPool {
     }
     for (const run of expired) {
       run.hasTimedOut ||= !run.isAborted;
-      if (run.isAborted || this.#actionOf(run) === undefined) this.#terminate(thread);
+      if (run.isAborted || run.settings === undefined) this.#terminate(thread);
       else this.#abort(run, { run: run.number, reason: 'timeout', limitMs: this.#limitOf(run) });
     }
   }
@@ -412,7 +413,6 @@ export class ThreadPool implements TaskPool {
     if (threads.length < this.threads) this.#replaceAll();
   }
 
-  /** Called when a thread has loaded its files. */
   #onLoaded(thread: Thread | undefined): void {
     if (thread?.state !== 'loading') return;
     thread.state = 'ready';
@@ -463,12 +463,10 @@ export class ThreadPool implements TaskPool {
   }
 }
 
-/** Returns when a thread has to be checked. */
 function dueOf({ state, dueAt, runs }: Thread): number {
   if (state === 'loading') return dueAt;
   if (state === 'ending' || runs.size === 0) return Number.POSITIVE_INFINITY;
-  let due = Number.POSITIVE_INFINITY;
-  for (const { deadline } of runs) due = Math.min(due, deadline);
+  const due = Math.min(...[...runs].map(({ deadline }) => deadline));
   return due === Number.POSITIVE_INFINITY ? dueAt : due;
 }
 
@@ -477,3 +475,9 @@ function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
   if (!(fraction >= 0 && fraction <= 1) || typeof fraction !== 'number' || !isNote) throw new Error('invalid progress');
   return { fraction, ...(note !== undefined && { note }) };
 }
+
+/** The part of the pool that other modules use. */
+export type TaskPool = Pick<
+  ThreadPool,
+  'threads' | 'overlap' | 'busy' | 'serving' | 'durations' | 'run' | 'cancel' | 'releaseWaiting' | 'stop'
+>;

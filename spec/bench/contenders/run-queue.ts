@@ -7,8 +7,19 @@ import type { Task } from './task-row.ts';
 const IN_FLIGHT = 32;
 const REPORT_MS = 20;
 
+/** Variant of the tasks. Without one, they have no key, are due at once, and are submitted one by one. */
+export type Shape = 'keys' | 'limits' | 'later' | 'batches' | 'lone' | undefined;
+export const shape = process.env.BENCH_SHAPE as Shape;
+const BATCH = 1000;
+/** Time to add a task that is due later, because all of them fall due together after the last is added. */
+const ADD_MS = 0.5;
+/** When tasks that are due later fall due. */
+export let dueAt = 0;
+
 export interface QueueContender {
   add(task: Task): Promise<unknown>;
+  /** Submits tasks in one request. */
+  addAll?(tasks: readonly Task[]): Promise<unknown>;
   startWorker(): unknown;
   /** Returns the number of tasks that this process has processed. Those that were counted, if absent. */
   processed?(): number;
@@ -21,16 +32,23 @@ export function countProcessed(): void {
   counted += 1;
 }
 
+/** Tells how many tasks had started when the one was, behind which all others wait. */
+export function reportPosition(position: number): void {
+  console.log(JSON.stringify({ position }));
+}
+
 /** Reports that this process is ready, and takes steps from standard input: `add` its share of the tasks, and `work`. */
-export function takeSteps({ add, startWorker, processed = () => counted }: QueueContender): void {
+export function takeSteps({ add, addAll, startWorker, processed = () => counted }: QueueContender): void {
   const report = (values: object) => console.log(JSON.stringify(values));
   createInterface(process.stdin).on('line', async (step) => {
     if (step === 'work') {
       void startWorker();
       setInterval(() => report({ processed: processed() }), REPORT_MS);
     } else {
-      await addTasks(Number(process.argv[2]), add);
-      report({ added: true });
+      const count = Number(process.argv[2]);
+      if (shape === 'later') dueAt = Date.now() + 1000 + count * ADD_MS;
+      await (shape === 'batches' && addAll !== undefined ? addBatches(count, addAll) : addTasks(count, add));
+      report({ added: true, ...(dueAt > 0 && { dueAt }) });
     }
   });
   report({ ready: true });
@@ -39,10 +57,18 @@ export function takeSteps({ add, startWorker, processed = () => counted }: Queue
 async function addTasks(count: number, add: QueueContender['add']): Promise<void> {
   let begun = 0;
   const addNext = async () => {
-    while (begun++ < count) {
-      const created_at = Math.floor(Date.now() / 1000);
-      await add({ id: randomUUID(), action: 'uppercase', data: { text: 'hello world' }, created_at });
-    }
+    while (begun++ < count) await add(newTask());
   };
   await Promise.all(Array.from({ length: IN_FLIGHT }, addNext));
+}
+
+async function addBatches(count: number, addAll: NonNullable<QueueContender['addAll']>): Promise<void> {
+  for (let begun = 0; begun < count; begun += BATCH) {
+    await addAll(Array.from({ length: Math.min(BATCH, count - begun) }, newTask));
+  }
+}
+
+function newTask(): Task {
+  const created_at = Math.floor(Date.now() / 1000);
+  return { id: randomUUID(), action: 'uppercase', data: { text: 'hello world' }, created_at };
 }

@@ -9,7 +9,13 @@ import type { Figure } from '../figure.ts';
 import { cpuOf, startPeer } from '../server.ts';
 
 const run = promisify(execFile);
-const BODY = JSON.stringify({ action: 'uppercase', data: { text: 'hello world' } });
+const TASK = { action: 'uppercase', data: { text: 'hello world' } };
+const BATCH = 1000;
+const REQUESTS = {
+  single: { path: '/tasks', body: JSON.stringify(TASK) },
+  batch: { path: '/tasks/batch', body: JSON.stringify({ tasks: Array.from({ length: BATCH }, () => TASK) }) },
+};
+type Requested = keyof typeof REQUESTS;
 
 /** How many submissions a second are accepted over HTTP. */
 export function submissions(connections: number, seconds: number): Figure {
@@ -45,10 +51,33 @@ export function submissionLinearity(counts: readonly number[], seconds: number):
   };
 }
 
-export async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
+/** Number of tasks a second that are accepted in batches. */
+export function batches(connections: number, seconds: number): Figure {
+  return {
+    name: `POST /tasks/batch with ${BATCH} tasks over ${connections} connections, ${seconds} s`,
+    contenders: {
+      product: () => measureProduct(connections, seconds),
+      'product, batches': () => measureProduct(connections, seconds, 'batch'),
+    },
+    readings: [
+      { key: 'tasks', name: 'tasks of single requests', unit: '/s' },
+      {
+        ...{ key: 'tasks', name: 'tasks of batches', unit: '/s', of: 'product, batches', beside: 'product' },
+        target: { atLeast: 8 },
+      },
+      { key: 'refused', name: 'refused batches', unit: '%', of: 'product, batches' },
+    ],
+  };
+}
+
+export async function measureProduct(
+  connections: number,
+  seconds: number,
+  requested: Requested = 'single',
+): Promise<Record<string, number>> {
   const env = { QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '1000000000' };
   const services = await startServices({ env });
-  return measure(services, services.tasks, connections, seconds);
+  return measure(services, services.tasks, connections, seconds, requested);
 }
 
 async function measurePeer(name: string, connections: number, seconds: number): Promise<Record<string, number>> {
@@ -61,12 +90,14 @@ async function measure(
   origin: string,
   connections: number,
   seconds: number,
+  requested: Requested = 'single',
 ): Promise<Record<string, number>> {
-  await flood(origin, connections, 2);
+  await flood(origin, connections, 2, requested);
   const cpu = cpuOf(server);
-  const { requests, refused } = await flood(origin, connections, seconds);
+  const { requests, refused } = await flood(origin, connections, seconds, requested);
   return {
     requests: requests / seconds,
+    tasks: ((requests - refused) / seconds) * (requested === 'batch' ? BATCH : 1),
     cpu: ((cpuOf(server) - cpu) / requests) * 1e6,
     refused: (refused / requests) * 100,
   };
@@ -78,20 +109,26 @@ interface Flood {
 }
 
 /** By `wrk` where it is installed, which costs less than what it measures; by autocannon otherwise. */
-export async function flood(origin: string, connections: number, seconds: number): Promise<Flood> {
-  const url = `${origin}/tasks`;
+export async function flood(
+  origin: string,
+  connections: number,
+  seconds: number,
+  requested: Requested = 'single',
+): Promise<Flood> {
+  const { path, body } = REQUESTS[requested];
+  const url = `${origin}${path}`;
   try {
-    return await byWrk(url, connections, seconds);
+    return await byWrk(url, body, connections, seconds);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return byAutocannon(url, connections, seconds);
+    return byAutocannon(url, body, connections, seconds);
   }
 }
 
-async function byWrk(url: string, connections: number, seconds: number): Promise<Flood> {
+async function byWrk(url: string, body: string, connections: number, seconds: number): Promise<Flood> {
   const script = join(await temporaryFolder(), 'post.lua');
   const headers = 'wrk.headers["Content-Type"] = "application/json"';
-  await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${BODY}'\n`);
+  await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${body}'\n`);
   const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, url]);
   return {
     requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
@@ -99,9 +136,9 @@ async function byWrk(url: string, connections: number, seconds: number): Promise
   };
 }
 
-async function byAutocannon(url: string, connections: number, seconds: number): Promise<Flood> {
+async function byAutocannon(url: string, body: string, connections: number, seconds: number): Promise<Flood> {
   const file = createRequire(import.meta.url).resolve('autocannon/autocannon.js');
-  const options = ['-j', '-m', 'POST', '-b', BODY, '-c', String(connections), '-d', String(seconds)];
+  const options = ['-j', '-m', 'POST', '-b', body, '-c', String(connections), '-d', String(seconds)];
   const { stdout } = await run(process.execPath, [file, ...options, url]);
   const { requests, non2xx } = JSON.parse(stdout);
   return { requests: requests.total, refused: non2xx };

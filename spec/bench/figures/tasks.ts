@@ -18,7 +18,7 @@ export function tasks(count: number): Figure {
       [MODULE]: () => measureProduct(count, { TASK_HANDLERS: './spec/bench/contenders/handlers.ts' }),
       [PREFETCH]: () => measureProduct(count, { TASK_PREFETCH: '50' }),
       ...(BASE && { base: () => measureProduct(count, {}, BASE) }),
-      BullMQ: () => measureBullMq(count, '--appendonly', 'no'),
+      BullMQ: () => measureBullMq(count, {}, '--appendonly', 'no'),
     },
     readings: [
       ...besideBase({ key: 'worked', name: 'processed', unit: '/s' }),
@@ -36,6 +36,45 @@ export function tasks(count: number): Figure {
   };
 }
 
+/** How fast tasks of other shapes are submitted and processed. */
+export function shapes(count: number): Figure {
+  const of = (BENCH_SHAPE: string) => ({
+    [`product, ${BENCH_SHAPE}`]: () => measureProduct(count, { BENCH_SHAPE }),
+  });
+  const peerOf = (BENCH_SHAPE: string) => ({
+    [`BullMQ, ${BENCH_SHAPE}`]: () => measureBullMq(count, { BENCH_SHAPE }, '--appendonly', 'no'),
+  });
+  return {
+    name: `${count} tasks that are limited, due in the same second, or submitted in batches of 1000`,
+    contenders: {
+      product: () => measureProduct(count),
+      ...{ ...of('keys'), ...of('limits'), ...of('later'), ...of('batches'), ...of('lone') },
+      ...{ ...peerOf('later'), ...peerOf('batches') },
+    },
+    readings: [
+      {
+        ...{ key: 'worked', name: '10,000 keys with one task at a time, beside no limits', unit: '/s' },
+        ...{ of: 'product, limits', beside: 'product, keys', target: { atLeast: 0.6 } },
+      },
+      { key: 'worked', name: '10,000 keys, beside no keys', unit: '/s', of: 'product, keys', beside: 'product' },
+      {
+        ...{ key: 'position', name: 'start of a lone task behind all others of one key' },
+        ...{ of: 'product, lone', target: { atMost: 20 } },
+      },
+      {
+        ...{ key: 'worked', name: 'due in the same second', unit: '/s' },
+        ...{ of: 'product, later', beside: 'BullMQ, later', target: { atLeast: 1.3 } },
+      },
+      { key: 'early', name: 'processed before that', of: 'product, later', target: { atMost: 0 } },
+      {
+        ...{ key: 'submitted', name: 'submitted in batches', unit: '/s' },
+        ...{ of: 'product, batches', beside: 'BullMQ, batches', target: { atLeast: 1 } },
+      },
+      { key: 'submitted', name: 'the same, beside one by one', unit: '/s', of: 'product, batches', beside: 'product' },
+    ],
+  };
+}
+
 /** The same where nothing that was accepted may be lost. */
 export function durableTasks(count: number): Figure {
   const env = { QUEUE_DRIVER: 'sqlite' };
@@ -44,7 +83,7 @@ export function durableTasks(count: number): Figure {
     contenders: {
       product: () => measureProduct(count, env),
       ...(BASE && { base: () => measureProduct(count, env, BASE) }),
-      BullMQ: () => measureBullMq(count, '--appendonly', 'yes', '--appendfsync', 'always'),
+      BullMQ: () => measureBullMq(count, {}, '--appendonly', 'yes', '--appendfsync', 'always'),
     },
     readings: [
       ...besideBase({ key: 'both', name: 'both', unit: '/s' }),
@@ -62,8 +101,8 @@ function besideBase(reading: Reading): Reading[] {
   return readings.map((each) => ({ ...each, name: `${each.name}, beside the version in ${BASE}`, beside: 'base' }));
 }
 
-async function measureBullMq(count: number, ...settings: string[]): Promise<Record<string, number>> {
-  return runQueue('bullmq', count, { args: [await startRedis(...settings)] });
+async function measureBullMq(count: number, env: Record<string, string>, ...settings: string[]) {
+  return runQueue('bullmq', count, { env, args: [await startRedis(...settings)] });
 }
 
 function measureProduct(count: number, env: Record<string, string> = {}, folder?: string) {

@@ -55,13 +55,6 @@ describeWithPostgres('PostgresApiKeys', () => {
     expect(plan).to.include('Index Scan using api_keys_by_digest').and.not.include('Filter');
   });
 
-  it('takes each key once', async () => {
-    const { insert } = await fresh();
-    await insert('k', 'alice', 'user', 1);
-    const error = await insert('k', 'bob', 'user', 1).catch((reason) => reason);
-    expect(error).to.be.instanceOf(Error).with.property('message').that.includes('unique constraint');
-  });
-
   it('makes one demo user when ten nodes start at once', async () => {
     const { open, all } = await fresh();
     const made = await Promise.all(Array.from({ length: 10 }, () => new PostgresApiKeys(open()).ensureDemoUser(1)));

@@ -65,13 +65,20 @@ describeWithPostgres('PostgresDatabase', () => {
   });
 
   it('tells a statement that fails, or takes too long, from a server that cannot be had', async () => {
-    const { url } = await emptySchema();
+    const { url, sql } = await emptySchema();
     const database = open(url, { timeLimitMs: 1000 });
     const failed = await outcome(() => database.query('SELECT nothing'));
     expect(failed).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
     const late = await outcome(() => database.query('SELECT pg_sleep(10)'));
     expect(late).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
     expect(late).to.have.property('message', 'canceling statement due to statement timeout');
+    await sql('BEGIN; CREATE TABLE words (word text)');
+    const locked = await outcome(() => database.query('CREATE TABLE words (word text)'));
+    expect(locked)
+      .to.be.instanceOf(DatabaseUnavailable)
+      .with.property('message')
+      .match(/is busy: .* lock timeout$/);
+    await sql('ROLLBACK');
     await database.close();
     expect(await outcome(() => database.probe())).to.be.instanceOf(DatabaseUnavailable);
     expect(await outcome(() => database.close())).to.equal(undefined);

@@ -39,6 +39,9 @@ describeWithPostgres('migratePostgres', () => {
       'processed_at bigint',
       'arrival bigint required',
       'delivery integer',
+      'attempts integer',
+      ...['waited_ms', 'ran_ms', 'started_at', 'ended_at'].map((name) => `${name} bigint`),
+      ...['node text', 'history text'],
     ]);
     await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
     await sql("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");

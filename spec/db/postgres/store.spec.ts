@@ -1,10 +1,11 @@
 import { expect } from 'chai';
+import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
-import { end, putBack, report, stage, take } from '../../../db/postgres/messages.ts';
-import type { PostgresStore } from '../../../db/postgres/store.ts';
+import { CANCEL, end, putBack, RUN_NOW, report, stage, take } from '../../../db/postgres/messages.ts';
+import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
 import { publish } from '../../../db/postgres/submissions.ts';
 import {
   type Delivery,
@@ -41,6 +42,12 @@ async function openStore(url: string, owner: string, bounds = roomy): Promise<Po
   const store = await openNode(url, owner, { bounds, now });
   afterTest(() => store.close());
   return store;
+}
+
+/** Opens the store of the owner `one` on empty tables. */
+async function freshStore() {
+  const schema = await migratedSchema();
+  return { ...schema, schema, store: await openStore(schema.url, 'one') };
 }
 
 const publishAll = (store: PostgresStore, ids: Iterable<string>) =>
@@ -83,15 +90,13 @@ async function expectTrueCounts({ sql }: Schema, store: PostgresStore, except?: 
 
 describeWithPostgres('PostgresStore', () => {
   it('accepts the submissions of an event loop turn in one transaction', async () => {
-    const { url, sql } = await migratedSchema();
-    const store = await openStore(url, 'one');
+    const { sql, store } = await freshStore();
     await publishAll(store, 'abcdef');
     expect(await sql('SELECT count(DISTINCT xmin::text) AS n FROM messages')).to.deep.equal([{ n: 1 }]);
   });
 
   it('settles and takes in one transaction, if both are asked for in one event loop turn', async () => {
-    const { url, sql } = await migratedSchema();
-    const store = await openStore(url, 'one');
+    const { sql, store } = await freshStore();
     await publishAll(store, 'abcd');
     const { deliveries } = await store.take(2, true);
     const [{ effects }, taken] = await Promise.all([settleAll(store, deliveries, complete()), store.take(2, false)]);
@@ -102,8 +107,7 @@ describeWithPostgres('PostgresStore', () => {
   });
 
   it('refuses a value that PostgreSQL cannot store, and nothing beside it', async () => {
-    const { url } = await migratedSchema();
-    const store = await openStore(url, 'one');
+    const { store } = await freshStore();
     const results = await Promise.allSettled([
       store.publish(messageOf('a')),
       store.publish({ ...messageOf('b'), body: '\0' }),
@@ -143,9 +147,7 @@ describeWithPostgres('PostgresStore', () => {
   });
 
   it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
-    const schema = await migratedSchema();
-    const { url, sql } = schema;
-    const store = await openStore(url, 'one');
+    const { schema, sql, store } = await freshStore();
     await publishAll(store, 'abc');
     await sql('BEGIN ISOLATION LEVEL REPEATABLE READ');
     await sql('LOCK TABLE messages, tasks, queue_counts, queue_state, idempotency_keys IN ACCESS SHARE MODE');
@@ -319,9 +321,8 @@ describeWithPostgres('PostgresStore', () => {
     }
 
     it('answers submissions whose keys are known, whatever happens after their transaction', async () => {
-      const schema = await migratedSchema();
+      const { schema, store } = await freshStore();
       const { sql } = schema;
-      const store = await openStore(schema.url, 'one');
       const publish = (id: string, key: string) => store.publish(messageOf(id), { key, fingerprint: 'x' });
       await publish('a', 'known');
       const locker = new PostgresDatabase(schema.url, { connections: 1, timeLimitMs: 20_000 });
@@ -355,8 +356,7 @@ describeWithPostgres('PostgresStore', () => {
 
     for (const kind of ['redrive', 'purge'] as const) {
       it(`says which dead letters a ${kind} changed, and how many it kept`, async () => {
-        const schema = await migratedSchema();
-        const store = await openStore(schema.url, 'one');
+        const { schema, store } = await freshStore();
         const ids = numbers(1200);
         await publishAll(store, ids);
         await settleAll(store, (await store.take(1200, true)).deliveries, discard());
@@ -449,9 +449,50 @@ describeWithPostgres('PostgresStore', () => {
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
   });
 
-  it('says which tasks the recovery of an owner has dead-lettered or cancelled', async () => {
-    const { url } = await migratedSchema();
+  it('locks the messages of a settlement in the order of all nodes, whatever becomes of them', async () => {
+    const schema = await migratedSchema();
+    const [one, other] = [await openStore(schema.url, 'one'), await openStore(schema.url, 'other')];
+    await publishAll(one, 'ab');
+    const { deliveries } = await one.take(2, true);
+    const [first, second] = deliveries as [Delivery, Delivery];
+    const waiting = (count: number) =>
+      eventually(
+        // The transaction has a snapshot of the activity.
+        async () => {
+          await schema.sql('SELECT pg_stat_clear_snapshot()');
+          return schema.sql("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'messages'");
+        },
+        ({ length }) => length === count,
+      );
+    await schema.sql('BEGIN');
+    await schema.sql("SELECT 1 FROM messages WHERE id = 'a' FOR UPDATE");
+    const cancelled = Promise.all([other.cancel('a'), other.cancel('b')]);
+    await waiting(1);
+    const settled = one.settle([
+      { delivery: first, settlement: retry(START) },
+      { delivery: second, settlement: complete() },
+    ]);
+    await waiting(2);
+    await schema.sql('COMMIT');
+    const requested = { outcome: 'requested', action: 'sum' };
+    expect(await cancelled).to.deep.equal([requested, requested]);
+    expect((await settled).effects).to.deep.equal(['cancelled', 'applied']);
+  });
+
+  it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
+    const { url, sql } = await migratedSchema();
     const store = await openStore(url, 'one');
+    await store.setLimits('other', { concurrency: 1 }, 'api');
+    await sql('BEGIN');
+    await sql('SELECT lock_limits(0, NULL)');
+    await store.publish(messageOf('a'));
+    await store.publishAll([{ message: messageOf('b'), key: undefined }]);
+    await sql('COMMIT');
+    expect((await store.counts()).waiting).to.equal(2);
+  });
+
+  it('says which tasks the recovery of an owner has dead-lettered or cancelled', async () => {
+    const { url, store } = await freshStore();
     await publishAll(store, 'ab');
     for (let death = 0; death < 2; death++) {
       await store.take(2, true);
@@ -476,8 +517,7 @@ describeWithPostgres('PostgresStore', () => {
   });
 
   it('says which dead letters a recovery has evicted', async () => {
-    const { url, sql } = await migratedSchema();
-    const store = await openStore(url, 'one');
+    const { sql, store } = await freshStore();
     const recoveries: Recovery[] = [];
     store.onRecovered((recovery) => recoveries.push(recovery));
     await publishAll(store, 'ab');
@@ -496,6 +536,38 @@ describeWithPostgres('PostgresStore', () => {
     expect(await store.counts()).to.include({ evicted: 1 });
   });
 
+  it('changes many messages in more time than its other statements have', async () => {
+    const { url, sql } = await migratedSchema();
+    const connect = (connections: number) => new PostgresDatabase(url, { connections, timeLimitMs: 500 });
+    const open = (owner: string) => {
+      const databases = { writes: connect(WRITE_CONNECTIONS), reads: connect(1) };
+      const store = new PostgresStore(databases, { bounds: roomy, now, owner });
+      afterTest(() => store.close());
+      return store;
+    };
+    const [one, two] = [open('one'), open('two')];
+    await sql(`CREATE FUNCTION be_slow() RETURNS trigger AS
+      $$ BEGIN PERFORM pg_sleep(0.6); RETURN NEW; END $$ LANGUAGE plpgsql`);
+    await sql(`CREATE TRIGGER slow BEFORE INSERT OR UPDATE OF place ON messages
+      FOR EACH ROW EXECUTE FUNCTION be_slow()`);
+    await one.publishAll([{ message: messageOf('a'), key: undefined }]);
+    // One node waits for the other.
+    await Promise.all([
+      one.setLimits('sum', { concurrency: 1 }, 'module'),
+      two.setLimits('sum', { perKey: { concurrency: 1 } }, 'module'),
+    ]);
+    expect(await one.limits()).to.have.length(1);
+  });
+
+  it('counts the start of a message that was deleted by hand', async () => {
+    const { sql, store } = await freshStore();
+    await store.setLimits('sum', { rate: { count: 1, ms: 1000 } }, 'api');
+    await publishAll(store, 'ab');
+    await store.take(1, true);
+    await sql("DELETE FROM messages WHERE id = 'a'");
+    expect(await sql('SELECT used, starts FROM limit_uses')).to.deep.equal([{ used: 0, starts: 1 }]);
+  });
+
   for (const size of [0, 20_000]) {
     it(`reads messages by indexes only, planned with ${size} messages`, async () => {
       const { url, sql } = await migratedSchema();
@@ -507,15 +579,22 @@ describeWithPostgres('PostgresStore', () => {
         await sql(`SET enable_${plan} = off`);
       await sql('SET plan_cache_mode = force_generic_plan');
       const counter = ['one', 'settlements'] as const;
-      const delivery = { arrival: 1, delivery: 1, body: '{"created_at":1}', history: [] } as unknown as Delivery;
+      const delivery = {
+        arrival: 1,
+        delivery: 1,
+        body: '{"created_at":1}',
+        history: NO_ATTEMPTS,
+      } as unknown as Delivery;
       for (const [index, { text }] of [
         ['waiting_messages', take('one', { max: 5, isIdle: true, longest: 1 }, false)],
         ['later_messages', stage(counter, START)],
-        ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START)],
+        ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START, 'one')],
         ['messages_pkey', putBack(counter, [{ delivery, state: 'waiting' }], START)],
         ['messages_pkey', report([{ delivery, startedAt: 1, progress: undefined }])],
         ['messages_pkey', { text: REDRIVE }],
         ['messages_pkey', { text: PURGE }],
+        ['messages_id_key', { text: CANCEL }],
+        ['messages_id_key', { text: RUN_NOW }],
         ['', publish(counter, [{ message: messageOf('a'), key: undefined }], START, roomy)],
       ] as const) {
         await sql(`PREPARE planned AS ${text}`);

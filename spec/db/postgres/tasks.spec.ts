@@ -14,7 +14,8 @@ async function fresh() {
     sql,
     rows: new Tasks(database),
     async store({ id, payload, result, created_at, processed_at }, arrival) {
-      await database.query(STORE_ROWS, [[id], [payload], [result], [created_at], [arrival], processed_at]);
+      const unknown = Array.from({ length: 7 }, () => [null]);
+      await database.query(STORE_ROWS, [[id], [payload], [result], [created_at], [arrival], processed_at, ...unknown]);
     },
     insert: async (...row) => void (await sql(insert, row)),
     dropTable: async () => void (await sql('DROP TABLE tasks')),

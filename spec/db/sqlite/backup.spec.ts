@@ -154,7 +154,7 @@ describe('backUpDatabases', () => {
     tasks.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     const file = await open(join(dataDir, 'tasks.db'), 'r+');
     // Each page of the file stays readable, but the tree of pages becomes inconsistent.
-    await file.write(Buffer.alloc(4096, 'x'), 0, 4096, 4096 * 20);
+    await file.write(Buffer.alloc(4096, 'x'), 0, 4096, 4096 * 30);
     await file.close();
     expect(await refusal(dataDir, folder)).to.match(/^cannot copy tasks\.db: it is damaged: /);
     expect(existsSync(folder)).to.equal(false);

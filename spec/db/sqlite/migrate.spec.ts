@@ -36,6 +36,26 @@ function rows(database: DatabaseSync, sql: string) {
   return database.prepare(sql).all();
 }
 
+/** Creates a migrated data folder, with a connection to one of its files. */
+async function migrated(file: 'auth.db' | 'tasks.db' = 'tasks.db') {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const path = join(folder, file);
+  return { folder, path, database: open(path) };
+}
+
+/** Returns each column's name, type, default, nullability and primary-key flag. */
+function columns(database: DatabaseSync, table: string): unknown[][] {
+  return rows(database, `PRAGMA table_info(${table})`).map(({ name, type, notnull, dflt_value, pk }) => {
+    return [name, type, notnull === 1 || pk === 1, dflt_value, pk === 1];
+  });
+}
+
+const schemaOf = (database: DatabaseSync) =>
+  rows(database, 'SELECT type, name, sql FROM sqlite_schema ORDER BY type, name');
+
+const INSERT_TASK = "INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)";
+
 /** Migrates `folder` and returns the message of the error. */
 function failure(folder: string): string {
   try {
@@ -47,43 +67,40 @@ function failure(folder: string): string {
 }
 
 describe('migrate', () => {
-  it('makes again whichever table of tasks.db was dropped, and leaves the others', async () => {
+  it('makes again whichever table of tasks.db was dropped, with its indexes, and leaves the others', async () => {
     for (const table of schemas.tasks) {
-      const folder = await temporaryFolder();
-      migrate(folder);
-      const path = join(folder, 'tasks.db');
-      const database = open(path);
+      const { folder, database } = await migrated();
+      const before = schemaOf(database);
       database.exec(`${INSERT_MESSAGE} (1, 'a', 1, 1, '{}'); DROP TABLE ${table}`);
       migrate(folder);
-      expect(tables(path)).to.have.members(schemas.tasks);
+      expect(schemaOf(database), table).to.deep.equal(before);
       expect(rows(database, 'SELECT id FROM messages'), table).to.have.lengthOf(table === 'messages' ? 0 : 1);
     }
   });
 
   it('creates the tables of the queue in memory like in the file, even if the file is attached', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    const file = join(folder, 'tasks.db');
+    const { path } = await migrated();
     const memory = open(':memory:');
-    memory.prepare('ATTACH ? AS file').run(file);
+    memory.prepare('ATTACH ? AS file').run(path);
     createQueueTables(memory);
     const names = schemas.tasks.filter((table) => table !== 'tasks');
     const schema = (of: string) =>
       rows(memory, `SELECT type, name, sql FROM ${of}.sqlite_schema ORDER BY name`).filter(({ sql }) =>
         names.some((name) => sql?.toString().includes(` ${name} (`)),
       );
-    expect(schema('main')).to.have.lengthOf(8).and.deep.equal(schema('file'));
+    expect(schema('main')).to.have.lengthOf(23).and.deep.equal(schema('file'));
   });
 
-  it('adds the tables of the queue to the rows of version 0.1.0', async () => {
-    const folder = await temporaryFolder();
+  it('adds the tables of the queue and the columns of the attempts to the rows of version 0.1.0', async () => {
+    const { folder, path, database } = await migrated();
+    database.exec(`DROP TABLE messages; DROP TABLE schedules; DROP TABLE idempotency_keys; DROP TABLE queue_state;
+      ALTER TABLE tasks DROP COLUMN attempts; ALTER TABLE tasks DROP COLUMN history; PRAGMA user_version = 3;
+      ${INSERT_TASK}`);
     migrate(folder);
-    const database = open(join(folder, 'tasks.db'));
-    database.exec(`DROP TABLE messages; DROP TABLE idempotency_keys; DROP TABLE queue_state; PRAGMA user_version = 3;
-      INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)`);
-    migrate(folder);
-    expect(tables(join(folder, 'tasks.db'))).to.have.members(schemas.tasks);
-    expect(rows(database, 'SELECT id FROM tasks')).to.deep.equal([{ id: 'a' }]);
+    expect(tables(path)).to.have.members(schemas.tasks);
+    expect(rows(database, 'SELECT id, attempts, history FROM tasks')).to.deep.equal([
+      { id: 'a', attempts: null, history: null },
+    ]);
   });
 
   it('creates files that no other user can read, even in a folder that others can read', async () => {
@@ -95,54 +112,34 @@ describe('migrate', () => {
     }
   });
 
-  it('creates both databases with their tables', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    expect(tables(join(folder, 'auth.db'))).to.deep.equal(['api_keys']);
-    expect(tables(join(folder, 'tasks.db'))).to.have.members(schemas.tasks);
-  });
-
-  it('turns write-ahead logging on', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    for (const file of ['auth.db', 'tasks.db']) {
-      expect(open(join(folder, file)).prepare('PRAGMA journal_mode').get()).to.deep.equal({ journal_mode: 'wal' });
+  it('creates both databases with their tables, and turns write-ahead logging on', async () => {
+    for (const [file, names] of [
+      ['auth.db', ['api_keys']],
+      ['tasks.db', schemas.tasks],
+    ] as const) {
+      const { path, database } = await migrated(file);
+      expect(tables(path)).to.have.members(names);
+      expect(rows(database, 'PRAGMA journal_mode')).to.deep.equal([{ journal_mode: 'wal' }]);
     }
   });
 
   it('changes nothing the second time, and keeps the rows', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    const database = open(join(folder, 'tasks.db'));
-    database.exec("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
-    const schema = () => database.prepare('SELECT * FROM sqlite_schema').all();
-    const before = schema();
+    const { folder, database } = await migrated();
+    database.exec(INSERT_TASK);
+    const before = schemaOf(database);
     migrate(folder);
     migrate(folder);
-    expect(schema()).to.deep.equal(before);
-    expect(database.prepare('SELECT id FROM tasks').all()).to.deep.equal([{ id: 'a' }]);
-  });
-
-  it('creates a table and its indexes again when somebody dropped them', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    const database = open(join(folder, 'tasks.db'));
-    const schema = () => database.prepare('SELECT type, name, sql FROM sqlite_schema ORDER BY name').all();
-    const before = schema();
-    database.exec('DROP TABLE tasks');
-    migrate(folder);
-    expect(schema()).to.deep.equal(before);
+    expect(schemaOf(database)).to.deep.equal(before);
+    expect(rows(database, 'SELECT id FROM tasks')).to.deep.equal([{ id: 'a' }]);
   });
 
   it('creates the database that is missing and leaves the other alone', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    const keys = open(join(folder, 'auth.db'));
-    keys.exec("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");
+    const { folder, database } = await migrated('auth.db');
+    database.exec("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");
     rmSync(join(folder, 'tasks.db'));
     migrate(folder);
     expect(tables(join(folder, 'tasks.db'))).to.have.members(schemas.tasks);
-    expect(keys.prepare('SELECT user_id FROM api_keys').all()).to.deep.equal([{ user_id: 'alice' }]);
+    expect(rows(database, 'SELECT user_id FROM api_keys')).to.deep.equal([{ user_id: 'alice' }]);
   });
 
   it('adopts a table that was made without it, with its rows', async () => {
@@ -156,10 +153,8 @@ describe('migrate', () => {
   });
 
   it('refuses a schema that is newer than it knows, and leaves it', async () => {
-    const folder = await temporaryFolder();
-    migrate(folder);
-    const path = join(folder, 'tasks.db');
-    open(path).exec('PRAGMA user_version = 99; DROP TABLE tasks');
+    const { folder, path, database } = await migrated();
+    database.exec('PRAGMA user_version = 99; DROP TABLE tasks');
     expect(failure(folder)).to.match(/tasks\.db: .*99/);
     expect(tables(path)).to.not.include('tasks');
   });
@@ -186,6 +181,57 @@ describe('migrate', () => {
     if (folder !== '/sys') chmodSync(folder, 0o500);
     expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
     expect(existsSync(join(folder, 'auth.db'))).to.equal(false);
+  });
+});
+
+describe('the table api_keys', () => {
+  it('has the columns of the specification', async () => {
+    expect(columns((await migrated('auth.db')).database, 'api_keys')).to.deep.equal([
+      ['id', 'INTEGER', true, null, true],
+      ['api_key', 'TEXT', true, null, false],
+      ['user_id', 'TEXT', true, null, false],
+      ['role', 'TEXT', true, "'user'", false],
+      ['created_at', 'INTEGER', true, null, false],
+    ]);
+  });
+
+  it('gives each record the role user and an id that is never used again', async () => {
+    const { database } = await migrated('auth.db');
+    const insert = database.prepare("INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, 'alice', 1)");
+    insert.run('k1');
+    expect(insert.run('k2').lastInsertRowid).to.equal(2);
+    database.exec("DELETE FROM api_keys WHERE api_key = 'k2'");
+    expect(insert.run('k3').lastInsertRowid).to.equal(3);
+    expect(database.prepare('SELECT DISTINCT role FROM api_keys').all()).to.deep.equal([{ role: 'user' }]);
+  });
+});
+
+describe('the table tasks', () => {
+  it('begins with the columns of the specification', async () => {
+    expect(columns((await migrated('tasks.db')).database, 'tasks').slice(0, 6)).to.deep.equal([
+      ['id', 'TEXT', true, null, true],
+      ['payload', 'TEXT', true, null, false],
+      ['status', 'TEXT', true, "'pending'", false],
+      ['result', 'TEXT', false, null, false],
+      ['created_at', 'INTEGER', true, null, false],
+      ['processed_at', 'INTEGER', false, null, false],
+    ]);
+  });
+
+  it('gives a row that says nothing else the status pending, no result and no end', async () => {
+    const { database } = await migrated();
+    database.exec(INSERT_TASK);
+    expect(database.prepare('SELECT status, result, processed_at FROM tasks').all()).to.deep.equal([
+      { status: 'pending', result: null, processed_at: null },
+    ]);
+  });
+
+  it('takes each id once, and none that is null', async () => {
+    const { database } = await migrated();
+    const insert = database.prepare("INSERT INTO tasks (id, payload, created_at) VALUES (?, '{}', 1)");
+    insert.run('a');
+    expect(() => insert.run('a')).to.throw('UNIQUE constraint failed: tasks.id');
+    expect(() => insert.run(null)).to.throw('NOT NULL constraint failed: tasks.id');
   });
 });
 
@@ -252,7 +298,8 @@ describe('the migration of a queue in its own file', () => {
       {
         arrival: 1795392190340003,
         failed_at: 1795392190645,
-        history: '[{"at":1795392190645,"reason":"connection refused"}]',
+        history:
+          '{"waitedMs":null,"ranMs":0,"attempts":[{"startedAt":null,"endedAt":1795392190645,"reason":"connection refused"}]}',
       },
     ]);
     expect(rows(database, 'SELECT max(length(action)) AS longest FROM messages')).to.deep.equal([{ longest: 256 }]);

@@ -89,17 +89,6 @@ describe('Dispatcher', () => {
     expect(metrics.waits.cumulative().count).to.equal(4);
   });
 
-  it('runs a retry when it is due, on the timer for the next message', async () => {
-    const { pool, publish, clock, reach } = await startDispatching();
-    await publish('a');
-    (await pool.given(1)).end({ ...raised, retryAfterMs: 3_600_000 } as typeof raised);
-    await reach({ retrying: 1 });
-    clock.advance(3_590_000);
-    expect(pool.runs).to.have.length(1);
-    clock.advance(10_000);
-    await pool.given(2);
-  });
-
   it('frees the place of a task that its handler has acked, once, and writes its row when the handler returns', async () => {
     const { pool, publish, queue, reach, dispatcher } = await startDispatching(undefined, { prefetch: 1 });
     await publish('a', 'b', 'c', 'd');
@@ -113,6 +102,26 @@ describe('Dispatcher', () => {
     expect(await queue.counts()).to.include({ inFlight: 1, waiting: 1 });
     await dispatcher.stop(now);
     expect(await queue.store.rows.find('a')).to.include({ result: '{"output":"late"}' });
+  });
+
+  it('records the start of each attempt, and its end before the settlement is written', async () => {
+    const { pool, publish, queue, clock, reach, dispatcher } = await startDispatching();
+    await publish('a', 'b');
+    const [a, b] = [await pool.given(1), await pool.given(2)];
+    a.onAcknowledged('ack');
+    const startedAt = clock.now();
+    clock.advance(20);
+    b.end(raised);
+    await new Promise(setImmediate);
+    await reach({ retrying: 1 });
+    clock.advance(startedAt + 100 - clock.now());
+    a.end(returned);
+    await new Promise(setImmediate);
+    await dispatcher.stop(now);
+    const times = { started_at: startedAt, ended_at: startedAt + 100, ran_ms: 100, waited_ms: 0, attempts: 1 };
+    expect(await queue.store.rows.find('a', 'detailed')).to.include(times);
+    const [failed] = (await queue.read(['b']))[0]?.history.attempts ?? [];
+    expect(failed).to.include({ startedAt, endedAt: startedAt + 20 });
   });
 
   it('takes again when a handler ends that has nacked before, because a suspect waits until none runs', async () => {
@@ -165,12 +174,12 @@ describe('Dispatcher', () => {
     const { pool, publish, queue, reach } = await startDispatching(new HandDrivenPool(1));
     await publish('a', 'b');
     await pool.given(2);
-    await queue.pause();
+    await queue.setPaused(true);
     await reach({ inFlight: 1, waiting: 1 });
     (await pool.given(1)).end(returned);
     await reach({ completed: 1, inFlight: 0 });
     expect(pool.runs).to.have.length(2);
-    await queue.resume();
+    await queue.setPaused(false);
     expect((await pool.given(3)).delivery.id).to.equal('b');
   });
 
@@ -201,7 +210,7 @@ describe('Dispatcher', () => {
     gate = promise;
     await publish('a');
     await reach({ inFlight: 1 });
-    await queue.pause();
+    await queue.setPaused(true);
     resolve();
     await reach({ inFlight: 0, waiting: 1 });
     expect(pool.runs).to.deep.equal([]);

@@ -1,4 +1,5 @@
 import type { QueueCounts, TaskStore } from '../../../db/task-store.ts';
+import { CallbackSender } from '../../../main/tasks/callbacks/callback-sender.ts';
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
 import type { QueueEvent } from '../../../main/tasks/task-events.ts';
@@ -28,7 +29,9 @@ export async function startDispatching(
   const events: QueueEvent[] = [];
   const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
   const random = { number: () => 0.5 };
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, clock, random, log, ...options });
+  const callbacks = new CallbackSender({ hosts: [], secrets: [], find: (id) => queue.find(id), clock, random });
+  const parts = { queue, pool, callbacks, actions: new Map(), clock, random, log };
+  const dispatcher = new Dispatcher({ ...parts, prefetch: 5, ...options });
   dispatcher.start();
   afterTest(() => dispatcher.stop(now));
   return {

@@ -33,20 +33,22 @@ describe('Dispatcher, while ends cannot be written', () => {
     (await pool.given(1)).end(returned);
     await new Promise(setImmediate);
     clock.advance(5);
+    await new Promise(setImmediate);
     expect(dispatcher.writeFailure).to.equal('disk full');
     expect(state.settles).to.equal(1);
-    const repeats = [100, 200, 400, 800, 1600, 3200, 5000, 5000].map((delayMs) => {
+    for (const delayMs of [100, 200, 400, 800, 1600, 3200, 5000, 5000]) {
       clock.advance(delayMs - 1);
       const before = state.settles;
       clock.advance(1);
-      return state.settles - before;
-    });
-    expect(repeats).to.deep.equal([1, 1, 1, 1, 1, 1, 1, 1]);
+      expect(state.settles).to.equal(before + 1);
+      await new Promise(setImmediate);
+    }
     (await pool.given(2)).end(returned);
     await new Promise(setImmediate);
     expect(pool.ids).to.equal('abcdef');
     delete state.settle;
     clock.advance(5000);
+    await new Promise(setImmediate);
     expect(dispatcher.writeFailure).to.equal(undefined);
     expect(await queue.counts()).to.include({ completed: 2 });
   });

@@ -1,5 +1,5 @@
 import type { Delivery } from '../../../db/task-store.ts';
-import type { AttemptListener, Outcome } from '../../../main/tasks/pool/task-pool.ts';
+import type { AttemptListener, Outcome } from '../../../main/tasks/pool/run.ts';
 
 /** A run of a {@link HandDrivenPool}. */
 interface HandDrivenRun extends AttemptListener {

@@ -4,11 +4,6 @@ import { never, now, startDispatching } from './dispatching.ts';
 import { HandDrivenPool, raised, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher, draining', () => {
-  it('is done at once with an empty queue', async () => {
-    const { dispatcher } = await startDispatching();
-    await dispatcher.drain(never);
-  });
-
   it('waits for what runs, for what waits, and for retries', async () => {
     const { pool, dispatcher, publish, clock, reach, queue } = await startDispatching(undefined, { prefetch: 1 });
     await publish('a', 'b');
@@ -27,11 +22,25 @@ describe('Dispatcher, draining', () => {
     expect(await queue.counts()).to.include({ waiting: 0, retrying: 0, inFlight: 0 });
   });
 
+  it('waits for a limited task that gets the place of one that runs, and for none that waits for a rate', async () => {
+    const { pool, dispatcher, queue } = await startDispatching();
+    await queue.setLimits('single', { concurrency: 1 }, 'api');
+    await queue.setLimits('rated', { rate: { count: 1, ms: 60_000 } }, 'api');
+    const body = '{"created_at":1790000000}';
+    for (const id of 'ab') await queue.publish({ id, action: 'single', body });
+    for (const id of 'cd') await queue.publish({ id, action: 'rated', body });
+    const drained = dispatcher.drain(never);
+    for (const number of [1, 2, 3]) (await pool.given(number)).end(returned);
+    await drained;
+    expect(pool.ids).to.equal('acb');
+    expect(await queue.counts()).to.include({ completed: 3, limited: 1, inFlight: 0 });
+  });
+
   it('does not wait for the tasks of a paused queue, and no longer than its deadline', async () => {
     const { dispatcher, publish, queue } = await startDispatching();
     await publish('a');
     await dispatcher.drain(now);
-    await queue.pause();
+    await queue.setPaused(true);
     await dispatcher.drain(never);
   });
 

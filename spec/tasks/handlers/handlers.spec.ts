@@ -31,7 +31,7 @@ const interruptible = `
   },
   'read the signal after the cancellation': async (_, task) => {
     task.progress(0);
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await new Promise((resolve) => setTimeout(resolve, 500));
     if (task.signal.aborted) throw task.signal.reason;
   },
   finish: (_, { signal, progress }) => new Promise((resolve) => {
@@ -45,7 +45,7 @@ const interruptible = `
 
 const handlers = `
   ${interruptible}
-  describe: ({ a }, { id, action, attempt, createdAt }) => ({ a, id, action, attempt, createdAt }),
+  describe: ({ a }, { id, action, attempt, createdAt, traceparent }) => ({ a, id, action, attempt, createdAt, traceparent }),
   later: async ({ a }) => { await new Promise(setImmediate); return a; },
   nothing() {},
   uppercase: () => 'own',
@@ -122,9 +122,9 @@ for (const [place, isolation] of [
     }
 
     it('receives data and task, and its output is stored, null if it returns nothing', async () => {
-      const { id, ...described } = await outputOf('describe', { a: [1] }, { attempt: 3 });
+      const { id, ...described } = await outputOf('describe', { a: [1] }, { attempt: 3, traceparent: 'trace' });
       expect(id).to.be.a('string');
-      expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5 });
+      expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5, traceparent: 'trace' });
       expect(await outputOf('later', { a: 'x' })).to.equal('x');
       expect(await outputOf('nothing')).to.equal(null);
     });
@@ -219,18 +219,13 @@ for (const [place, isolation] of [
       await outcome;
     });
 
-    for (const action of [
-      'heed',
-      'throw another error',
-      'nack, then return',
-      'read the signal late',
-      'read the signal after the cancellation',
-    ]) {
-      it(`whose task is cancelled may ${action}, and ends as cancelled in its thread`, async () => {
-        expect(await runAndCancel(shared(), action)).to.deep.equal({ ended: 'cancelled' });
+    it('whose task is cancelled may end in any way but by returning, and ends as cancelled in its thread', async () => {
+      const ways = ['heed', 'throw another error', 'nack, then return', 'read the signal late'];
+      for (const action of [...ways, 'read the signal after the cancellation']) {
+        expect(await runAndCancel(shared(), action), action).to.deep.equal({ ended: 'cancelled' });
         expect(await outputOf('is aborted')).to.equal(false);
-      });
-    }
+      }
+    });
 
     it('whose task is cancelled completes it by returning', async () => {
       expect(await runAndCancel(shared(), 'finish')).to.deep.equal(returned);
@@ -248,19 +243,15 @@ describe('a handler of a handlers module', () => {
     });
   }
 
-  for (const [action, ended] of [
-    ['heed', 'released'],
-    ['read the signal late', 'released'],
-    ['finish', 'returned'],
-  ] as const) {
-    it(`has its signal aborted at a shutdown, and its task is ${ended}: ${action}`, async () => {
+  it('has its signal aborted at a shutdown, and its task is released unless it returns', async () => {
+    for (const [action, ended] of Object.entries({ 'read the signal late': 'released', finish: 'returned' })) {
       const { run, pool, reports } = await startHandlers(interruptible);
       const outcome = run(action);
       await until(() => reports.length > 0);
       await pool.stop(new Promise(() => {}));
-      expect((await outcome).ended).to.equal(ended);
-    });
-  }
+      expect((await outcome).ended, action).to.equal(ended);
+    }
+  });
 
   it('does not use a connection that was closed while its thread was idle', async () => {
     const server = createServer((request, response) => {

@@ -1,8 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
 import { loadConfig } from '../../../main/config.ts';
-import type { Outcome } from '../../../main/tasks/pool/task-pool.ts';
+import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
 import { checkHandlers } from '../../../main/threads/module-checks.ts';
 import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
@@ -20,7 +21,16 @@ export async function writeHandlers(source: string, name = 'handlers.ts'): Promi
 
 export function newDelivery(id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Delivery {
   const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${JSON.stringify(data)},"created_at":5}`;
-  const first = { arrival: 1, delivery: 1, dueAt: 0, attempt: 1, crashes: 0, isSuspect: false, history: [] };
+  const first = {
+    arrival: 1,
+    delivery: 1,
+    dueAt: 0,
+    attempt: 1,
+    crashes: 0,
+    isRated: false,
+    isSuspect: false,
+    history: NO_ATTEMPTS,
+  };
   return { id, action: action.slice(0, 256), body, ...first, ...about };
 }
 
@@ -29,7 +39,7 @@ export async function startHandlers(handlers: string, env: Record<string, string
   const module = await writeHandlers(`export default {${handlers}};`);
   const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', TASK_HANDLERS: module, ...env });
   const captured = captureLog();
-  const parts = { actions: await checkHandlers(tasks), clock, log: captured.log };
+  const parts = { ...(await checkHandlers(tasks)), clock, log: captured.log };
   const pool = await ThreadPool.start(tasks, parts);
   afterTest(() => pool.stop(Promise.resolve()));
   const reports: (TaskProgress & { id: string })[] = [];

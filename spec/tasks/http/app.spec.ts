@@ -14,19 +14,12 @@ describe('service B', () => {
 
   it('answers 404 to an unknown path, whatever the method', async () => {
     const paths = [
-      '/task',
-      '/Tasks',
-      '/tasks/',
-      '/TASKS/events',
-      '/tasks/events/',
-      `/tasks/${ID}/`,
-      '/Queue',
-      '/queue/',
+      ...['/task', '/Tasks', '/tasks/', '/TASKS/events', '/tasks/events/', `/tasks/${ID}/`, '/Queue', '/queue/'],
+      ...['/Dead-Letters', '/dead-letters/', `/dead-letters/${ID}/Retry`, '/tasks/1/2', '/tasksx', '/queue/1'],
+      ...['/dead-letters/1/2', '//tasks', '/tasks%2f', '/%', '/%00', '/../tasksx'],
+      // Exists only with TASKS_REQUIRE_TOKEN.
+      '/auth/token',
     ];
-    paths.push('/Dead-Letters', '/dead-letters/', `/dead-letters/${ID}/Retry`, '/tasks/1/2', '/tasksx', '/queue/1');
-    paths.push('/dead-letters/1/2', '//tasks', '/tasks%2f', '/%', '/%00', '/../tasksx');
-    // Exists only with TASKS_REQUIRE_TOKEN.
-    paths.push('/auth/token');
     for (const path of paths) {
       for (const method of ['GET', 'POST', 'DELETE']) {
         const { status, body } = await request(server().url + path, { method });
@@ -36,12 +29,12 @@ describe('service B', () => {
   });
 
   for (const [path, item] of itemsOf('tasks').filter(([path]) => !['/', '/{path}', '/auth/token'].includes(path))) {
-    const methods = Object.keys(item).filter((key) => /^(get|head|post|delete)$/.test(key));
+    const methods = Object.keys(item).filter((key) => /^(get|head|post|put|delete)$/.test(key));
     const allowed = [...methods, 'options'].join(', ').toUpperCase();
     it(`answers 405 to a method of ${path} other than ${allowed}`, async () => {
       const others = ['GET', 'POST', 'DELETE', 'PUT', 'PATCH'].filter((method) => !allowed.includes(method));
       for (const method of others) {
-        const { status, body, headers } = await request(server().url + path.replace('{id}', ID), { method });
+        const { status, body, headers } = await request(server().url + path.replace(/\{\w+\}/, ID), { method });
         expect([status, body, headers.get('allow')], method).to.deep.equal([
           405,
           { error: 'method not allowed' },
@@ -105,17 +98,17 @@ describe('the URL of a task', () => {
     await events.body?.cancel();
   });
 
-  for (const [client, headers] of Object.entries<Record<string, string>>({
-    curl: { Accept: '*/*' },
-    'Java’s HttpURLConnection': { Accept: 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2' },
-    'fetch in a page': { Accept: '*/*', 'Sec-Fetch-Dest': 'empty', 'Sec-Fetch-Mode': 'cors' },
-    'a client without these headers': {},
-  })) {
-    it(`answers ${client} with JSON`, async () => {
+  it('answers programs and scripts with JSON', async () => {
+    for (const [client, headers] of Object.entries<Record<string, string>>({
+      curl: { Accept: '*/*' },
+      'Java’s HttpURLConnection': { Accept: 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2' },
+      'fetch in a page': { Accept: '*/*', 'Sec-Fetch-Dest': 'empty', 'Sec-Fetch-Mode': 'cors' },
+      'a client without these headers': {},
+    })) {
       const { status, body } = await request(started().location, { headers, redirect: 'manual' });
-      expect([status, body.id]).to.deep.equal([200, started().id]);
-    });
-  }
+      expect([status, body.id], client).to.deep.equal([200, started().id]);
+    }
+  });
 
   it('does not redirect a cancellation', async () => {
     const { headers } = await started().submit('{"action":"sum"}');

@@ -91,18 +91,6 @@ describe('GET /tasks/events', () => {
     expect((await request(`${server().url}/tasks/events`, { method: 'HEAD' })).status).to.equal(200);
   });
 
-  it('continues after the last event that a client has received', async () => {
-    const { url, submit } = server();
-    const first = await followEvents(url);
-    await submit('{"action":"sum"}');
-    const seen = await first.next();
-    first.close();
-    const { body } = await submit('{"action":"sum"}');
-    const next = await (await followEvents(url, seen?.id)).next();
-    expect(next?.event).to.equal('accepted');
-    expect(next?.data).to.include({ id: body.id, status: 'queued', action: 'sum' });
-  });
-
   it('gives a client an id before the first event, so that a client that is cut off before it misses nothing', async () => {
     const { url, submit, events } = await startTasksServer();
     const first = await followEvents(url);

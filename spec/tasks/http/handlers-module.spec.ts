@@ -40,6 +40,8 @@ describe('with a handlers module, POST /tasks', () => {
       for (const action of ['other', '', 'constructor', '__proto__']) {
         expect(await post(action), action).to.deep.include({ status: 400, body: { error: 'unknown action' } });
       }
+      const nearest = { error: 'unknown action', nearest: ['uppercase'] };
+      expect(await post('upperCas')).to.deep.include({ status: 400, body: nearest });
       expect(await queued()).to.deep.equal([]);
       for (const action of ['any', 'uppercase', 'sum']) expect((await post(action)).status, action).to.equal(202);
     });
@@ -63,6 +65,19 @@ describe('with a handlers module, POST /tasks', () => {
       { numbers: [1] },
       { text: 'abc' },
     ]);
+  });
+
+  it('refuses a batch whose checks take too long, and says so', async () => {
+    const rules = { actions: new Map([['letters', { schema: letters }]]), rejectUnknown: true };
+    const { tasksUrl, queued } = await startTasksServer({ rules, checkTimeoutMs: 1000 });
+    const task = { action: 'letters', data: { text: `${'a'.repeat(50)}!` } };
+    const body = JSON.stringify({ tasks: [task] });
+    const refused = { error: 'invalid batch', errors: [], detail: 'took too long to check: send fewer tasks' };
+    expect(await request(`${tasksUrl}/batch`, { method: 'POST', body })).to.deep.include({
+      status: 400,
+      body: refused,
+    });
+    expect(await queued()).to.deep.equal([]);
   });
 });
 

@@ -29,18 +29,6 @@ describe('GET /queue', () => {
     const [waiting] = await queued();
     expect(body.bytes).to.equal(Buffer.byteLength(waiting?.body ?? ''));
   });
-
-  it('says since when and why no task can be processed', async () => {
-    const { url, health } = await startTasksServer();
-    const before = Math.floor(systemClock.now() / 1000);
-    health.problem = 'database or disk is full';
-    const stalled = async () => (await request(`${url}/queue`)).body.stalled;
-    const { reason, since } = await eventually(stalled, (found) => found !== null);
-    expect(reason).to.equal('database or disk is full');
-    expect(since).to.be.within(before, systemClock.now() / 1000);
-    health.problem = undefined;
-    await eventually(stalled, (found) => found === null);
-  });
 });
 
 describe('POST /queue/pause and /queue/resume', () => {
@@ -123,7 +111,7 @@ describe('the queries of the queue', () => {
 
   for (const [path, queries, error] of [
     ['history', SINCE, 'since must be Unix seconds'],
-    ['tasks', ['', ...STATE], 'state must be queued, scheduled, running or retrying'],
+    ['tasks', ['', ...STATE], 'state must be queued, limited, scheduled, running or retrying'],
   ] as const) {
     it(`are refused by GET /queue/${path} with 400: ${error}`, async () => {
       for (const query of queries) {

@@ -7,6 +7,7 @@ import type { SubmittedBody } from '../../../workers/submissions/parse-submissio
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
+import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
 
 function bodyOf(text: string): SubmittedBody {
@@ -32,14 +33,11 @@ const rules: SubmissionRules = {
   rejectUnknown: false,
 };
 
-interface StartOptions {
-  file?: string;
-  idleMs?: number;
-  rules?: SubmissionRules;
-  checkTimeoutMs?: number;
-}
+type StartOptions = Partial<
+  Pick<ConstructorParameters<typeof SubmissionThread>[0], 'idleMs' | 'rules' | 'checkTimeoutMs'>
+>;
 
-function start({ file, ...options }: StartOptions = {}) {
+function start({ file, ...options }: StartOptions & { file?: string } = {}) {
   const captured = captureLog();
   const thread = new SubmissionThread({
     memoryMb: 64,
@@ -49,12 +47,7 @@ function start({ file, ...options }: StartOptions = {}) {
     ...(file && { file: new URL(`submission-threads/${file}.ts`, import.meta.url) }),
   });
   afterTest(() => thread.stop());
-  let started = 0;
-  const count = () => {
-    started += 1;
-  };
-  process.on('worker', count);
-  afterTest(() => process.off('worker', count));
+  const { threads } = watchThreads();
   /** Parses each body. Returns the results and the messages of errors, as text. */
   const parse = (...texts: string[]) =>
     Promise.all(
@@ -65,7 +58,7 @@ function start({ file, ...options }: StartOptions = {}) {
         ),
       ),
     );
-  return { ...captured, thread, parse, started: () => started };
+  return { ...captured, thread, parse, started: () => threads.length };
 }
 
 describe('the submission thread', () => {

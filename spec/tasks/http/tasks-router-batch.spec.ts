@@ -21,7 +21,7 @@ describe('POST /tasks/batch', () => {
     expect(queued.map(({ id }) => id)).to.deep.equal([first, sum]);
     const [, { body: payload = '' } = {}] = queued;
     expect(JSON.parse(payload)).to.deep.include({ id: sum, action: 'sum', data: { numbers: [1] } });
-    expect((await request(`${server.tasksUrl}/${later}`)).body).to.include({ status: 'scheduled' });
+    expect(await server.find(later)).to.include({ status: 'scheduled' });
   });
 
   it('refuses a batch with wrong submissions, names all of them, and queues nothing', async () => {

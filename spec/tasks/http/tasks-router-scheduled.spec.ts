@@ -1,52 +1,30 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { retry } from '../../store/stage.ts';
-import { request } from '../../support/program.ts';
+import { post, request } from '../../support/program.ts';
 import { followEvents } from './event-client.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-/** Submits a task. Returns its id. */
-async function submit(server: TasksServer, fields: object, headers: Record<string, string> = {}): Promise<string> {
-  const { status, body } = await server.submit(JSON.stringify({ action: 'sum', ...fields }), { headers });
-  expect([status, body]).to.deep.equal([202, { id: body.id, status: 'queued' }]);
-  return body.id;
-}
-
 const run = ({ tasksUrl }: TasksServer, id: string) => request(`${tasksUrl}/${id}/run`, { method: 'POST' });
-const find = async ({ tasksUrl }: TasksServer, id: string) => (await request(`${tasksUrl}/${id}`)).body;
 
 describe('a scheduled task', () => {
   it('is answered like any other, and shown with its time until it is due', async () => {
     const server = await startTasksServer();
     const before = systemClock.now();
-    const id = await submit(server, { delay: 3600, priority: 2 });
-    const { run_at_ms, ...task } = await find(server, id);
+    const id = await server.submitTask({ delay: 3600, priority: 2 });
+    const { run_at_ms, ...task } = await server.find(id);
     expect(run_at_ms).to.be.within(before + 3_600_000, systemClock.now() + 3_600_000);
     expect(task).to.include({ id, status: 'scheduled', priority: 2 });
     expect(await server.queued()).to.deep.equal([]);
-    const soon = await submit(server, { delay: 0.001 });
+    const soon = await server.submitTask({ delay: 0.001 });
     const delivery = await server.take();
     expect(delivery.id).to.equal(soon);
     expect(delivery.dueAt).to.be.at.most(systemClock.now());
   });
 
-  it('is listed, next due first, and counted', async () => {
-    const server = await startTasksServer();
-    const later = await submit(server, { run_at: systemClock.now() / 1000 + 7200 });
-    const sooner = await submit(server, { delay: 3600 });
-    await submit(server, {});
-    const { tasks, ...counts } = (await request(`${server.url}/queue/tasks?state=scheduled`)).body;
-    expect(counts).to.deep.equal({ count: 2, total: 2 });
-    expect(tasks.map(({ id }: { id: string }) => id)).to.deep.equal([sooner, later]);
-    expect(tasks[0]).to.include({ status: 'scheduled', action: 'sum', priority: 3 });
-    expect(tasks[0].run_at_ms).to.be.above(systemClock.now());
-    const { body } = await request(`${server.url}/queue`);
-    expect(body).to.include({ accepted: 3, waiting: 1, scheduled: 2, delayed: 0, in_flight: 0 });
-  });
-
   it('runs now on request, like a retrying one, and a task that waits or runs stays as it is', async () => {
     const server = await startTasksServer();
-    const [scheduled, retried] = [await submit(server, { delay: 3600 }), await submit(server, {})];
+    const [scheduled, retried] = [await server.submitTask({ delay: 3600 }), await server.submitTask({})];
     await server.settle(await server.take(), retry(systemClock.now() + 3_600_000));
     for (const id of [retried, scheduled, scheduled]) {
       const { status, body, headers } = await run(server, id);
@@ -63,17 +41,10 @@ describe('a scheduled task', () => {
     expect([unknown.status, unknown.body]).to.deep.equal([404, { error: 'task not found' }]);
   });
 
-  it('is cancelled like a waiting one', async () => {
-    const server = await startTasksServer();
-    const id = await submit(server, { delay: 3600 });
-    expect((await request(`${server.tasksUrl}/${id}`, { method: 'DELETE' })).status).to.equal(204);
-    expect((await request(`${server.url}/queue`)).body).to.include({ cancelled: 1, scheduled: 0, bytes: 0 });
-  });
-
   it('is reported by the event `scheduled`, and by `accepted` if it is run before its time', async () => {
     const server = await startTasksServer();
     const events = await followEvents(server.url);
-    const id = await submit(server, { delay: 3600 });
+    const id = await server.submitTask({ delay: 3600 });
     await run(server, id);
     const [first, second] = [await events.next(), await events.next()];
     expect(first).to.include({ event: 'scheduled' });
@@ -86,8 +57,8 @@ describe('a scheduled task', () => {
   it('has an idempotency key that covers its options', async () => {
     const server = await startTasksServer();
     const key = { 'Idempotency-Key': 'once' };
-    const id = await submit(server, { delay: 3600, priority: 1 }, key);
-    expect(await submit(server, { priority: 1, delay: 3600 }, key)).to.equal(id);
+    const id = await server.submitTask({ delay: 3600, priority: 1 }, key);
+    expect(await server.submitTask({ priority: 1, delay: 3600 }, key)).to.equal(id);
     for (const other of [{ delay: 3600 }, { delay: 60, priority: 1 }, { priority: 1 }, {}]) {
       const { status } = await server.submit(JSON.stringify({ action: 'sum', ...other }), { headers: key });
       expect(status).to.equal(422);
@@ -96,26 +67,56 @@ describe('a scheduled task', () => {
 
   it('may have a body that the submission thread parses', async () => {
     const server = await startTasksServer({ bodyLimit: 100_000 });
-    const id = await submit(server, { data: { text: 'x'.repeat(20_000) }, delay: 3600, priority: 5 });
-    expect(await find(server, id)).to.include({ status: 'scheduled', priority: 5 });
+    const id = await server.submitTask({ data: { text: 'x'.repeat(20_000) }, delay: 3600, priority: 5 });
+    expect(await server.find(id)).to.include({ status: 'scheduled', priority: 5 });
   });
 });
 
 describe('a submission with a wrong option', () => {
-  for (const [fields, error] of [
-    [{ delay: '60' }, 'delay must be seconds from 0 to 31622400'],
-    [
-      { run_at: 'tomorrow' },
-      'run_at must be an ISO 8601 time with an offset or Unix seconds, from a minute ago to 366 days ahead',
-    ],
-    [{ delay: 1, run_at: 1 }, 'give delay or run_at, not both'],
-    [{ priority: 0 }, 'priority must be a whole number from 1 to 5'],
-  ] as const) {
-    it(`is refused: ${error}`, async () => {
-      const server = await startTasksServer();
-      const { status, body } = await server.submit(JSON.stringify({ action: 'sum', ...fields }));
-      expect([status, body]).to.deep.equal([400, { error }]);
-      expect(await server.queued()).to.deep.equal([]);
-    });
-  }
+  it('is refused with the option and what it must be', async () => {
+    const server = await startTasksServer();
+    const time = 'an ISO 8601 time with an offset or Unix seconds, from a minute ago to 366 days ahead';
+    for (const [fields, error] of [
+      [{ delay: '60' }, 'delay must be seconds from 0 to 31622400'],
+      [{ run_at: 'tomorrow' }, `run_at must be ${time}`],
+      [{ delay: 1, run_at: 1 }, 'give delay or run_at, not both'],
+      [{ priority: 0 }, 'priority must be a whole number from 1 to 5'],
+    ] as const) {
+      const refused = await server.submit(JSON.stringify({ action: 'sum', ...fields }));
+      expect(refused).to.deep.include({ status: 400, body: { error } });
+    }
+    expect(await server.queued()).to.deep.equal([]);
+  });
+});
+
+describe('a field that looks like an option', () => {
+  it('is refused with the option that it looks like, also in a batch, and other fields are ignored', async () => {
+    const server = await startTasksServer();
+    const unknown = (path: string, detail: string) => ({ error: 'unknown option', path, detail });
+    const inBatch = (...errors: object[]) => ({ error: 'invalid batch', errors });
+    const sum = { action: 'sum' };
+    const delay = unknown('/delay_seconds', 'looks like delay');
+    const key = unknown('/idempotencyKey', 'looks like idempotency_key');
+    for (const [fields, body] of [
+      [{ ...sum, delay_seconds: 5 }, delay],
+      [{ ...sum, idempotency_key: 'x' }, unknown('/idempotency_key', 'looks like the header Idempotency-Key')],
+      [
+        {
+          tasks: [
+            { ...sum, note: 'x' },
+            { ...sum, delay_seconds: 5 },
+          ],
+        },
+        inBatch({ index: 1, ...delay }),
+      ],
+      [{ tasks: [{ ...sum, idempotencyKey: 'x' }] }, inBatch({ index: 0, ...key })],
+      [{ tasks: [sum], priority: 1 }, unknown('/priority', 'belongs in each task, as priority')],
+      [{ tasks: [sum], idempotencyKey: 'x' }, unknown('/idempotencyKey', 'belongs in each task, as idempotency_key')],
+    ] as const) {
+      const refused = await post('tasks' in fields ? `${server.tasksUrl}/batch` : server.tasksUrl, fields);
+      expect(refused, JSON.stringify(fields)).to.deep.include({ status: 400, body });
+    }
+    expect(await server.queued()).to.deep.equal([]);
+    await server.submitTask({ note: 'x', relay: 5 });
+  });
 });

@@ -12,16 +12,10 @@ const notFound = [404, { error: 'task not found' }];
 const cancelling = (id: string) => [202, { id, status: 'cancelling' }];
 const finished = [409, { error: 'task finished' }];
 
-const submit = async (server: TasksServer): Promise<string> => (await server.submit(SUM)).body.id;
-
 /** Submits a task and takes its delivery from the queue. */
 async function submitAndTake(server: TasksServer) {
-  const id = await submit(server);
+  const id = await server.submitTask();
   return { id, delivery: await server.take() };
-}
-
-async function show({ tasksUrl }: TasksServer, id: string) {
-  return (await request(`${tasksUrl}/${id}`)).body;
 }
 
 async function cancel({ tasksUrl }: TasksServer, id: string): Promise<[status: number, body: unknown]> {
@@ -35,72 +29,76 @@ describe('GET /tasks/:id', () => {
   it('shows a task with its payload and history while it is queued, runs and is retried', async () => {
     const before = systemClock.now();
     const { id, delivery } = await submitAndTake(server());
-    const { status, body, headers } = await request(`${server().tasksUrl}/${id}`);
+    const { status, body } = await request(`${server().tasksUrl}/${id}`);
     const { accepted_at_ms, ...queued } = body;
     expect(status).to.equal(200);
-    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
     expect(queued).to.deep.equal({ id, status: 'queued', priority: 3, payload: delivery.body, history: [] });
     expect(accepted_at_ms).to.be.within(before, systemClock.now());
 
     const submitted = { priority: 3, payload: delivery.body, accepted_at_ms };
     server().queue.reportStart(delivery);
-    const { started_at_ms, ...running } = await show(server(), id);
+    const { started_at_ms, ...running } = await server().find(id);
     expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
     expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
 
-    await server().settle(delivery, retry(systemClock.now(), 'query failed'));
+    await server().settle(delivery, retry(systemClock.now(), 'query failed'), { startedAt: 1000, endedAt: 1005 });
     const again = await server().take();
     server().queue.reportStart(again);
     server().queue.reportProgress(delivery, { fraction: 1 });
-    const second = await show(server(), id);
+    const second = await server().find(id);
     expect(second).to.include({ status: 'running', attempt: 2 }).and.to.not.have.property('progress');
-    expect(second.history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed']);
+    expect(second.history).to.deep.equal([{ started_at_ms: 1000, ended_at_ms: 1005, reason: 'query failed' }]);
 
     const due = systemClock.now() + 3_600_000;
     await server().settle(again, retry(due, 'no'));
-    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await show(server(), id);
+    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await server().find(id);
     expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed', 'no']);
     expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 2, reason: 'no', ...submitted });
     expect([next_attempt_at_ms, next_attempt_at]).to.deep.equal([due, Math.ceil(due / 1000)]);
   });
 
-  it('shows the progress of a running task, which its followers are told', async () => {
-    const events = await followEvents(server().url);
+  it('shows the row of a completed task, exactly as the listing does, and its attempts', async () => {
     const { id, delivery } = await submitAndTake(server());
-    server().queue.reportStart(delivery);
-    for (const name of ['accepted', 'started']) expect((await events.next())?.event).to.equal(name);
-    for (const progress of [{ fraction: 0.5, note: 'half' }, { fraction: 1 }]) {
-      server().queue.reportProgress(delivery, progress);
-      const running = { id, status: 'running', attempt: 1, progress };
-      expect(await show(server(), id)).to.deep.include(running);
-      const reported = await events.next();
-      expect(reported?.event).to.equal('progress');
-      expect(reported?.data).to.deep.include(running);
-    }
-  });
-
-  it('shows the row of a completed task, exactly as the listing does', async () => {
-    const { id, delivery } = await submitAndTake(server());
-    const row = await server().complete(delivery);
+    const { dueAt } = delivery;
+    const first = { startedAt: dueAt + 10, endedAt: dueAt + 15 };
+    await server().settle(delivery, retry(systemClock.now(), 'no'), first);
+    const row = await server().complete(await server().take(), { startedAt: dueAt + 20, endedAt: dueAt + 50 });
     expect(row).to.include({ id, payload: delivery.body, status: 'completed', result: RESULT });
-    expect(await show(server(), id)).to.deep.equal(row);
+    const history = [
+      { started_at_ms: first.startedAt, ended_at_ms: first.endedAt, reason: 'no' },
+      { started_at_ms: dueAt + 20, ended_at_ms: dueAt + 50, reason: null },
+    ];
+    expect(await server().find(id)).to.deep.equal({ ...row, attempts: 2, waited_ms: 10, ran_ms: 35, history });
     expect((await request(server().tasksUrl)).body.tasks).to.deep.equal([row]);
   });
 
-  it('shows the dead letter of a discarded task', async () => {
-    const before = Math.floor(systemClock.now() / 1000);
-    const { id, delivery } = await submitAndTake(server());
-    const reason = 'data.text must be a string';
-    await server().settle(delivery, discard(reason));
-    const { first_at, last_at, history, ...letter } = await show(server(), id);
-    const payload = delivery.body;
-    const failure = { reason, attempts: 1, permanent: true };
-    expect(letter).to.deep.equal({ id, status: 'failed', priority: 3, payload, ...failure });
-    expect(history).to.have.length(1);
-    expect(history[0]).to.include({ reason });
-    expect([first_at, last_at].every(Number.isSafeInteger)).to.equal(true);
-    expect(first_at).to.be.within(before, last_at);
-    expect(last_at).to.be.at.most(systemClock.now() / 1000);
+  it('shows a row of an older version without attempts', async () => {
+    const id = '6f9619ff-8b86-4d01-b42d-00cf4fc964fe';
+    const row = { id, payload: '{}', status: 'completed', result: RESULT, created_at: 1, processed_at: 2 };
+    server().storeRow(row);
+    expect(await server().find(id)).to.deep.equal(row);
+  });
+
+  it('shows the traceparent of the submission, and ignores a malformed one', async () => {
+    const [trace, span] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
+    const valid = `00-${trace}-${span}-01`;
+    const shown = async (traceparent: string) => {
+      const { body } = await server().submit(SUM, { headers: { traceparent } });
+      const delivery = await server().take();
+      const queued = await server().find(body.id);
+      await server().settle(delivery, discard());
+      expect((await server().find(body.id)).traceparent)
+        .to.equal(queued.traceparent)
+        .and.equal(delivery.traceparent);
+      return queued.traceparent;
+    };
+    expect(await shown(valid)).to.equal(valid);
+    expect(await shown(`01-${trace}-${span}-01-more`)).to.equal(`01-${trace}-${span}-01`);
+    const malformed = [
+      ...[`${valid}-more`, `${valid}, ${valid}`, valid.toUpperCase(), valid.slice(0, -1), `ff${valid.slice(2)}`],
+      ...[`00-${'0'.repeat(32)}-${span}-01`, `00-${trace}-${'0'.repeat(16)}-01`, `01-${trace}-${span}-01x`, ''],
+    ];
+    for (const traceparent of malformed) expect(await shown(traceparent), traceparent).to.equal(undefined);
   });
 
   it('and DELETE /tasks/:id answer 404 for a task that was never submitted', async () => {
@@ -116,7 +114,7 @@ describe('GET /tasks/:id', () => {
   it('shows a waiting task although the rows cannot be read', async () => {
     const { id } = await submitAndTake(server());
     renameSync(server().file, `${server().file}.away`);
-    expect(await show(server(), id)).to.include({ id, status: 'queued' });
+    expect(await server().find(id)).to.include({ id, status: 'queued' });
     renameSync(`${server().file}.away`, server().file);
   });
 });
@@ -132,7 +130,7 @@ describe('DELETE /tasks/:id', () => {
       await server.settle(delivery, retry(systemClock.now() + 3_600_000));
       return id;
     };
-    for (const make of [submitAndRetry, () => submit(server)]) {
+    for (const make of [submitAndRetry, () => server.submitTask()]) {
       const id = await make();
       const before = await cancelled();
       expect(await cancel(server, id)).to.deep.equal([204, '']);
@@ -158,16 +156,6 @@ describe('DELETE /tasks/:id', () => {
     for (const { id } of [completed, failed]) expect(await cancel(started(), id)).to.deep.equal(finished);
   });
 
-  it('leaves its idempotency key in use, so that a repeated submission does not bring the task back', async () => {
-    const { submit: post, queued } = started();
-    const headers = { 'Idempotency-Key': 'k' };
-    const { body } = await post(SUM, { headers });
-    await cancel(started(), body.id);
-    const again = await post(SUM, { headers: { ...headers, Prefer: 'wait=30' } });
-    expect([again.status, again.body]).to.deep.equal([202, body]);
-    expect(await queued()).to.deep.equal([]);
-  });
-
   it('ends the wait for the task with 202, and is reported to followers', async function () {
     // Below the wait of 30 s.
     this.timeout(20_000);
@@ -183,7 +171,7 @@ describe('DELETE /tasks/:id', () => {
 
   it('answers 500 and leaves the task in the queue if the cancellation cannot be stored', async () => {
     const server = await startTasksServer();
-    const id = await submit(server);
+    const id = await server.submitTask();
     server.queue.cancel = () => Promise.reject(new Error('away'));
     expect(await cancel(server, id)).to.deep.equal([500, { error: 'queue unavailable' }]);
     expect((await server.queued()).map((message) => message.id)).to.deep.equal([id]);

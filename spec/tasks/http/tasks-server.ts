@@ -1,21 +1,25 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
 import { SqliteStore } from '../../../db/sqlite/store.ts';
 import type { TaskRow } from '../../../db/task-rows.ts';
-import type { Delivery, Message, QueueBounds, Settlement } from '../../../db/task-store.ts';
+import type { Delivery, Message, Settlement } from '../../../db/task-store.ts';
 import { ByteBudget } from '../../../main/http/byte-budget.ts';
 import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
 import type { TaskAccess } from '../../../main/tasks/http/access.ts';
 import { createTasksApp } from '../../../main/tasks/http/app.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
+import { ownLimits } from '../../../main/tasks/limits.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
-import { QueueMonitor } from '../../../main/tasks/queue-monitor.ts';
+import { createQueueMonitor } from '../../../main/tasks/queue-monitor.ts';
+import { Scheduler } from '../../../main/tasks/schedules/scheduler.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
 import { taskIds } from '../../../main/tasks/task-ids.ts';
 import { systemClock, systemRandom } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { mainThreadCheck } from '../../../workers/submissions/data-schemas.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
+import type { AttemptTimes } from '../../store/stage.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
 import { captureLog } from '../../support/log.ts';
@@ -28,52 +32,47 @@ export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
 export const RESULT = '{"output":0}';
 
-/** Starts service B's HTTP side with a store and a queue without a consumer. */
-export async function startTasksServer({
-  bodyLimit = 1000,
-  bodyBudget = new ByteBudget(10_000_000),
-  responses = new ByteBudget(128_000_000),
-  maxLength = 100,
-  maxBytes = 100_000,
-  maxKeys = 100,
-  realRows = true,
-  access,
-  corsOrigins = [],
-  trustProxy = 0,
-  rules,
-  checkTimeoutMs = 60_000,
-}: Partial<QueueBounds> & {
-  bodyLimit?: number;
+const defaults = {
+  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, maxKeys: 100, trustProxy: 0 },
+  /** Whether the responses match the contract, unlike those with made-up rows. */
+  realRows: true,
+  corsOrigins: [] as readonly string[],
+  callbackHosts: [] as readonly string[],
+  /** Time limit of a check in the submission thread. */
+  checkTimeoutMs: 60_000,
+};
+
+interface Options extends Partial<typeof defaults> {
   bodyBudget?: ByteBudget;
   responses?: ByteBudget;
-  realRows?: boolean;
   access?: TaskAccess;
-  corsOrigins?: readonly string[];
-  trustProxy?: number;
   rules?: SubmissionRules;
-  /** Time limit of a check in the submission thread. */
-  checkTimeoutMs?: number;
-} = {}) {
+}
+
+/** Starts service B's HTTP side with a store and a queue without a consumer. */
+export async function startTasksServer(options: Options = {}) {
+  const { bodyLimit, maxLength, maxBytes, maxKeys, trustProxy, realRows, ...others } = { ...defaults, ...options };
+  const { corsOrigins, callbackHosts, checkTimeoutMs, access, rules } = others;
+  const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = others;
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await temporaryFolder();
   fillDataFolder(dataDir);
   const bounds = { maxLength, maxBytes, maxKeys };
-  const store = new SqliteStore({ dataDir, driver: 'memory', bounds, now: clock.now, excessRows: async () => 0 });
+  const storage = { dataDir, driver: 'memory', bounds, now: clock.now, newId: random.uuid } as const;
+  const store = new SqliteStore({ ...storage, excessRows: async () => 0 });
   afterTest(() => store.close());
   store.start();
   const events = new TaskEvents({ clock, random });
   afterTest(() => events.close());
   const queue = await Queue.open({ store, onEvent: events.record, clock });
   afterTest(() => queue.close());
-  /** Problem that the queue's monitor reports as a stall. */
-  const health: { problem: string | undefined } = { problem: undefined };
-  const monitor = new QueueMonitor({
+  const monitor = createQueueMonitor({
     queue,
     pool: { threads: 2, overlap: 1, busy: 0, durations: new Histogram(TASK_DURATION_BOUNDS) },
     dispatcher: { metrics: { waits: new Histogram(TASK_DURATION_BOUNDS) } },
     bounds,
     prefetch: 5,
-    problems: [() => health.problem],
+    problems: [],
     clock,
   });
   monitor.start();
@@ -82,25 +81,30 @@ export async function startTasksServer({
   const requests = new RequestMetrics();
   const submissions = new SubmissionThread({ memoryMb: 128, rules, checkTimeoutMs, clock, log: captured.log });
   afterTest(() => submissions.stop());
+  const newTaskId = taskIds(random);
+  const { actions } = rules ?? { actions: new Map() };
+  const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log: captured.log });
   const app = await createTasksApp({
     requests,
     queue,
+    scheduler,
     events,
     monitor,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     submissions,
     check: rules && mainThreadCheck(rules),
-    rules: rules ?? { actions: new Map(), rejectUnknown: false },
+    rules: rules ?? { actions, rejectUnknown: false },
+    callbackHosts,
+    ownLimits: ownLimits(actions, callbackHosts),
     responses,
     access,
     corsOrigins,
     trustProxy,
     clock,
-    newTaskId: taskIds(random),
+    newTaskId,
     log: captured.log,
   });
   const { url, listener, sockets } = await serve(app.callback());
-  // Made-up rows need not match the contract.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
   const tasksUrl = `${url}/tasks`;
   const file = join(dataDir, 'tasks.db');
@@ -113,19 +117,28 @@ export async function startTasksServer({
     };
     return eventually(takeMore, (taken) => taken === count).then(() => deliveries);
   };
-  const settle = async (delivery: Delivery, settlement: Settlement): Promise<void> => {
-    await queue.settle([{ delivery, settlement }]);
+  const settle = async (delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}): Promise<void> => {
+    await queue.settle([{ delivery, settlement, ...times }]);
   };
   let rows = 0;
   return {
     ...captured,
     /** URL of the listener, and of its `/tasks`. */
     ...{ url, tasksUrl, port: listener.port, sockets },
-    ...{ requests, events, health, queue, store },
+    ...{ requests, events, queue, store },
     /** Path of the file with the rows. */
     file,
     submit: (body: NonNullable<RequestInit['body']>, init: RequestInit = {}) =>
       request(tasksUrl, { method: 'POST', body, ...init }),
+    /** Submits a task, of the action `sum` unless the fields name another one. Returns its id. */
+    async submitTask(fields: object = {}, headers: Record<string, string> = {}): Promise<string> {
+      const text = JSON.stringify({ action: 'sum', ...fields });
+      const { status, body } = await request(tasksUrl, { method: 'POST', body: text, headers });
+      expect([status, body]).to.deep.equal([202, { id: body.id, status: 'queued' }]);
+      return body.id;
+    },
+    /** Returns a task as `GET /tasks/:id` shows it. */
+    find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
     /** Takes the waiting messages from the queue, in order. */
     queued: async (): Promise<Message[]> => [...(await queue.take(10_000, true)).deliveries],
     /** Waits for the next delivery of the queue. */
@@ -133,8 +146,8 @@ export async function startTasksServer({
     takeAll,
     settle,
     /** Settles a delivery as completed. Returns its row. */
-    async complete(delivery: Delivery): Promise<TaskRow> {
-      await settle(delivery, { kind: 'complete', result: RESULT });
+    async complete(delivery: Delivery, times?: AttemptTimes): Promise<TaskRow> {
+      await settle(delivery, { kind: 'complete', result: RESULT }, times);
       return store.rows.find(delivery.id) as TaskRow;
     },
     /** Writes a row, without a message. */

@@ -2,9 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
+import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers } from '../handlers/handling.ts';
-import { watchThreads } from './pooling.ts';
 
 /** Code of handlers that can count how many of them run in their thread, one of which ends it by `death`. */
 async function countingHandlers(death = 'process.reallyExit(7)') {

@@ -1,7 +1,6 @@
-import type { Worker } from 'node:worker_threads';
 import type { Delivery } from '../../../db/task-store.ts';
 import { loadConfig } from '../../../main/config.ts';
-import type { Outcome } from '../../../main/tasks/pool/task-pool.ts';
+import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
 import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -26,18 +25,4 @@ export async function startBuiltIns(env: Record<string, string> = {}, clock: Clo
       onProgress() {},
     });
   return { pool, run, started, lines };
-}
-
-/** Collects the threads that start from now on, and counts the ended ones. */
-export function watchThreads() {
-  const watched = { threads: [] as Worker[], ended: 0 };
-  const remember = (thread: Worker) => {
-    watched.threads.push(thread);
-    thread.once('exit', () => {
-      watched.ended += 1;
-    });
-  };
-  process.on('worker', remember);
-  afterTest(() => process.off('worker', remember));
-  return watched;
 }

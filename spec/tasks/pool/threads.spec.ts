@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
+import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers } from '../handlers/handling.ts';
-import { watchThreads } from './pooling.ts';
 
 /** Code of a module's handlers, whose import runs `code` in the second thread. The check of the module comes first. */
 async function secondThread(code: string): Promise<string> {

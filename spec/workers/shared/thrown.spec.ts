@@ -1,21 +1,10 @@
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { readThrown } from '../../../workers/shared/thrown.ts';
-
-/** Returns a port of 127.0.0.1 on which no server listens. */
-async function closedPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
+import { freePort } from '../../support/free-port.ts';
 
 describe('readThrown', () => {
   it('adds the cause to the message of a failed fetch, which says nothing', async () => {
-    const port = await closedPort();
+    const port = await freePort();
     const failed = await fetch(`http://127.0.0.1:${port}`).catch((error: unknown) => error);
     expect(readThrown(failed).reason).to.equal(`fetch failed: connect ECONNREFUSED 127.0.0.1:${port}`);
   });

@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
 import Type from 'typebox';
 import { compileSchema } from '../../../workers/submissions/data-schemas.ts';
 
@@ -99,15 +98,5 @@ describe('a compiled schema', () => {
     cpuMicroseconds(1, 1000);
     // If the time were quadratic, the one long list would take 64 times as much as the short ones together.
     expect(cpuMicroseconds(1, 128_000) / cpuMicroseconds(64, 2000)).to.be.below(8);
-  });
-
-  it('returns a wrong field for any data that does not match', () => {
-    const check = compileSchema(schema);
-    fc.assert(
-      fc.property(fc.jsonValue(), (data) => {
-        const wrong = check(data);
-        if (wrong !== undefined) expect(wrong).to.have.all.keys('path', 'detail');
-      }),
-    );
   });
 });

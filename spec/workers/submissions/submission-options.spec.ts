@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { submissionOptions } from '../../../workers/submissions/submission-options.ts';
+import { misspeltOption, submissionOptions } from '../../../workers/submissions/submission-options.ts';
 
 /** 2026-11-22T12:00:00.500Z */
 const NOW = 1_795_348_800_500;
@@ -15,25 +15,26 @@ describe('the options of a submission', () => {
     expect(submissionOptions({ action: 'sum' }, NOW)).to.deep.equal({});
   });
 
-  for (const [fields, ms] of [
-    [{ delay: 0.25 }, 250],
-    [{ delay: 0.0001 }, 1],
-    [{ delay: YEAR }, YEAR * 1000],
-    [{ delay: 0 }, undefined],
-    [{ run_at: NOW / 1000 + 0.123 }, 123],
-    [{ run_at: NOW / 1000 + YEAR }, YEAR * 1000],
-    [{ run_at: NOW / 1000 - 60 }, undefined],
-    [{ run_at: '2026-11-22T12:01Z' }, 59_500],
-    [{ run_at: '2026-11-22T12:00:01Z' }, 500],
-    [{ run_at: '2026-11-22T13:00:00.750+01:00' }, 250],
-    [{ run_at: '2026-11-22T06:30:00.750-05:30' }, 250],
-    [{ run_at: '2027-02-28T12:00:00Z' }, 8_467_199_500],
-    [{ run_at: '2026-11-22T12:00:00Z' }, undefined],
-  ] as const) {
-    it(`make a task due ${ms === undefined ? 'at once' : `after ${ms} ms`}: ${JSON.stringify(fields)}`, () => {
-      expect(runAtOf(fields)).to.equal(ms === undefined ? undefined : NOW + ms);
-    });
-  }
+  it('make a task due at once or later', () => {
+    for (const [fields, ms] of [
+      [{ delay: 0.25 }, 250],
+      [{ delay: 0.0001 }, 1],
+      [{ delay: YEAR }, YEAR * 1000],
+      [{ delay: 0 }, undefined],
+      [{ run_at: NOW / 1000 + 0.123 }, 123],
+      [{ run_at: NOW / 1000 + YEAR }, YEAR * 1000],
+      [{ run_at: NOW / 1000 - 60 }, undefined],
+      [{ run_at: '2026-11-22T12:01Z' }, 59_500],
+      [{ run_at: '2026-11-22T12:00:01Z' }, 500],
+      [{ run_at: '2026-11-22T13:00:00.750+01:00' }, 250],
+      [{ run_at: '2026-11-22T06:30:00.750-05:30' }, 250],
+      [{ run_at: '2026-11-22T06:30:00.750-0530' }, 250],
+      [{ run_at: '2026-11-22T13:01+01' }, 59_500],
+      [{ run_at: '2027-02-28T12:00:00Z' }, 8_467_199_500],
+      [{ run_at: '2026-11-22T12:00:00Z' }, undefined],
+    ] as const)
+      expect(runAtOf(fields), JSON.stringify(fields)).to.equal(ms && NOW + ms);
+  });
 
   it('are refused if the delay is no number of seconds within a year', () => {
     for (const delay of [-0.001, YEAR + 0.001, Infinity, Number.NaN, '60', null, true, [60], {}]) {
@@ -43,8 +44,9 @@ describe('the options of a submission', () => {
 
   it('are refused if the time is none, has no offset, or is too early or too late', () => {
     const texts = [
-      ...['', 'now', '60', '2026-11-22', '2026-11-22T12:01', '2026-11-22 12:01Z', '2026-11-22T12:01:00+0100'],
-      ...['2027-02-29T12:00Z', '2027-13-01T12:00Z', '2027-01-01T25:00Z', '2027-01-01T12:60Z', ' 2026-11-22T12:01Z'],
+      ...['', 'now', '60', '2026-11-22', '2026-11-22T12:01', '2026-11-22 12:01Z', ' 2026-11-22T12:01Z'],
+      ...['2026-11-22T12:01:00+010', '2026-11-22T12:01:00+1:00', '2026-11-22T12:01+25', '2026-11-22T12:01+0160'],
+      ...['2027-02-29T12:00Z', '2027-13-01T12:00Z', '2027-01-01T25:00Z', '2027-01-01T12:60Z'],
       ...['2026-11-22T11:59:00Z', '2027-11-23T12:00:01Z', '+002026-11-22T12:01Z'],
     ];
     const numbers = [NOW / 1000 - 60.1, NOW / 1000 + YEAR + 0.1, NOW, 0, Infinity, Number.NaN];
@@ -62,5 +64,30 @@ describe('the options of a submission', () => {
       expect(runAtOf({ priority }), String(priority)).to.equal('invalidPriority');
     }
     for (const priority of [1, 2, 3, 4, 5]) expect(submissionOptions({ priority }, NOW)).to.include({ priority });
+  });
+});
+
+describe('a field that looks like an option', () => {
+  it('is found by its spelling, its unit, or a typing error', () => {
+    for (const [meant, names] of Object.entries({
+      run_at: 'runAt run-at RUN_AT runat run_at_ms rnu_at',
+      delay: 'Delay delay_seconds delayMs dealy delays dely delay_minute delay_hours delayDays delay_h',
+      idempotency_key: 'idempotency_key idempotencyKey Idempotency-Key',
+      priority: 'Priority prioritty priorty prioroty',
+      callback_url: 'callbackUrl callback-url callback_uri',
+      limit_key: 'limitKey limit-key limit_keys limitkex',
+    }))
+      for (const name of names.split(' '))
+        expect(misspeltOption({ action: 'sum', data: {}, [name]: 1 }), name).to.deep.equal({ name, meant });
+  });
+
+  it('is not an option, and none that has another meaning', () => {
+    const options = 'delay run_at priority limit_key callback_url';
+    const others = 'callback id created_at user type meta key filler idempotent constructor __proto__';
+    const similar = 'relay decay play delayed_by run ran_at_home limit limited limits prior minority';
+    for (const name of [...`${options} ${others} ${similar}`.split(' '), '', 'x'.repeat(10_000)]) {
+      const fields = JSON.parse(`{"action":"sum",${JSON.stringify(name)}:1}`);
+      expect(misspeltOption(fields), name.slice(0, 20)).to.equal(undefined);
+    }
   });
 });

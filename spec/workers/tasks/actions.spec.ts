@@ -4,14 +4,7 @@ import { perform } from '../../../workers/tasks/actions.ts';
 import { PermanentError } from '../../../workers/tasks/handlers-api.ts';
 
 const outputs: [action: string, rule: string, cases: [data: Record<string, unknown>, output: unknown][]][] = [
-  [
-    'uppercase',
-    'returns the text in upper case',
-    [
-      [{ text: 'abc' }, 'ABC'],
-      [{ text: 'straße, ﬁn, ǆ, 1é' }, 'STRASSE, FIN, Ǆ, 1É'],
-    ],
-  ],
+  ['uppercase', 'returns the text in upper case', [[{ text: 'straße, ﬁn, ǆ, 1é' }, 'STRASSE, FIN, Ǆ, 1É']]],
   [
     'uppercase',
     'returns an empty string without a text',
@@ -22,7 +15,6 @@ const outputs: [action: string, rule: string, cases: [data: Record<string, unkno
     'adds the numbers up, also more than a call can have arguments',
     [
       [{ numbers: [1, 2.5, -3] }, 0.5],
-      [{ numbers: [7] }, 7],
       [{ numbers: Array(500_000).fill(1) }, 500_000],
       [{ numbers: [Number.MAX_VALUE, -Number.MAX_VALUE] }, 0],
     ],

@@ -80,8 +80,8 @@ describe('prices of a source', () => {
     expect(started).to.have.length(2);
   });
 
-  for (const value of [Number.NaN, Number.POSITIVE_INFINITY, 0, 0.004, 1e307, -1, '1', 1n, undefined]) {
-    it(`keep the last price instead of ${typeof value} ${value}, and take the others`, async () => {
+  it('are the last ones instead of invalid ones, and the others are taken', async () => {
+    for (const value of [Number.NaN, Number.POSITIVE_INFINITY, 0, 0.004, 1e307, -1, '1', 1n, undefined]) {
       const { prices, answers, values, counts, problems } = create();
       const problem = `prices() returned ${typeof value === 'number' ? value : 'no number'} for A-USD`;
       answers.push([value, 5], [6, 7]);
@@ -89,41 +89,37 @@ describe('prices of a source', () => {
       expect([values(), counts(), problems]).to.deep.equal([[10, 5], [0, 0, 1], [problem]]);
       await prices.step(1000);
       expect([values(), problems[1]]).to.deep.equal([[6, 7], undefined]);
-    });
-  }
+    }
+  });
 
-  for (const [answer, got] of [
-    [[1], '1 prices'],
-    [[1, 2, 3], '3 prices'],
-    ...[undefined, null, { 0: 1, 1: 2, length: 2 }, '12'].map((answer) => [answer, 'no array']),
-  ]) {
-    it(`are all kept if the answer is ${JSON.stringify(answer)}`, async () => {
+  it('are all kept if the answer is no array of as many prices', async () => {
+    for (const [answer, got] of [
+      [[1], '1 prices'],
+      [[1, 2, 3], '3 prices'],
+      ...[undefined, null, { 0: 1, 1: 2, length: 2 }, '12'].map((answer) => [answer, 'no array']),
+    ]) {
       const { prices, answers, values, counts, problems } = create();
       answers.push(answer);
       await prices.step(0);
-      expect([values(), counts(), problems]).to.deep.equal([
-        SAME,
-        [0, 0, 2],
-        [`prices() returned ${got} for 2 symbols`],
-      ]);
-    });
-  }
+      const problem = `prices() returned ${got} for 2 symbols`;
+      expect([values(), counts(), problems]).to.deep.equal([SAME, [0, 0, 2], [problem]]);
+    }
+  });
 
-  const failures: [what: string, prices: () => never, problem: string][] = [
-    ['an error', () => thrower(new Error('no\nconnection')), 'prices() failed: no connection'],
-    ['null', () => thrower(null), 'prices() failed: null'],
-    ['an error that cannot be read', () => thrower(unreadable), 'prices() failed: an error that cannot be read'],
-    ['a huge text', () => thrower('x'.repeat(1e6)), `prices() failed: ${'x'.repeat(200)}`.slice(0, 200)],
-  ];
-  for (const [what, fail, problem] of failures) {
-    it(`are all kept if the source throws or rejects with ${what}`, async () => {
-      for (const source of [fail, async () => fail()]) {
+  it('are all kept if the source throws or rejects with anything', async () => {
+    for (const [thrown, problem] of [
+      [new Error('no\nconnection'), 'no connection'],
+      [null, 'null'],
+      [unreadable, 'an error that cannot be read'],
+      ['x'.repeat(1e6), 'x'.repeat(200 - 'prices() failed: '.length)],
+    ]) {
+      for (const source of [() => thrower(thrown), async () => thrower(thrown)]) {
         const { prices, values, counts, problems } = create({ prices: source });
         await prices.step(0);
-        expect([values(), counts(), problems]).to.deep.equal([SAME, [1, 0, 0], [problem]]);
+        expect([values(), counts(), problems]).to.deep.equal([SAME, [1, 0, 0], [`prices() failed: ${problem}`]]);
       }
-    });
-  }
+    }
+  });
 
   it('are kept if reading the answer throws', async () => {
     const answer = Object.defineProperty([1, 2], 1, { get: () => thrower(new Error('no price')) });

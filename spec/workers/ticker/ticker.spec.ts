@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
-import { threadFile } from '../../../main/threads/thread-file.ts';
+import { threadFile } from '../../../main/threads/supervised-thread.ts';
 import { DELAY_BOUNDS, Histogram } from '../../../workers/shared/histogram.ts';
 import { defaultSymbols } from '../../../workers/shared/symbols.ts';
 import { SeededPrices } from '../../../workers/ticker/computed-prices.ts';

@@ -9,25 +9,16 @@ const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
 const json = { ...apiHeaders, 'Content-Type': 'application/json; charset=utf-8' };
 
 /** The response to a submission, with the given parts replaced. */
-function accepted({
-  headers = {},
-  body,
-  ...rest
-}: Partial<Omit<Answered, 'headers' | 'body'>> & Changes = {}): Answered {
+function accepted({ body = { id: ID, status: 'queued' }, headers = {}, ...rest }: Changes = {}): Answered {
   return {
-    service: 'tasks',
-    request: { method: 'POST', path: '/tasks' },
-    status: 202,
+    ...{ service: 'tasks', request: { method: 'POST', path: '/tasks' }, status: 202 },
     headers: new Headers({ ...json, Location: `/tasks/${ID}`, ...headers }),
-    body: JSON.stringify(body ?? { id: ID, status: 'queued' }),
+    body: JSON.stringify(body),
     ...rest,
   };
 }
 
-interface Changes {
-  headers?: Record<string, string>;
-  body?: unknown;
-}
+type Changes = Partial<Omit<Answered, 'headers' | 'body'>> & { headers?: Record<string, string>; body?: unknown };
 
 const get = (path: string) => ({ method: 'GET', path });
 const notFound = { status: 404, body: { error: 'not found' } };

@@ -5,11 +5,9 @@ import { idempotencyKey } from '../../../main/tasks/http/prepare-submission.ts';
 import { isObject } from '../../../workers/shared/json-object.ts';
 import { parseSubmission } from '../../../workers/submissions/parse-submission.ts';
 import { mismatch, openApi } from '../../support/contract.ts';
-import { post } from '../../support/program.ts';
-import { startTickerBundle } from '../../support/ticker-bundle.ts';
 
 describe('a request', () => {
-  const { Submission, TokenRequest } = openApi.components.schemas;
+  const { Submission } = openApi.components.schemas;
   const key = openApi.paths['/tasks']?.post?.parameters?.find(({ name }) => name === 'Idempotency-Key');
 
   it('to submit a task is accepted if and only if the contract allows it', () => {
@@ -52,14 +50,5 @@ describe('a request', () => {
         else read.to.throw(HttpError);
       }),
     );
-  });
-
-  it('to exchange an API key is accepted if and only if the contract allows it', async () => {
-    const { url } = await startTickerBundle();
-    for (const body of [{ api_key: 'x' }, { api_key: 'x', other: 1 }, { api_key: '' }, { api_key: 1 }, {}, [], null]) {
-      const { status, body: answer } = await post(`${url}/auth/token`, body);
-      const described = mismatch(TokenRequest, body) === undefined;
-      expect([status, answer.error]).to.deep.equal(described ? [401, 'invalid API key'] : [400, 'api_key required']);
-    }
   });
 });

@@ -19,15 +19,6 @@ describe('a task on the board', () => {
     }
   });
 
-  it('is queued again by a redrive', () => {
-    for (const known of [{ ...listed }, undefined]) {
-      const failed = afterEvent(known, { event: 'failed', id: 'a', at: 6_000, attempts: 1, reason: 'no' });
-      const redriven = afterEvent(failed, { event: 'accepted', id: 'a', action: 'resize', at: 7_000 });
-      expect(redriven).to.deep.include({ action: 'resize', state: 'queued', acceptedAtMs: 7_000 });
-      expect(redriven).to.not.have.any.keys('reason', 'endedAtMs');
-    }
-  });
-
   it('is scheduled until it starts, and keeps the time of its acceptance if it is run before its time', () => {
     const scheduled = afterEvent(undefined, { event: 'scheduled', id: 'a', action: 'resize', at: 5, run_at_ms: 9 });
     expect(scheduled).to.deep.equal({ id: 'a', action: 'resize', state: 'scheduled', acceptedAtMs: 5, dueAtMs: 9 });

@@ -32,25 +32,14 @@ describe('a loaded list of tasks', () => {
   });
 
   it('puts completed tasks in front by the second of their acceptance, failed ones in front, and retrying ones by due time', () => {
-    for (const [state, fields, expected] of [
-      [
-        'completed',
-        [['c', 1_000], ['b', 3_000], ['same', 3_500], ['older', 2_000], ['unknown']],
-        ['unknown', 'same', 'b', 'older', 'c'],
-      ],
-      [
-        'retrying',
-        [
-          ['late', 9],
-          ['early', 1],
-          ['middle', 5],
-        ],
-        ['early', 'middle', 'late'],
-      ],
-      ['failed', [['first'], ['second']], ['second', 'first']],
-    ] as [State, [string, number?][], string[]][]) {
+    const byAcceptance = { c: 1_000, b: 3_000, same: 3_500, older: 2_000, unknown: undefined };
+    for (const [state, times, expected] of [
+      ['completed', byAcceptance, ['unknown', 'same', 'b', 'older', 'c']],
+      ['retrying', { late: 9, early: 1, middle: 5 }, ['early', 'middle', 'late']],
+      ['failed', { first: undefined, second: undefined }, ['second', 'first']],
+    ] as [State, Record<string, number | undefined>, string[]][]) {
       const { list, put, ids } = startList(state);
-      for (const [id, ms] of fields)
+      for (const [id, ms] of Object.entries(times))
         list.update(put(id, ms === undefined ? {} : { [state === 'retrying' ? 'dueAtMs' : 'acceptedAtMs']: ms }));
       expect(ids(), state).to.deep.equal(expected);
     }
@@ -68,18 +57,6 @@ describe('a loaded list of tasks', () => {
     kept.clear();
     list.replace(page(500), true, []);
     expect(ids()).to.have.length(PAGE_SIZE);
-  });
-
-  it('asks for older tasks after the last loaded one, and lists a kept task in its place once its page is loaded', () => {
-    const { list, kept, put, page, ids } = startList('completed');
-    list.replace(page(0), true, []);
-    kept.add('t99');
-    for (let i = 0; i < 50; i++) list.update(put(`new${i}`));
-    expect(ids().at(-1)).to.equal('t99');
-    expect(list.last).to.equal('t49');
-    list.append('t49', page(50), true);
-    expect(ids().slice(-100)).to.deep.equal(page(50));
-    expect(list.last).to.equal('t149');
   });
 
   it('keeps a task behind older pages when the newest page is replaced, until it leaves the state', () => {
@@ -108,15 +85,6 @@ describe('a loaded list of tasks', () => {
     expect(list.more).to.equal(true);
   });
 
-  it('has more once events have pushed tasks off its end', () => {
-    const { list, put, page } = startList('completed');
-    list.replace(page(0, PAGE_SIZE - 1), false, []);
-    list.update(put('new'));
-    expect(list.more).to.equal(false);
-    list.update(put('newer'));
-    expect(list.more).to.equal(true);
-  });
-
   it('appends older pages up to its bound, and keeps them if the newest page still adjoins', () => {
     const { list, put, page, ids } = startList('completed');
     list.replace(page(0), true, []);
@@ -137,13 +105,5 @@ describe('a loaded list of tasks', () => {
     list.update(put('fits', { reason: 'no' }));
     list.replace([put('listed', { reason: 'no' })], false, ['fits']);
     expect(ids()).to.deep.equal(['fits', 'listed']);
-  });
-
-  it('is incomplete while a task lacks a text that only a listing has', () => {
-    const { list, put } = startList('completed');
-    list.update(put('known'));
-    expect(list.isIncomplete).to.equal(false);
-    list.update(put('unknown', { result: undefined as never }));
-    expect(list.isIncomplete).to.equal(true);
   });
 });

@@ -1,5 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import type { QueueStatus } from '../../../www/tasks/board-api.ts';
 import type { TaskEvent } from '../../../www/tasks/board-task.ts';
 import { Store } from '../../../www/tasks/store.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -52,7 +53,7 @@ function startStore() {
 }
 
 const event = (name: TaskEvent['event'], id: string): TaskEvent => ({ event: name, id, action: 'resize', at: 1 });
-const ids = (store: Store, state: 'running' | 'queued') => store.tasks(state).map(({ id }) => id);
+const ids = (store: Store, state: 'running' | 'queued' | 'limited') => store.tasks(state).map(({ id }) => id);
 
 describe('the store of the task board', () => {
   afterEach(() => mock.timers.reset());
@@ -106,6 +107,25 @@ describe('the store of the task board', () => {
     expect(store.tasks('completed')).to.have.length(2);
     pass(60_000);
     expect(requested()).to.equal(3);
+  });
+
+  it('lists limited tasks again if the counts of the queue have changed, also those whose acceptance was an event', async () => {
+    const { store, answer, pass, requested } = startStore();
+    const status = { accepted: 1, completed: 0, limited: 1, waiting: 0, in_flight: 0, limits: {} } as QueueStatus;
+    store.apply([event('accepted', 'b')]);
+    store.setQueue(status);
+    pass(100);
+    void store.load('limited');
+    await answer([{ ...queued, status: 'limited' }]);
+    expect(ids(store, 'limited')).to.deep.equal(['b']);
+    store.setQueue(status);
+    pass(60_000);
+    expect(requested()).to.equal(1);
+    store.setQueue({ ...status, limited: 0, waiting: 1 });
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    await answer([]);
+    expect(ids(store, 'limited')).to.deep.equal([]);
   });
 
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {

@@ -36,12 +36,6 @@ describe('a quote', () => {
     expect(small.map(formatShare)).to.deep.equal(['<0.01%', '+0.01%', '<0.01%']);
   });
 
-  it('is formatted in the currency of its symbol, or without one', () => {
-    const texts = ['BTC-EUR', 'ETH-BTC', 'BTC-USDT', 'GOLD'].map((symbol) => new PriceFormat(symbol, 2).price(1234.5));
-    const expected = ['€1,234.50', 'BTC 1,234.50', '1,234.50', '1,234.50'];
-    expect(texts.map((text) => text.replace(/\s/g, ' '))).to.deep.equal(expected);
-  });
-
   it('is formatted with as many decimals as any price so far, from two to eight', () => {
     const quote = new Quote(at(0, 0.1, 'DOGE-USD'));
     for (const [price, expected] of [

@@ -30,17 +30,4 @@ describe('the tick interval of the page', () => {
     interval.restart();
     expect(interval.milliseconds).to.equal(1_000);
   });
-
-  it('makes prices stale after three intervals, and never before three seconds', () => {
-    const interval = new TickInterval();
-    for (const [statedMs, staleAfterMs] of [
-      [10, 3_000],
-      [1_000, 3_000],
-      [5_000, 15_000],
-      [60_000, 180_000],
-    ] as const) {
-      interval.statedMs = statedMs;
-      expect(interval.staleAfterMs).to.equal(staleAfterMs);
-    }
-  });
 });

@@ -1,0 +1,40 @@
+import { type Advanced, Schedules } from '../schedules.ts';
+import { type Message, QueueFull } from '../task-store.ts';
+import { lockLimits } from './counts.ts';
+import type { BoundStatement, PostgresDatabase } from './database.ts';
+import type { Room } from './submissions.ts';
+
+export interface SchedulesOptions {
+  writes: PostgresDatabase;
+  reads: PostgresDatabase;
+  /** Runs operations one after another, because they change the same row of the counts. */
+  operate: <T>(run: () => Promise<T>) => Promise<T>;
+  now: () => number;
+  /** Returns the statement that publishes a message. */
+  publish: (message: Message) => BoundStatement;
+}
+
+export function postgresSchedules({ writes, reads, operate, now, publish }: SchedulesOptions): Schedules {
+  return new Schedules({
+    read: (statement, values) => reads.query(statement, values),
+    write: (statement, values) => operate(() => writes.query(statement, values)),
+    async fire(advance, values, message, onAccepted) {
+      const run = () =>
+        writes.session(async (query) => {
+          await query('BEGIN');
+          const lock = lockLimits(now(), message && [message.action]);
+          await query(lock.text, lock.values);
+          const [row] = await query<Advanced>(advance, values);
+          const insert = message && row?.isFired ? publish(message) : undefined;
+          const [room] = insert ? await query<Room>(insert.text, insert.values) : [];
+          const isFull = room?.ids.length === 0;
+          await query(isFull ? 'ROLLBACK' : 'COMMIT');
+          return isFull ? new QueueFull(`the queue holds ${room.length} messages, ${room.bytes} bytes`) : row;
+        });
+      const row = await operate(run);
+      if (row instanceof QueueFull) throw row;
+      if (row?.isFired) onAccepted();
+      return row;
+    },
+  });
+}

@@ -1,0 +1,76 @@
+import { PRIORITIES } from '../task-store.ts';
+import type { Database } from './database.ts';
+import type { Limited } from './limits.ts';
+
+const WAITING = "FROM messages WHERE state = 'waiting' AND priority = ?1";
+const OF_KEY = `SELECT (SELECT min(turn) ${WAITING}) AS first, (SELECT max(turn) ${WAITING} AND limit_key = ?2) AS last`;
+const LIMITED_BY_ACTION = "FROM messages WHERE state = 'limited' AND place = 1 AND action = ? AND priority = ?";
+const FIRST_LIMITED = `SELECT min(turn) AS first ${LIMITED_BY_ACTION}`;
+const LAST_LIMITED_OF_KEY = `SELECT max(turn) AS last ${LIMITED_BY_ACTION} AND limit_key IS ?`;
+const LOADED = `SELECT priority, min(turn) AS first, max(turn) FILTER (WHERE limit_key IS NULL) AS last
+  FROM messages WHERE state = 'waiting' GROUP BY priority`;
+
+/** A message that is going to wait. */
+export interface Due extends Limited {
+  arrival: number;
+  priority: number;
+}
+
+/**
+ * Turns of waiting messages, and of messages limited by their action. Messages of one priority are taken by turn,
+ * and each next message of a key has a later turn, so keys alternate. A key of which nothing waits starts at the present
+ * turn, and not behind the crowd of another key. All messages without a key share one. Lost if the process dies, and then
+ * derived from the messages.
+ */
+export class Turns {
+  readonly #database: Database;
+  /** Turn of the newest message taken in its turn, by priority. */
+  readonly #present = new Map<number, number>();
+  /** Last turn of the messages without a key, by priority. */
+  readonly #last = new Map<number, number>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** Reads the table once, at the start. */
+  load(): void {
+    this.reset();
+    const rows = this.#database.all<{ priority: number; first: number; last: number | null }>(LOADED);
+    for (const { priority, first, last } of rows) {
+      this.#present.set(priority, first);
+      if (last !== null) this.#last.set(priority, last);
+    }
+  }
+
+  /** Returns the turn of the next message with this priority and key. */
+  next(priority: number, key: string | undefined): number {
+    const present = this.#present.get(priority) ?? 0;
+    if (key === undefined) {
+      const turn = Math.max((this.#last.get(priority) ?? -1) + 1, present);
+      this.#last.set(priority, turn);
+      return turn;
+    }
+    // A key whose last message was taken must not pass waiting messages, so the present turn is that of the next message.
+    const { first, last } = this.#database.get(OF_KEY, priority, key) as { first: number | null; last: number | null };
+    return Math.max((last ?? -1) + 1, first ?? present);
+  }
+
+  /** Returns the turn of a message that is limited by its action. It leaves that list with another turn. */
+  nextLimited({ action, limit_key, priority }: Due, isFirst = false): number {
+    const first = this.#database.get<{ first: number | null }>(FIRST_LIMITED, action, priority)?.first ?? 0;
+    if (isFirst) return first;
+    const last = this.#database.get<{ last: number | null }>(LAST_LIMITED_OF_KEY, action, priority, limit_key)?.last;
+    return Math.max((last ?? -1) + 1, first);
+  }
+
+  /** A message was taken in its turn. */
+  taken(priority: number, turn: number): void {
+    this.#present.set(priority, Math.max(turn, this.#present.get(priority) ?? 0));
+  }
+
+  /** Nothing waits any more, so that cancelled messages no longer count. */
+  reset(): void {
+    for (const priority of PRIORITIES) this.#last.delete(priority);
+  }
+}

@@ -1,0 +1,130 @@
+import { expect } from 'chai';
+import { onceForSuite } from '../support/cleanup.ts';
+import { request, startServices } from '../support/program.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+
+const HANDLERS = `
+export default { report: { limits: { concurrency: 2 }, handler: () => 'reported' } };
+export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };
+`;
+
+describeInBrowser('schedules and limits on the board', () => {
+  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
+  const find = async (path: string) => (await request(`${services().tasks}${path}`)).body;
+
+  it('lets a schedule be made, paused, run, edited and deleted, with errors at their fields', async () => {
+    await visit(services().tasks, { tolerated: /status of 40/ }, async (page) => {
+      await page.getByRole('link', { name: 'Schedules' }).click();
+      await page.waitForURL(/\?view=schedules$/);
+      await page.getByRole('button', { name: 'New schedule' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.getByText('Give the schedule a name.').waitFor();
+      await dialog.getByLabel('Name').fill('weekly');
+      await dialog.getByLabel('Cron expression').fill('61 3 * * MON');
+      await dialog.getByLabel('Time zone').fill('Europe/Berlin');
+      await dialog.getByLabel('Action').fill('report');
+      await dialog.getByLabel('Data').fill('{');
+      await page.keyboard.press('Tab');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.locator('.field', { hasText: 'Data' }).locator('.field-error', { hasText: 'JSON' }).waitFor();
+      await dialog.getByLabel('Data').fill('{"kind": "weekly"}');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.locator('.field', { hasText: 'Cron' }).locator('.field-error', { hasText: 'minute: 61' }).waitFor();
+      expect(await dialog.getByLabel('Cron expression').getAttribute('aria-invalid')).to.equal('true');
+      await dialog.getByLabel('Cron expression').fill('0 3 * * MON');
+      await dialog.getByLabel('Priority').selectOption('1');
+      await page.keyboard.press('Enter');
+      const row = page.locator('.setting[data-name="weekly"]');
+      await row.waitFor();
+      expect(await find('/schedules/weekly')).to.deep.include({ data: { kind: 'weekly' }, priority: 1, paused: false });
+      await row.getByText('Next').click();
+      expect((await part(page, 'later').last().textContent())?.split('\n')).to.have.length(4);
+
+      await row.getByLabel('Active').uncheck();
+      await row.getByText('Paused', { exact: true }).waitFor();
+      expect(await find('/schedules/weekly')).to.include({ paused: true, priority: 1 });
+      await row.getByRole('button', { name: 'Run now' }).click();
+      const status = part(page, 'settings-status').first();
+      await status.getByRole('link').click();
+      const inspector = page.getByRole('dialog', { name: 'report' });
+      await part(page, 'inspector-state').filter({ hasText: 'completed' }).waitFor();
+      await inspector.getByRole('button', { name: 'Close the task' }).click();
+
+      await row.getByRole('button', { name: 'Edit' }).click();
+      expect(await dialog.getByLabel('Name').isEditable()).to.equal(false);
+      await dialog.getByLabel('Limit key').fill('acme');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await row.getByText('priority 1, key acme').waitFor();
+      await row.getByRole('button', { name: 'Delete' }).click();
+      await dialog.getByRole('button', { name: 'Keep' }).click();
+      await row.getByRole('button', { name: 'Delete' }).click();
+      await dialog.getByRole('button', { name: 'Delete' }).click();
+      await row.waitFor({ state: 'detached' });
+      expect((await find('/schedules')).count).to.equal(1);
+      expect(await page.evaluate(() => document.activeElement?.textContent)).to.equal('New schedule');
+    });
+  });
+
+  it('runs a schedule of the handlers module, and says that it is edited there', async () => {
+    await visit(`${services().tasks}/?view=schedules&q=night`, {}, async (page) => {
+      const row = page.locator('.setting[data-name="nightly"]');
+      await row.getByText('From the handlers module. Edit it there.').waitFor();
+      expect(await row.getByRole('button').allTextContents()).to.deep.equal(['Run now']);
+      expect(await row.getByLabel('Active').isDisabled()).to.equal(true);
+      await row.getByRole('button', { name: 'Run now' }).click();
+      await part(page, 'settings-status').first().getByText('Queued a task of nightly').waitFor();
+      await page.locator('#find').fill('nowhere');
+      await row.waitFor({ state: 'detached' });
+    });
+  });
+
+  it('leads from a task to its schedule', async () => {
+    const { tasks } = services();
+    await request(`${tasks}/queue/pause`, { method: 'POST' });
+    const { id } = (await request(`${tasks}/schedules/nightly/run`, { method: 'POST' })).body;
+    await visit(`${tasks}/?task=${id}`, {}, async (page) => {
+      await part(page, 'facts').getByRole('link', { name: 'nightly' }).click();
+      await page.waitForURL(`${tasks}/?view=schedules&q=nightly`);
+      await page.locator('.setting').waitFor();
+      expect(await page.locator('.setting').count()).to.equal(1);
+      await page.keyboard.press('1');
+      await page.waitForURL(`${tasks}/?state=scheduled`);
+      expect(await part(page, 'schedules').isVisible()).to.equal(false);
+    });
+    await request(`${tasks}/queue/resume`, { method: 'POST' });
+  });
+
+  it('lets limits be set, changed and removed, and shows their use', async () => {
+    await visit(`${services().tasks}/?view=limits`, { tolerated: /status of 400/ }, async (page) => {
+      await reaches(page, 'live');
+      const dialog = page.getByRole('dialog');
+      const row = page.locator('.setting[data-name="sum"]');
+      await page.getByRole('button', { name: 'New limits' }).click();
+      await dialog.getByLabel('Action').fill('sum');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await part(page, 'edit-error').getByText('needs concurrency').waitFor();
+      await dialog.getByLabel('Starts', { exact: true }).fill('0');
+      await dialog.getByLabel('Period in seconds').fill('60');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await dialog.locator('.field', { hasText: 'Starts' }).getByText('must be a whole number').waitFor();
+      await dialog.getByLabel('Starts', { exact: true }).fill('100');
+      await dialog.getByLabel('Tasks of each key at once').fill('5');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await row.getByText('100 in 60 s').waitFor();
+      await row.getByText('5 at once per key').waitFor();
+      await row.getByRole('button', { name: 'Edit' }).click();
+      await dialog.getByLabel('Starts', { exact: true }).fill('');
+      await dialog.getByLabel('Period in seconds').fill('');
+      await dialog.getByLabel('Tasks at once').fill('20');
+      await dialog.getByRole('button', { name: 'Save' }).click();
+      await row.getByText('0 of 20 running').waitFor();
+      await row.getByRole('button', { name: 'Delete' }).click();
+      await dialog.getByRole('button', { name: 'Delete' }).click();
+      await row.waitFor({ state: 'detached' });
+      await page.getByText('From the handlers module, until you edit it here.').waitFor();
+      expect(await page.locator('.setting').getByRole('button').allTextContents()).to.deep.equal(['Edit']);
+    });
+  });
+});

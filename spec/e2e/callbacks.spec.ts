@@ -1,0 +1,134 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { post, request, startProgram, startServices, untilTask } from '../support/program.ts';
+import { isSignedBy, newSecret, Receiver } from '../support/receiver.ts';
+import { eventually, until } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+
+const [OLD, NEW] = [newSecret(), newSecret()];
+
+async function start(env: Record<string, string> = {}) {
+  const receiver = new Receiver();
+  await receiver.up();
+  const settings = { CALLBACK_HOSTS: `${receiver.host},localhost`, CALLBACK_SECRET: NEW, ...env };
+  const services = await startServices({ env: settings });
+  const submit = async (task: object): Promise<string> =>
+    (await post(`${services.tasks}/tasks`, { callback_url: receiver.url, ...task })).body.id;
+  /** Returns the callbacks that are no rows yet. */
+  const callbacks = async (state: string): Promise<{ id: string; status: string }[]> =>
+    (await request(`${services.tasks}/queue/tasks?state=${state}`)).body.tasks;
+  return { receiver, services, submit, callbacks, settings };
+}
+
+describe('a process with CALLBACK_HOSTS', () => {
+  it('reports how each task ended, signed with both secrets', async () => {
+    const { receiver, services, submit } = await start({ CALLBACK_SECRET: `${NEW},${OLD}` });
+    const done = await submit({ action: 'uppercase', data: { text: 'a' } });
+    const failed = await submit({ action: 'uppercase', data: { text: 1 } });
+    const cancelled = await submit({ action: 'sum', delay: 60 });
+    await request(`${services.tasks}/tasks/${cancelled}`, { method: 'DELETE' });
+    await until(() => receiver.received.length === 3);
+    for (const callback of receiver.received) {
+      for (const secret of [OLD, NEW]) expect(isSignedBy(secret, callback)).to.equal(true);
+      expect(isSignedBy(newSecret(), callback)).to.equal(false);
+    }
+    const task = async (id: string) => (await request(`${services.tasks}/tasks/${id}`)).body;
+    expect(receiver.of(done)[0]?.body).to.deep.equal(await task(done));
+    expect(receiver.of(failed)[0]?.body).to.deep.equal(await task(failed));
+    expect(receiver.of(cancelled)[0]?.body).to.deep.equal({ id: cancelled, action: 'sum', status: 'cancelled' });
+    const id = String(receiver.of(done)[0]?.headers['webhook-id']);
+    expect(await untilTask(services.tasks, id)).to.include({ result: '{"output":{"status":204,"answer":""}}' });
+    const metrics = await request(`${services.admin}/metrics`);
+    expect(metrics.body).to.include('tasks_callbacks_total{outcome="delivered"} 3');
+  });
+
+  it('delivers to a receiver that was down, and runs other tasks meanwhile', async () => {
+    const { receiver, services, submit, callbacks } = await start({ TASK_PREFETCH: '1' });
+    await receiver.down();
+    const id = await submit({ action: 'sum' });
+    const [callback] = await eventually(
+      () => callbacks('retrying'),
+      ({ length }) => length === 1,
+    );
+    await untilTask(services.tasks, (await post(`${services.tasks}/tasks`, { action: 'sum' })).body.id);
+    await receiver.up();
+    await request(`${services.tasks}/tasks/${callback?.id}/run`, { method: 'POST' });
+    await until(() => receiver.of(id).length === 1);
+    expect(receiver.of(id)[0]?.headers['webhook-id']).to.equal(callback?.id);
+  });
+
+  it('delivers after kill -9 what ended before', async () => {
+    const [DATA_DIR, QUEUE_DRIVER] = [await temporaryFolder(), 'sqlite'];
+    const { receiver, services, submit, callbacks, settings } = await start({ DATA_DIR, QUEUE_DRIVER });
+    await receiver.down();
+    const id = await submit({ action: 'sum' });
+    await eventually(
+      () => callbacks('retrying'),
+      ({ length }) => length === 1,
+    );
+    services.child.kill('SIGKILL');
+    await services.exited;
+    await receiver.up();
+    await startServices({ env: settings });
+    await until(() => receiver.of(id).length === 1);
+    expect(receiver.of(id)[0]?.body).to.include({ id, status: 'completed' });
+  });
+
+  it('takes the URL of an action from the handlers module, and a restart without the host ends its callbacks', async () => {
+    const TASK_HANDLERS = await writeHandlers('');
+    const receiver = new Receiver();
+    await receiver.up();
+    await writeFile(TASK_HANDLERS, `export default { own: { handler() {}, callback: '${receiver.url}' } };`);
+    const DATA_DIR = await temporaryFolder();
+    const env = {
+      CALLBACK_HOSTS: receiver.host,
+      CALLBACK_SECRET: NEW,
+      TASK_HANDLERS,
+      DATA_DIR,
+      QUEUE_DRIVER: 'sqlite',
+    };
+    const first = await startServices({ env });
+    const { id } = (await post(`${first.tasks}/tasks`, { action: 'own' })).body;
+    await until(() => receiver.of(id).length === 1);
+    await receiver.down();
+    await post(`${first.tasks}/tasks`, { action: 'own' });
+    await eventually(
+      () => request(`${first.tasks}/queue/tasks?state=retrying`),
+      ({ body }) => body.count === 1,
+    );
+    first.child.kill('SIGTERM');
+    await first.exited;
+    await writeFile(TASK_HANDLERS, 'export default { own() {} };');
+    const second = await startServices({ env: { TASK_HANDLERS, DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
+    const [letter] = await eventually(
+      async () => (await request(`${second.tasks}/dead-letters`)).body.dead_letters,
+      ({ length }) => length === 1,
+    );
+    expect(letter).to.include({
+      permanent: true,
+      reason: `callback_url: the host ${receiver.host} is not in CALLBACK_HOSTS`,
+    });
+    expect((await request(`${second.tasks}/limits`)).body.limits).to.deep.equal([]);
+  });
+
+  it('is refused with one line if a callback of the module, or its action, is not allowed', async () => {
+    const module = join(await temporaryFolder(), 'handlers.mjs');
+    for (const [handlers, reason] of [
+      [
+        "own: { handler() {}, callback: 'https://evil.example' }",
+        'action "own": callback the host evil.example is not in CALLBACK_HOSTS',
+      ],
+      ['callback() {}', 'the action callback is built in while CALLBACK_HOSTS is set: rename it'],
+    ]) {
+      await writeFile(module, `export default { ${handlers} };`);
+      const env = { TASK_HANDLERS: module, CALLBACK_HOSTS: 'example.com', CALLBACK_SECRET: NEW };
+      const program = await startProgram({ env });
+      expect(await program.exited).to.include({ code: 1 });
+      expect(program.output() + program.errors()).to.include(
+        JSON.stringify(`${module} cannot be used: ${reason}`).slice(1, -1),
+      );
+    }
+  });
+});

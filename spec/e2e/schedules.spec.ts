@@ -1,0 +1,64 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+
+const EACH_SECOND = { cron: '* * * * * *', catch_up: 'all' };
+
+/** Returns a handlers module with these schedules. */
+function moduleWith(schedules: object): string {
+  return `export default { own: () => 'own', each: () => 'each' };
+    export const schedules = ${JSON.stringify(schedules)};`;
+}
+
+describe('a process with schedules', () => {
+  it('runs each time once over kill -9, stop and restart, those of its module and those of the API', async () => {
+    const [DATA_DIR, TASK_HANDLERS] = [await temporaryFolder(), await writeHandlers('')];
+    const start = async (schedules: object) => {
+      await writeFile(TASK_HANDLERS, moduleWith(schedules));
+      return startServices({ env: { DATA_DIR, TASK_HANDLERS, QUEUE_DRIVER: 'sqlite' } });
+    };
+    const own = { ...EACH_SECOND, action: 'own' };
+    const yearly = { cron: '0 0 1 1 *', action: 'own' };
+    const first = await start({ own, yearly });
+    const url = `${first.tasks}/schedules`;
+    const body = JSON.stringify({ ...EACH_SECOND, action: 'each' });
+    const put = await request(`${url}/each`, { method: 'PUT', body });
+    expect([put.status, put.body.next.length]).to.deep.equal([200, 5]);
+    const lastOf = async ({ tasks }: { tasks: string }, name: string): Promise<number> =>
+      (await request(`${tasks}/schedules/${name}`)).body.last_at ?? 0;
+    const firstTime: number = put.body.next[0];
+    await eventually(
+      () => lastOf(first, 'each'),
+      (last) => last > firstTime,
+    );
+    expect((await post(`${url}/yearly/run`, {})).status).to.equal(202);
+    first.child.kill('SIGKILL');
+    await first.exited;
+    const killed = Date.now() / 1000;
+
+    const second = await start({ own });
+    await eventually(
+      () => Promise.all(['each', 'own'].map((name) => lastOf(second, name))),
+      (last) => Math.min(...last) > killed,
+    );
+    const { schedules } = (await request(`${second.tasks}/schedules`)).body;
+    expect(schedules.map(({ name, source }: Record<string, string>) => `${name} ${source}`)).to.deep.equal([
+      ...['each api', 'own module'],
+    ]);
+    second.child.kill('SIGTERM');
+    await second.exited;
+
+    using database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    const count = (sql: string) => Number(database.prepare(sql).get()?.count);
+    const last = count("SELECT last_at AS count FROM schedules WHERE name = 'each'") / 1000;
+    const made =
+      count(`SELECT count(*) AS count FROM tasks WHERE payload LIKE '%"action":"each"%'`) +
+      count("SELECT count(*) AS count FROM messages WHERE schedule = 'each'");
+    expect(made).to.equal(last - firstTime + 1);
+  });
+});

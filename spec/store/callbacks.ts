@@ -1,0 +1,198 @@
+import { expect } from 'chai';
+import { type CallbackData, type Delivery, deadLetterBounds, type Message } from '../../db/task-store.ts';
+import {
+  ack,
+  cancel,
+  complete,
+  type Driver,
+  discard,
+  messageOf,
+  numbers,
+  type QueueTests,
+  release,
+  retry,
+  row,
+  START,
+  type TestQueue,
+} from './stage.ts';
+
+const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
+const URL = 'https://example.com:8443/hook?a="b\\c"';
+
+const publish = async (queue: TestQueue, ids: string, options: Partial<Message> = {}) => {
+  for (const id of ids) await queue.store.publish({ ...messageOf(id), callbackUrl: URL, ...options });
+};
+
+/** Takes all callbacks that wait and completes them. Returns the ids of their tasks with their ends. */
+async function ends(queue: TestQueue): Promise<string> {
+  const taken = await queue.take(100);
+  expect(taken.every(({ action, callbackOf }) => action === 'callback' && callbackOf !== undefined)).to.equal(true);
+  await queue.settleAll(taken, complete());
+  return taken.map(({ callbackOf, body }) => `${callbackOf} ${dataOf(body).status}`).join(', ');
+}
+
+const dataOf = (body: string): CallbackData => JSON.parse(body).data;
+
+/** Conformance specs of the messages that report the ends of tasks. */
+export function describeCallbacks({ it, itWith }: QueueTests, driver: Driver): void {
+  describe('a task with a callback URL', () => {
+    it('leaves one callback, which is a task of its own, when it completes', async (queue) => {
+      await publish(queue, 'a', { ...messageOf('a', 'say "hi"\0') });
+      expect((await queue.message('a')).callbackUrl).to.equal(URL);
+      const a = await queue.next();
+      expect(a.callbackOf).to.equal(undefined);
+      queue.now += 2000;
+      await queue.settle(a, complete());
+      const callback = await queue.next();
+      expect(callback).to.include({ action: 'callback', callbackOf: 'a', limitKey: 'example.com:8443', attempt: 1 });
+      const { id, body } = callback;
+      expect(id).to.match(UUID);
+      const data = { url: URL, task: 'a', action: 'say "hi"\0', status: 'completed' };
+      expect(JSON.parse(body)).to.deep.equal({ id, action: 'callback', data, created_at: START / 1000 + 2 });
+      expect(body).to.match(/^\{"id":"[^"]{36}","action":"callback","data":\{/);
+      const message = await queue.message(id);
+      expect(message).to.include({ acceptedAt: queue.now, runAt: queue.now, priority: 1 });
+      expect(message.callbackUrl).to.equal(undefined);
+      await queue.expectCounts({ accepted: 2, completed: 1, inFlight: 1, bytes: Buffer.byteLength(body) });
+      await queue.settle(callback, complete());
+      await queue.expectEnded({ completed: 2 });
+    });
+
+    it('leaves one when it fails for good, and again after a redrive, but none before', async (queue) => {
+      await publish(queue, 'a');
+      await queue.settle(await queue.next(), release);
+      await queue.settle(await queue.next(), retry(queue.now));
+      await queue.settle(await queue.next(), discard());
+      expect(await ends(queue)).to.equal('a failed');
+      expect((await queue.message('a')).callbackUrl).to.equal(URL);
+      await queue.redrive({ all: true });
+      const again = await queue.next();
+      await queue.settle(again, discard());
+      await queue.settle(again, discard());
+      expect(await ends(queue)).to.equal('a failed');
+      await queue.purge({ all: true });
+      await queue.expectEnded({ completed: 2, dropped: 1 });
+    });
+
+    it('leaves one at its early ack, and none for the row that follows', async (queue) => {
+      await publish(queue, 'a');
+      const a = await queue.next();
+      await queue.settle(a, ack);
+      await queue.settle(a, row(1));
+      expect(await ends(queue)).to.equal('a completed');
+    });
+
+    it('leaves one however it is cancelled', async (queue) => {
+      await publish(queue, 'a');
+      await publish(queue, 'b', { runAt: queue.now + 1000 });
+      await queue.cancel('a');
+      await queue.cancel('b');
+      expect(await ends(queue)).to.equal('a cancelled, b cancelled');
+      await publish(queue, 'cdef');
+      const [c, d, e, f] = await queue.takeAll(4);
+      await queue.settle(c, cancel);
+      for (const { id } of [d, e, f]) await queue.cancel(id);
+      await queue.settle(d, release);
+      await queue.settle(e, retry(queue.now));
+      expect(await ends(queue)).to.equal('c cancelled, d cancelled, e cancelled');
+      await queue.settle(f, complete());
+      expect(await ends(queue)).to.equal('f completed');
+      await queue.expectEnded({ completed: 7, cancelled: 5 });
+      await publish(queue, 'g');
+      await queue.next();
+      await queue.cancel('g');
+      await queue.restart();
+      expect(await ends(queue)).to.equal('g cancelled');
+    });
+
+    itWith({ maxLength: 2 }, 'leaves one although the queue is full, and counts its URL', async (queue) => {
+      await publish(queue, 'a');
+      await queue.publish(['b']);
+      const [{ body }, b] = [messageOf('a'), messageOf('b').body];
+      await queue.expectCounts({ bytes: body.length + b.length + URL.length });
+      const [a] = await queue.take(1);
+      await queue.settle(a as Delivery, complete());
+      await queue.expectCounts({ waiting: 2 });
+      expect((await queue.next()).callbackOf).to.equal('a');
+    });
+
+    itWith({ maxLength: 20_000 }, 'leaves none when its dead letter is evicted', async (queue) => {
+      await publish(queue, 'a');
+      await queue.settle(await queue.next(), discard());
+      expect(await ends(queue)).to.equal('a failed');
+      await queue.publishTogether(numbers(deadLetterBounds.maxLength));
+      expect(await queue.settleAll(await queue.take(20_000), discard())).to.deep.equal(['a']);
+      await queue.expectCounts({ waiting: 0, dropped: 1 });
+    });
+
+    if (driver.isDurable)
+      it('leaves one when it is cancelled or exhausted by the death of its process', async (queue) => {
+        await publish(queue, 'ab');
+        await queue.takeAll(2);
+        await queue.cancel('b');
+        await queue.die();
+        const callback = await queue.next();
+        expect(callback.callbackOf).to.equal('b');
+        await queue.settle(callback, complete());
+        for (let death = 0; death < 2; death += 1) {
+          expect((await queue.next(true)).id).to.equal('a');
+          await queue.die();
+        }
+        expect(await queue.stateOf('a')).to.equal('failed');
+        expect(await ends(queue)).to.equal('a failed');
+      });
+  });
+
+  describe('callbacks', () => {
+    it('obey the limits of their action and of each host', async (queue) => {
+      await queue.store.setLimits('callback', { concurrency: 3, perKey: { concurrency: 2 } }, 'module');
+      await publish(queue, 'abcd');
+      await publish(queue, 'ef', { callbackUrl: 'http://other.example/' });
+      await queue.settleAll(await queue.takeAll(6), complete());
+      const taken = await queue.take(9);
+      expect(taken.map(({ limitKey }) => limitKey).sort()).to.deep.equal([
+        'example.com:8443',
+        'example.com:8443',
+        'other.example',
+      ]);
+      await queue.expectCounts({ limited: 3, inFlight: 3 });
+      await queue.settleAll(taken, complete());
+      expect(await queue.take(9)).to.have.length(3);
+    });
+
+    it('are taken without other messages on request, as far as they are due, and not while the queue is paused', async (queue) => {
+      const taken = async (max: number) =>
+        (await queue.store.takeCallbacks(max)).deliveries.map(({ callbackOf }) => callbackOf).join('');
+      await publish(queue, 'abc');
+      await queue.settleAll(await queue.takeAll(3), complete());
+      await queue.publish('xyz');
+      await queue.store.setPaused(true);
+      expect(await taken(9)).to.equal('');
+      await queue.store.setPaused(false);
+      const [first] = (await queue.store.takeCallbacks(1)).deliveries;
+      expect(first?.callbackOf).to.equal('a');
+      expect(await taken(9)).to.equal('bc');
+      await queue.settle(first as Delivery, retry(queue.now + 1000));
+      expect(await taken(9)).to.equal('');
+      queue.now += 1000;
+      expect(await taken(9)).to.equal('a');
+      await queue.expectCounts({ waiting: 3, inFlight: 3, completed: 3 });
+      expect(await queue.takeIds(9)).to.equal('xyz');
+    });
+
+    if (driver.isDurable)
+      it('do not count the deaths of their processes', async (queue) => {
+        await publish(queue, 'a');
+        await queue.settle(await queue.next(), complete());
+        for (let death = 0; death < 5; death += 1) {
+          expect(await queue.next()).to.include({ callbackOf: 'a', attempt: 1, isSuspect: false });
+          await queue.die();
+        }
+      });
+
+    it('cannot be forged by a task with their action', async (queue) => {
+      await queue.store.publish(messageOf('a', 'callback', { url: URL, task: 'b', status: 'completed' }));
+      expect((await queue.next()).callbackOf).to.equal(undefined);
+    });
+  });
+}

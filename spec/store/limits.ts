@@ -1,0 +1,407 @@
+import { expect } from 'chai';
+import type { ActionLimits, Delivery } from '../../db/task-store.ts';
+import { SeededRandom } from '../simulator/random.ts';
+import {
+  complete,
+  discard,
+  idsOf,
+  messageOf,
+  numbers,
+  type QueueTests,
+  release,
+  retry,
+  START,
+  type TestQueue,
+} from './stage.ts';
+
+const setLimits = (queue: TestQueue, limits: ActionLimits | undefined, action = 'sum') =>
+  queue.store.setLimits(action, limits, 'api');
+const publish = (queue: TestQueue, ids: string, limitKey?: string, action = 'sum') =>
+  Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id, action), limitKey })));
+const reportStart = (queue: TestQueue, delivery: Delivery, startedAt = queue.now) =>
+  queue.store.report([{ delivery, startedAt, progress: undefined }]);
+
+/** Conformance specs of limits of actions and their keys. */
+export function describeLimits({ it }: QueueTests): void {
+  describe('a limit of an action', () => {
+    it('lets no more messages run at once, and others pass', async (queue) => {
+      await setLimits(queue, { concurrency: 2 });
+      await publish(queue, 'abcde');
+      await publish(queue, 'xy', undefined, 'other');
+      await queue.expectCounts({ waiting: 4, limited: 3 });
+      expect(await queue.located({ state: 'limited' })).to.equal('cde');
+      expect(await queue.message('c')).to.include({ state: 'limited', limitedBy: 'action' });
+      const [a, b, x] = await queue.takeAll(4);
+      expect(idsOf([a, b, x])).to.equal('abx');
+      expect(await queue.takeIds(5)).to.equal('');
+      await queue.settle(a, complete());
+      expect(await queue.takeIds(5)).to.equal('c');
+      await queue.settle(b, discard());
+      expect(await queue.takeIds(5)).to.equal('d');
+      await queue.expectCounts({ waiting: 0, limited: 1, inFlight: 4 });
+    });
+
+    it('holds for what waits already, and after it was lowered, raised and removed', async (queue) => {
+      await publish(queue, 'abcdefgh');
+      const [a, b, c] = await queue.takeAll(3);
+      await setLimits(queue, { concurrency: 4 });
+      await queue.expectCounts({ waiting: 1, limited: 4, inFlight: 3 });
+      expect(await queue.takeIds(9)).to.equal('d');
+      await setLimits(queue, { concurrency: 2 });
+      await queue.settle(a, complete());
+      await queue.settle(b, complete());
+      expect(await queue.takeIds(9)).to.equal('');
+      await queue.settle(c, complete());
+      expect(await queue.takeIds(9)).to.equal('e');
+      await setLimits(queue, { concurrency: 3 });
+      expect(await queue.takeIds(9)).to.equal('f');
+      const use = { running: 3, nextStartAt: undefined };
+      expect(await queue.store.limits()).to.deep.equal([
+        { action: 'sum', limits: { concurrency: 3 }, source: 'api', use },
+      ]);
+      await setLimits(queue, undefined);
+      expect(await queue.takeIds(9)).to.equal('gh');
+      expect(await queue.store.limits()).to.deep.equal([]);
+      await queue.expectCounts({ limited: 0, inFlight: 5 });
+    });
+
+    it('gives the place of a message that was cancelled, released or is retried to the next one', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await publish(queue, 'abcd');
+      expect(await queue.cancel('b')).to.equal('cancelled');
+      expect(await queue.cancel('a')).to.equal('cancelled');
+      const c = await queue.next();
+      await queue.settle(c, retry(queue.now + 10));
+      const d = await queue.next();
+      queue.now += 10;
+      expect(await queue.takeIds(9)).to.equal('');
+      await queue.expectCounts({ limited: 1, retrying: 0 });
+      await queue.settle(d, release);
+      expect(await queue.takeIds(9)).to.equal('d');
+      await queue.cancel('d');
+      expect(await queue.settle({ ...d, delivery: 2 }, release)).to.equal('cancelled');
+      expect(await queue.takeIds(9)).to.equal('c');
+    });
+
+    it('holds for messages that become due, are run now or redriven', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await queue.discard('abc');
+      for (const id of 'st') await queue.store.publish({ ...messageOf(id), runAt: queue.now + 10 });
+      await queue.redrive({ all: true });
+      await queue.store.runNow('t');
+      queue.now += 10;
+      for (const id of 'abcts') {
+        const [delivery, ...others] = await queue.take(5);
+        expect([delivery?.id, ...others]).to.deep.equal([id]);
+        await queue.settle(delivery as Delivery, complete());
+      }
+      await queue.expectCounts({ limited: 0, waiting: 0, scheduled: 0 });
+    });
+
+    it('is kept over a restart, with its messages', async (queue) => {
+      await setLimits(queue, { concurrency: 1, perKey: { concurrency: 1, rate: { count: 3, ms: 1000 } } });
+      await publish(queue, 'abc', 'one');
+      await queue.restart();
+      expect(await queue.store.limits()).to.deep.equal([
+        {
+          action: 'sum',
+          limits: { concurrency: 1, perKey: { concurrency: 1, rate: { count: 3, ms: 1000 } } },
+          source: 'api',
+          use: { running: 0, nextStartAt: undefined },
+        },
+      ]);
+      await queue.expectCounts({ limited: 2, waiting: 1 });
+      const a = await queue.next();
+      expect(await queue.takeIds(9)).to.equal('');
+      await queue.settle(a, complete());
+      expect(await queue.takeIds(9)).to.equal('b');
+    });
+  });
+
+  describe('a limit of each key', () => {
+    it('lets others pass, and holds for no message without a key', async (queue) => {
+      await setLimits(queue, { perKey: { concurrency: 1 } });
+      await publish(queue, 'abc', 'one');
+      await publish(queue, 'de', 'two');
+      await publish(queue, 'xyz');
+      expect(await queue.message('b')).to.include({ state: 'limited', limitedBy: 'key', limitKey: 'one' });
+      const taken = await queue.takeAll(5);
+      expect(idsOf(taken)).to.equal('adxyz');
+      await queue.expectCounts({ limited: 3 });
+      await queue.settle(taken[1], complete());
+      expect(await queue.takeIds(9)).to.equal('e');
+      expect(await queue.store.limitOf('sum', 'one')).to.deep.equal({
+        concurrency: 1,
+        rate: undefined,
+        running: 1,
+        nextStartAt: undefined,
+      });
+      expect(await queue.store.limitOf('sum')).to.deep.equal({
+        concurrency: undefined,
+        rate: undefined,
+        running: 5,
+        nextStartAt: undefined,
+      });
+    });
+
+    it('and one of the action hold together, and waste no place', async (queue) => {
+      await setLimits(queue, { concurrency: 3, perKey: { concurrency: 2 } });
+      await publish(queue, 'abcd', 'one');
+      await publish(queue, 'ef', 'two');
+      const taken = await queue.takeAll(3);
+      expect(idsOf(taken)).to.equal('aeb');
+      expect((await queue.message('f')).limitedBy).to.equal('action');
+      expect((await queue.message('c')).limitedBy).to.equal('key');
+      await queue.settle(taken[0], complete());
+      expect(await queue.takeIds(9)).to.equal('f');
+      await queue.settle(taken[1], complete());
+      expect(await queue.takeIds(9)).to.equal('c');
+      await queue.expectCounts({ limited: 1, inFlight: 3 });
+    });
+
+    it('gives its place to the first by priority, then by turn', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await publish(queue, 'abc', 'one');
+      await publish(queue, 'd', 'two');
+      await queue.store.publish({ ...messageOf('e'), priority: 1 });
+      const order: string[] = [];
+      for (let count = 0; count < 5; count += 1) {
+        const delivery = await queue.next();
+        order.push(delivery.id);
+        await queue.settle(delivery, complete());
+      }
+      expect(order.join('')).to.equal('aebdc');
+    });
+  });
+
+  describe('limited messages', () => {
+    /** Takes and completes one message after another. Returns their ids. */
+    const run = async (queue: TestQueue, count: number, before = async (_: number) => {}) => {
+      const ids: string[] = [];
+      for (let index = 0; index < count; index += 1) {
+        await before(index);
+        const delivery = await queue.next();
+        ids.push(delivery.id);
+        await queue.settle(delivery, complete());
+      }
+      return ids;
+    };
+
+    it('keep their order while others arrive, also over a restart', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await publish(queue, 'abc');
+      const a = await queue.next();
+      await publish(queue, 'd');
+      await queue.settle(a, complete());
+      await queue.restart();
+      await publish(queue, 'ef');
+      expect((await run(queue, 5)).join('')).to.equal('bcdef');
+    });
+
+    it('hold up no other task of their key', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await queue.next().catch(() => {});
+      for (const key of [undefined, 'one']) {
+        for (const id of numbers(30)) await queue.store.publish({ ...messageOf(`${key}${id}`), limitKey: key });
+      }
+      for (const id of numbers(30)) await queue.store.publish({ ...messageOf(id, 'other'), limitKey: 'two' });
+      await publish(queue, 'x', undefined, 'other');
+      await publish(queue, 'y', 'one', 'other');
+      const taken = (await queue.take(40)).map(({ id }) => id);
+      for (const id of 'xy') expect(taken.indexOf(id)).to.be.within(0, 5);
+    });
+
+    for (const limits of [{ concurrency: 1 }, { perKey: { concurrency: 1 } }]) {
+      it(`let none wait forever, whatever its priority and key: ${JSON.stringify(limits)}`, async (queue) => {
+        await setLimits(queue, limits);
+        await publish(queue, 'a', 'one');
+        queue.now += 1;
+        await queue.store.publish({ ...messageOf('last'), priority: 5, limitKey: 'one' });
+        await queue.store.publish({ ...messageOf('later'), limitKey: 'one' });
+        await queue.store.publish({ ...messageOf('latest'), limitKey: 'one' });
+        const ids = await run(queue, 60, async (index) => {
+          queue.now += 1;
+          await queue.store.publish({ ...messageOf(`p${index}`), priority: 1, limitKey: 'one' });
+        });
+        expect(ids).to.include.members(['last', 'later', 'latest']);
+      });
+    }
+
+    it('of a key with several take their place although new keys arrive', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await publish(queue, 'abc', 'one');
+      const ids = await run(queue, 60, async (index) => {
+        queue.now += 1;
+        await queue.store.publish({ ...messageOf(`k${index}`), limitKey: `key ${index}` });
+      });
+      expect(ids).to.include.members(['a', 'b', 'c']);
+    });
+  });
+
+  describe('a rate', () => {
+    it('lets no more messages start in any period, and tells when the next one can', async (queue) => {
+      await setLimits(queue, { rate: { count: 2, ms: 1000 } });
+      await publish(queue, 'abcde');
+      const [a, b] = await queue.takeAll(2);
+      expect(a.isRated).to.equal(true);
+      queue.now += 100;
+      await reportStart(queue, a);
+      queue.now += 100;
+      await reportStart(queue, b);
+      await queue.settle(a, complete());
+      expect(await queue.store.take(5, false)).to.deep.equal({ deliveries: [], nextRunAt: START + 1100 });
+      expect(await queue.store.limitOf('sum')).to.deep.include({
+        rate: { count: 2, ms: 1000 },
+        running: 1,
+        nextStartAt: START + 1100,
+      });
+      queue.now = START + 1099;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 1100;
+      const c = await queue.next();
+      expect(await queue.takeIds(9)).to.equal('');
+      await reportStart(queue, c);
+      queue.now = START + 1200;
+      expect(await queue.takeIds(9)).to.equal('d');
+      await queue.expectCounts({ limited: 1, inFlight: 3, completed: 1 });
+    });
+
+    it('counts an attempt whose start was not reported from its end, and one that was released not at all', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'abc');
+      await queue.settle(await queue.next(), release);
+      const a = await queue.next();
+      queue.now += 500;
+      await queue.settle(a, complete());
+      queue.now += 999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now += 1;
+      expect(await queue.takeIds(9)).to.equal('b');
+    });
+
+    it('of each key holds for each key', async (queue) => {
+      await setLimits(queue, { perKey: { rate: { count: 1, ms: 1000 } } });
+      await publish(queue, 'ab', 'one');
+      await publish(queue, 'cd', 'two');
+      for (const delivery of await queue.takeAll(2)) await reportStart(queue, delivery);
+      expect(await queue.takeIds(9)).to.equal('');
+      expect((await queue.store.limitOf('sum', 'two')).nextStartAt).to.equal(START + 1000);
+      queue.now += 1000;
+      expect(await queue.takeIds(9)).to.equal('bd');
+    });
+
+    it('with another period counts the starts of before in it', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 900_000 }, perKey: { rate: { count: 9, ms: 1000 } } });
+      await publish(queue, 'abc', 'one');
+      const a = await queue.next();
+      await reportStart(queue, a);
+      await queue.settle(a, complete());
+      await setLimits(queue, { rate: { count: 1, ms: 1000 }, perKey: { rate: { count: 2, ms: 5000 } } });
+      queue.now = START + 999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 1000;
+      const b = await queue.next();
+      await reportStart(queue, b);
+      await queue.settle(b, complete());
+      queue.now = START + 4999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 5000;
+      expect(await queue.takeIds(9)).to.equal('c');
+    });
+
+    it('that is set while messages run counts them', async (queue) => {
+      await publish(queue, 'ab');
+      const a = await queue.next();
+      await reportStart(queue, a);
+      queue.now += 500;
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await queue.settle(a, complete());
+      queue.now = START + 999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 1500;
+      expect(await queue.takeIds(9)).to.equal('b');
+    });
+
+    it('does not count a message that was cancelled before its handler started', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'ab');
+      const a = await queue.next();
+      expect(await queue.cancel('a')).to.equal('requested');
+      expect(await queue.settle(a, release)).to.equal('cancelled');
+      expect(await queue.takeIds(9)).to.equal('b');
+    });
+
+    it('counts the attempt of before a restart, and the one after it', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'ab');
+      await reportStart(queue, await queue.next());
+      await queue.restart();
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 1000;
+      const a = await queue.next(true);
+      expect(a.id).to.equal('a');
+      await reportStart(queue, a);
+      await queue.settle(a, complete());
+      queue.now = START + 1999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 2000;
+      expect(await queue.takeIds(9)).to.equal('b');
+    });
+
+    it('is kept over a restart', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'ab');
+      const a = await queue.next();
+      await reportStart(queue, a);
+      await queue.settle(a, complete());
+      await queue.restart();
+      expect((await queue.store.take(9, true)).nextRunAt).to.equal(START + 1000);
+      queue.now += 1000;
+      expect(await queue.takeIds(9)).to.equal('b');
+    });
+  });
+
+  for (const seed of [1, 2, 3]) {
+    it(`limits hold and leave no place empty, whatever happens (seed ${seed})`, async (queue) => {
+      const random = new SeededRandom(`${seed}`);
+      let limits: ActionLimits = { concurrency: 4, perKey: { concurrency: 2 } };
+      await setLimits(queue, limits);
+      const ids = numbers(40);
+      let running: Delivery[] = [];
+      for (let step = 0; step < 150; step += 1) {
+        const id = ids[step];
+        const limitKey = random.pick(['one', 'two', 'three', undefined]);
+        if (id !== undefined) await queue.store.publish({ ...messageOf(id), limitKey, priority: random.pick([2, 3]) });
+        const action = random.below(6);
+        const delivery = random.pick(running);
+        if (action === 0) {
+          limits = { concurrency: random.pick([1, 3, 5]), perKey: { concurrency: random.pick([1, 2, 3]) } };
+          await setLimits(queue, limits);
+        } else if (action === 1) await queue.cancel(random.pick(ids));
+        else if (delivery !== undefined) {
+          running = running.filter((each) => each !== delivery);
+          await queue.settle(delivery, random.pick([complete(), release, retry(queue.now + 2), discard()]));
+        }
+        queue.now += 1;
+        const before = running.length;
+        const taken = await queue.take(random.pick([1, 9]));
+        running.push(...taken);
+        const ofKey = (key: string | undefined) => running.filter((each) => each.limitKey === key).length;
+        const { concurrency = 0, perKey } = limits;
+        if (taken.length > 0) {
+          expect(running.length).to.be.at.most(Math.max(concurrency, before));
+          for (const { limitKey: key } of taken)
+            if (key !== undefined) expect(ofKey(key)).to.be.at.most(perKey?.concurrency ?? 0);
+        }
+        const { waiting, limited } = await queue.store.counts();
+        if (limited > 0 && waiting === 0 && running.length < concurrency) {
+          const located = await queue.store.locate({ state: 'limited' }, 100);
+          for (const { limitKey: key } of await queue.store.read(located.map((each) => each.id))) {
+            expect(key === undefined ? 9 : ofKey(key)).to.be.at.least(perKey?.concurrency ?? 0);
+          }
+        }
+      }
+      await queue.expectCounts({});
+    });
+  }
+}

@@ -1,2 +1,0 @@
-/** A pool thread that exits while it loads. */
-process.exit(3);

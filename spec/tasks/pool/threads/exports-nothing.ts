@@ -1,2 +1,0 @@
-/** A pool thread that exports no function. */
-export const nothing = undefined;

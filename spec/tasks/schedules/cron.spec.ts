@@ -1,0 +1,89 @@
+import { expect } from 'chai';
+import { cronTimes } from '../../../main/tasks/schedules/cron.ts';
+
+const iso = (times: readonly number[]) => times.map((time) => new Date(time).toISOString().slice(0, 19));
+const timesAfter = (cron: string, zone: string, time: string, count: number) =>
+  iso(cronTimes(cron, zone).after(Date.parse(`${time}Z`), count));
+
+describe('the times of a cron expression', () => {
+  it('follow a time, in the time zone, with five fields or six', () => {
+    expect(timesAfter('0 3 * * *', 'UTC', '2026-01-01T03:00:00', 2)).to.deep.equal([
+      '2026-01-02T03:00:00',
+      '2026-01-03T03:00:00',
+    ]);
+    expect(timesAfter('0 3 * * *', 'UTC', '2026-01-01T02:59:59.999', 1)).to.deep.equal(['2026-01-01T03:00:00']);
+    expect(timesAfter('0 3 * * *', 'Asia/Kolkata', '2026-01-01T00:00:00', 1)).to.deep.equal(['2026-01-01T21:30:00']);
+    expect(timesAfter('*/20 59 23 31 12 *', 'UTC', '2026-01-01T00:00:00', 4)).to.deep.equal([
+      ...['2026-12-31T23:59:00', '2026-12-31T23:59:20', '2026-12-31T23:59:40'],
+      '2027-12-31T23:59:00',
+    ]);
+    expect(timesAfter('30 9 * * MON-FRI', 'UTC', '2026-01-02T10:00:00', 1)).to.deep.equal(['2026-01-05T09:30:00']);
+  });
+
+  const spring = '2026-03-28T12:00:00';
+  const autumn = '2026-10-24T12:00:00';
+  for (const [what, cron, time, expected] of [
+    ['does not exist runs once, at the end of the gap', '30 2 * * *', spring, ['29T01:00', '30T00:30', '31T00:30']],
+    ['does not exist, of a list', '30 2,14 * * *', spring, ['28T13:30', '29T01:00', '29T12:30']],
+    ['does not exist, with a step', '*/30 2 * * *', spring, ['29T01:00', '30T00:00', '30T00:30']],
+    ['does not exist, with a wildcard', '* 2 * * *', spring, ['29T01:00', '30T00:00', '30T00:01']],
+    [
+      'does not exist, with a step of hours',
+      '0 */2 * * *',
+      '2026-03-28T23:00:00',
+      ['29T01:00', '29T02:00', '29T04:00'],
+    ],
+    ['occurs twice runs once, the first time', '30 2 * * *', autumn, ['25T00:30', '26T01:30', '27T01:30']],
+    ['occurs twice, of a range', '15 1-3 * * *', '2026-10-24T22:00:00', ['24T23:15', '25T00:15', '25T02:15']],
+    ['occurs twice, with a step', '*/30 2 * * *', autumn, ['25T00:00', '25T00:30', '26T01:00']],
+    ['occurs twice, with seconds', '30 0,30 2 * * *', autumn, ['25T00:00', '25T00:30', '26T01:00']],
+    ['occurs twice, between its occurrences', '30 2 * * *', '2026-10-25T00:30:00', ['26T01:30']],
+    ['occurs twice, at the change', '30 2 * * *', '2026-10-25T01:00:00', ['26T01:30']],
+    ['belongs to every hour is skipped in spring', '30 * * * *', '2026-03-29T00:00:00', ['29T00:30', '29T01:30']],
+    ['belongs to every hour runs in both of autumn', '30 * * * *', '2026-10-25T00:00:00', ['25T00:30', '25T01:30']],
+    ['belongs to every minute', '* * * * *', '2026-10-25T00:59:00', ['25T01:00', '25T01:01']],
+  ] as const) {
+    it(`in Berlin: a time that ${what}`, () => {
+      const found = timesAfter(cron, 'Europe/Berlin', time, expected.length);
+      expect(found.map((each) => each.slice(8, 16))).to.deep.equal(expected);
+    });
+  }
+
+  it('are once a day where the clock changes at midnight or by half an hour', () => {
+    for (const [zone, cron, from] of [
+      ['America/Havana', '0 0 * * *', '2026-03-06T12:00:00'],
+      ['America/Havana', '30 0 * * *', '2026-10-30T12:00:00'],
+      ['Australia/Lord_Howe', '15 2 * * *', '2026-10-01T12:00:00'],
+      ['Australia/Lord_Howe', '45 1 * * *', '2026-04-02T12:00:00'],
+    ] as const) {
+      const times = cronTimes(cron, zone).after(Date.parse(`${from}Z`), 5);
+      const hours = times.slice(1).map((time, index) => (time - (times[index] as number)) / 3_600_000);
+      for (const each of hours) expect(each, `${zone} ${cron}: ${iso(times)}`).to.be.within(22.9, 25.1);
+    }
+  });
+
+  it('are the same one by one, many at a time and backwards', () => {
+    for (const cron of ['30 2 * * *', '*/20 * * * *', '*/20 1-3 * * *', '0 */2 * * *', '* 2 * * *', '0 0 29 2 *']) {
+      for (const from of [spring, autumn]) {
+        const times = cronTimes(cron, 'Europe/Berlin');
+        const start = Date.parse(`${from}Z`);
+        const many = times.after(start, 90);
+        const single: number[] = [];
+        for (let time = start; single.length < 90; single.push(time)) time = times.after(time, 1)[0] as number;
+        expect(iso(single), cron).to.deep.equal(iso(many));
+        const end = many.at(-1) as number;
+        expect(iso(times.until(end, 90)), cron).to.deep.equal(iso(many));
+        expect(iso(times.until(end - 1, 1)), cron).to.deep.equal(iso(many.slice(-2, -1)));
+        expect(iso(times.until(end + 999, 1)), cron).to.deep.equal(iso(many.slice(-1)));
+      }
+    }
+  });
+
+  it('are refused if the expression has another form', () => {
+    const wrong = ['', '* * * *', '* * * * * * *', '@daily', '60 * * * *', '* 24 * * *', 'a * * * *', '*/0 * * * *'];
+    const more = ['5-1 * * * *', '1,,2 * * * *', '-1 * * * *', '5/5 * * * *', '*/0 2 * * *', '0 0 0 * *'];
+    for (const cron of [...wrong, ...more]) expect(() => cronTimes(cron, 'UTC'), cron).to.throw();
+    expect(() => cronTimes('* * * * *', 'No/Where').after(0, 1)).to.throw();
+    expect(timesAfter('0 0 31 2 *', 'UTC', '2026-01-01T00:00:00', 1)).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,221 @@
+import { expect } from 'chai';
+import type { SqliteStore } from '../../../db/sqlite/store.ts';
+import { Queue } from '../../../main/tasks/queue.ts';
+import { type CompleteDefinition, readDefinition } from '../../../main/tasks/schedules/definition.ts';
+import { Scheduler } from '../../../main/tasks/schedules/scheduler.ts';
+import { complete, messageOf } from '../../store/stage.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { captureLog } from '../../support/log.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
+import { openFreshStore } from '../../support/store.ts';
+import { until } from '../../support/until.ts';
+
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+const START = Date.parse('2026-01-01T00:00:30Z');
+
+function definition(fields: object = {}): CompleteDefinition {
+  return readDefinition('s', { cron: '* * * * *', action: 'sum', ...fields }, START, []);
+}
+
+/** Opens a store and a queue, and starts a scheduler, all with a clock of the spec. */
+async function open({ maxLength = 1000, isShared = false } = {}) {
+  const clock = new ManualClock(START);
+  const bounds = { maxLength, maxBytes: 1_000_000, maxKeys: 100 };
+  const store = openFreshStore('memory', { now: () => clock.now(), bounds });
+  const events: string[] = [];
+  const queue = await Queue.open({ store, onEvent: ({ event }) => events.push(event), clock });
+  const captured = captureLog();
+  let ids = 0;
+  let running = 0;
+  const startScheduler = async (module?: ReadonlyMap<string, CompleteDefinition>) => {
+    const sharing = { store: { isShared, schedules: store.schedules }, fire: queue.fire.bind(queue) };
+    const newTaskId = () => `task ${++ids}`;
+    const parts = { actions: new Map(), newTaskId, clock, log: captured.log };
+    const scheduler = new Scheduler({ queue: isShared ? sharing : queue, ...parts });
+    await scheduler.start(module);
+    running += 1;
+    const stop = async () => {
+      await scheduler.stop();
+      running -= 1;
+    };
+    afterTest(() => scheduler.stop());
+    await idle();
+    return { scheduler, stop };
+  };
+  /** Waits until each scheduler has looked, and waits for its timer. */
+  const idle = () => until(() => clock.timers === running);
+  /** Lets time pass as it passes for a process that runs. */
+  const pass = async (ms: number, step = 1000) => {
+    for (let passed = 0; passed < ms; passed += step) {
+      clock.advance(step);
+      await idle();
+    }
+  };
+  /** Returns the times of acceptance of the tasks since the last call, which are completed. */
+  const made = async () => {
+    const { deliveries } = await queue.take(1000, true);
+    const times: number[] = [];
+    for (const { dueAt, body, id } of deliveries) {
+      expect(JSON.parse(body)).to.deep.include({ id, action: 'sum' });
+      times.push(Math.floor((dueAt - START) / 1000));
+    }
+    await queue.settle(deliveries.map((delivery) => ({ delivery, settlement: complete() })));
+    return times;
+  };
+  const { scheduler, stop } = await startScheduler();
+  const put = async (fields: object = {}, name = 's') => {
+    await scheduler.put(name, definition(fields), 'api');
+    await idle();
+  };
+  return { ...captured, clock, store, queue, events, startScheduler, scheduler, stop, idle, pass, made, put };
+}
+
+const nextOf = async (store: SqliteStore) => (await store.schedules.find('s'))?.nextAt;
+
+describe('the scheduler', () => {
+  it('makes a task at each time, which names its schedule', async () => {
+    const { put, pass, made, store, events, queue } = await open();
+    await put({ priority: 2, data: { numbers: [1] } });
+    await pass(29_000);
+    expect(await made()).to.deep.equal([]);
+    await pass(1000);
+    expect(events).to.deep.equal(['accepted']);
+    const [delivery] = (await queue.take(1, true)).deliveries;
+    expect(JSON.parse(delivery?.body ?? '')).to.deep.include({ data: { numbers: [1] }, created_at: START / 1000 + 30 });
+    const { message } = (await queue.find(delivery?.id ?? '')) as { message: object };
+    expect(message).to.include({ schedule: 's', priority: 2 });
+    expect(await store.schedules.find('s')).to.include({ lastAt: START + 30_000, lastTask: delivery?.id });
+    await pass(2 * MINUTE);
+    expect(await made()).to.deep.equal([90, 150]);
+  });
+
+  it('sleeps until the first time, and is woken by a schedule that is due earlier', async () => {
+    const { put, clock, idle, made, pass } = await open();
+    await put({ cron: '0 3 * * *' }, 'later');
+    await put({ cron: '45 * * * * *' }, 'sooner');
+    clock.advance(14_999);
+    expect([clock.timers, await made()]).to.deep.equal([1, []]);
+    clock.advance(1);
+    await idle();
+    expect(await made()).to.deep.equal([15]);
+    await pass(3 * HOUR, MINUTE);
+    expect(await made()).to.have.length(181);
+  });
+
+  for (const [catch_up, missed, expected] of [
+    ['none', HOUR, 0],
+    ['one', HOUR, 1],
+    ['all', HOUR, 60],
+    ['all', 3 * HOUR, 100],
+  ] as const) {
+    it(`with catch_up ${catch_up} runs ${expected} of ${missed / MINUTE} missed times after a downtime`, async () => {
+      const { put, stop, startScheduler, clock, made, pass, store } = await open();
+      await put({ catch_up });
+      await stop();
+      clock.advance(missed);
+      await startScheduler();
+      expect(await made()).to.have.length(expected);
+      const isNewest = (await store.schedules.find('s'))?.lastAt === START + missed - 30_000;
+      expect([isNewest, await nextOf(store)]).to.deep.equal([expected > 0, START + missed + 30_000]);
+      await pass(MINUTE);
+      expect(await made()).to.have.length(1);
+    });
+  }
+
+  it('runs each time of which it is late by seconds, and treats others as missed', async () => {
+    for (const [catch_up, expected] of Object.entries({ none: 10, one: 11, all: 30 })) {
+      const { put, clock, idle, made } = await open();
+      await put({ cron: '* * * * * *', catch_up });
+      clock.advance(5000);
+      await idle();
+      expect(await made(), catch_up).to.have.length(5);
+      clock.advance(30_000);
+      await idle();
+      expect((await made()).length - expected, catch_up).to.be.within(0, 1);
+    }
+  });
+
+  it('tries again each second while the queue is full, and logs it once', async () => {
+    const { put, queue, pass, made, lines, store, scheduler } = await open({ maxLength: 1 });
+    await queue.publish(messageOf('x', 'sum'));
+    await put();
+    await pass(35_000);
+    expect(await nextOf(store)).to.equal(START + 30_000);
+    expect([scheduler.count, scheduler.overdueMs]).to.deep.equal([1, 5000]);
+    expect(lines.map(({ msg, err }) => [msg, (err as Error).message])).to.deep.equal([
+      ['a schedule cannot make its task: trying again every second', 'the queue holds 1 messages'],
+    ]);
+    expect(await made()).to.deep.equal([0]);
+    await pass(1000);
+    expect(await made()).to.deep.equal([36]);
+    expect(scheduler.overdueMs).to.equal(0);
+    expect(await nextOf(store)).to.equal(START + 90_000);
+  });
+
+  it('goes on after errors of the store', async () => {
+    const { put, pass, made, store, lines } = await open();
+    await put();
+    const { firstDue } = store.schedules;
+    store.schedules.firstDue = () => {
+      throw new Error('no database');
+    };
+    await pass(32_000);
+    store.schedules.firstDue = firstDue;
+    await pass(1000);
+    expect(await made()).to.deep.equal([33]);
+    expect(lines).to.have.length(1);
+  });
+
+  it('fires nothing after its stop, which waits for what is being fired', async () => {
+    const { put, clock, stop, queue } = await open();
+    await put();
+    clock.advance(30_000);
+    await stop();
+    const { accepted } = await queue.counts();
+    expect(accepted).to.be.at.most(1);
+    clock.advance(HOUR);
+    expect([clock.timers, (await queue.counts()).accepted]).to.deep.equal([0, accepted]);
+  });
+
+  it('runs each time once on several nodes, which look every second', async () => {
+    const { startScheduler, scheduler, pass, made } = await open({ isShared: true });
+    await startScheduler();
+    const other = await startScheduler();
+    await scheduler.put('s', definition({ cron: '*/5 * * * * *' }), 'api');
+    await pass(20_000, 500);
+    await other.stop();
+    await pass(10_000, 500);
+    expect(await made()).to.deep.equal([5, 10, 15, 20, 25, 30]);
+  });
+
+  for (const [late, expected] of [
+    [9000, [39]],
+    [11_000, []],
+  ] as const) {
+    it(`${expected.length > 0 ? 'runs' : 'misses'} a time ${late / 1000} s late on a node of several that starts`, async () => {
+      const { put, stop, startScheduler, clock, made } = await open({ isShared: true });
+      await put({ catch_up: 'none' });
+      await stop();
+      clock.advance(30_000 + late);
+      await startScheduler();
+      expect(await made()).to.deep.equal(expected);
+    });
+  }
+
+  it('stores the schedules of the module, and deletes those that disappear from it', async () => {
+    const { put, stop, startScheduler, store, clock } = await open();
+    await put({ cron: '0 1 * * *' }, 'own');
+    await put({ cron: '0 1 * * *' }, 'both');
+    await stop();
+    const first = await startScheduler(new Map(['a', 'b', 'both'].map((name) => [name, definition()])));
+    expect((await store.schedules.list()).map(({ id, source }) => `${id} ${source}`)).to.deep.equal([
+      ...['a module', 'b module', 'both module', 'own api'],
+    ]);
+    await first.stop();
+    clock.advance(5000);
+    await startScheduler(new Map([['a', definition({ data: { changed: true } })]]));
+    expect((await store.schedules.list()).map(({ id }) => id)).to.deep.equal(['a', 'own']);
+    expect((await store.schedules.find('a'))?.definition).to.include('changed');
+  });
+});

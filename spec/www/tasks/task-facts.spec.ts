@@ -1,0 +1,29 @@
+import { expect } from 'chai';
+import { factsOf } from '../../../www/tasks/task-facts.ts';
+
+describe('the facts of a task', () => {
+  const task = { id: 'a', status: 'queued' };
+
+  it('are what its submission said, without the defaults', () => {
+    expect(factsOf({ ...task, priority: 3 }, undefined)).to.deep.equal([]);
+    const said = { priority: 1, limit_key: 'acme', schedule: 'nightly', callback_url: 'https://example.com/' };
+    expect(factsOf({ ...task, ...said }, undefined)).to.deep.equal([
+      { term: 'Priority', text: '1' },
+      { term: 'Limit key', text: 'acme' },
+      { term: 'Schedule', text: 'nightly', address: '/?view=schedules&q=nightly' },
+      { term: 'Callback', text: 'https://example.com/' },
+    ]);
+  });
+
+  it('name the task and the last answer of a callback', () => {
+    const data = { url: 'https://example.com/', task: 'b', action: 'sum', status: 'completed' };
+    const submission = { action: 'callback', data };
+    const callback = { term: 'Callback for', text: 'b', address: '/?task=b', rest: ' to https://example.com/' };
+    expect(factsOf(task, submission)).to.deep.equal([callback]);
+    const answers = (detail: object) => factsOf({ ...task, ...detail }, submission)[1]?.text;
+    expect(answers({ status: 'retrying', reason: 'answered 503' })).to.equal('answered 503');
+    expect(answers({ status: 'completed', result: '{"output":{"status":200,"answer":"ok"}}' })).to.equal('200 ok');
+    expect(answers({ status: 'completed', result: '{"output":"processed"}' })).to.equal(undefined);
+    expect(factsOf(task, { action: 'callback', data: { url: 5 } })).to.deep.equal([]);
+  });
+});

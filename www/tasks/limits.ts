@@ -1,0 +1,61 @@
+import { formatClock, formatCount } from './amounts.ts';
+import type { TaskLimit } from './tasks-api.ts';
+import { request } from './tasks-api.ts';
+
+/** Limit on the tasks that run at once, or start in a period. */
+export interface Limit {
+  concurrency?: number;
+  rate?: { count: number; seconds: number };
+}
+
+/** Limits of an action, as `GET /limits` lists them. */
+export interface ActionLimits extends Limit {
+  action: string;
+  per_key?: Limit;
+  source: 'api' | 'module';
+  running: number;
+  next_start_at_ms?: number;
+}
+
+/** Requests the limits of all actions. @throws {Refused | Unreachable} */
+export async function listLimits(): Promise<ActionLimits[]> {
+  const { limits } = await request('/limits');
+  return limits;
+}
+
+/** Replaces the limits of an action. @throws {Refused | Unreachable} */
+export async function putLimits(action: string, limits: object): Promise<void> {
+  await request(pathOf(action), { method: 'PUT', body: JSON.stringify(limits) });
+}
+
+/** @throws {Refused | Unreachable} */
+export async function deleteLimits(action: string): Promise<void> {
+  await request(pathOf(action), { method: 'DELETE' });
+}
+
+function pathOf(action: string): string {
+  return `/limits/${encodeURIComponent(action)}`;
+}
+
+/** Characters of a key that are shown, so that what follows is visible. */
+const MAX_KEY_LENGTH = 32;
+
+/** Says why a task waits for a limit: `acme: 5 of 5 running` or `acme: next start 14:03:05`. */
+export function limitText({ action, key = action, concurrency, running, next_start_at_ms: nextMs }: TaskLimit): string {
+  const name = key.length > MAX_KEY_LENGTH ? `${key.slice(0, MAX_KEY_LENGTH)}…` : key;
+  if (nextMs !== undefined) return `${name}: next start ${formatClock(nextMs, false)}`;
+  if (concurrency === undefined) return name;
+  // A task that waits to be started holds its place already.
+  const rest = running < concurrency ? ', the rest reserved' : '';
+  return `${name}: ${formatCount(running)} of ${formatCount(concurrency)} running${rest}`;
+}
+
+/** Describes a limit as `5 at once, 100 in 60 s`. */
+export function describeLimit({ concurrency, rate }: Limit): string {
+  const parts = [concurrency !== undefined && `${formatCount(concurrency)} at once`, rate && rateText(rate)];
+  return parts.filter(Boolean).join(', ');
+}
+
+function rateText({ count, seconds }: { count: number; seconds: number }): string {
+  return `${formatCount(count)} in ${seconds.toLocaleString('en-US', { maximumFractionDigits: 3 })} s`;
+}
