@@ -30,6 +30,8 @@ describeInBrowser('a chart of the ticker client', () => {
     const stream = imitateStream(() => START);
     const prepare = async (page: Page) => {
       await recordDrawnTexts(page);
+      // Otherwise the charts move on.
+      await page.clock.setFixedTime(Date.now());
       await stream.prepare(page, { interval_ms: 60_000, ticks: [...TICKS] });
     };
     await visit(ticker, { prepare }, async (page) => {

@@ -83,19 +83,20 @@ describeInBrowser('the charts of the ticker client', () => {
       [START - 60, 50],
       [START - 1, 90],
     ] as const;
-    await visit(
-      ticker,
-      { prepare: (page) => stream.prepare(page, { interval_ms: 1_000, ticks: [...ticks] }) },
-      async (page) => {
-        await signIn(page, apiKey);
-        await part(page, 'low').filter({ hasText: '$50.00' }).waitFor();
-        expect(await shown(page, 'BTC-USD', 'high')).to.equal('$100.00');
-        expect(await shown(page, 'BTC-USD', 'share'), 'since the page was opened').to.equal('0.00%');
-        expect(await part(page, 'minute').first().textContent()).to.include('+100.00%');
-        await page.getByLabel('15 min').check();
-        await part(page, 'high').filter({ hasText: '$200.00' }).waitFor();
-      },
-    );
+    const prepare = async (page: Page) => {
+      // Otherwise the charts move on, and the oldest tick leaves them.
+      await page.clock.setFixedTime(Date.now());
+      await stream.prepare(page, { interval_ms: 1_000, ticks: [...ticks] });
+    };
+    await visit(ticker, { prepare }, async (page) => {
+      await signIn(page, apiKey);
+      await part(page, 'low').filter({ hasText: '$50.00' }).waitFor();
+      expect(await shown(page, 'BTC-USD', 'high')).to.equal('$100.00');
+      expect(await shown(page, 'BTC-USD', 'share'), 'since the page was opened').to.equal('0.00%');
+      expect(await part(page, 'minute').first().textContent()).to.include('+100.00%');
+      await page.getByLabel('15 min').check();
+      await part(page, 'high').filter({ hasText: '$200.00' }).waitFor();
+    });
   });
 
   it('move on while no price arrives, so that the gap grows, and stop when the user is signed out', async () => {

@@ -55,7 +55,7 @@ export class SharedTables {
     const chosen = others.length === 0 || (isSuspectsTurn && suspects.length > 0) ? alone : others;
     for (const delivery of chosen) this.#owned.set(delivery.arrival, { owner, delivery });
     const rest = all.filter((delivery) => !chosen.includes(delivery));
-    await this.#settleAll(rest, () => ({ kind: 'release' }));
+    await this.release(rest);
     return { deliveries: chosen, nextRunAt, owned };
   }
 
@@ -83,10 +83,13 @@ export class SharedTables {
     return message.state === state && message.attempts === attempts;
   }
 
-  /** Releases the messages that an owner does not have in flight, because the answer to a take was lost. */
-  releaseLost(owner: string, held: ReadonlySet<number>): Promise<void> {
-    const lost = this.#ownedBy(owner).filter(({ arrival }) => !held.has(arrival));
-    return this.#settleAll(lost, () => ({ kind: 'release' }));
+  /** Returns the deliveries that an owner does not have in flight, because the answer to a take was lost. */
+  lost(owner: string, held: ReadonlySet<number>): Delivery[] {
+    return this.#ownedBy(owner).filter(({ arrival }) => !held.has(arrival));
+  }
+
+  release(deliveries: readonly Delivery[]): Promise<void> {
+    return this.#settleAll(deliveries, () => ({ kind: 'release' }));
   }
 
   /** Counts the death of an owner. Returns the tasks that were dead-lettered. */
@@ -174,9 +177,7 @@ class SharedStore {
   take(max: number, isIdle: boolean): Promise<Taken> {
     return this.#inTurn(async () => {
       const { owner, now } = this.#options;
-      const held = new Set(this.#held.keys());
-      if (this.#mayOwnMore) await this.#ask((tables) => tables.releaseLost(owner, held));
-      this.#mayOwnMore = false;
+      if (this.#mayOwnMore) await this.#releaseLost();
       if ([...this.#held.values()].some(({ isSuspect }) => isSuspect)) return { deliveries: [], nextRunAt: undefined };
       // Stays set if no answer arrives.
       this.#mayOwnMore = true;
@@ -226,6 +227,14 @@ class SharedStore {
 
   async close() {
     return true;
+  }
+
+  async #releaseLost(): Promise<void> {
+    const held = new Set(this.#held.keys());
+    // Released by their numbers, because the request may arrive after the next take.
+    const lost = await this.#ask((tables) => tables.lost(this.#options.owner, held));
+    if (lost.length > 0) await this.#ask((tables) => tables.release(lost));
+    this.#mayOwnMore = false;
   }
 
   #ask<T>(run: (tables: SharedTables) => Awaitable<T>): Promise<T> {
