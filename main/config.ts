@@ -1,4 +1,5 @@
 import { getHeapStatistics } from 'node:v8';
+import { editsBetween } from '../workers/shared/nearest-names.ts';
 import { defaultSymbols, MAX_SYMBOLS, parseSymbol, type TickerSymbol } from '../workers/shared/symbols.ts';
 import { isCallbackHost } from '../workers/submissions/callback-url.ts';
 import { isHost, isOrigin } from './http/origins.ts';
@@ -168,12 +169,18 @@ const parsers = {
 /** Settings of the process. Sizes are in bytes unless the name ends with another unit. */
 export type Config = Parsed<typeof parsers>;
 
+/** Names of all settings, once the parsers have asked for them. */
+const names = new Set<string>();
+/** With fewer letters, a setting's name is near to others, such as HOME to HOST. */
+const MISSPELLABLE_LENGTH = 8;
+const MISSPELT_EDITS = 2;
+
 /**
  * Reads the settings from environment variables. An empty variable counts as unset.
  *
  * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
  * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
- * @throws {ConfigError} for the first invalid variable
+ * @throws {ConfigError} for the first invalid variable, and for a variable with the misspelt name of a setting
  */
 export function loadConfig(
   env: Readonly<Record<string, string | undefined>>,
@@ -183,7 +190,12 @@ export function loadConfig(
   const removed = ['NATS_URL', 'NATS_PREFIX', 'NATS_REPLICAS'].find((name) => env[name]);
   // The error message must not contain the value, because a URL may contain a password.
   if (removed !== undefined) throw new ConfigError(removed, 'unset: set DATABASE_URL and TOKEN_KEY instead', 'a value');
-  const config = parseAll(parsers, { env, terminal, heapLimitBytes });
+  const get = (_: object, name: string) => {
+    names.add(name);
+    return env[name];
+  };
+  const config = parseAll(parsers, { env: new Proxy<Source['env']>(env, { get }), terminal, heapLimitBytes });
+  refuseMisspelt(env);
   if (config.storage.databaseUrl !== undefined && config.tokens.key === undefined) {
     throw new ConfigError('TOKEN_KEY', 'set if DATABASE_URL is, to the same value on all nodes', 'nothing');
   }
@@ -194,6 +206,18 @@ export function loadConfig(
     throw new ConfigError('PRICE_SOURCE', 'unset or walk if TICKER_SEED is set', JSON.stringify(priceSource));
   }
   return config;
+}
+
+/** @throws {ConfigError} if a variable has nearly the name of a setting */
+function refuseMisspelt(env: Source['env']): void {
+  for (const name of Object.keys(env)) {
+    if (!env[name] || names.has(name)) continue;
+    const isMeant = (setting: string) =>
+      setting.length >= MISSPELLABLE_LENGTH && editsBetween(name.toUpperCase(), setting) <= MISSPELT_EDITS;
+    const meant = [...names].find(isMeant);
+    // The value may be a secret.
+    if (meant !== undefined) throw new ConfigError(name, `unset: set ${meant} instead`, 'a value');
+  }
 }
 
 /** @throws {Error} if the byte limits of queue, request bodies and responses exceed half of the heap */

@@ -1,6 +1,7 @@
 /** Entry point of the npm package. Must import the services lazily, because every worker thread imports this file. */
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
+import { unknownName } from '../workers/shared/nearest-names.ts';
 
 export {
   defineHandlers,
@@ -26,6 +27,8 @@ export interface StartOptions {
   settings?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
 }
 
+const OPTIONS = ['handlers', 'symbols', 'priceSource', 'settings'];
+
 export interface RunningServices {
   /** Ports of the listeners. `admin` is undefined if the setting `ADMIN_PORT` is `off`. */
   readonly ports: { readonly ticker: number; readonly tasks: number; readonly admin: number | undefined };
@@ -40,7 +43,7 @@ export interface RunningServices {
 /**
  * Starts the ticker and the task queue in this process. Installs no signal handlers and never exits the process.
  *
- * @throws {Error} if a setting is invalid or a service cannot start; the message is one line that says what to fix
+ * @throws {Error} if an option is unknown, a setting is invalid, or a service cannot start; the message is one line that says what to fix
  */
 export async function start(options: StartOptions = {}): Promise<RunningServices> {
   const { runtimeIsNewEnough, tooOld } = await import('./process/runtime.ts');
@@ -50,6 +53,8 @@ export async function start(options: StartOptions = {}): Promise<RunningServices
     import('./log/log.ts'),
     import('./process/start-services.ts'),
   ]);
+  const misspelt = unknownName('option', Object.keys(options), OPTIONS);
+  if (misspelt !== undefined) throw misspelt;
   const config = loadConfig(environment(options), isatty(1));
   const output = await createLog(config.log);
   const services = await startServices(config, output).catch(async (error: unknown) => {

@@ -360,7 +360,20 @@ describe('the configuration', () => {
   });
 
   it('ignores other variables', () => {
-    expect(loadConfig({ PATH: '/bin', PORT: 'x', ticker_port: 'x', TICKER_PORT_: 'x' })).to.deep.equal(defaults);
+    const others = { PATH: '/bin', HOME: '/', PORT: 'x', HTTP_PROXY: 'x', TASK_SIZE: 'x', TASK_CONCURENCY: '' };
+    expect(loadConfig(others)).to.deep.equal(defaults);
+  });
+
+  it('refuses a variable within two letters of the name of a setting, without its value', () => {
+    const misspelt = {
+      TASK_CONCURENCY: 'TASK_CONCURRENCY',
+      TASK_HANDLER: 'TASK_HANDLERS',
+      ticker_port: 'TICKER_PORT',
+      TOKENKEYS: 'TOKEN_KEY',
+      LOG_LEVLE: 'LOG_LEVEL',
+    };
+    for (const [name, meant] of Object.entries(misspelt))
+      expect(refusal({ [name]: 'secret' })).to.equal(`${name} must be unset: set ${meant} instead, got a value`);
   });
 
   it('uses the log format pretty on a terminal by default', () => {

@@ -127,6 +127,8 @@ describe('embedded services', () => {
       [{ handlers: './none.mjs' }, {}, /^the handlers module \.\/none\.mjs cannot be used: /],
       // A program in JavaScript is not stopped by the types.
       [{ handlers: { words: () => 1 } as never }, {}, /^handlers must be a path, a file URL or a package name, /],
+      [{ setings: {} } as never, {}, /^unknown option "setings": did you mean settings\?$/],
+      [{}, { TASK_CONCURENCY: 3 }, /^TASK_CONCURENCY must be unset: set TASK_CONCURRENCY instead, got a value$/],
       [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
       [{ symbols: { 'BTC-USD': Number.NaN } }, {}, /^TICKER_SYMBOLS must be /],
       [{ priceSource: './none.mjs' }, {}, /^the price source \.\/none\.mjs cannot be used: /],

@@ -145,7 +145,7 @@ describe('the check of a handlers module', () => {
     ],
     ['its schema does not compile: null', '{ handler() {}, schema: { toJSON() { throw null } } }'],
     ['its handler must be a function', '5', 'null', '{}'],
-    ['unknown setting "timeoutMS"', '{ handler() {}, timeoutMS: 5 }'],
+    ['unknown setting "timeoutMS": did you mean timeoutMs?', '{ handler() {}, timeoutMS: 5 }'],
     ['its schema must be an object', '{ handler() {}, schema: true }'],
     ['timeoutMs must be a whole number from 1 to 86400000', '{ handler() {}, timeoutMs: 0 }'],
     ['maxAttempts must be a whole number from 1 to 1000', '{ handler() {}, maxAttempts: 1.5 }'],

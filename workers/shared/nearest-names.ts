@@ -15,6 +15,14 @@ export function nearestNames(misspelt: string, names: Iterable<string>): string[
     .map(({ name }) => name);
 }
 
+/** Returns an error that names the first of `names` that is not known, and the name that was meant if one is near. */
+export function unknownName(what: string, names: Iterable<string>, known: readonly string[]): Error | undefined {
+  const unknown = [...names].find((name) => !known.includes(name));
+  if (unknown === undefined) return undefined;
+  const [nearest] = nearestNames(unknown, known);
+  return new Error(`unknown ${what} ${JSON.stringify(unknown)}${nearest ? `: did you mean ${nearest}?` : ''}`);
+}
+
 /** Returns the number of edits between two texts, also exchanges of neighbours, or infinity for long texts. */
 export function editsBetween(one: string, other: string): number {
   if (one.length > LONGEST || other.length > LONGEST) return Number.POSITIVE_INFINITY;

@@ -2,6 +2,7 @@ import { syncBuiltinESMExports } from 'node:module';
 import { BroadcastChannel } from 'node:worker_threads';
 import { isWholeUpTo, readLimits } from '../shared/action-limits.ts';
 import { isObject } from '../shared/json-object.ts';
+import { unknownName } from '../shared/nearest-names.ts';
 import { oneLine, readThrown } from '../shared/thrown.ts';
 import { importUserModule } from '../shared/user-module.ts';
 import { HandlerLog } from './handler-log.ts';
@@ -84,6 +85,7 @@ export interface LoadedHandler extends ActionSettings {
   handler: Handler;
 }
 
+const SETTINGS = ['handler', 'schema', 'timeoutMs', 'maxAttempts', 'overlap', 'limits', 'callback'];
 const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
 const MAX_ATTEMPTS = 1000;
 
@@ -105,10 +107,10 @@ function readHandler(action: string, value: unknown): LoadedHandler {
   const fail = (problem: string) => new Error(`action ${JSON.stringify(action)}: ${problem}`);
   const failLimits = (path: string, detail: string) => fail(`limits${path.replaceAll('/', '.')} ${detail}`);
   const definition = isObject(value) ? value : { handler: value };
-  const { handler, schema, timeoutMs, maxAttempts, overlap, limits, callback, ...others } = definition;
+  const { handler, schema, timeoutMs, maxAttempts, overlap, limits, callback } = definition;
   if (typeof handler !== 'function') throw fail('its handler must be a function');
-  const [unknown] = Object.keys(others);
-  if (unknown !== undefined) throw fail(`unknown setting ${JSON.stringify(unknown)}`);
+  const misspelt = unknownName('setting', Object.keys(definition), SETTINGS);
+  if (misspelt !== undefined) throw fail(misspelt.message);
   if (schema !== undefined && !isObject(schema)) throw fail('its schema must be an object');
   if (timeoutMs !== undefined && !isWholeUpTo(timeoutMs, MAX_TIMEOUT_MS))
     throw fail(`timeoutMs must be a whole number from 1 to ${MAX_TIMEOUT_MS}`);
