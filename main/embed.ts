@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { unknownName } from '../workers/shared/nearest-names.ts';
 
 export {
+  type Backoff,
   defineHandlers,
   type Handler,
   type HandlerDefinition,

@@ -9,7 +9,7 @@ import { actionStart } from '../../workers/submissions/parse-submission.ts';
 import type { ActionSettings, HandlersManifest } from '../../workers/tasks/messages.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { NACKED } from '../tasks/dispatch/dispatcher.ts';
-import { decide, maxAttemptsOf } from '../tasks/dispatch/retry-policy.ts';
+import { decide, retriesOf } from '../tasks/dispatch/retry-policy.ts';
 import type { Outcome } from '../tasks/pool/run.ts';
 import { ThreadPool } from '../tasks/pool/thread-pool.ts';
 import { checkHandlers } from '../threads/module-checks.ts';
@@ -97,12 +97,12 @@ function newDelivery(action: string, data: string): Delivery {
 }
 
 function describeOutcome(delivery: Delivery, outcome: Outcome, actions: HandlersManifest): string {
-  const maxAttempts = maxAttemptsOf(delivery, actions);
-  const settlement = decide(delivery, outcome, maxAttempts, { clock, random });
+  const retries = retriesOf(delivery, actions);
+  const settlement = decide(delivery, outcome, retries, { clock, random });
   if (settlement.kind === 'complete') return settlement.result;
   if (settlement.kind !== 'retry' && settlement.kind !== 'discard')
     return `not completed: ${outcome.ended === 'released' ? outcome.reason : outcome.ended}`;
   const delay = 'retryAfterMs' in outcome ? ` after ${outcome.retryAfterMs} ms` : '';
-  const next = settlement.kind === 'retry' ? `retried${delay}, attempt 2 of ${maxAttempts}` : 'discarded';
+  const next = settlement.kind === 'retry' ? `retried${delay}, attempt 2 of ${retries.maxAttempts}` : 'discarded';
   return `${FAILURES[settlement.failure]}: ${settlement.reason}\nthe task would be ${next}`;
 }

@@ -21,13 +21,16 @@ export default defineHandlers({
   },
 
   /** Fails `times` times before it returns. */
-  flaky({ n, times, delayMs, nacks }, task) {
-    note('begin', task);
-    if (task.attempt > times) return n * 2;
-    note('fail', task);
-    if (!nacks) throw new RetryAfter(delayMs, 'not yet');
-    task.nack();
-    return undefined;
+  flaky: {
+    backoff: { firstMs: 300 },
+    handler({ n, times, delayMs, nacks }, task) {
+      note('begin', task);
+      if (task.attempt > times) return n * 2;
+      note('fail', task);
+      if (!nacks) throw new RetryAfter(delayMs, 'not yet');
+      task.nack();
+      return undefined;
+    },
   },
 
   hopeless({ reason }, task) {

@@ -53,12 +53,24 @@ export interface HandlerDefinition {
   timeoutMs?: number;
   /** Maximum number of attempts, including the first. The default is 5. */
   maxAttempts?: number;
+  /** Delays before the retries. */
+  backoff?: Partial<Backoff>;
   /** If false, the handler has its thread to itself, whatever `TASK_OVERLAP` is. The default is true. */
   overlap?: boolean;
   /** Limits on the tasks of the action that run and start, over all threads and nodes. `PUT /limits/<action>` overrides them. */
   limits?: TaskLimit & { /** The same for each limit key. */ perKey?: TaskLimit };
   /** URL that receives a `POST` when a task ends, unless its submission has a `callback_url`. Its host is in `CALLBACK_HOSTS`. */
   callback?: string;
+}
+
+/** The delay before a retry is random, from 0 to a bound that grows with each failed attempt. */
+export interface Backoff {
+  /** Bound of the first delay. The default is 6,000. */
+  firstMs: number;
+  /** Factor between the bounds of two delays, from 1 to 10. The default is 3. */
+  factor: number;
+  /** Largest bound. The default is an hour. */
+  maxMs: number;
 }
 
 /** At least one field is given. */

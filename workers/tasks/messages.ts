@@ -1,11 +1,13 @@
 import type { ActionLimits, Delivery, TaskProgress } from '../../db/task-store.ts';
 import type { AttemptFailure } from '../shared/thrown.ts';
+import type { Backoff } from './handlers-api.ts';
 
 /** Settings of an action in the handlers module, as plain data. */
 export interface ActionSettings {
   schema?: object;
   timeoutMs?: number;
   maxAttempts?: number;
+  backoff?: Partial<Backoff>;
   /** Set if the action must have its thread to itself. */
   overlap?: false;
   limits?: ActionLimits;

@@ -6,7 +6,7 @@ import { unknownName } from '../shared/nearest-names.ts';
 import { oneLine, readThrown } from '../shared/thrown.ts';
 import { importUserModule } from '../shared/user-module.ts';
 import { HandlerLog } from './handler-log.ts';
-import { type Handler, PermanentError } from './handlers-api.ts';
+import { type Backoff, type Handler, PermanentError } from './handlers-api.ts';
 import type { AbortRequest, ActionSettings, HandlerOutcome, TaskAnswer, TaskThreadStart } from './messages.ts';
 import { RunningTask, type TaskIdentity } from './running-task.ts';
 
@@ -85,9 +85,10 @@ export interface LoadedHandler extends ActionSettings {
   handler: Handler;
 }
 
-const SETTINGS = ['handler', 'schema', 'timeoutMs', 'maxAttempts', 'overlap', 'limits', 'callback'];
+const SETTINGS = ['handler', 'schema', 'timeoutMs', 'maxAttempts', 'backoff', 'overlap', 'limits', 'callback'];
 const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
 const MAX_ATTEMPTS = 1000;
+const MAX_FACTOR = 10;
 
 /** Imports a handlers module, without compiling its schemas. @throws {Error} with a one-line reason */
 export async function loadHandlers(name: string): Promise<ReadonlyMap<string, LoadedHandler>> {
@@ -107,7 +108,7 @@ function readHandler(action: string, value: unknown): LoadedHandler {
   const fail = (problem: string) => new Error(`action ${JSON.stringify(action)}: ${problem}`);
   const failLimits = (path: string, detail: string) => fail(`limits${path.replaceAll('/', '.')} ${detail}`);
   const definition = isObject(value) ? value : { handler: value };
-  const { handler, schema, timeoutMs, maxAttempts, overlap, limits, callback } = definition;
+  const { handler, schema, timeoutMs, maxAttempts, backoff, overlap, limits, callback } = definition;
   if (typeof handler !== 'function') throw fail('its handler must be a function');
   const misspelt = unknownName('setting', Object.keys(definition), SETTINGS);
   if (misspelt !== undefined) throw fail(misspelt.message);
@@ -123,8 +124,22 @@ function readHandler(action: string, value: unknown): LoadedHandler {
     ...(schema && { schema }),
     ...(timeoutMs && { timeoutMs }),
     ...(maxAttempts && { maxAttempts }),
+    ...(backoff !== undefined && { backoff: readBackoff(backoff, fail) }),
     ...(overlap === false && { overlap }),
     ...(limits !== undefined && { limits: readLimits(limits, 'perKey', failLimits) }),
     ...(callback !== undefined && { callback }),
   };
+}
+
+function readBackoff(value: unknown, fail: (problem: string) => Error): Partial<Backoff> {
+  if (!isObject(value)) throw fail('backoff must be an object');
+  const misspelt = unknownName('setting', Object.keys(value), ['firstMs', 'factor', 'maxMs']);
+  if (misspelt !== undefined) throw fail(`backoff: ${misspelt.message}`);
+  const { firstMs, factor, maxMs } = value;
+  for (const [name, ms] of Object.entries({ firstMs, maxMs }))
+    if (ms !== undefined && !isWholeUpTo(ms, MAX_TIMEOUT_MS))
+      throw fail(`backoff.${name} must be a whole number from 1 to ${MAX_TIMEOUT_MS}`);
+  if (factor !== undefined && !(typeof factor === 'number' && factor >= 1 && factor <= MAX_FACTOR))
+    throw fail(`backoff.factor must be a number from 1 to ${MAX_FACTOR}`);
+  return value;
 }

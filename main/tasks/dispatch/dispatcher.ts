@@ -10,7 +10,7 @@ import type { CallbackSender } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
 import type { TaskPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
-import { decide, maxAttemptsOf } from './retry-policy.ts';
+import { decide, retriesOf } from './retry-policy.ts';
 import { type Effect, Settlements } from './settlements.ts';
 
 export interface DispatcherOptions {
@@ -228,7 +228,7 @@ export class Dispatcher {
   }
 
   #decide(delivery: Delivery, outcome: Outcome): Settlement {
-    return decide(delivery, outcome, maxAttemptsOf(delivery, this.#options.actions), this.#options);
+    return decide(delivery, outcome, retriesOf(delivery, this.#options.actions), this.#options);
   }
 
   #settle(settled: Settled, onEffect?: (effect: Effect) => void): void {

@@ -1,6 +1,7 @@
 import type { Delivery, Failure, Settlement } from '../../../db/task-store.ts';
 import type { Clock, Random } from '../../../workers/shared/clock.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
+import type { Backoff } from '../../../workers/tasks/handlers-api.ts';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
 import { CALLBACK_ATTEMPTS } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
@@ -9,29 +10,34 @@ export const retryPolicy = {
   maxAttempts: 5,
   /** Number of crashes (deaths of the thread during an attempt) after which a task is discarded. */
   maxCrashes: 2,
-  /** Maximum delay before the first retry. The maximum doubles with each further retry, up to `maxDelayMs`. */
-  baseDelayMs: 1000,
-  maxDelayMs: 60_000,
+  /** The five attempts are spread over two minutes on average, four at most. */
+  backoff: { firstMs: 6000, factor: 3, maxMs: 3_600_000 },
 } as const;
+
+/** How often and when a task is attempted. */
+export interface Retries {
+  maxAttempts: number;
+  backoff: Backoff;
+}
 
 export interface TimeAndChance {
   clock: Pick<Clock, 'now'>;
   random: Pick<Random, 'number'>;
 }
 
-export function maxAttemptsOf(
-  task: Pick<Delivery, 'action' | 'body' | 'callbackOf'>,
-  actions: HandlersManifest,
-): number {
-  if (task.callbackOf !== undefined) return CALLBACK_ATTEMPTS;
-  return actions.get(actionOf(task) ?? '')?.maxAttempts ?? retryPolicy.maxAttempts;
+export function retriesOf(task: Pick<Delivery, 'action' | 'body' | 'callbackOf'>, actions: HandlersManifest): Retries {
+  if (task.callbackOf !== undefined) return { ...retryPolicy, maxAttempts: CALLBACK_ATTEMPTS };
+  const settings = actions.get(actionOf(task) ?? '');
+  if (settings?.backoff === undefined && settings?.maxAttempts === undefined) return retryPolicy;
+  const { maxAttempts = retryPolicy.maxAttempts, backoff } = settings;
+  return { maxAttempts, backoff: { ...retryPolicy.backoff, ...backoff } };
 }
 
 /** Returns how to settle a delivery, depending on the outcome of its run. */
 export function decide(
   delivery: Pick<Delivery, 'attempt' | 'crashes'>,
   outcome: Outcome,
-  maxAttempts: number,
+  { maxAttempts, backoff: { firstMs, factor, maxMs } }: Retries,
   { clock, random }: TimeAndChance,
 ): Settlement {
   if (outcome.ended === 'returned') return { kind: 'complete', result: `{"output":${outcome.output}}` };
@@ -43,7 +49,7 @@ export function decide(
   const hasCrashedTooOften = failure === 'crash' && crashes + 1 >= retryPolicy.maxCrashes;
   if (failure === 'permanent' || attempt >= maxAttempts || hasCrashedTooOften)
     return { kind: 'discard', reason, failure };
-  const bound = Math.min(retryPolicy.maxDelayMs, retryPolicy.baseDelayMs * 2 ** (attempt - 1));
+  const bound = Math.min(maxMs, firstMs * factor ** (attempt - 1));
   const askedMs = outcome.ended === 'raised' ? outcome.retryAfterMs : undefined;
   return { kind: 'retry', runAt: clock.now() + (askedMs ?? Math.floor(random.number() * bound)), reason, failure };
 }

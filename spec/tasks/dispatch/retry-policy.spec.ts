@@ -1,9 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { decide, maxAttemptsOf, retryPolicy } from '../../../main/tasks/dispatch/retry-policy.ts';
+import { decide, type Retries, retriesOf, retryPolicy } from '../../../main/tasks/dispatch/retry-policy.ts';
 import type { Outcome } from '../../../main/tasks/pool/run.ts';
 
-const { maxAttempts, maxDelayMs } = retryPolicy;
+/** The default retries, up to another number of attempts. */
+const upTo = (maxAttempts: number): Retries => ({ ...retryPolicy, maxAttempts });
 const limits = fc.integer({ min: 1, max: 50 });
 const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
@@ -16,16 +17,16 @@ const outcomes = fc.constantFrom(raised, crashed);
 
 /** Returns the longest delay after an attempt. */
 function longestDelay(attempt: number): number {
-  const settlement = decide({ attempt, crashes: 0 }, raised, 3000, at(1));
+  const settlement = decide({ attempt, crashes: 0 }, raised, upTo(3000), at(1));
   return settlement.kind === 'retry' ? settlement.runAt : Number.NaN;
 }
 
 const kindOf = (attempt: number, crashes: number, outcome: Outcome) =>
-  decide({ attempt, crashes }, outcome, maxAttempts, at(0.5)).kind;
+  decide({ attempt, crashes }, outcome, retryPolicy, at(0.5)).kind;
 
 describe('the retry policy', () => {
   it('completes a task that returned, and releases one that was not processed', () => {
-    const settlement = (outcome: Outcome) => decide({ attempt: 5, crashes: 1 }, outcome, maxAttempts, at(0.5));
+    const settlement = (outcome: Outcome) => decide({ attempt: 5, crashes: 1 }, outcome, retryPolicy, at(0.5));
     const completed = { kind: 'complete', result: '{"output":"A"}' };
     expect(settlement({ ended: 'returned', output: '"A"' })).to.deep.equal(completed);
     expect(settlement({ ended: 'released', reason: 'stopped' })).to.deep.equal({ kind: 'release' });
@@ -44,14 +45,14 @@ describe('the retry policy', () => {
   it('discards a permanent failure at once', () => {
     const outcome = { ended: 'raised', reason: 'bad data', permanent: true } as const;
     const settlement = { kind: 'discard', reason: 'bad data', failure: 'permanent' };
-    expect(decide({ attempt: 1, crashes: 0 }, outcome, maxAttempts, at(0.5))).to.deep.equal(settlement);
+    expect(decide({ attempt: 1, crashes: 0 }, outcome, retryPolicy, at(0.5))).to.deep.equal(settlement);
   });
 
   it('retries after the delay that the handler asks for, if an attempt is left', () => {
     const outcome = { ended: 'raised', reason: 'busy', permanent: false, retryAfterMs: 86_400_000 } as const;
     const settlement = { kind: 'retry', runAt: 86_400_000, reason: 'busy', failure: 'transient' };
-    expect(decide({ attempt: 4, crashes: 0 }, outcome, maxAttempts, at(0.5))).to.deep.equal(settlement);
-    const last = decide({ attempt: 5, crashes: 0 }, outcome, maxAttempts, at(0.5));
+    expect(decide({ attempt: 4, crashes: 0 }, outcome, retryPolicy, at(0.5))).to.deep.equal(settlement);
+    const last = decide({ attempt: 5, crashes: 0 }, outcome, retryPolicy, at(0.5));
     expect(last).to.include({ kind: 'discard', failure: 'transient' });
   });
 
@@ -60,28 +61,39 @@ describe('the retry policy', () => {
       ['once', { maxAttempts: 1 }],
       ['usual', {}],
     ]);
-    const attemptsOf = (action?: string) => maxAttemptsOf({ action, body: JSON.stringify({ action }) }, actions);
+    const attemptsOf = (action?: string) =>
+      retriesOf({ action, body: JSON.stringify({ action }) }, actions).maxAttempts;
     expect(['once', 'usual', 'other', undefined].map(attemptsOf)).to.deep.equal([1, 5, 5, 5]);
-    expect(decide({ attempt: 1, crashes: 0 }, crashed, 1, at(0.5)).kind).to.equal('discard');
+    expect(decide({ attempt: 1, crashes: 0 }, crashed, upTo(1), at(0.5)).kind).to.equal('discard');
   });
 
-  it('draws the delay evenly from zero to a bound, which doubles with each attempt up to a minute', () => {
-    expect([1, 2, 3, 4, 30, 2000].map(longestDelay)).to.deep.equal([1000, 2000, 4000, 8000, 60_000, 60_000]);
+  it('draws the delay evenly from zero to a bound, which triples with each attempt up to an hour', () => {
+    const seconds = [1, 2, 3, 4, 30, 2000].map((attempt) => longestDelay(attempt) / 1000);
+    expect(seconds).to.deep.equal([6, 18, 54, 162, 3600, 3600]);
     for (const share of [0, 0.25, 0.5, 0.999]) {
-      const settlement = decide({ attempt: 3, crashes: 0 }, raised, maxAttempts, at(share));
-      expect(settlement).to.include({ kind: 'retry', runAt: 4000 * share });
+      const settlement = decide({ attempt: 3, crashes: 0 }, raised, retryPolicy, at(share));
+      expect(settlement).to.include({ kind: 'retry', runAt: 54_000 * share });
     }
+  });
+
+  it('delays as the action says', () => {
+    const backoff = { firstMs: 100, factor: 1, maxMs: 50 };
+    const retries = retriesOf({ action: 'a', body: '' }, new Map([['a', { backoff }]]));
+    expect(retries).to.deep.equal({ maxAttempts: 5, backoff });
+    expect(decide({ attempt: 3, crashes: 0 }, raised, retries, at(0.5))).to.include({ runAt: 25 });
+    const { backoff: partly } = retriesOf({ action: 'a', body: '' }, new Map([['a', { backoff: { factor: 2 } }]]));
+    expect(partly).to.deep.equal({ firstMs: 6000, factor: 2, maxMs: 3_600_000 });
   });
 
   it('passes the reason on and never delays longer than it may, whatever the limit of attempts', () => {
     fc.assert(
       fc.property(limits, outcomes, shares, fc.integer({ min: 1, max: 60 }), (limit, outcome, share, attempt) => {
-        const settlement = decide({ attempt, crashes: 0 }, outcome, limit, at(share));
+        const settlement = decide({ attempt, crashes: 0 }, outcome, upTo(limit), at(share));
         expect(settlement).to.include({ reason: 'no', failure: outcome === crashed ? 'crash' : 'transient' });
         if (settlement.kind !== 'retry') return;
         expect(attempt).to.be.below(limit);
         expect(settlement.runAt).to.satisfy(Number.isSafeInteger);
-        expect(settlement.runAt).to.be.within(0, maxDelayMs);
+        expect(settlement.runAt).to.be.within(0, retryPolicy.backoff.maxMs);
       }),
     );
   });
