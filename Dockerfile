@@ -8,7 +8,7 @@ COPY main/cli/setup.js main/cli/
 RUN npm run setup -- --ignore-scripts
 COPY . .
 RUN npm run build
-RUN npm prune --omit=dev --ignore-scripts && rm -rf node_modules/node node_modules/.bin/node
+RUN npm prune --omit=dev --ignore-scripts
 # A new volume takes the owner of the folder that it covers.
 RUN mkdir /data
 

@@ -28,16 +28,11 @@ export function tooOld(): string {
 }
 
 function remedy(): string {
-  if (!isDependency)
-    return 'run "npm install" here to install one, and with ignore-scripts "npm rebuild node --ignore-scripts=false"';
-  // A program that calls `start` runs with the Node.js of its own command.
-  if (installedNode() !== undefined && process.env[HANDED_OVER] === undefined)
-    return 'run your program with "npx node"';
-  // As a dependency, this package has its own Node.js only if the install script of the package `node` was approved.
-  return 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project';
+  if (isDependency) return 'install it from https://nodejs.org';
+  return 'run "npm install" here to install one, and with ignore-scripts "npm rebuild node --ignore-scripts=false"';
 }
 
-/** Runs this command with the Node.js in `node_modules`, and exits with the child's exit code or signal. */
+/** Runs this command with the Node.js in the clone's `node_modules`, and exits with the child's exit code or signal. */
 export async function runWithInstalledNode(): Promise<void> {
   const installed = installedNode();
   if (installed === undefined || process.env[HANDED_OVER] !== undefined) {

@@ -18,7 +18,7 @@ describe('the Dockerfile', () => {
   });
 
   it('has the Node version of package.json as its base image, on glibc', () => {
-    const { node } = JSON.parse(read('package.json')).dependencies;
+    const { node } = JSON.parse(read('package.json')).devDependencies;
     const bases = [...text.matchAll(/^FROM (\S+)/gm)].map(([, base]) => base);
     expect(bases).to.have.lengthOf(2);
     for (const base of bases) expect(base).to.match(new RegExp(`^node:${node}-\\w+-slim$`));
