@@ -6,6 +6,7 @@ import { ByteBudget } from '../http/byte-budget.ts';
 import { HttpError, serverBusy } from '../http/errors.ts';
 import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { replyWithin } from '../http/json-reply.ts';
+import { queryParameters } from '../http/query-parameters.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
 import { type SecurityContext, tokenAuth } from './auth.ts';
 import { allows } from './policy.ts';
@@ -72,7 +73,7 @@ export function pricesRouter({ tokens, history, clock }: PricesOptions): Router<
 
   router.get('/history', tokenAuth(tokens), async (ctx) => {
     if (!allows(ctx.state.identity.scope, 'read', 'prices')) throw new HttpError('actionNotAllowed');
-    const seconds = parseSeconds(ctx.query.seconds);
+    const seconds = parseSeconds(queryParameters(ctx, 'seconds', 'token').seconds);
     await turns.enter(history.size * PRICE_BYTES);
     if (!replyWithin(budget, ctx, history.last(seconds, Math.floor(clock.now() / 1000)))) throw serverBusy();
   });
@@ -82,8 +83,8 @@ export function pricesRouter({ tokens, history, clock }: PricesOptions): Router<
   return router;
 }
 
-function parseSeconds(text: string | string[] = String(HISTORY_SECONDS)): number {
-  const seconds = typeof text === 'string' && /^[1-9]\d{0,2}$/.test(text) ? Number(text) : Number.NaN;
+function parseSeconds(text = String(HISTORY_SECONDS)): number {
+  const seconds = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : Number.NaN;
   if (!(seconds <= HISTORY_SECONDS)) throw new HttpError('invalidSeconds');
   return seconds;
 }

@@ -4,8 +4,9 @@ import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import { type BulkResult, type DeadLetterSelection, QueueFull } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
+import { isSummary, queryParameters } from '../../http/query-parameters.ts';
 import { LISTING_COST, replyLocated } from './listing.ts';
-import { ask, authorized, failedToQueue, once, type RouterOptions, type Routes } from './routing.ts';
+import { ask, authorized, failedToQueue, type RouterOptions, type Routes } from './routing.ts';
 import { isIds, readSelectionBody } from './selection.ts';
 import { failedTask, failedTaskSummary, replyQueued } from './task-status.ts';
 
@@ -16,18 +17,17 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
   return {
     '/dead-letters': {
       GET: authorized('read', 'dead_letter', async (ctx) => {
-        const before = once(ctx, 'before', 'beforeGivenTwice');
-        const reason = once(ctx, 'reason', 'reasonGivenTwice');
-        const isSummary = once(ctx, 'summary', 'summaryGivenTwice') === '1';
+        const { before, reason, summary } = queryParameters(ctx, 'before', 'reason', 'summary');
+        const isShort = isSummary(summary);
         await turns.enter(LISTING_COST, ctx.res);
         const located = await ask(() => queue.store.locate({ state: 'failed', before, reason }, LISTING_SIZE));
-        const shown = isSummary ? failedTaskSummary : failedTask;
+        const shown = isShort ? failedTaskSummary : failedTask;
         const read = async (ids: string[]) =>
-          (await ask(() => queue.read(ids, isSummary ? SUMMARY_LENGTH : undefined))).map(shown);
+          (await ask(() => queue.read(ids, isShort ? SUMMARY_LENGTH : undefined))).map(shown);
         const listing = {
           name: 'dead_letters',
           located,
-          maxBytes: isSummary ? ESTIMATED_SUMMARY_BYTES : undefined,
+          maxBytes: isShort ? ESTIMATED_SUMMARY_BYTES : undefined,
           readAll: () => read(located.map(({ id }) => id)),
           read: async (id: string) => (await read([id]))[0],
         };

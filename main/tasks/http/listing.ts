@@ -4,8 +4,9 @@ import type { Located } from '../../../db/task-store.ts';
 import { actionStart } from '../../../workers/submissions/parse-submission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyListing, replyWithin } from '../../http/json-reply.ts';
+import { isSummary, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
-import { once, query, type RouterOptions } from './routing.ts';
+import { query, type RouterOptions } from './routing.ts';
 
 /** Cost that allows one listing per event loop turn, because a listing can read many rows or messages. */
 export const LISTING_COST = TURN_BYTES;
@@ -28,21 +29,19 @@ export interface Listing {
 /** Responds to `GET /tasks` with the newest rows that match the query parameters. */
 export async function replyTasks(ctx: ParameterizedContext, options: RouterOptions): Promise<void> {
   const { rows } = options.queue.store;
-  const isSummary = once(ctx, 'summary', 'summaryGivenTwice') === '1';
-  const status = once(ctx, 'status', 'statusGivenTwice');
-  const action = once(ctx, 'action', 'actionGivenTwice');
+  const { status, action, before: id, summary } = queryParameters(ctx, 'status', 'action', 'before', 'summary');
+  const isShort = isSummary(summary);
   if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');
-  const id = once(ctx, 'before', 'beforeGivenTwice');
   await options.turns.enter(LISTING_COST, ctx.res);
   const before = id === undefined ? undefined : await query(() => rows.position(id));
   if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
   const filter = { status, action, before };
-  const part = isSummary ? 'summary' : 'whole';
+  const part = isShort ? 'summary' : 'whole';
   const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
   const listing = {
     name: 'tasks',
     located: await query(() => rows.list(filter, 'size')),
-    maxBytes: isSummary ? ESTIMATED_SUMMARY_BYTES : undefined,
+    maxBytes: isShort ? ESTIMATED_SUMMARY_BYTES : undefined,
     readAll: async () => (await query(() => rows.list(filter, part))).map(shown),
     read: async (id: string) => {
       const row = await query(() => rows.find(id, part));

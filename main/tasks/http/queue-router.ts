@@ -2,6 +2,7 @@ import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import type { ListedState, QueueCounts, StoredMessage } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
+import { queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
 import { LISTING_COST, slicesOf } from './listing.ts';
@@ -36,14 +37,14 @@ export function queueRoutes(options: RouterOptions): Routes {
     },
     '/queue/history': {
       GET: authorized('read', 'queue', async (ctx) => {
-        const since = unixSeconds(ctx.query.since);
+        const since = unixSeconds(queryParameters(ctx, 'since').since);
         await turns.enter(HISTORY_COST, ctx.res);
         if (!replyWithin(responses, ctx, monitor.history(since))) throw serverBusy();
       }),
     },
     '/queue/tasks': {
       GET: authorized('read', 'task', async (ctx) => {
-        const { state: name } = ctx.query;
+        const { state: name } = queryParameters(ctx, 'state');
         if (!isListed(name)) throw new HttpError('stateUnknown');
         const [state, count] = LISTED[name];
         await turns.enter(LISTING_COST, ctx.res);
@@ -84,8 +85,8 @@ export function isListed(name: unknown): name is keyof typeof LISTED {
   return typeof name === 'string' && Object.hasOwn(LISTED, name);
 }
 
-function unixSeconds(since: string | string[] | undefined): number | undefined {
+function unixSeconds(since: string | undefined): number | undefined {
   if (since === undefined) return undefined;
-  if (typeof since !== 'string' || !/^\d{1,12}$/.test(since)) throw new HttpError('invalidSince');
+  if (!/^\d{1,12}$/.test(since)) throw new HttpError('invalidSince');
   return Number(since);
 }

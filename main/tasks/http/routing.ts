@@ -1,11 +1,10 @@
-import type { ParameterizedContext } from 'koa';
 import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { type ActionLimits, type Awaitable, KeyReused, QueueFull, UnknownDeadLetter } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import type { MainThreadCheck } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import type { ByteBudget } from '../../http/byte-budget.ts';
-import { type ErrorName, HttpError } from '../../http/errors.ts';
+import { HttpError } from '../../http/errors.ts';
 import type { Handler, Resources } from '../../http/exact-router.ts';
 import type { BodyBounds } from '../../http/request-body.ts';
 import type { TurnLimit } from '../../http/turn-limit.ts';
@@ -72,11 +71,4 @@ export function failedToQueue(cause: unknown, { store }: Queue): never {
   // An unavailable server usually returns on its own, a damaged file does not.
   const isTemporary = overload || (store.isShared && cause instanceof DatabaseUnavailable);
   throw new HttpError('failedToQueueTask', { cause, overload, headers: isTemporary ? { 'Retry-After': '1' } : {} });
-}
-
-/** Returns the value of a query parameter that may be given once. @throws {HttpError} `givenTwice` */
-export function once(ctx: ParameterizedContext, name: string, givenTwice: ErrorName): string | undefined {
-  const value = ctx.query[name];
-  if (Array.isArray(value)) throw new HttpError(givenTwice);
-  return value;
 }
