@@ -74,7 +74,13 @@ for (const [kind, check, usable, noExport] of kinds) {
     const getter = (body: string) => `export default { get ${usable.slice(2, -7)}() { ${body} } }`;
     for (const [what, reason, ...sources] of [
       ['has another default export', noExport, 'export const a = 1', 'export default null', 'export default []'],
-      ['throws', 'two lines', 'throw new Error("two\\nlines")', getter('throw new Error("two\\nlines")')],
+      ['throws', /^two lines, at \/.*\/module\.mts:1:7: throw new Error/, 'throw new Error("two\\nlines")'],
+      ['throws when it is read', /^two lines\b/, getter('throw new Error("two\\nlines")')],
+      [
+        'is no TypeScript',
+        /^Expression expected, at \/.*\/module\.mts:3:11: const b = ;$/,
+        'const a = 1;\n\nconst b = ;',
+      ],
       ['throws null', 'null', 'throw null', getter('throw null')],
       ['exits', 'it ended its thread with exit code 7', 'process.exit(7)'],
       ['never finishes loading', 'it never finishes loading', 'await new Promise(() => {}); export default {};'],

@@ -1,6 +1,6 @@
-import { statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { registerHooks } from 'node:module';
-import { resolve } from 'node:path';
+import { relative, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { oneLine, readThrown } from './thrown.ts';
@@ -9,13 +9,15 @@ import { oneLine, readThrown } from './thrown.ts';
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
 
-/** Returns an export of a path or package. @throws {Error} with a one-line reason, whatever the module throws */
+/** Returns an export of a path or package. @throws {Error} with a one-line reason and its place, whatever the module throws */
 export async function importUserModule(name: string, exportName = 'default'): Promise<unknown> {
   try {
     return (await importFromWorkingDirectory(name))[exportName];
   } catch (error) {
     const reason = oneLine(readThrown(error).reason);
-    throw new Error(ES_SYNTAX.test(reason) ? `${reason}: ${ES_REMEDY}` : reason, { cause: error });
+    const place = placeOf(error);
+    if (ES_SYNTAX.test(reason)) throw new Error(`${reason}: ${ES_REMEDY}`, { cause: error });
+    throw new Error(place === undefined ? reason : `${reason}, at ${oneLine(place)}`, { cause: error });
   }
 }
 
@@ -32,6 +34,27 @@ async function importFromWorkingDirectory(name: string): Promise<Record<string, 
     return await import(name);
   } finally {
     hooks.deregister();
+  }
+}
+
+const LONGEST_CODE = 100;
+
+/** Returns where the user's code has thrown, with the code there: `lib.ts:2:7: <code>`. Undefined if it is unknown. */
+function placeOf(error: unknown): string | undefined {
+  try {
+    const lines = (error as Error).stack?.split('\n') ?? [];
+    // Node.js puts the place of TypeScript that it cannot parse, and the code with a caret below, before the message.
+    const [, source, sourceLine] = /^(?:file:\/\/)?(\/.*):(\d+)$/.exec(lines[0] ?? '') ?? [];
+    const caret = lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0;
+    const frame = lines
+      .map((text) => /\bat (?:.* \()?file:\/\/(\/.*):(\d+):(\d+)\)?$/.exec(text))
+      .find((found) => found);
+    const [, file = '', line, column] = source === undefined ? (frame ?? []) : ['', source, sourceLine, caret + 1];
+    const code = readFileSync(file, 'utf8').split('\n')[Number(line) - 1]?.trim().slice(0, LONGEST_CODE);
+    const path = relative('', file);
+    return `${path.startsWith('..') ? file : path}:${line}:${column}: ${code}`;
+  } catch {
+    return undefined;
   }
 }
 
