@@ -115,7 +115,7 @@ describeInBrowser('the inspector of the task board', () => {
       expect(await violations(page)).to.deep.equal([]);
       expect(await cancel()).to.equal(202);
       await state(page, 'cancelled');
-      expect(await inspector(page).getByRole('progressbar').count()).to.equal(0);
+      await inspector(page).getByRole('progressbar').waitFor({ state: 'detached' });
 
       await goTo(page, 'nobody');
       await page.getByText('No task has this id.').waitFor();

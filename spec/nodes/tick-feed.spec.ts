@@ -48,13 +48,15 @@ async function startNodes(schema: Pick<Schema, 'url'>, count: number): Promise<N
 
 const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.isLeader);
 
-/** Asserts that no price changes by more than the specified maximum from one tick to the next. */
-function expectSmoothPrices(texts: readonly string[]): void {
+/** Asserts that no price changes by more than the specified maximum a tick, if at most `lost` ticks are lost on end. */
+function expectSmoothPrices(texts: readonly string[], lost = 0): void {
   const all = texts.map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }));
   for (const [index, prices] of all.slice(1).entries()) {
     for (const [symbol, price] of prices) {
       const before = all[index]?.get(symbol) ?? Number.NaN;
-      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(before * 0.001 + 0.00501);
+      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(
+        (before * 0.001 + 0.00501) * (lost + 1),
+      );
     }
   }
 }
@@ -155,7 +157,8 @@ describeWithPostgres('the tickers of many nodes', () => {
     const leader = await takeover(nodes, old);
     expect(old.feed.isLeader).to.equal(false);
     expect(leader).to.not.equal(old);
-    expectSmoothPrices(witness.texts());
+    // A tick may be stored but not sent when the connection is cut.
+    expectSmoothPrices(witness.texts(), 1);
     const { length } = old.ticks;
     const received = witness.ticks.length;
     await until(() => witness.ticks.length > received + 5);

@@ -117,7 +117,7 @@ describe('a pool whose threads have processes of their own', () => {
   it('says why it does not start', async () => {
     const module = `...(process.getBuiltinModule('worker_threads').workerData.abortChannel && (() => { throw new Error('no'); })()),`;
     const error = await startHandlers(module, own).catch((failure) => failure);
-    expect(error.message).to.equal('the task threads do not start: no');
+    expect(error.message).to.match(/^the task threads do not start: no, at \S+:2:\d+: /);
   });
 
   it('does not start if only some of its processes can be created', async () => {
