@@ -66,15 +66,15 @@ const WAIT = 'UPDATE messages SET state = ?, place = ?, turn = ? WHERE arrival =
 const PLACE = 'UPDATE messages SET state = ?, place = ? WHERE arrival = ?';
 const HELD_COLUMNS = 'arrival, action, priority, limit_key, place, started_at';
 const HELD = `SELECT ${HELD_COLUMNS} FROM messages WHERE arrival = ?`;
-const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE state = 'limited'`;
+const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE place < 2`;
 const IN_TURN = 'ORDER BY priority, turn, run_at, arrival';
 const NEXT_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ${IN_TURN} LIMIT 1`;
 const LONGEST_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ORDER BY run_at, arrival LIMIT 1`;
 const OF_KEY = `${LIMITED} AND place = 0 AND action = ? AND limit_key = ?`;
 const NEXT_OF_KEY = `${OF_KEY} ${IN_TURN} LIMIT 1`;
 const NEXT_OF_PRIORITY = `${OF_KEY} AND priority = ? ${IN_TURN} LIMIT 1`;
-const LIMITED_KEYS = "SELECT DISTINCT limit_key FROM messages WHERE state = 'limited' AND place = 0 AND action = ?";
-const COUNT_LIMITED = "SELECT count(*) AS count FROM messages INDEXED BY limited_messages WHERE state = 'limited'";
+const LIMITED_KEYS = 'SELECT DISTINCT limit_key FROM messages WHERE place < 2 AND place = 0 AND action = ?';
+const COUNT_LIMITED = 'SELECT count(*) AS count FROM messages INDEXED BY limited_messages WHERE place < 2';
 // Messages that keep waiting keep their turns. The indexes are named so that scheduled messages are not read.
 const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.place, turn = placed.turn
   FROM (
@@ -88,7 +88,7 @@ const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.pl
           AS present
       FROM (
         SELECT * FROM messages INDEXED BY longest_waiting WHERE state = 'waiting' AND action = ?3
-        UNION ALL SELECT * FROM messages WHERE state = 'limited' AND place IN (0, 1) AND action = ?3
+        UNION ALL SELECT * FROM messages WHERE place < 2 AND place IN (0, 1) AND action = ?3
       ) AS own
     )
   ) AS placed WHERE messages.arrival = placed.arrival`;
@@ -423,7 +423,7 @@ export class Messages {
 
   locate(state: Exclude<ListedState, 'running'>, limit: number): Located[] {
     const order = state === 'waiting' || state === 'limited' ? 'priority, turn, run_at' : 'run_at';
-    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT ?`;
+    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE ${conditionOf(state)} ORDER BY ${order}, arrival LIMIT ?`;
     return this.#database.all(located, limit);
   }
 
@@ -497,7 +497,7 @@ export class Messages {
       ['limited', now] as const,
       ['retrying', now + LONGEST_WAIT_MS] as const,
     ]) {
-      this.#database.run(`UPDATE messages SET run_at = ? WHERE state = '${state}' AND run_at > ?`, latest, latest);
+      this.#database.run(`UPDATE messages SET run_at = ? WHERE ${conditionOf(state)} AND run_at > ?`, latest, latest);
     }
     // After all have left their places.
     for (const { action } of this.limits.list()) this.place(action);
@@ -544,6 +544,11 @@ interface StoredRow extends Stored<PlainFields> {
   reason: string | null;
   history: string | null;
   permanent: number;
+}
+
+/** Returns the condition of the indexes on messages of a state. */
+function conditionOf(state: ListedState): string {
+  return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }
 
 /** Whether a change releases a message whose handler has not started. */
