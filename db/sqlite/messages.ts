@@ -43,8 +43,9 @@ export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifn
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-const DUE = `arrival, id, action, priority, limit_key AS limitKey, turn, body, delivery + 1 AS delivery, run_at AS dueAt, attempts + 1 AS attempt,
-  crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf, ${BYTES} AS bytes`;
+/** Values of a {@link DueRow}. */
+const DUE = `arrival, id, action, priority, limit_key, turn, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
+  traceparent, callback_url, callback_of, ${BYTES}`;
 
 // The statements of every task are constants, because building their text would cost as much as running them.
 const INSERT = `INSERT INTO messages
@@ -130,7 +131,7 @@ export class Messages {
     const order = [priority, limit_key, turn, place ?? null, runAt ?? now] as const;
     const { traceparent, callbackUrl, callbackOf } = origin;
     const others = [schedule ?? null, traceparent ?? null, callbackUrl ?? null, callbackOf ?? null] as const;
-    this.#database.run(INSERT, arrival, id, action ?? null, state, ...order, now, ...others, body);
+    this.#database.runUncounted(INSERT, arrival, id, action ?? null, state, ...order, now, ...others, body);
     return isScheduled;
   }
 
@@ -270,24 +271,62 @@ export class Messages {
    * @param isLongest whether it is the one that has waited longest, whatever its priority
    */
   next(isLongest: boolean): SizedDelivery | undefined {
-    return this.#deliveryOf(this.#database.get<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
+    return this.#deliveryOf(this.#database.values<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
   }
 
   /** Returns the next callback, with the number of its next delivery. */
   nextCallback(): SizedDelivery | undefined {
-    return this.#deliveryOf(this.#database.get<DueRow>(NEXT_CALLBACK));
+    return this.#deliveryOf(this.#database.values<DueRow>(NEXT_CALLBACK));
   }
 
   /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
     const waiting = `SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`;
-    return this.#deliveryOf(this.#database.get<DueRow>(waiting, arrival));
+    return this.#deliveryOf(this.#database.values<DueRow>(waiting, arrival));
   }
 
   #deliveryOf(row: DueRow | undefined): SizedDelivery | undefined {
     if (row === undefined) return undefined;
-    const limits = this.limits.of(row.action);
-    return deliveryOf(row, limits?.rate !== undefined || limits?.perKey?.rate !== undefined);
+    const [
+      arrival,
+      id,
+      action,
+      priority,
+      limitKey,
+      turn,
+      body,
+      delivery,
+      dueAt,
+      attempt,
+      crashes,
+      deaths,
+      history,
+      traceparent,
+      callbackUrl,
+      callbackOf,
+      bytes,
+    ] = row;
+    const limits = this.limits.of(action);
+    return {
+      arrival,
+      id,
+      action: action ?? undefined,
+      priority,
+      limitKey: limitKey ?? undefined,
+      turn,
+      body,
+      delivery,
+      dueAt,
+      attempt,
+      crashes,
+      bytes,
+      isRated: limits?.rate !== undefined || limits?.perKey?.rate !== undefined,
+      isSuspect: deaths >= SUSPECT_DEATHS,
+      history: readHistory(history),
+      traceparent: traceparent ?? undefined,
+      callbackUrl: callbackUrl ?? undefined,
+      callbackOf: callbackOf ?? undefined,
+    };
   }
 
   /** Returns the positions of all suspects, next to run first. Reads the table once, at the start. */
@@ -301,7 +340,7 @@ export class Messages {
   }
 
   markTaken({ arrival, delivery }: Delivery): void {
-    this.#database.run(MARK_TAKEN, delivery, arrival);
+    this.#database.runUncounted(MARK_TAKEN, delivery, arrival);
   }
 
   /** Deletes a running message. Returns false if the delivery is no longer current. */
@@ -524,10 +563,25 @@ interface Held extends Due {
   started_at: number | null;
 }
 
-interface DueRow extends Stored<Omit<SizedDelivery, 'history' | 'isSuspect' | 'isRated'>> {
-  deaths: number;
-  history: string | null;
-}
+type DueRow = [
+  arrival: number,
+  id: string,
+  action: string | null,
+  priority: number,
+  limitKey: string | null,
+  turn: number,
+  body: string,
+  delivery: number,
+  dueAt: number,
+  attempt: number,
+  crashes: number,
+  deaths: number,
+  history: string | null,
+  traceparent: string | null,
+  callbackUrl: string | null,
+  callbackOf: string | null,
+  bytes: number,
+];
 
 type DueLater = Due & { run_at: number };
 
@@ -554,46 +608,4 @@ function conditionOf(state: ListedState): string {
 /** Whether a change releases a message whose handler has not started. */
 function isUnstarted({ state, deaths }: MessageChange): boolean {
   return state === 'waiting' && deaths === undefined;
-}
-
-function deliveryOf(row: DueRow, isRated: boolean): SizedDelivery {
-  const {
-    arrival,
-    id,
-    action,
-    priority,
-    limitKey,
-    turn,
-    body,
-    delivery,
-    dueAt,
-    attempt,
-    crashes,
-    deaths,
-    history,
-    traceparent,
-    callbackUrl,
-    callbackOf,
-    bytes,
-  } = row;
-  return {
-    arrival,
-    id,
-    action: action ?? undefined,
-    priority,
-    limitKey: limitKey ?? undefined,
-    turn,
-    body,
-    delivery,
-    dueAt,
-    attempt,
-    crashes,
-    bytes,
-    isRated,
-    isSuspect: deaths >= SUSPECT_DEATHS,
-    history: readHistory(history),
-    traceparent: traceparent ?? undefined,
-    callbackUrl: callbackUrl ?? undefined,
-    callbackOf: callbackOf ?? undefined,
-  };
 }
