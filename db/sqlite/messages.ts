@@ -118,20 +118,16 @@ export class Messages {
   }
 
   /** Returns whether the message is scheduled. */
-  insert(
-    arrival: number,
-    { id, action, body, priority = NORMAL_PRIORITY, runAt, limitKey, schedule, ...origin }: NewMessage,
-    now: number,
-  ): boolean {
+  insert(arrival: number, message: NewMessage, now: number): boolean {
+    const { id, action = null, body, priority = NORMAL_PRIORITY, runAt, limitKey: limit_key = null } = message;
+    const { schedule = null, traceparent = null, callbackUrl = null, callbackOf = null } = message;
+    const due = { arrival, action, priority, limit_key };
     const isScheduled = runAt !== undefined;
-    const limit_key = limitKey ?? null;
-    const message = { arrival, action: action ?? null, priority, limit_key };
-    const place = isScheduled ? undefined : this.limits.enter(message);
-    const { state, turn } = isScheduled ? { state: 'scheduled', turn: 0 } : this.#line(message, place);
-    const order = [priority, limit_key, turn, place ?? null, runAt ?? now] as const;
-    const { traceparent, callbackUrl, callbackOf } = origin;
-    const others = [schedule ?? null, traceparent ?? null, callbackUrl ?? null, callbackOf ?? null] as const;
-    this.#database.runUncounted(INSERT, arrival, id, action ?? null, state, ...order, now, ...others, body);
+    const place = isScheduled ? undefined : this.limits.enter(due);
+    const { state, turn } = isScheduled ? { state: 'scheduled', turn: 0 } : this.#line(due, place);
+    const order = [priority, limit_key, turn, place ?? null, runAt ?? now, now] as const;
+    const origin = [schedule, traceparent, callbackUrl, callbackOf] as const;
+    this.#database.runUncounted(INSERT, arrival, id, action, state, ...order, ...origin, body);
     return isScheduled;
   }
 

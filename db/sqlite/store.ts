@@ -390,7 +390,7 @@ export class SqliteStore implements TaskStore {
   /** Returns the reason why the last write or sync failed, or why the file cannot be read. Retries what failed. */
   problem(): string | undefined {
     // While the service is not ready, no submission may arrive whose sync would clear the failure.
-    if (this.#syncFailure !== undefined) this.#sync().catch(() => {});
+    if (this.#syncFailure !== undefined) this.#sync()?.catch(() => {});
     try {
       this.#file.probe();
       // Writes nothing new, but only succeeds if the file can be written.
@@ -460,11 +460,10 @@ export class SqliteStore implements TaskStore {
   /** Accepts all submissions or none. */
   async #accept(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
     const insert = () => this.#insertAll(submissions);
-    return this.#writeSynced(insert, (results) => {
-      const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
-      const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
+    const { results } = await this.#writeSynced(insert, ({ accepted }) => {
       if (accepted.length > 0) onAccepted(accepted);
     });
+    return results;
   }
 
   /**
@@ -484,7 +483,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
-  #insertAll(submissions: readonly Submission[]): (Published | KeyReused)[] | QueueFull {
+  #insertAll(submissions: readonly Submission[]): Accepted | QueueFull {
     const now = this.#options.now();
     /** Submissions with new keys, by key. */
     const keyed = new Map<string, Submission>();
@@ -503,14 +502,17 @@ export class SqliteStore implements TaskStore {
       return { id: message.id, isNew: true };
     });
     if (results.some((each) => each instanceof Error)) {
-      return results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
+      return {
+        results: results.map((each) => (each instanceof Error ? each : { ...each, isNew: false })),
+        accepted: [],
+      };
     }
     const size = fresh.reduce((sum, { message }) => sum + sizeOf(message), 0);
     const full = fresh.length === 0 ? undefined : this.#fullness(size, fresh.length);
     if (full !== undefined) return full;
     for (const { message, key } of fresh) this.#insert(message, key, now);
     this.#published += fresh.length;
-    return results;
+    return { results, accepted: fresh.map(({ message }) => message) };
   }
 
   #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {
@@ -750,15 +752,24 @@ export class SqliteStore implements TaskStore {
     return undefined;
   }
 
-  async #sync(): Promise<void> {
-    try {
-      await this.#log?.sync();
-      this.#syncFailure = undefined;
-    } catch (error) {
-      this.#syncFailure = (error as Error).message;
-      throw error;
-    }
+  /** Syncs the log, unless the queue is in memory. */
+  #sync(): Promise<void> | undefined {
+    return this.#log?.sync().then(
+      () => {
+        this.#syncFailure = undefined;
+      },
+      (error: Error) => {
+        this.#syncFailure = error.message;
+        throw error;
+      },
+    );
   }
+}
+
+interface Accepted {
+  results: (Published | KeyReused)[];
+  /** The new messages. */
+  accepted: Message[];
 }
 
 function subjectOf({ id, action }: SizedDeadLetter): TaskSubject {
