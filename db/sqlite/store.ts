@@ -171,17 +171,21 @@ export class SqliteStore implements TaskStore {
     return this.#exhausted;
   }
 
-  async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
-    const [published] = await this.#accept([{ message, key }], onAccepted);
+  async publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published> {
+    const [published] = await this.publishAll([{ message, key }], onAccepted);
     if (published instanceof Error) throw published;
     return published as Published;
   }
 
-  publishAll(
+  async publishAll(
     submissions: readonly Submission[],
-    onAccepted?: (messages: readonly Message[]) => void,
+    onAccepted = (_: readonly Message[]) => {},
   ): Promise<readonly (Published | KeyReused)[]> {
-    return this.#accept(submissions, onAccepted);
+    const insert = () => this.#insertAll(submissions);
+    const { results } = await this.#writeSynced(insert, ({ accepted }) => {
+      if (accepted.length > 0) onAccepted(accepted);
+    });
+    return results;
   }
 
   take(max: number, isIdle: boolean): Awaitable<Taken> {
@@ -455,15 +459,6 @@ export class SqliteStore implements TaskStore {
     this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
     Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
     return exhausted;
-  }
-
-  /** Accepts all submissions or none. */
-  async #accept(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
-    const insert = () => this.#insertAll(submissions);
-    const { results } = await this.#writeSynced(insert, ({ accepted }) => {
-      if (accepted.length > 0) onAccepted(accepted);
-    });
-    return results;
   }
 
   /**
