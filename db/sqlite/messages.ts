@@ -65,8 +65,7 @@ const IS_SUSPECT = `state IN ('waiting', 'limited', 'running') AND deaths >= ${S
 const MARK_TAKEN = "UPDATE messages SET state = 'running', delivery = ? WHERE arrival = ?";
 const WAIT = 'UPDATE messages SET state = ?, place = ?, turn = ? WHERE arrival = ?';
 const PLACE = 'UPDATE messages SET state = ?, place = ? WHERE arrival = ?';
-const HELD_COLUMNS = 'arrival, action, priority, limit_key, place, started_at';
-const HELD = `SELECT ${HELD_COLUMNS} FROM messages WHERE arrival = ?`;
+const HELD = 'SELECT arrival, action, priority, limit_key, place, started_at FROM messages WHERE arrival = ?';
 const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE place < 2`;
 const IN_TURN = 'ORDER BY priority, turn, run_at, arrival';
 const NEXT_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ${IN_TURN} LIMIT 1`;
@@ -171,37 +170,37 @@ export class Messages {
     return { state: 'limited', turn: place === PLACES.none ? 0 : this.turns.nextLimited(message) };
   }
 
-  /** Lets messages wait that were limited, as far as the limits of an action, and of one of its keys, have room. */
+  /** Gives a place that an action, and one of its keys, have released to the next limited message of each. */
   #promote({ action, limit_key }: Pick<Limited, 'action' | 'limit_key'>): void {
     if (action === null) return;
     if (this.limits.limitsAction(action)) this.#promoteOfAction(action);
-    if (limit_key !== null && this.limits.limitsKeys(action)) {
+    const isKeyUsed =
+      limit_key !== null &&
+      this.limits.limitsKeys(action) &&
       this.#promoteOfKey(action, limit_key, (first) => this.limits.enter(first, true));
-    }
-    this.limits.deleteUnused({ action, limit_key });
+    if (!isKeyUsed) this.limits.deleteUnused({ action, limit_key });
   }
 
-  #promoteOfAction(action: string): void {
-    const next = () =>
-      this.#database.get<Due>(this.limits.isLongestNext(action) ? LONGEST_OF_ACTION : NEXT_OF_ACTION, action);
-    for (let first = next(); first !== undefined && this.limits.enterAction(first); first = next()) {
-      this.#replace(first, PLACES.all);
-    }
+  /** Lets the next message wait that is limited by its action. Returns false if there is none, or no room. */
+  #promoteOfAction(action: string): boolean {
+    const next = this.limits.isLongestNext(action) ? LONGEST_OF_ACTION : NEXT_OF_ACTION;
+    const first = this.#database.get<Due>(next, action);
+    if (first === undefined || !this.limits.enterAction(first)) return false;
+    this.#replace(first, PLACES.all);
+    return true;
   }
 
-  #promoteOfKey(action: string, key: string, enter: (first: Due) => Place | undefined): void {
-    const next = () => {
-      if (!this.limits.isLongestNext(action, key)) return this.#database.get<DueLater>(NEXT_OF_KEY, action, key);
-      const first = PRIORITIES.flatMap(
-        (priority) => this.#database.get<DueLater>(NEXT_OF_PRIORITY, action, key, priority) ?? [],
-      );
-      return first.sort((one, other) => one.run_at - other.run_at)[0];
-    };
-    for (let first = next(); first !== undefined; first = next()) {
-      const place = enter(first);
-      if (place === PLACES.none) return;
-      this.#replace(first, place);
-    }
+  /** Gives places to the next message that is limited by its key. Returns false if there is none, or no room. */
+  #promoteOfKey(action: string, key: string, enter: (first: Due) => Place | undefined): boolean {
+    const first = this.limits.isLongestNext(action, key)
+      ? PRIORITIES.flatMap(
+          (priority) => this.#database.get<DueLater>(NEXT_OF_PRIORITY, action, key, priority) ?? [],
+        ).sort((one, other) => one.run_at - other.run_at)[0]
+      : this.#database.get<DueLater>(NEXT_OF_KEY, action, key);
+    const place = first === undefined ? PLACES.none : enter(first);
+    if (first === undefined || place === PLACES.none) return false;
+    this.#replace(first, place);
+    return true;
   }
 
   /** Gives a place to a limited message. */
@@ -245,9 +244,9 @@ export class Messages {
     this.#counters.waiting -= added;
     this.turns.load();
     for (const { limit_key } of this.#database.all<{ limit_key: string }>(LIMITED_KEYS, action)) {
-      this.#promoteOfKey(action, limit_key, (first) => this.limits.enterKey(first));
+      while (this.#promoteOfKey(action, limit_key, (first) => this.limits.enterKey(first)));
     }
-    this.#promoteOfAction(action);
+    while (this.#promoteOfAction(action));
   }
 
   /** Returns the places of a running message, if its action has limits. */
@@ -350,10 +349,10 @@ export class Messages {
   }
 
   #end(statement: string, { arrival, delivery, action }: EndedDelivery, start: number | 'none'): boolean {
-    if (this.limits.of(action) === undefined) return this.#database.run(statement, arrival, delivery) > 0;
-    const held = this.#database.get<Held>(`${statement} RETURNING ${HELD_COLUMNS}`, arrival, delivery);
-    if (held !== undefined) this.#leave(held, held.started_at === null ? start : undefined);
-    return held !== undefined;
+    const held = this.#held({ arrival }, action);
+    const isEnded = this.#database.run(statement, arrival, delivery) > 0;
+    if (isEnded && held !== undefined) this.#leave(held, held.started_at === null ? start : undefined);
+    return isEnded;
   }
 
   /**
