@@ -394,7 +394,7 @@ export class SqliteStore implements TaskStore {
   /** Returns the reason why the last write or sync failed, or why the file cannot be read. Retries what failed. */
   problem(): string | undefined {
     // While the service is not ready, no submission may arrive whose sync would clear the failure.
-    if (this.#syncFailure !== undefined) this.#sync()?.catch(() => {});
+    if (this.#syncFailure !== undefined) this.#sync().catch(() => {});
     try {
       this.#file.probe();
       // Writes nothing new, but only succeeds if the file can be written.
@@ -473,12 +473,14 @@ export class SqliteStore implements TaskStore {
     const result = await this.#writer.write(run);
     if (result instanceof QueueFull) throw result;
     onWritten(result);
-    await this.#sync();
+    if (this.isDurable) await this.#sync();
     return result;
   }
 
   /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
-  #insertAll(submissions: readonly Submission[]): Accepted | QueueFull {
+  #insertAll(
+    submissions: readonly Submission[],
+  ): { results: (Published | KeyReused)[]; accepted: Message[] } | QueueFull {
     const now = this.#options.now();
     /** Submissions with new keys, by key. */
     const keyed = new Map<string, Submission>();
@@ -497,10 +499,8 @@ export class SqliteStore implements TaskStore {
       return { id: message.id, isNew: true };
     });
     if (results.some((each) => each instanceof Error)) {
-      return {
-        results: results.map((each) => (each instanceof Error ? each : { ...each, isNew: false })),
-        accepted: [],
-      };
+      const unchanged = results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
+      return { results: unchanged, accepted: [] };
     }
     const size = fresh.reduce((sum, { message }) => sum + sizeOf(message), 0);
     const full = fresh.length === 0 ? undefined : this.#fullness(size, fresh.length);
@@ -747,24 +747,15 @@ export class SqliteStore implements TaskStore {
     return undefined;
   }
 
-  /** Syncs the log, unless the queue is in memory. */
-  #sync(): Promise<void> | undefined {
-    return this.#log?.sync().then(
-      () => {
-        this.#syncFailure = undefined;
-      },
-      (error: Error) => {
-        this.#syncFailure = error.message;
-        throw error;
-      },
-    );
+  async #sync(): Promise<void> {
+    try {
+      await this.#log?.sync();
+      this.#syncFailure = undefined;
+    } catch (error) {
+      this.#syncFailure = (error as Error).message;
+      throw error;
+    }
   }
-}
-
-interface Accepted {
-  results: (Published | KeyReused)[];
-  /** The new messages. */
-  accepted: Message[];
 }
 
 function subjectOf({ id, action }: SizedDeadLetter): TaskSubject {
