@@ -213,7 +213,8 @@ export class SqliteStore implements TaskStore {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
     const needsRows = settled.some(({ settlement: { kind } }) => kind === 'complete' || kind === 'row');
     const settleAll = () => {
-      const effects = settled.map((each) => this.#settle(each));
+      const now = this.#options.now();
+      const effects = settled.map((each) => this.#settle(each, now));
       const isDiscard = settled.some(({ settlement }) => settlement.kind === 'discard');
       return { effects, evicted: isDiscard ? this.#evict() : [] };
     };
@@ -544,29 +545,28 @@ export class SqliteStore implements TaskStore {
     return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
-  #settle(settled: Settled): 'applied' | 'cancelled' | 'late' {
+  #settle(settled: Settled, now: number): 'applied' | 'cancelled' | 'late' {
     const { settlement } = settled;
     const delivery = settled.delivery as SizedDelivery;
     switch (settlement.kind) {
       case 'row':
-        this.#storeRow(settled, settlement.result);
+        this.#storeRow(settled, settlement.result, now);
         return 'applied';
       case 'complete':
       case 'ack':
       case 'cancel':
-        if (!this.#messages.end(delivery, this.#options.now())) return 'late';
-        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result);
+        if (!this.#messages.end(delivery, now)) return 'late';
+        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result, now);
         this.#leave(delivery, settlement.kind === 'cancel' ? 'cancelled' : 'completed');
         return 'applied';
       default:
-        return this.#change(delivery, changeOf(settled, this.#options.now()));
+        return this.#change(delivery, changeOf(settled, now), now);
     }
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
-  #change(delivery: SizedDelivery, change: MessageChange): 'applied' | 'cancelled' | 'late' {
+  #change(delivery: SizedDelivery, change: MessageChange, now: number): 'applied' | 'cancelled' | 'late' {
     const counters = this.#counters;
-    const now = this.#options.now();
     const bytes = this.#messages.change(change, delivery.action, now);
     if (bytes === undefined) {
       if (change.state === 'failed' || !this.#messages.endCancelled(delivery, change, now)) return 'late';
@@ -596,8 +596,8 @@ export class SqliteStore implements TaskStore {
     this.#addCallback(delivery, total);
   }
 
-  #storeRow(settled: Settled, result: string): void {
-    this.rows.store(settled.delivery.arrival, rowOf(settled, result, this.#options.now()));
+  #storeRow(settled: Settled, result: string, now: number): void {
+    this.rows.store(settled.delivery.arrival, rowOf(settled, result, now));
   }
 
   #cancel(id: string): Cancellation | undefined {
