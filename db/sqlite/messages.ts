@@ -157,7 +157,7 @@ export class Messages {
   /** Makes a message wait or be limited, in the next turn of its key. */
   #wait(message: Due, place = this.limits.enter(message)): void {
     const { state, turn } = this.#line(message, place);
-    this.#database.run(WAIT, state, place ?? null, turn, message.arrival);
+    this.#database.runUncounted(WAIT, state, place ?? null, turn, message.arrival);
   }
 
   /** Counts a message that waits or is limited. Returns which, and its turn there. */
@@ -233,7 +233,7 @@ export class Messages {
       const held = this.#database.get<Held>(HELD, arrival);
       if (held?.action !== action) continue;
       this.limits.force(held, held.started_at, former);
-      this.#database.run(PLACE, 'running', limits === undefined ? null : PLACES.all, arrival);
+      this.#database.runUncounted(PLACE, 'running', limits === undefined ? null : PLACES.all, arrival);
     }
     const countLimited = () => this.#database.get<{ count: number }>(COUNT_LIMITED)?.count ?? 0;
     const before = countLimited();
@@ -380,10 +380,10 @@ export class Messages {
     const place = this.limits.enter(held);
     const isLimited = place === PLACES.none || place === PLACES.key;
     this.#counters[isLimited ? 'limited' : 'waiting'] += 1;
-    if (!isLimited) this.#database.run(PLACE, 'waiting', place ?? null, held.arrival);
+    if (!isLimited) this.#database.runUncounted(PLACE, 'waiting', place ?? null, held.arrival);
     else {
       const turn = place === PLACES.none ? 0 : this.turns.nextLimited(held, true);
-      this.#database.run(WAIT, 'limited', place, turn, held.arrival);
+      this.#database.runUncounted(WAIT, 'limited', place, turn, held.arrival);
     }
   }
 
