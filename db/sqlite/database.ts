@@ -61,11 +61,12 @@ export class Database {
    *
    * @throws {DatabaseUnavailable} if the file cannot be opened, or SQLite's error if `sql` is invalid
    */
-  statement(sql: string): StatementSync {
+  statement(sql: string, returnsArrays = false): StatementSync {
     const handle = this.#transaction ?? this.#open();
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
       statement = handle.prepare(sql);
+      statement.setReturnArrays(returnsArrays);
       this.#statements.set(sql, statement);
     }
     return statement;
@@ -75,6 +76,11 @@ export class Database {
     return this.statement(sql).get(...values) as Row | undefined;
   }
 
+  /** Returns the values of the first row, in less time than `get` because they have no names. */
+  values<Row extends unknown[]>(sql: string, ...values: SQLInputValue[]): Row | undefined {
+    return this.statement(sql, true).get(...values) as unknown as Row | undefined;
+  }
+
   all<Row>(sql: string, ...values: SQLInputValue[]): Row[] {
     return this.statement(sql).all(...values) as Row[];
   }
@@ -82,6 +88,11 @@ export class Database {
   /** Runs a statement. Returns the number of changed rows. */
   run(sql: string, ...values: SQLInputValue[]): number {
     return Number(this.statement(sql).run(...values).changes);
+  }
+
+  /** Runs a statement that returns no rows, in less time than `run` because it counts no changes. */
+  runUncounted(sql: string, ...values: SQLInputValue[]): void {
+    this.statement(sql).get(...values);
   }
 
   /** Runs statements without parameters, separated by semicolons. */
@@ -94,9 +105,9 @@ export class Database {
     const handle = this.#open();
     this.#transaction = handle;
     try {
-      this.run('BEGIN IMMEDIATE');
+      this.runUncounted('BEGIN IMMEDIATE');
       const result = work();
-      this.run('COMMIT');
+      this.runUncounted('COMMIT');
       if (this.#isLocked) this.#setLocked(handle, false);
       return result;
     } catch (error) {

@@ -18,7 +18,7 @@ export interface SizedDeadLetter extends Due {
 }
 
 const SIZED = `SELECT arrival, id, action, priority, limit_key, octet_length(body) + ifnull(octet_length(callback_url), 0) AS bodyBytes, ${BYTES} AS bytes
-  FROM messages WHERE state = 'failed'`;
+  FROM messages WHERE failed_at IS NOT NULL`;
 
 /** Queries of messages in the state `failed`. */
 export class DeadLetters {
@@ -30,14 +30,14 @@ export class DeadLetters {
 
   /** Returns ids and sizes, newest first. @throws {UnknownDeadLetter} if `before` is not the id of a dead letter */
   locate({ before, reason }: { before?: string | undefined; reason?: string | undefined }, limit: number): Located[] {
-    const conditions = ["state = 'failed'"];
+    const conditions = ['failed_at IS NOT NULL'];
     const values: (string | number)[] = [];
     if (reason !== undefined) {
       conditions.push('reason = ?');
       values.push(reason);
     }
     if (before !== undefined) {
-      const position = "SELECT failed_at AS failedAt, arrival FROM messages WHERE id = ? AND state = 'failed'";
+      const position = 'SELECT failed_at AS failedAt, arrival FROM messages WHERE id = ? AND failed_at IS NOT NULL';
       const found = this.#database.get<{ failedAt: number; arrival: number }>(position, before);
       if (found === undefined) throw new UnknownDeadLetter();
       conditions.push('(failed_at, arrival) < (?, ?)');
@@ -49,7 +49,7 @@ export class DeadLetters {
   }
 
   reasons(): DeadLetterReasons {
-    const counts = `SELECT reason, count(*) AS count, min(permanent) AS permanent FROM messages WHERE state = 'failed'
+    const counts = `SELECT reason, count(*) AS count, min(permanent) AS permanent FROM messages WHERE failed_at IS NOT NULL
       GROUP BY reason`;
     const rows = this.#database.all<Omit<ReasonCount, 'permanent'> & { permanent: number }>(counts);
     return mostFrequent(rows.map((row) => ({ ...row, permanent: row.permanent === 1 })));
@@ -63,7 +63,7 @@ export class DeadLetters {
         : 'reason' in selection
           ? ['AND reason = ?', selection.reason]
           : [''];
-    const select = `SELECT arrival FROM messages WHERE state = 'failed' ${condition} ORDER BY failed_at, arrival`;
+    const select = `SELECT arrival FROM messages WHERE failed_at IS NOT NULL ${condition} ORDER BY failed_at, arrival`;
     return this.#database.all<{ arrival: number }>(select, ...values).map(({ arrival }) => arrival);
   }
 

@@ -118,7 +118,7 @@ export class Limits {
 
   /** Deletes the pools of an action and of one of its keys of which nothing is used. Comes after the next messages entered. */
   deleteUnused({ action, limit_key }: Limited): void {
-    this.#database.run(DELETE_UNUSED, action, limit_key);
+    this.#database.runUncounted(DELETE_UNUSED, action, limit_key);
   }
 
   /** Gives all places to a message that runs already, even if none is free. Its start is recorded for `former` rates. */
@@ -127,7 +127,7 @@ export class Limits {
     for (const [key, limit] of poolsOf(limits, limit_key)) {
       const isRecorded = startedAt !== null && (key === OWN ? former : former?.perKey)?.rate !== undefined;
       if (limit.rate !== undefined && startedAt !== null && !isRecorded) {
-        this.#database.run(ADD_START, action, key, startedAt + limit.rate.ms);
+        this.#database.runUncounted(ADD_START, action, key, startedAt + limit.rate.ms);
       }
       const starts = Number(limit.rate !== undefined && !isRecorded);
       this.#database.run(OCCUPY, action, key, starts, 0, NO_LIMIT, NO_LIMIT);
@@ -144,23 +144,23 @@ export class Limits {
     if (place === PLACES.none) return;
     for (const [key, limit] of pools) {
       if (limit.rate !== undefined && typeof start === 'number') {
-        this.#database.run(ADD_START, action, key, start + limit.rate.ms);
+        this.#database.runUncounted(ADD_START, action, key, start + limit.rate.ms);
       }
-      this.#database.run(VACATE, 1, Number(start === 'none' && limit.rate !== undefined), action, key);
+      this.#database.runUncounted(VACATE, 1, Number(start === 'none' && limit.rate !== undefined), action, key);
     }
   }
 
   /** Records the start of a handler. */
   started({ action, limit_key }: Limited, start: number): void {
     for (const [key, { rate }] of poolsOf(this.of(action), limit_key)) {
-      if (rate !== undefined) this.#database.run(ADD_START, action, key, start + rate.ms);
+      if (rate !== undefined) this.#database.runUncounted(ADD_START, action, key, start + rate.ms);
     }
   }
 
   /** Gives back starts whose time has passed, up to a slice. Returns the pools. */
   endStarts(now: number): { action: string; limit_key: string }[] {
     const ended = this.#database.all<{ action: string; limit_key: string }>(ENDED_STARTS, now);
-    for (const { action, limit_key } of ended) this.#database.run(VACATE, 0, 1, action, limit_key);
+    for (const { action, limit_key } of ended) this.#database.runUncounted(VACATE, 0, 1, action, limit_key);
     return ended;
   }
 

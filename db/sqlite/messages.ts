@@ -43,8 +43,9 @@ export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifn
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-const DUE = `arrival, id, action, priority, limit_key AS limitKey, turn, body, delivery + 1 AS delivery, run_at AS dueAt, attempts + 1 AS attempt,
-  crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf, ${BYTES} AS bytes`;
+/** Values of a {@link DueRow}. */
+const DUE = `arrival, id, action, priority, limit_key, turn, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
+  traceparent, callback_url, callback_of, ${BYTES}`;
 
 // The statements of every task are constants, because building their text would cost as much as running them.
 const INSERT = `INSERT INTO messages
@@ -64,17 +65,16 @@ const IS_SUSPECT = `state IN ('waiting', 'limited', 'running') AND deaths >= ${S
 const MARK_TAKEN = "UPDATE messages SET state = 'running', delivery = ? WHERE arrival = ?";
 const WAIT = 'UPDATE messages SET state = ?, place = ?, turn = ? WHERE arrival = ?';
 const PLACE = 'UPDATE messages SET state = ?, place = ? WHERE arrival = ?';
-const HELD_COLUMNS = 'arrival, action, priority, limit_key, place, started_at';
-const HELD = `SELECT ${HELD_COLUMNS} FROM messages WHERE arrival = ?`;
-const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE state = 'limited'`;
+const HELD = 'SELECT arrival, action, priority, limit_key, place, started_at FROM messages WHERE arrival = ?';
+const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE place < 2`;
 const IN_TURN = 'ORDER BY priority, turn, run_at, arrival';
 const NEXT_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ${IN_TURN} LIMIT 1`;
 const LONGEST_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ORDER BY run_at, arrival LIMIT 1`;
 const OF_KEY = `${LIMITED} AND place = 0 AND action = ? AND limit_key = ?`;
 const NEXT_OF_KEY = `${OF_KEY} ${IN_TURN} LIMIT 1`;
 const NEXT_OF_PRIORITY = `${OF_KEY} AND priority = ? ${IN_TURN} LIMIT 1`;
-const LIMITED_KEYS = "SELECT DISTINCT limit_key FROM messages WHERE state = 'limited' AND place = 0 AND action = ?";
-const COUNT_LIMITED = "SELECT count(*) AS count FROM messages INDEXED BY limited_messages WHERE state = 'limited'";
+const LIMITED_KEYS = 'SELECT DISTINCT limit_key FROM messages WHERE place < 2 AND place = 0 AND action = ?';
+const COUNT_LIMITED = 'SELECT count(*) AS count FROM messages INDEXED BY limited_messages WHERE place < 2';
 // Messages that keep waiting keep their turns. The indexes are named so that scheduled messages are not read.
 const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.place, turn = placed.turn
   FROM (
@@ -88,7 +88,7 @@ const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.pl
           AS present
       FROM (
         SELECT * FROM messages INDEXED BY longest_waiting WHERE state = 'waiting' AND action = ?3
-        UNION ALL SELECT * FROM messages WHERE state = 'limited' AND place IN (0, 1) AND action = ?3
+        UNION ALL SELECT * FROM messages WHERE place < 2 AND place IN (0, 1) AND action = ?3
       ) AS own
     )
   ) AS placed WHERE messages.arrival = placed.arrival`;
@@ -117,20 +117,16 @@ export class Messages {
   }
 
   /** Returns whether the message is scheduled. */
-  insert(
-    arrival: number,
-    { id, action, body, priority = NORMAL_PRIORITY, runAt, limitKey, schedule, ...origin }: NewMessage,
-    now: number,
-  ): boolean {
+  insert(arrival: number, message: NewMessage, now: number): boolean {
+    const { id, action = null, body, priority = NORMAL_PRIORITY, runAt, limitKey: limit_key = null } = message;
+    const { schedule = null, traceparent = null, callbackUrl = null, callbackOf = null } = message;
+    const due = { arrival, action, priority, limit_key };
     const isScheduled = runAt !== undefined;
-    const limit_key = limitKey ?? null;
-    const message = { arrival, action: action ?? null, priority, limit_key };
-    const place = isScheduled ? undefined : this.limits.enter(message);
-    const { state, turn } = isScheduled ? { state: 'scheduled', turn: 0 } : this.#line(message, place);
-    const order = [priority, limit_key, turn, place ?? null, runAt ?? now] as const;
-    const { traceparent, callbackUrl, callbackOf } = origin;
-    const others = [schedule ?? null, traceparent ?? null, callbackUrl ?? null, callbackOf ?? null] as const;
-    this.#database.run(INSERT, arrival, id, action ?? null, state, ...order, now, ...others, body);
+    const place = isScheduled ? undefined : this.limits.enter(due);
+    const { state, turn } = isScheduled ? { state: 'scheduled', turn: 0 } : this.#line(due, place);
+    const order = [priority, limit_key, turn, place ?? null, runAt ?? now, now] as const;
+    const origin = [schedule, traceparent, callbackUrl, callbackOf] as const;
+    this.#database.runUncounted(INSERT, arrival, id, action, state, ...order, ...origin, body);
     return isScheduled;
   }
 
@@ -161,7 +157,7 @@ export class Messages {
   /** Makes a message wait or be limited, in the next turn of its key. */
   #wait(message: Due, place = this.limits.enter(message)): void {
     const { state, turn } = this.#line(message, place);
-    this.#database.run(WAIT, state, place ?? null, turn, message.arrival);
+    this.#database.runUncounted(WAIT, state, place ?? null, turn, message.arrival);
   }
 
   /** Counts a message that waits or is limited. Returns which, and its turn there. */
@@ -174,37 +170,37 @@ export class Messages {
     return { state: 'limited', turn: place === PLACES.none ? 0 : this.turns.nextLimited(message) };
   }
 
-  /** Lets messages wait that were limited, as far as the limits of an action, and of one of its keys, have room. */
+  /** Gives a place that an action, and one of its keys, have released to the next limited message of each. */
   #promote({ action, limit_key }: Pick<Limited, 'action' | 'limit_key'>): void {
     if (action === null) return;
     if (this.limits.limitsAction(action)) this.#promoteOfAction(action);
-    if (limit_key !== null && this.limits.limitsKeys(action)) {
+    const isKeyUsed =
+      limit_key !== null &&
+      this.limits.limitsKeys(action) &&
       this.#promoteOfKey(action, limit_key, (first) => this.limits.enter(first, true));
-    }
-    this.limits.deleteUnused({ action, limit_key });
+    if (!isKeyUsed) this.limits.deleteUnused({ action, limit_key });
   }
 
-  #promoteOfAction(action: string): void {
-    const next = () =>
-      this.#database.get<Due>(this.limits.isLongestNext(action) ? LONGEST_OF_ACTION : NEXT_OF_ACTION, action);
-    for (let first = next(); first !== undefined && this.limits.enterAction(first); first = next()) {
-      this.#replace(first, PLACES.all);
-    }
+  /** Lets the next message wait that is limited by its action. Returns false if there is none, or no room. */
+  #promoteOfAction(action: string): boolean {
+    const next = this.limits.isLongestNext(action) ? LONGEST_OF_ACTION : NEXT_OF_ACTION;
+    const first = this.#database.get<Due>(next, action);
+    if (first === undefined || !this.limits.enterAction(first)) return false;
+    this.#replace(first, PLACES.all);
+    return true;
   }
 
-  #promoteOfKey(action: string, key: string, enter: (first: Due) => Place | undefined): void {
-    const next = () => {
-      if (!this.limits.isLongestNext(action, key)) return this.#database.get<DueLater>(NEXT_OF_KEY, action, key);
-      const first = PRIORITIES.flatMap(
-        (priority) => this.#database.get<DueLater>(NEXT_OF_PRIORITY, action, key, priority) ?? [],
-      );
-      return first.sort((one, other) => one.run_at - other.run_at)[0];
-    };
-    for (let first = next(); first !== undefined; first = next()) {
-      const place = enter(first);
-      if (place === PLACES.none) return;
-      this.#replace(first, place);
-    }
+  /** Gives places to the next message that is limited by its key. Returns false if there is none, or no room. */
+  #promoteOfKey(action: string, key: string, enter: (first: Due) => Place | undefined): boolean {
+    const first = this.limits.isLongestNext(action, key)
+      ? PRIORITIES.flatMap(
+          (priority) => this.#database.get<DueLater>(NEXT_OF_PRIORITY, action, key, priority) ?? [],
+        ).sort((one, other) => one.run_at - other.run_at)[0]
+      : this.#database.get<DueLater>(NEXT_OF_KEY, action, key);
+    const place = first === undefined ? PLACES.none : enter(first);
+    if (first === undefined || place === PLACES.none) return false;
+    this.#replace(first, place);
+    return true;
   }
 
   /** Gives a place to a limited message. */
@@ -237,7 +233,7 @@ export class Messages {
       const held = this.#database.get<Held>(HELD, arrival);
       if (held?.action !== action) continue;
       this.limits.force(held, held.started_at, former);
-      this.#database.run(PLACE, 'running', limits === undefined ? null : PLACES.all, arrival);
+      this.#database.runUncounted(PLACE, 'running', limits === undefined ? null : PLACES.all, arrival);
     }
     const countLimited = () => this.#database.get<{ count: number }>(COUNT_LIMITED)?.count ?? 0;
     const before = countLimited();
@@ -248,9 +244,9 @@ export class Messages {
     this.#counters.waiting -= added;
     this.turns.load();
     for (const { limit_key } of this.#database.all<{ limit_key: string }>(LIMITED_KEYS, action)) {
-      this.#promoteOfKey(action, limit_key, (first) => this.limits.enterKey(first));
+      while (this.#promoteOfKey(action, limit_key, (first) => this.limits.enterKey(first)));
     }
-    this.#promoteOfAction(action);
+    while (this.#promoteOfAction(action));
   }
 
   /** Returns the places of a running message, if its action has limits. */
@@ -270,24 +266,62 @@ export class Messages {
    * @param isLongest whether it is the one that has waited longest, whatever its priority
    */
   next(isLongest: boolean): SizedDelivery | undefined {
-    return this.#deliveryOf(this.#database.get<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
+    return this.#deliveryOf(this.#database.values<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
   }
 
   /** Returns the next callback, with the number of its next delivery. */
   nextCallback(): SizedDelivery | undefined {
-    return this.#deliveryOf(this.#database.get<DueRow>(NEXT_CALLBACK));
+    return this.#deliveryOf(this.#database.values<DueRow>(NEXT_CALLBACK));
   }
 
   /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
     const waiting = `SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`;
-    return this.#deliveryOf(this.#database.get<DueRow>(waiting, arrival));
+    return this.#deliveryOf(this.#database.values<DueRow>(waiting, arrival));
   }
 
   #deliveryOf(row: DueRow | undefined): SizedDelivery | undefined {
     if (row === undefined) return undefined;
-    const limits = this.limits.of(row.action);
-    return deliveryOf(row, limits?.rate !== undefined || limits?.perKey?.rate !== undefined);
+    const [
+      arrival,
+      id,
+      action,
+      priority,
+      limitKey,
+      turn,
+      body,
+      delivery,
+      dueAt,
+      attempt,
+      crashes,
+      deaths,
+      history,
+      traceparent,
+      callbackUrl,
+      callbackOf,
+      bytes,
+    ] = row;
+    const limits = this.limits.of(action);
+    return {
+      arrival,
+      id,
+      action: action ?? undefined,
+      priority,
+      limitKey: limitKey ?? undefined,
+      turn,
+      body,
+      delivery,
+      dueAt,
+      attempt,
+      crashes,
+      bytes,
+      isRated: limits?.rate !== undefined || limits?.perKey?.rate !== undefined,
+      isSuspect: deaths >= SUSPECT_DEATHS,
+      history: readHistory(history),
+      traceparent: traceparent ?? undefined,
+      callbackUrl: callbackUrl ?? undefined,
+      callbackOf: callbackOf ?? undefined,
+    };
   }
 
   /** Returns the positions of all suspects, next to run first. Reads the table once, at the start. */
@@ -301,7 +335,7 @@ export class Messages {
   }
 
   markTaken({ arrival, delivery }: Delivery): void {
-    this.#database.run(MARK_TAKEN, delivery, arrival);
+    this.#database.runUncounted(MARK_TAKEN, delivery, arrival);
   }
 
   /** Deletes a running message. Returns false if the delivery is no longer current. */
@@ -315,10 +349,10 @@ export class Messages {
   }
 
   #end(statement: string, { arrival, delivery, action }: EndedDelivery, start: number | 'none'): boolean {
-    if (this.limits.of(action) === undefined) return this.#database.run(statement, arrival, delivery) > 0;
-    const held = this.#database.get<Held>(`${statement} RETURNING ${HELD_COLUMNS}`, arrival, delivery);
-    if (held !== undefined) this.#leave(held, held.started_at === null ? start : undefined);
-    return held !== undefined;
+    const held = this.#held({ arrival }, action);
+    const isEnded = this.#database.run(statement, arrival, delivery) > 0;
+    if (isEnded && held !== undefined) this.#leave(held, held.started_at === null ? start : undefined);
+    return isEnded;
   }
 
   /**
@@ -346,10 +380,10 @@ export class Messages {
     const place = this.limits.enter(held);
     const isLimited = place === PLACES.none || place === PLACES.key;
     this.#counters[isLimited ? 'limited' : 'waiting'] += 1;
-    if (!isLimited) this.#database.run(PLACE, 'waiting', place ?? null, held.arrival);
+    if (!isLimited) this.#database.runUncounted(PLACE, 'waiting', place ?? null, held.arrival);
     else {
       const turn = place === PLACES.none ? 0 : this.turns.nextLimited(held, true);
-      this.#database.run(WAIT, 'limited', place, turn, held.arrival);
+      this.#database.runUncounted(WAIT, 'limited', place, turn, held.arrival);
     }
   }
 
@@ -423,7 +457,7 @@ export class Messages {
 
   locate(state: Exclude<ListedState, 'running'>, limit: number): Located[] {
     const order = state === 'waiting' || state === 'limited' ? 'priority, turn, run_at' : 'run_at';
-    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT ?`;
+    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE ${conditionOf(state)} ORDER BY ${order}, arrival LIMIT ?`;
     return this.#database.all(located, limit);
   }
 
@@ -497,7 +531,7 @@ export class Messages {
       ['limited', now] as const,
       ['retrying', now + LONGEST_WAIT_MS] as const,
     ]) {
-      this.#database.run(`UPDATE messages SET run_at = ? WHERE state = '${state}' AND run_at > ?`, latest, latest);
+      this.#database.run(`UPDATE messages SET run_at = ? WHERE ${conditionOf(state)} AND run_at > ?`, latest, latest);
     }
     // After all have left their places.
     for (const { action } of this.limits.list()) this.place(action);
@@ -524,10 +558,25 @@ interface Held extends Due {
   started_at: number | null;
 }
 
-interface DueRow extends Stored<Omit<SizedDelivery, 'history' | 'isSuspect' | 'isRated'>> {
-  deaths: number;
-  history: string | null;
-}
+type DueRow = [
+  arrival: number,
+  id: string,
+  action: string | null,
+  priority: number,
+  limitKey: string | null,
+  turn: number,
+  body: string,
+  delivery: number,
+  dueAt: number,
+  attempt: number,
+  crashes: number,
+  deaths: number,
+  history: string | null,
+  traceparent: string | null,
+  callbackUrl: string | null,
+  callbackOf: string | null,
+  bytes: number,
+];
 
 type DueLater = Due & { run_at: number };
 
@@ -546,49 +595,12 @@ interface StoredRow extends Stored<PlainFields> {
   permanent: number;
 }
 
+/** Returns the condition of the indexes on messages of a state. */
+function conditionOf(state: ListedState): string {
+  return state === 'limited' ? 'place < 2' : `state = '${state}'`;
+}
+
 /** Whether a change releases a message whose handler has not started. */
 function isUnstarted({ state, deaths }: MessageChange): boolean {
   return state === 'waiting' && deaths === undefined;
-}
-
-function deliveryOf(row: DueRow, isRated: boolean): SizedDelivery {
-  const {
-    arrival,
-    id,
-    action,
-    priority,
-    limitKey,
-    turn,
-    body,
-    delivery,
-    dueAt,
-    attempt,
-    crashes,
-    deaths,
-    history,
-    traceparent,
-    callbackUrl,
-    callbackOf,
-    bytes,
-  } = row;
-  return {
-    arrival,
-    id,
-    action: action ?? undefined,
-    priority,
-    limitKey: limitKey ?? undefined,
-    turn,
-    body,
-    delivery,
-    dueAt,
-    attempt,
-    crashes,
-    bytes,
-    isRated,
-    isSuspect: deaths >= SUSPECT_DEATHS,
-    history: readHistory(history),
-    traceparent: traceparent ?? undefined,
-    callbackUrl: callbackUrl ?? undefined,
-    callbackOf: callbackOf ?? undefined,
-  };
 }

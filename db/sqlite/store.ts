@@ -171,17 +171,21 @@ export class SqliteStore implements TaskStore {
     return this.#exhausted;
   }
 
-  async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
-    const [published] = await this.#accept([{ message, key }], onAccepted);
+  async publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published> {
+    const [published] = await this.publishAll([{ message, key }], onAccepted);
     if (published instanceof Error) throw published;
     return published as Published;
   }
 
-  publishAll(
+  async publishAll(
     submissions: readonly Submission[],
-    onAccepted?: (messages: readonly Message[]) => void,
+    onAccepted = (_: readonly Message[]) => {},
   ): Promise<readonly (Published | KeyReused)[]> {
-    return this.#accept(submissions, onAccepted);
+    const insert = () => this.#insertAll(submissions);
+    const { results } = await this.#writeSynced(insert, ({ accepted }) => {
+      if (accepted.length > 0) onAccepted(accepted);
+    });
+    return results;
   }
 
   take(max: number, isIdle: boolean): Awaitable<Taken> {
@@ -209,7 +213,8 @@ export class SqliteStore implements TaskStore {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
     const needsRows = settled.some(({ settlement: { kind } }) => kind === 'complete' || kind === 'row');
     const settleAll = () => {
-      const effects = settled.map((each) => this.#settle(each));
+      const now = this.#options.now();
+      const effects = settled.map((each) => this.#settle(each, now));
       const isDiscard = settled.some(({ settlement }) => settlement.kind === 'discard');
       return { effects, evicted: isDiscard ? this.#evict() : [] };
     };
@@ -457,16 +462,6 @@ export class SqliteStore implements TaskStore {
     return exhausted;
   }
 
-  /** Accepts all submissions or none. */
-  async #accept(submissions: readonly Submission[], onAccepted = (_: readonly Message[]) => {}) {
-    const insert = () => this.#insertAll(submissions);
-    return this.#writeSynced(insert, (results) => {
-      const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
-      const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
-      if (accepted.length > 0) onAccepted(accepted);
-    });
-  }
-
   /**
    * Writes and syncs.
    *
@@ -479,12 +474,14 @@ export class SqliteStore implements TaskStore {
     const result = await this.#writer.write(run);
     if (result instanceof QueueFull) throw result;
     onWritten(result);
-    await this.#sync();
+    if (this.isDurable) await this.#sync();
     return result;
   }
 
   /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
-  #insertAll(submissions: readonly Submission[]): (Published | KeyReused)[] | QueueFull {
+  #insertAll(
+    submissions: readonly Submission[],
+  ): { results: (Published | KeyReused)[]; accepted: Message[] } | QueueFull {
     const now = this.#options.now();
     /** Submissions with new keys, by key. */
     const keyed = new Map<string, Submission>();
@@ -503,14 +500,15 @@ export class SqliteStore implements TaskStore {
       return { id: message.id, isNew: true };
     });
     if (results.some((each) => each instanceof Error)) {
-      return results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
+      const unchanged = results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
+      return { results: unchanged, accepted: [] };
     }
     const size = fresh.reduce((sum, { message }) => sum + sizeOf(message), 0);
     const full = fresh.length === 0 ? undefined : this.#fullness(size, fresh.length);
     if (full !== undefined) return full;
     for (const { message, key } of fresh) this.#insert(message, key, now);
     this.#published += fresh.length;
-    return results;
+    return { results, accepted: fresh.map(({ message }) => message) };
   }
 
   #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {
@@ -547,29 +545,28 @@ export class SqliteStore implements TaskStore {
     return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
-  #settle(settled: Settled): 'applied' | 'cancelled' | 'late' {
+  #settle(settled: Settled, now: number): 'applied' | 'cancelled' | 'late' {
     const { settlement } = settled;
     const delivery = settled.delivery as SizedDelivery;
     switch (settlement.kind) {
       case 'row':
-        this.#storeRow(settled, settlement.result);
+        this.#storeRow(settled, settlement.result, now);
         return 'applied';
       case 'complete':
       case 'ack':
       case 'cancel':
-        if (!this.#messages.end(delivery, this.#options.now())) return 'late';
-        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result);
+        if (!this.#messages.end(delivery, now)) return 'late';
+        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result, now);
         this.#leave(delivery, settlement.kind === 'cancel' ? 'cancelled' : 'completed');
         return 'applied';
       default:
-        return this.#change(delivery, changeOf(settled, this.#options.now()));
+        return this.#change(delivery, changeOf(settled, now), now);
     }
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
-  #change(delivery: SizedDelivery, change: MessageChange): 'applied' | 'cancelled' | 'late' {
+  #change(delivery: SizedDelivery, change: MessageChange, now: number): 'applied' | 'cancelled' | 'late' {
     const counters = this.#counters;
-    const now = this.#options.now();
     const bytes = this.#messages.change(change, delivery.action, now);
     if (bytes === undefined) {
       if (change.state === 'failed' || !this.#messages.endCancelled(delivery, change, now)) return 'late';
@@ -599,8 +596,8 @@ export class SqliteStore implements TaskStore {
     this.#addCallback(delivery, total);
   }
 
-  #storeRow(settled: Settled, result: string): void {
-    this.rows.store(settled.delivery.arrival, rowOf(settled, result, this.#options.now()));
+  #storeRow(settled: Settled, result: string, now: number): void {
+    this.rows.store(settled.delivery.arrival, rowOf(settled, result, now));
   }
 
   #cancel(id: string): Cancellation | undefined {

@@ -15,10 +15,11 @@ import type { Database } from './database.ts';
 // action that is longer than `MAX_ACTION_LENGTH`.
 const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
 
+const VALUES = '?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14';
+const STORE = `INSERT OR IGNORE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (?1, ${VALUES})`;
 // If another task has the rowid, NULL makes SQLite assign a new one. REPLACE would delete the other task's row.
-const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (
-  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9,
-  ?10, ?11, ?12, ?13, ?14)`;
+const REPLACE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.detailed})
+  VALUES (CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ${VALUES})`;
 
 /** Rows of the SQLite table `tasks`. Methods throw SQLite's errors and the errors of {@link Database.statement}. */
 export class Tasks implements TaskRows {
@@ -50,7 +51,9 @@ export class Tasks implements TaskRows {
     const { attempts = null, waited_ms = null, ran_ms = null, started_at = null, ended_at = null } = row;
     const { node = null, history = null } = row;
     const whole = [id, payload, status, result, created_at, processed_at] as const;
-    this.#database.run(STORE, arrival, ...whole, attempts, waited_ms, ran_ms, started_at, ended_at, node, history);
+    const values = [arrival, ...whole, attempts, waited_ms, ran_ms, started_at, ended_at, node, history] as const;
+    // Only a row with this id or rowid prevents the insertion, and looking for one first would take longer.
+    if (this.#database.run(STORE, ...values) === 0) this.#database.run(REPLACE, ...values);
   }
 
   list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): RowParts[Part][] {

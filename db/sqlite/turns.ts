@@ -4,7 +4,7 @@ import type { Limited } from './limits.ts';
 
 const WAITING = "FROM messages WHERE state = 'waiting' AND priority = ?1";
 const OF_KEY = `SELECT (SELECT min(turn) ${WAITING}) AS first, (SELECT max(turn) ${WAITING} AND limit_key = ?2) AS last`;
-const LIMITED_BY_ACTION = "FROM messages WHERE state = 'limited' AND place = 1 AND action = ? AND priority = ?";
+const LIMITED_BY_ACTION = 'FROM messages WHERE place = 1 AND action = ? AND priority = ?';
 const FIRST_LIMITED = `SELECT min(turn) AS first ${LIMITED_BY_ACTION}`;
 const LAST_LIMITED_OF_KEY = `SELECT max(turn) AS last ${LIMITED_BY_ACTION} AND limit_key IS ?`;
 const LOADED = `SELECT priority, min(turn) AS first, max(turn) FILTER (WHERE limit_key IS NULL) AS last

@@ -286,7 +286,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     const inFlight = this.#current(delivery);
     if (inFlight === undefined || inFlight.startedAt !== undefined) return;
     inFlight.startedAt = startedAt;
-    this.#emit(delivery, { event: 'started', attempt: delivery.attempt });
+    this.#emit(delivery, { event: 'started', attempt: delivery.attempt }, startedAt);
     // The next take tells when the start is over.
     if (!delivery.isRated) this.#reportSoon();
     else void this.#report([{ delivery, startedAt, progress: undefined }]).then(() => this.emit('ready'));
@@ -327,6 +327,7 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   #onSettled(settled: readonly Settled[], result: SettleResult): SettleResult {
+    const now = this.#options.clock.now();
     for (const [index, each] of settled.entries()) {
       const effect = result.effects[index];
       const inFlight = this.#current(each.delivery);
@@ -336,8 +337,8 @@ export class Queue extends EventEmitter<QueueEvents> {
         inFlight.onSettled?.(inFlight.isCancelled);
       }
       const change = effect === 'applied' ? changeOf(each) : undefined;
-      if (change !== undefined) this.#emit(each.delivery, change);
-      if (effect === 'cancelled') this.#emit(each.delivery, { event: 'cancelled' });
+      if (change !== undefined) this.#emit(each.delivery, change, now);
+      if (effect === 'cancelled') this.#emit(each.delivery, { event: 'cancelled' }, now);
     }
     this.#emitPurged(result.evicted);
     if (settled.some(({ settlement }) => settlement.kind === 'release')) this.#announceReady();
@@ -437,9 +438,9 @@ export class Queue extends EventEmitter<QueueEvents> {
     for (const task of tasks) this.#emit(task, { event: 'purged' });
   }
 
-  #emit({ id, action }: TaskSubject, change: TaskChange): void {
+  #emit({ id, action }: TaskSubject, change: TaskChange, at = this.#options.clock.now()): void {
     if (change.event === 'cancelled') this.cancelled += 1;
-    const event = { ...change, id, action, at: this.#options.clock.now() };
+    const event = { ...change, id, action, at };
     this.#options.onEvent(event);
     this.#options.bus?.send({ topic: 'event', event });
   }

@@ -74,8 +74,8 @@ export class TaskEvents {
       this.#window[this.#newestNumber % MAX_KEPT_EVENTS] = event;
       this.#newestEvicted = Math.max(this.#newestEvicted, this.#newestNumber - MAX_KEPT_EVENTS);
       for (const { wake } of this.#subscribers) wake();
+      if ('id' in event && END_EVENTS.has(event.event)) this.#ends.emit(endOf(event.id));
     }
-    if ('id' in event && END_EVENTS.has(event.event)) this.#ends.emit(endOf(event.id));
   };
 
   /** Calls `wake` after each new event, and `end` when `close` is called. @returns a function that unsubscribes */

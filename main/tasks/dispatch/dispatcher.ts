@@ -11,7 +11,7 @@ import type { Outcome } from '../pool/run.ts';
 import type { TaskPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
 import { decide, retriesOf } from './retry-policy.ts';
-import { type Effect, Settlements } from './settlements.ts';
+import { type Pending, Settlements } from './settlements.ts';
 
 export interface DispatcherOptions {
   queue: Queue;
@@ -202,8 +202,8 @@ export class Dispatcher {
         this.#inFlight -= 1;
         early = new Promise((resolve) => {
           const settlement: Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
-          const settled = { delivery, settlement, startedAt, endedAt: clock.now() };
-          this.#settle(settled, (effect) => resolve(how === 'ack' && effect === 'applied'));
+          const onEffect: Pending['onEffect'] = (effect) => resolve(how === 'ack' && effect === 'applied');
+          this.#settle({ delivery, settlement, startedAt, endedAt: clock.now(), onEffect });
         });
       },
     });
@@ -231,8 +231,8 @@ export class Dispatcher {
     return decide(delivery, outcome, retriesOf(delivery, this.#options.actions), this.#options);
   }
 
-  #settle(settled: Settled, onEffect?: (effect: Effect) => void): void {
-    this.#settlements.add(settled, onEffect);
+  #settle(settled: Pending): void {
+    this.#settlements.add(settled);
     this.#fillSoon();
   }
 

@@ -5,11 +5,11 @@ import type { Log } from '../../log/log.ts';
 import { oncePerTurn } from '../../once-per-turn.ts';
 import type { Queue } from '../queue.ts';
 
-export type Effect = SettleResult['effects'][number];
+type Effect = SettleResult['effects'][number];
 
 /** A settlement that is not committed. `onEffect` is called when it is. */
-interface Pending extends Settled {
-  onEffect?: ((effect: Effect) => void) | undefined;
+export interface Pending extends Settled {
+  onEffect?: (effect: Effect) => void;
 }
 
 interface SettlementsOptions {
@@ -56,8 +56,8 @@ export class Settlements {
     return this.#pending.length === 0;
   }
 
-  add(settled: Settled, onEffect?: (effect: Effect) => void): void {
-    this.#pending.push({ ...settled, onEffect });
+  add(settled: Pending): void {
+    this.#pending.push(settled);
     this.#bytes += bytesOf(settled);
     if (this.failure === undefined) this.#schedule();
   }
