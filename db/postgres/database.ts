@@ -213,11 +213,6 @@ export class PostgresDatabase {
   }
 }
 
-/** Returns the column of each record, for `unnest`. */
-export function columns<Record>(records: readonly Record[], ...read: ((record: Record) => unknown)[]): unknown[][] {
-  return read.map((column) => records.map(column));
-}
-
 /** Like libpq, uses the name of the operating system's user. pg uses the variable `USER`, which may be unset. */
 defaults.user = process.env.PGUSER || systemUser();
 

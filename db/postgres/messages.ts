@@ -1,6 +1,6 @@
 import { readHistory } from '../attempt-history.ts';
 import { type MessageChange, rowOf } from '../message-change.ts';
-import { ATTEMPT_COLUMNS, type DetailedRow, defined, type Stored } from '../task-rows.ts';
+import { defined, rowColumns, type Stored } from '../task-rows.ts';
 import {
   type Delivery,
   type LimitsRow,
@@ -16,8 +16,8 @@ import {
   SUSPECT_DEATHS,
 } from '../task-store.ts';
 import { addCounts, type Counter, LEAVING_LATER, withTurns } from './counts.ts';
-import { type BoundStatement, columns } from './database.ts';
-import { attemptParameters, insertRows, STORE_ROWS } from './tasks.ts';
+import type { BoundStatement } from './database.ts';
+import { insertRows, STORE_ROWS } from './tasks.ts';
 
 export type Effect = SettleResult['effects'][number];
 
@@ -147,22 +147,20 @@ const FENCE =
   "messages.arrival = given.arrival AND messages.delivery = given.delivery AND texteq(messages.state, 'running')";
 const IS_PRESENT = 'messages.arrival = ANY(ARRAY(SELECT arrival FROM present))';
 
+// What is given for a task is its row, without the payload. Its status is the kind of settlement if that leaves no row.
 const END = `WITH given AS (
-    SELECT * FROM unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::bigint[], ${attemptParameters(10)})
-      AS given (arrival, delivery, kind, result, created_at, ${ATTEMPT_COLUMNS})
+    SELECT * FROM json_populate_recordset(NULL::tasks, $3)
   ), ended AS (
-    DELETE FROM messages USING given WHERE ${FENCE} AND messages.arrival = ANY($3)
-    RETURNING messages.arrival, messages.delivery, id, body, bytes, kind, result, created_at,
-      ${ATTEMPT_COLUMNS.split(', ').map((name) => `given.${name}`)}
+    DELETE FROM messages USING given WHERE ${FENCE} AND messages.arrival = ANY(ARRAY(SELECT arrival FROM given))
+    RETURNING body, bytes, given.*
   ), stored AS (${insertRows(
-    `SELECT id, body, 'completed', result, created_at, $8::bigint, ${ATTEMPT_COLUMNS}, arrival, delivery FROM ended
-      WHERE kind = 'complete'`,
+    `SELECT ${rowColumns.detailed.replace('payload', 'body')}, arrival, delivery FROM ended WHERE status = 'completed'`,
   )}), acked AS (
-    INSERT INTO acks SELECT arrival, delivery, $9 FROM ended WHERE kind = 'ack'
+    INSERT INTO acks SELECT arrival, delivery, $4 FROM ended WHERE status = 'ack'
   ), counted AS (${addCounts(
     {
-      completed: "count(*) FILTER (WHERE kind <> 'cancel')",
-      cancelled: "count(*) FILTER (WHERE kind = 'cancel')",
+      completed: "count(*) FILTER (WHERE status <> 'cancel')",
+      cancelled: "count(*) FILTER (WHERE status = 'cancel')",
       bytes: '-sum(bytes)',
     },
     'ended',
@@ -177,52 +175,23 @@ export interface SettledRow {
 
 /** Deletes the messages of settlements that complete, ack or cancel, and writes rows. `settled` is sorted by arrival. */
 export function end(counter: Counter, settled: readonly Settled[], now: number, node: string): BoundStatement {
-  const rows = settled.map((each) => {
-    return each.settlement.kind === 'complete' ? rowOf(each, each.settlement.result, now, node) : undefined;
+  const given = settled.map((each) => {
+    const { delivery, settlement } = each;
+    const { payload: _, ...row } =
+      settlement.kind === 'complete' ? rowOf(each, settlement.result, now, node) : { status: settlement.kind };
+    return { ...row, arrival: delivery.arrival, delivery: delivery.delivery };
   });
-  const given = columns(
-    settled,
-    ({ delivery }) => delivery.arrival,
-    ({ delivery }) => delivery.delivery,
-    ({ settlement }) => settlement.kind,
-  );
-  const ofRows = columns(
-    rows,
-    (row) => row?.result,
-    (row) => row?.created_at,
-  );
-  const values = [...counter, ...given, ...ofRows, Math.floor(now / 1000), now, ...attemptsOf(rows)];
-  return { text: END, values };
-}
-
-/** Returns the values of {@link ATTEMPT_COLUMNS}. */
-function attemptsOf(rows: readonly (DetailedRow | undefined)[]): unknown[][] {
-  return columns(
-    rows,
-    (row) => row?.attempts,
-    (row) => row?.waited_ms,
-    (row) => row?.ran_ms,
-    (row) => row?.started_at,
-    (row) => row?.ended_at,
-    (row) => row?.node,
-    (row) => row?.history,
-  );
+  return { text: END, values: [...counter, JSON.stringify(given), now] };
 }
 
 /** Writes the rows of messages that were acked before. */
 export function rowsOf(settled: readonly SettledOf<'row'>[], now: number, node: string): BoundStatement {
   // PostgreSQL does not replace a row twice in one statement.
   const last = [...new Map(settled.map((each) => [each.delivery.id, each])).values()];
-  const rows = last.map((each) => rowOf(each, each.settlement.result, now, node));
-  const given = columns(
-    rows,
-    ({ id }) => id,
-    ({ payload }) => payload,
-    ({ result }) => result,
-    (row) => row.created_at,
-  );
-  const arrivals = last.map(({ delivery }) => delivery.arrival);
-  return { text: STORE_ROWS, values: [...given, arrivals, Math.floor(now / 1000), ...attemptsOf(rows)] };
+  const given = last.map((each) => {
+    return { ...rowOf(each, each.settlement.result, now, node), arrival: each.delivery.arrival };
+  });
+  return { text: STORE_ROWS, values: [JSON.stringify(given)] };
 }
 
 const PUT_BACK = `WITH given AS (

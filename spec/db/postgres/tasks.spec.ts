@@ -13,9 +13,8 @@ async function fresh() {
   return {
     sql,
     rows: new Tasks(database),
-    async store({ id, payload, result, created_at, processed_at }, arrival) {
-      const unknown = Array.from({ length: 7 }, () => [null]);
-      await database.query(STORE_ROWS, [[id], [payload], [result], [created_at], [arrival], processed_at, ...unknown]);
+    async store(row, arrival) {
+      await database.query(STORE_ROWS, [JSON.stringify([{ ...row, arrival }])]);
     },
     insert: async (...row) => void (await sql(insert, row)),
     dropTable: async () => void (await sql('DROP TABLE tasks')),
