@@ -97,15 +97,13 @@ export class SimulatedServer {
         for (const payload of payloads as string[]) this.#notify(payload);
         return [];
       },
-      'UPDATE leases SET owner': ([owner, durationMs]) => {
-        if (lease.expiresAt > now() && lease.owner !== owner) return [];
-        Object.assign(lease, { owner, epoch: lease.epoch + 1, expiresAt: now() + (durationMs as number) });
+      'UPDATE leases SET owner': ([owner, durationMs, state]) => {
+        const isOwner = lease.owner === owner;
+        if (lease.expiresAt > now() && !isOwner) return [];
+        Object.assign(lease, { owner, expiresAt: now() + (durationMs as number) });
+        if (isOwner) lease.state = (state as string | null) ?? lease.state;
+        else lease.epoch += 1;
         return [{ epoch: lease.epoch, state: lease.state }];
-      },
-      'UPDATE leases SET expires_at': ([owner, durationMs, epoch, state]) => {
-        if (lease.owner !== owner || lease.epoch !== epoch) return [];
-        Object.assign(lease, { expiresAt: now() + (durationMs as number), state: state ?? lease.state });
-        return [{ epoch }];
       },
       'SELECT epoch, state': () => [{ epoch: lease.epoch, state: lease.state }],
       'WITH evicted': ([, id, key_id, expires_at, maxPerKey, hasRoom]) => {
