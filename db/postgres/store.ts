@@ -42,7 +42,6 @@ import {
   type TaskSubject,
   TURN_OF_LONGEST,
   type UsedLimit,
-  ValueRefused,
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
@@ -125,13 +124,6 @@ interface FoundState {
   action: string | null;
 }
 
-interface Held {
-  delivery: number;
-  isSuspect: boolean;
-  /** Whether the answer to a settlement was lost. */
-  isUnanswered: boolean;
-}
-
 /** Longest time between two looks for messages that have become due. */
 const LOOK_MS = 1000;
 /** Statement timeout of a change of many messages. */
@@ -159,7 +151,7 @@ export class PostgresStore implements TaskStore {
   #lastOperation: Promise<unknown> = Promise.resolve();
   readonly #retention: Retention;
   /** Deliveries that were handed out and are not settled, by position. */
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, Delivery>();
   /** Whether this node may own messages that it does not hold, because the answer to a take was lost. */
   #mayOwnMore = false;
   /** When a suspect runs although other messages are due. */
@@ -517,29 +509,19 @@ export class PostgresStore implements TaskStore {
       for (const each of takes) steps.push([take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
     }
     if (rows.length > 0) steps.push([rowsOf(rows, now, this.#owner), () => {}]);
-    let isCommitted = false;
-    let effects: Map<Settled, Effect>;
-    let evicted: TaskSubject[];
-    try {
-      const statements = steps.map(([statement]) => statement);
-      // Not synced: at a crash of the server, a task whose settlement is lost runs again.
-      const results = await this.#writes.batch(statements, { length: lengthOf(settled), isSynced: false });
-      isCommitted = true;
-      for (const [index, [, read]] of steps.entries()) read(results[index] as never[]);
-      effects = await this.#effectsOf(current, changed);
-      evicted = await evictAll(this.#writes.query, settlements, letters);
-    } catch (error) {
-      // A refused value rolls back the batch.
-      if (isCommitted || !(error instanceof ValueRefused)) {
-        for (const { delivery } of settled) Object.assign(this.#heldOf(delivery) ?? {}, { isUnanswered: true });
-        this.#mayOwnMore ||= takes.length > 0;
-      }
-      throw error;
-    }
+    const statements = steps.map(([statement]) => statement);
+    // Until the taken messages are in `#held`, which an error prevents.
+    this.#mayOwnMore ||= takes.length > 0;
+    // Not synced: at a crash of the server, a task whose settlement is lost runs again.
+    const results = await this.#writes.batch(statements, { length: lengthOf(settled), isSynced: false });
+    for (const [index, [, read]] of steps.entries()) read(results[index] as never[]);
+    const effects = await this.#effectsOf(current, changed);
+    const evicted = await evictAll(this.#writes.query, settlements, letters);
 
     for (const each of rows) effects.set(each, 'applied');
-    for (const { delivery } of current) if (this.#heldOf(delivery) !== undefined) this.#held.delete(delivery.arrival);
+    for (const { delivery } of current) if (this.#isHeld(delivery)) this.#held.delete(delivery.arrival);
     this.#evicted += evicted.length;
+    if (takes.length > 0) this.#mayOwnMore = false;
     const answers = takes.map(({ max }, index) => this.#takenOf(taken[index] ?? [], max));
     return items.map((item) => {
       if ('max' in item) return answers.shift();
@@ -555,14 +537,15 @@ export class PostgresStore implements TaskStore {
     return [...this.#held].some(([arrival, { isSuspect }]) => isSuspect && !arrivals.has(arrival));
   }
 
-  /** Returns the effects of settlements other than the late ones. */
+  /**
+   * Returns the effects of settlements. A settlement that changes nothing although its delivery is held is either late, or
+   * was applied before, and the answer was lost.
+   */
   async #effectsOf(settled: readonly Settled[], changed: readonly SettledRow[]): Promise<Map<Settled, Effect>> {
     const byPosition = new Map(changed.map((row): [string, Effect] => [positionOf(row), row.effect]));
-    const unanswered = settled.filter(
-      ({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#heldOf(delivery)?.isUnanswered,
-    );
-    if (unanswered.length > 0) {
-      const { text, values } = applied(unanswered);
+    const unchanged = settled.filter(({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#isHeld(delivery));
+    if (unchanged.length > 0) {
+      const { text, values } = applied(unchanged);
       for (const row of await this.#writes.query<SettledRow>(text, values)) byPosition.set(positionOf(row), row.effect);
     }
     return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
@@ -572,9 +555,9 @@ export class PostgresStore implements TaskStore {
     const deliveries = deliveriesOf(rows);
     // A statement whose time limit passed may still have been executed.
     if ((rows[0]?.owned ?? 0) > this.#held.size) this.#mayOwnMore = true;
-    for (const { arrival, delivery, isSuspect } of deliveries) {
-      this.#held.set(arrival, { delivery, isSuspect, isUnanswered: false });
-      if (isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
+    for (const delivery of deliveries) {
+      this.#held.set(delivery.arrival, delivery);
+      if (delivery.isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
     }
     const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
     return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
@@ -584,9 +567,8 @@ export class PostgresStore implements TaskStore {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueAt ?? Number.POSITIVE_INFINITY);
   }
 
-  #heldOf({ arrival, delivery }: Delivery): Held | undefined {
-    const held = this.#held.get(arrival);
-    return held?.delivery === delivery ? held : undefined;
+  #isHeld({ arrival, delivery }: Delivery): boolean {
+    return this.#held.get(arrival)?.delivery === delivery;
   }
 
   /** Releases the messages that this node owns and does not hold. */
