@@ -36,6 +36,8 @@ const CONNECTION = {
   keepAliveInitialDelayMillis: 10_000,
 };
 const IDLE_MS = 60_000;
+/** Statement timeout of a change of many rows. */
+export const LONG_LIMIT_MS = 60_000;
 const MAX_WAITING_QUERIES = 1000;
 const MS_PER_MILLION_CHARACTERS = 500;
 /**
@@ -147,12 +149,15 @@ export class PostgresDatabase {
     }
   }
 
-  /** Runs `work` in a transaction, which is rolled back if `work` throws. */
-  transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  /** Runs `work` in a transaction, which is rolled back if `work` throws or `isKept` returns false for its result. */
+  transaction<T>(
+    work: (query: Query) => Promise<T>,
+    { timeLimitMs = this.timeLimitMs, isKept = (_: T): boolean => true } = {},
+  ): Promise<T> {
     return this.session(async (query) => {
-      await query('BEGIN');
-      const result = await work(query);
-      await query('COMMIT');
+      await query(`BEGIN; SET LOCAL statement_timeout = ${timeLimitMs}`);
+      const result = await work((text, values, limitMs = timeLimitMs) => query(text, values, limitMs));
+      await query(isKept(result) ? 'COMMIT' : 'ROLLBACK');
       return result;
     });
   }

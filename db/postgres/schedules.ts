@@ -1,7 +1,7 @@
 import { type Advanced, Schedules } from '../schedules.ts';
 import { type Message, QueueFull } from '../task-store.ts';
 import { lockLimits } from './counts.ts';
-import type { BoundStatement, PostgresDatabase } from './database.ts';
+import type { BoundStatement, PostgresDatabase, Query } from './database.ts';
 import type { Room } from './submissions.ts';
 
 export interface SchedulesOptions {
@@ -19,19 +19,17 @@ export function postgresSchedules({ writes, reads, operate, now, publish }: Sche
     read: (statement, values) => reads.query(statement, values),
     write: (statement, values) => operate(() => writes.query(statement, values)),
     async fire(advance, values, message, onAccepted) {
-      const run = () =>
-        writes.session(async (query) => {
-          await query('BEGIN');
-          const lock = lockLimits(now(), message && [message.action]);
-          await query(lock.text, lock.values);
-          const [row] = await query<Advanced>(advance, values);
-          const insert = message && row?.isFired ? publish(message) : undefined;
-          const [room] = insert ? await query<Room>(insert.text, insert.values) : [];
-          const isFull = room?.ids.length === 0;
-          await query(isFull ? 'ROLLBACK' : 'COMMIT');
-          return isFull ? new QueueFull(`the queue holds ${room.length} messages, ${room.bytes} bytes`) : row;
-        });
-      const row = await operate(run);
+      const run = async (query: Query) => {
+        const lock = lockLimits(now(), message && [message.action]);
+        await query(lock.text, lock.values);
+        const [row] = await query<Advanced>(advance, values);
+        if (message === undefined || !row?.isFired) return row;
+        const { text, values: given } = publish(message);
+        const [room] = await query<Room>(text, given);
+        if (room?.ids.length !== 0) return row;
+        return new QueueFull(`the queue holds ${room.length} messages, ${room.bytes} bytes`);
+      };
+      const row = await operate(() => writes.transaction(run, { isKept: (row) => !(row instanceof QueueFull) }));
       if (row instanceof QueueFull) throw row;
       if (row?.isFired) onAccepted();
       return row;

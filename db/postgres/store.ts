@@ -45,7 +45,7 @@ import {
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
-import type { BoundStatement, PostgresDatabase, Query } from './database.ts';
+import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
 import {
   type BulkRow,
   changeLetters,
@@ -97,7 +97,7 @@ import {
 } from './messages.ts';
 import { Retention } from './retention.ts';
 import { postgresSchedules } from './schedules.ts';
-import { publish, publishAll, publishGroups } from './submissions.ts';
+import { publish, publishAll, publishTogether } from './submissions.ts';
 import { isText, Tasks } from './tasks.ts';
 
 export interface PostgresStoreOptions {
@@ -126,8 +126,6 @@ interface FoundState {
 
 /** Longest time between two looks for messages that have become due. */
 const LOOK_MS = 1000;
-/** Statement timeout of a change of many messages. */
-const LONG_LIMIT_MS = 60_000;
 /** Number of messages of a dead owner that are recovered in one transaction. */
 const RECOVERED_SLICE = 100;
 
@@ -144,8 +142,8 @@ export class PostgresStore implements TaskStore {
   readonly #owner: string;
   readonly #counters: Record<Lane, Counter>;
   readonly #submissions: Batches<Submission, Published | Error>;
-  /** Batches of clients, which are accepted one after another. */
-  readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[] | Error>;
+  /** Submissions of several tasks at once, each in a transaction of its own. */
+  readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[]>;
   readonly #work: Batches<Work, SettleResult | Taken | undefined>;
   readonly #cancellations: Batches<string, Cancellation | undefined>;
   #lastOperation: Promise<unknown> = Promise.resolve();
@@ -192,8 +190,9 @@ export class PostgresStore implements TaskStore {
       ({ message }) => sizeOf(message),
     );
     this.#groups = new Batches(
-      (groups) => this.#watch(publishGroups(writes, this.#counters.groups, groups, now(), bounds)),
+      async ([group = []]) => [await this.#watch(publishTogether(writes, this.#counters.groups, group, now(), bounds))],
       (group) => group.reduce((sum, { message }) => sum + sizeOf(message), 0),
+      1,
     );
     this.#cancellations = new Batches(
       (ids: readonly string[]) => this.#cancelAll(ids),
@@ -207,11 +206,11 @@ export class PostgresStore implements TaskStore {
 
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly TaskSubject[]> {
-    await this.#writes.transaction(async (query) => {
-      await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
-      await query(CLAMP, [this.#now()], LONG_LIMIT_MS);
+    const work = async (query: Query) => {
+      await query(CLAMP, [this.#now()]);
       await query(DELETE_OLD_ACKS, [this.#now()]);
-    });
+    };
+    await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
   }
 
@@ -228,7 +227,6 @@ export class PostgresStore implements TaskStore {
     onAccepted = (_: readonly Message[]) => {},
   ): Promise<readonly (Published | KeyReused)[]> {
     const results = await this.#groups.add(submissions);
-    if (results instanceof Error) throw results;
     const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
     const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
     for (const { runAt } of accepted) this.#noteDue(runAt);
@@ -322,13 +320,12 @@ export class PostgresStore implements TaskStore {
   ): Promise<void> {
     const row = rowOfLimits({ action: actionText(action), limits: limits ?? {}, source });
     const given = JSON.stringify({ ...row, ...(limits === undefined && { source: null }) });
-    await this.#operate(() =>
-      this.#writes.transaction(async (query) => {
-        // The change of another node may take as long.
-        await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}; SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
-        await query(SET_LIMITS, [given], LONG_LIMIT_MS);
-      }),
-    );
+    const work = async (query: Query) => {
+      // The change of another node may take as long.
+      await query(`SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
+      await query(SET_LIMITS, [given]);
+    };
+    await this.#operate(() => this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS }));
     this.#lookAt = 0;
     onSet();
   }

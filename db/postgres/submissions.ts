@@ -1,4 +1,3 @@
-import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { actionText } from '../task-rows.ts';
 import {
   type IdempotencyKey,
@@ -13,7 +12,7 @@ import {
   sizeOf,
 } from '../task-store.ts';
 import { addCounts, type Counter, lockLimits, USED, withTurns } from './counts.ts';
-import type { BoundStatement, PostgresDatabase } from './database.ts';
+import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
 
 /** More than a batch of submissions adds, and few enough for the statement's timeout after the bound was lowered. */
 const MAX_EVICTED_KEYS = 2000;
@@ -64,9 +63,6 @@ const PUBLISH = `WITH given AS (
   )}) SELECT length + (SELECT count(*) FROM accepted) AS length,
     bytes + (SELECT coalesce(sum(bytes), 0)::bigint FROM accepted) AS bytes, ARRAY(SELECT id FROM accepted) AS ids
   FROM used`;
-
-/** Statement timeout of a submission of many tasks. */
-const LONG_LIMIT_MS = 60_000;
 
 /** What {@link publish} returns: number and size of the messages in the queue, and the ids of the accepted ones. */
 export interface Room {
@@ -128,56 +124,36 @@ export async function publishAll(
   return submissions.map((each) => results.get(each) as Published | Error);
 }
 
-/** Accepts each group of submissions in a transaction of its own, or none of it. Returns {@link QueueFull} if it does not fit. */
-export async function publishGroups(
-  database: PostgresDatabase,
-  counter: Counter,
-  groups: readonly (readonly Submission[])[],
-  now: number,
-  bounds: QueueBounds,
-): Promise<((Published | KeyReused)[] | Error)[]> {
-  const results: ((Published | KeyReused)[] | Error)[] = [];
-  for (const group of groups) {
-    try {
-      results.push(await publishTogether(database, counter, group, now, bounds));
-    } catch (error) {
-      if (!(error instanceof DatabaseUnavailable)) results.push(error as Error);
-      else if (results.length === 0) throw error;
-      // Groups before this one may have been accepted.
-      else return groups.map((_, index) => results[index] ?? error);
-    }
-  }
-  return results;
-}
-
-/** If keys belong to other submissions, accepts nothing and returns their errors. @throws {QueueFull} */
-function publishTogether(
+/**
+ * Accepts all submissions in one transaction. If keys belong to other submissions, accepts nothing and returns their errors.
+ *
+ * @throws {QueueFull}
+ */
+export async function publishTogether(
   database: PostgresDatabase,
   counter: Counter,
   submissions: readonly Submission[],
   now: number,
   bounds: QueueBounds,
 ): Promise<(Published | KeyReused)[]> {
-  return database.session(async (query) => {
-    await query(`BEGIN; SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
+  const work = async (query: Query) => {
     const lock = lockLimits(now, actionsOf(submissions));
     await query(lock.text, lock.values);
     const { text, values } = publish(counter, firstOfKeys(submissions), now, bounds);
-    const [room] = await query<Room>(text, values, LONG_LIMIT_MS);
+    const [room] = await query<Room>(text, values);
     const keys = submissions.flatMap(({ key }) => key?.key ?? []);
     const known = keys.length === 0 ? [] : await query<KnownKey>(KNOWN_KEYS, [keys, now]);
     const answers = new Map<Submission, Published | Error>();
     answer(submissions, room as Room, known, bounds, answers);
     // A submission has no answer if its key has just expired.
-    const results = submissions.map((each) => answers.get(each) ?? new QueueFull('a key has just expired'));
-    const isAccepted = results.every((each) => !(each instanceof Error));
-    await query(isAccepted ? 'COMMIT' : 'ROLLBACK');
-    const full = results.find((each) => each instanceof QueueFull);
-    if (full !== undefined) throw full;
-    return results.map((each) =>
-      isAccepted || each instanceof Error ? each : { ...each, isNew: false },
-    ) as Published[];
-  });
+    return submissions.map((each) => answers.get(each) ?? new QueueFull('a key has just expired'));
+  };
+  const isKept = (results: readonly (Published | Error)[]) => results.every((each) => !(each instanceof Error));
+  const results = await database.transaction(work, { timeLimitMs: LONG_LIMIT_MS, isKept });
+  const full = results.find((each) => each instanceof QueueFull);
+  if (full !== undefined) throw full;
+  if (isKept(results)) return results as Published[];
+  return results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
 }
 
 /** Answers submissions, except a submission that fits and was not accepted yet. */
