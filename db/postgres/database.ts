@@ -13,10 +13,7 @@ export interface PostgresOptions {
   onLost?: (reason: string) => void;
 }
 
-export interface BoundStatement {
-  text: string;
-  values: readonly unknown[];
-}
+export type BoundStatement = readonly [text: string, values: readonly unknown[]];
 
 /**
  * Runs a statement. A statement with values is prepared once per connection.
@@ -173,7 +170,7 @@ export class PostgresDatabase {
       const isTransaction = statements.length > 1 || !isSynced;
       const timeLimitMs = this.timeLimitMs + (length / 1e6) * MS_PER_MILLION_CHARACTERS;
       const begun = isTransaction ? query(isSynced ? 'BEGIN' : BEGIN_UNSYNCED) : undefined;
-      const results = statements.map(({ text, values }) => query<object>(text, values, timeLimitMs));
+      const results = statements.map(([text, values]) => query<object>(text, values, timeLimitMs));
       await Promise.all([begun, ...results, isTransaction ? query('COMMIT') : undefined]);
       return Promise.all(results);
     });

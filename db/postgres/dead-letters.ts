@@ -60,10 +60,10 @@ const hasReason = (parameter: string) =>
 
 /** Returns the statement that finds the positions of selected dead letters, oldest first. */
 function selected(selection: DeadLetterSelection): BoundStatement {
-  const select = (condition: string, values: unknown[]) => ({
-    text: `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
+  const select = (condition: string, values: unknown[]): BoundStatement => [
+    `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
     values,
-  });
+  ];
   if ('ids' in selection) return select('id = ANY($1::text[])', [selection.ids.filter(isText)]);
   if ('reason' in selection) return select(hasReason('$1'), [storable(selection.reason)]);
   return select('true', []);
@@ -115,8 +115,7 @@ export async function changeLetters(
   change: (arrivals: readonly number[]) => Promise<BulkRow[]>,
   onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
 ): Promise<BulkResult> {
-  const { text, values } = selected(selection);
-  let rest = (await query<{ arrival: number }>(text, values)).map(({ arrival }) => arrival);
+  let rest = (await query<{ arrival: number }>(...selected(selection))).map(({ arrival }) => arrival);
   const done: TaskSubject[] = [];
   try {
     for (let isFull = false; rest.length > 0 && !isFull; ) {

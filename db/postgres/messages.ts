@@ -85,7 +85,7 @@ export function take(
   { max, isIdle, longest, areCallbacks }: Taking,
   isSuspectsTurn: boolean,
 ): BoundStatement {
-  return { text: areCallbacks ? TAKE_CALLBACKS : TAKE, values: [owner, max, isIdle, isSuspectsTurn, longest] };
+  return [areCallbacks ? TAKE_CALLBACKS : TAKE, [owner, max, isIdle, isSuspectsTurn, longest]];
 }
 
 const firstDue = (
@@ -108,7 +108,7 @@ const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firs
 
 /** Gives back the starts whose time has passed, up to a slice. */
 export function endStarts(now: number): BoundStatement {
-  return { text: `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`, values: [now] };
+  return [`SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`, [now]];
 }
 
 export interface StagedRow {
@@ -117,7 +117,7 @@ export interface StagedRow {
 
 /** Makes scheduled and retrying messages wait that are due, up to a slice. Returns when the next one is due. */
 export function stage(counter: Counter, now: number): BoundStatement {
-  return { text: STAGE, values: [...counter, now] };
+  return [STAGE, [...counter, now]];
 }
 
 /** Makes a scheduled or retrying message due. Returns its former state. */
@@ -181,7 +181,7 @@ export function end(counter: Counter, settled: readonly Settled[], now: number, 
       settlement.kind === 'complete' ? rowOf(each, settlement.result, now, node) : { status: settlement.kind };
     return { ...row, arrival: delivery.arrival, delivery: delivery.delivery };
   });
-  return { text: END, values: [...counter, JSON.stringify(given), now] };
+  return [END, [...counter, JSON.stringify(given), now]];
 }
 
 /** Writes the rows of messages that were acked before. */
@@ -191,7 +191,7 @@ export function rowsOf(settled: readonly SettledOf<'row'>[], now: number, node: 
   const given = last.map((each) => {
     return { ...rowOf(each, each.settlement.result, now, node), arrival: each.delivery.arrival };
   });
-  return { text: STORE_ROWS, values: [JSON.stringify(given)] };
+  return [STORE_ROWS, [JSON.stringify(given)]];
 }
 
 const PUT_BACK = `WITH given AS (
@@ -239,7 +239,7 @@ export function putBack(counter: Counter, changes: readonly MessageChange[], now
   const given = changes.map(({ delivery: { arrival, delivery }, reason, ...change }) => {
     return { arrival, delivery, reason: reason && storable(reason), ...change };
   });
-  return { text: PUT_BACK, values: [...counter, JSON.stringify(given), now] };
+  return [PUT_BACK, [...counter, JSON.stringify(given), now]];
 }
 
 /**
@@ -268,7 +268,7 @@ export function report(running: readonly Report[]): BoundStatement {
   const given = running.map(({ delivery: { arrival, delivery }, startedAt, progress }) => {
     return { arrival, delivery, startedAt, progress: progress && JSON.stringify(progress) };
   });
-  return { text: REPORT, values: [JSON.stringify(given)] };
+  return [REPORT, [JSON.stringify(given)]];
 }
 
 /** Deletes messages, or requests the cancellation of running ones. Returns their former states. */
@@ -315,7 +315,7 @@ export function applied(settled: readonly Settled[]): BoundStatement {
     const { kind } = settlement;
     return { arrival, delivery, id, kind, attempts: attempt - Number(kind === 'release') };
   });
-  return { text: APPLIED, values: [JSON.stringify(given)] };
+  return [APPLIED, [JSON.stringify(given)]];
 }
 
 export const CANCEL_REQUESTS =

@@ -20,12 +20,10 @@ export function postgresSchedules({ writes, reads, operate, now, publish }: Sche
     write: (statement, values) => operate(() => writes.query(statement, values)),
     async fire(advance, values, message, onAccepted) {
       const run = async (query: Query) => {
-        const lock = lockLimits(now(), message && [message.action]);
-        await query(lock.text, lock.values);
+        await query(...lockLimits(now(), message && [message.action]));
         const [row] = await query<Advanced>(advance, values);
         if (message === undefined || !row?.isFired) return row;
-        const { text, values: given } = publish(message);
-        const [room] = await query<Room>(text, given);
+        const [room] = await query<Room>(...publish(message));
         if (room?.ids.length !== 0) return row;
         return new QueueFull(`the queue holds ${room.length} messages, ${room.bytes} bytes`);
       };

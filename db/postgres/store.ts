@@ -451,7 +451,7 @@ export class PostgresStore implements TaskStore {
 
   /** Runs a statement that changes messages. Returns its rows. */
   async #write<Row extends object>(text: string, values: readonly unknown[]): Promise<Row[]> {
-    const [, rows] = await this.#writes.batch([lockLimits(this.#now()), { text, values: [...values] }]);
+    const [, rows] = await this.#writes.batch([lockLimits(this.#now()), [text, values]]);
     return rows as Row[];
   }
 
@@ -487,13 +487,13 @@ export class PostgresStore implements TaskStore {
     const changes = [reported, ended, kept].filter(({ length }) => length > 0);
     if (changes.length > 1) {
       const arrivals = changes.flatMap((of) => of.map(({ delivery }) => delivery.arrival));
-      steps.push([{ text: LOCK_MESSAGES, values: [arrivals] }, () => {}]);
+      steps.push([[LOCK_MESSAGES, [arrivals]], () => {}]);
     }
     // Before the settlements, which release the starts.
     if (reported.length > 0) steps.push([report(reported), () => {}]);
     if (ended.length > 0) steps.push([end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
     if (kept.length > 0) steps.push([putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
-    if (current.some(isDiscard)) steps.push([{ text: EVICT, values: settlements }, (rows) => letters.push(...rows)]);
+    if (current.some(isDiscard)) steps.push([[EVICT, settlements], (rows) => letters.push(...rows)]);
     if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;
@@ -542,8 +542,8 @@ export class PostgresStore implements TaskStore {
     const byPosition = new Map(changed.map((row): [string, Effect] => [positionOf(row), row.effect]));
     const unchanged = settled.filter(({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#isHeld(delivery));
     if (unchanged.length > 0) {
-      const { text, values } = applied(unchanged);
-      for (const row of await this.#writes.query<SettledRow>(text, values)) byPosition.set(positionOf(row), row.effect);
+      for (const row of await this.#writes.query<SettledRow>(...applied(unchanged)))
+        byPosition.set(positionOf(row), row.effect);
     }
     return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
   }
@@ -582,14 +582,12 @@ export class PostgresStore implements TaskStore {
   /** Returns undefined if the owner has no messages. */
   async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
     const now = this.#now();
-    const lock = lockLimits(now);
-    await query(lock.text, lock.values);
+    await query(...lockLimits(now));
     const lost = await query<LostMessage>(LOST_MESSAGES, [owner, RECOVERED_SLICE]);
     if (lost.length === 0) return undefined;
     const changes = lost.map((row) => deathOf(row, now, owner));
     const { operations } = this.#counters;
-    const { text, values } = putBack(operations, changes, now);
-    const changed = await query<SettledRow>(text, values);
+    const changed = await query<SettledRow>(...putBack(operations, changes, now));
     const evicted = await evictAll(query, operations);
     const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
     const failed = lost.flatMap((row, index) => {

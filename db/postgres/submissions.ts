@@ -94,7 +94,7 @@ export function publish(
       ...{ key: key?.key, fingerprint: key?.fingerprint },
     };
   });
-  return { text: PUBLISH, values: [...counter, JSON.stringify(given), now, maxLength, maxBytes, maxKeys] };
+  return [PUBLISH, [...counter, JSON.stringify(given), now, maxLength, maxBytes, maxKeys]];
 }
 
 /** Accepts as many submissions as fit. Each transaction accepts those up to the first that does not fit. */
@@ -111,7 +111,7 @@ export async function publishAll(
       const batch = firstOfKeys(rest);
       const statements = [lockLimits(now, actionsOf(batch)), publish(counter, batch, now, bounds)];
       const keys = rest.flatMap(({ key }) => key?.key ?? []);
-      if (keys.length > 0) statements.push({ text: KNOWN_KEYS, values: [keys, now] });
+      if (keys.length > 0) statements.push([KNOWN_KEYS, [keys, now]]);
       const length = batch.reduce((sum, { message }) => sum + message.body.length, 0);
       const [, [room], known = []] = (await database.batch(statements, { length })) as [unknown, [Room], KnownKey[]?];
       answer(rest, room, known, bounds, results);
@@ -137,10 +137,8 @@ export async function publishTogether(
   bounds: QueueBounds,
 ): Promise<(Published | KeyReused)[]> {
   const work = async (query: Query) => {
-    const lock = lockLimits(now, actionsOf(submissions));
-    await query(lock.text, lock.values);
-    const { text, values } = publish(counter, firstOfKeys(submissions), now, bounds);
-    const [room] = await query<Room>(text, values);
+    await query(...lockLimits(now, actionsOf(submissions)));
+    const [room] = await query<Room>(...publish(counter, firstOfKeys(submissions), now, bounds));
     const keys = submissions.flatMap(({ key }) => key?.key ?? []);
     const known = keys.length === 0 ? [] : await query<KnownKey>(KNOWN_KEYS, [keys, now]);
     const answers = new Map<Submission, Published | Error>();

@@ -73,7 +73,7 @@ export function listingQuery(columns: string, filter: TaskFilter): BoundStatemen
   conditions.push(`(${key}) < (${bounds})`);
   const order = key.map((column) => `${column} DESC`);
   const text = `SELECT ${columns} FROM tasks WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${LISTING_SIZE}`;
-  return { text, values };
+  return [text, values];
 }
 
 /** Read access to the PostgreSQL table `tasks`. */
@@ -86,8 +86,7 @@ export class Tasks implements TaskRows {
 
   async list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Promise<RowParts[Part][]> {
     if (filter.status !== undefined && !isText(filter.status)) return [];
-    const { text, values } = listingQuery(rowColumns[part ?? 'whole'], filter);
-    return this.#database.query<RowParts[Part]>(text, values);
+    return this.#database.query<RowParts[Part]>(...listingQuery(rowColumns[part ?? 'whole'], filter));
   }
 
   find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Promise<RowParts[Part] | undefined> {

@@ -585,16 +585,16 @@ describeWithPostgres('PostgresStore', () => {
         body: '{"created_at":1}',
         history: NO_ATTEMPTS,
       } as unknown as Delivery;
-      for (const [index, { text }] of [
+      for (const [index, [text]] of [
         ['waiting_messages', take('one', { max: 5, isIdle: true, longest: 1 }, false)],
         ['later_messages', stage(counter, START)],
         ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START, 'one')],
         ['messages_pkey', putBack(counter, [{ delivery, state: 'waiting' }], START)],
         ['messages_pkey', report([{ delivery, startedAt: 1, progress: undefined }])],
-        ['messages_pkey', { text: REDRIVE }],
-        ['messages_pkey', { text: PURGE }],
-        ['messages_id_key', { text: CANCEL }],
-        ['messages_id_key', { text: RUN_NOW }],
+        ['messages_pkey', [REDRIVE]],
+        ['messages_pkey', [PURGE]],
+        ['messages_id_key', [CANCEL]],
+        ['messages_id_key', [RUN_NOW]],
         ['', publish(counter, [{ message: messageOf('a'), key: undefined }], START, roomy)],
       ] as const) {
         await sql(`PREPARE planned AS ${text}`);
