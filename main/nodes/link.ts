@@ -36,8 +36,6 @@ const MAX_DELAY_MS = 2000;
 
 /** A direct connection to PostgreSQL that listens to notifications. It is opened again whenever it is lost. */
 export class Link extends EventEmitter<LinkEvents> {
-  /** Channel of the notifications. */
-  channel = '';
   readonly #options: LinkOptions;
   #connection: DirectConnection | undefined;
   #failures = 0;
@@ -65,7 +63,7 @@ export class Link extends EventEmitter<LinkEvents> {
     const connection = await connect(databaseUrl, { timeLimitMs: TIME_LIMIT_MS, onNotification, onLost });
     opened = connection;
     try {
-      this.channel = await listen(connection.query);
+      await listen(connection.query);
       if (this.#isClosed) throw new Error('the connection is closed');
     } catch (error) {
       connection.destroy();

@@ -86,17 +86,11 @@ export class NodeTokenStore implements TokenStore {
   }
 
   async put({ id, keyId, expiresAt }: TokenRecord): Promise<void> {
-    const { database, bus, maxTokensPerKey } = this.#options;
+    const { database, maxTokensPerKey } = this.#options;
     const hasRoom = this.#size < this.maxTokens;
     const token = { id, key_id: keyId, expires_at: expiresAt };
     await this.#read(id, async () => {
-      const { isAdded, evicted } = await tokens.put(
-        database.query,
-        bus.receiving.channel,
-        token,
-        maxTokensPerKey,
-        hasRoom,
-      );
+      const { isAdded, evicted } = await tokens.put(database.query, token, maxTokensPerKey, hasRoom);
       if (!isAdded) throw new TokenStoreFull('the token store is full');
       this.#size += 1;
       for (const each of evicted) this.#revoked(each);
@@ -125,8 +119,7 @@ export class NodeTokenStore implements TokenStore {
   async revoke(id: string): Promise<void> {
     this.#check();
     if (!ID.test(id)) return;
-    const { database, bus } = this.#options;
-    await this.#request(() => tokens.revoke(database.query, bus.receiving.channel, id));
+    await this.#request(() => tokens.revoke(this.#options.database.query, id));
     this.#revoked(id);
   }
 

@@ -88,12 +88,11 @@ export class SimulatedServer {
       if (this.tokens.delete(id)) this.#notify(JSON.stringify({ from: '', topic: 'revoked', id }));
     };
     this.#statements = Object.entries<Run>({
-      "SELECT 'ticker_and_tasks_": () => [{ channel: 'all' }],
-      LISTEN: (_, listener) => {
+      'DO $$ BEGIN EXECUTE': (_, listener) => {
         if (listener !== undefined) listener.isListening = true;
         return [];
       },
-      'SELECT pg_notify': ([, payloads]) => {
+      'SELECT pg_notify': ([payloads]) => {
         for (const payload of payloads as string[]) this.#notify(payload);
         return [];
       },
@@ -106,7 +105,7 @@ export class SimulatedServer {
         return [{ epoch: lease.epoch, state: lease.state }];
       },
       'SELECT epoch, state': () => [{ epoch: lease.epoch, state: lease.state }],
-      'WITH evicted': ([, id, key_id, expires_at, maxPerKey, hasRoom]) => {
+      'WITH evicted': ([id, key_id, expires_at, maxPerKey, hasRoom]) => {
         const own = [...this.tokens.values()].filter((token) => token.key_id === key_id);
         const evicted = own.slice(0, Math.max(0, own.length - (maxPerKey as number) + 1)).map((token) => token.id);
         for (const each of evicted) revoke(each);
@@ -114,7 +113,7 @@ export class SimulatedServer {
         if (isAdded) this.tokens.set(id as string, { id, key_id, expires_at } as TokenRow);
         return [{ isAdded, evicted }];
       },
-      'WITH revoked': ([, id]) => {
+      'WITH revoked': ([id]) => {
         revoke(id as string);
         return [];
       },
