@@ -343,19 +343,14 @@ export const LOCATE: Record<ListedState, string> = {
 /** Sets the limits of an action, given as JSON. Its messages get their places from scratch, which takes long if there are many. */
 export const SET_LIMITS = 'SELECT set_limits(json_populate_record(NULL::limits, $1::json))';
 
-const limitUse = (key: string) => `SELECT limits.*,
+/** The limits of the action $1, or of all actions, with the use of their own, or of that of the key $2 unless this is empty. */
+export const LIMITS = `SELECT limits.*,
     (SELECT count(*) FROM messages WHERE state = 'running' AND messages.action = limits.action
-      AND (${key} = '' OR messages.limit_key = ${key})) AS running,
+      AND ($2::text = '' OR messages.limit_key = $2)) AS running,
     (SELECT min(ends_at) FROM limit_starts JOIN limit_uses USING (action, limit_key)
-      WHERE action = limits.action AND limit_key = ${key}
-        AND starts >= CASE ${key} WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
-  FROM limits`;
-
-/** All limits, with the use of those of the actions. */
-export const LIMITS = `${limitUse("''")} ORDER BY action`;
-
-/** The limits of an action, with the use of its own, or of that of the key $2 unless this is empty. */
-export const LIMIT_OF = `${limitUse('$2::text')} WHERE action = $1`;
+      WHERE action = limits.action AND limit_key = $2
+        AND starts >= CASE $2 WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
+  FROM limits WHERE $1::text IS NULL OR action = $1 ORDER BY action`;
 
 export interface LimitUseRow extends LimitsRow {
   running: number;

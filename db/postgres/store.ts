@@ -70,7 +70,6 @@ import {
   ENDED,
   end,
   endStarts,
-  LIMIT_OF,
   LIMITS,
   type LimitUseRow,
   LOCATE,
@@ -140,7 +139,6 @@ export class PostgresStore implements TaskStore {
   readonly #bounds: QueueBounds;
   readonly #now: () => number;
   readonly #owner: string;
-  readonly #counters: Record<Lane, Counter>;
   readonly #submissions: Batches<Submission, Published | Error>;
   /** Submissions of several tasks at once, each in a transaction of its own. */
   readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[]>;
@@ -171,26 +169,22 @@ export class PostgresStore implements TaskStore {
     this.#bounds = bounds;
     this.#now = now;
     this.#owner = owner;
-    this.#counters = {
-      submissions: [owner, 'submissions'],
-      groups: [owner, 'groups'],
-      settlements: [owner, 'settlements'],
-      operations: [owner, 'operations'],
-    };
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     this.rows = new Tasks(reads);
     this.#retention = new Retention(writes);
     this.schedules = postgresSchedules({
       ...{ writes, reads, now },
       operate: (run) => this.#operate(run),
-      publish: (message) => publish(this.#counters.operations, [{ message, key: undefined }], now(), bounds),
+      publish: (message) => publish(this.#counter('operations'), [{ message, key: undefined }], now(), bounds),
     });
     this.#submissions = new Batches(
-      (items) => this.#watch(publishAll(writes, this.#counters.submissions, items, now(), bounds)),
+      (items) => this.#watch(publishAll(writes, this.#counter('submissions'), items, now(), bounds)),
       ({ message }) => sizeOf(message),
     );
     this.#groups = new Batches(
-      async ([group = []]) => [await this.#watch(publishTogether(writes, this.#counters.groups, group, now(), bounds))],
+      async ([group = []]) => [
+        await this.#watch(publishTogether(writes, this.#counter('groups'), group, now(), bounds)),
+      ],
       (group) => group.reduce((sum, { message }) => sum + sizeOf(message), 0),
       1,
     );
@@ -255,7 +249,7 @@ export class PostgresStore implements TaskStore {
 
   async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
     if (!isText(id)) return undefined;
-    const values = [...this.#counters.operations, id, this.#now()];
+    const values = [...this.#counter('operations'), id, this.#now()];
     const [found] = await this.#operate(() => this.#write<FoundState>(RUN_NOW, values));
     if (found?.state === 'running') return 'running';
     if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
@@ -269,7 +263,7 @@ export class PostgresStore implements TaskStore {
   }
 
   async #cancelAll(ids: readonly string[]): Promise<(Cancellation | undefined)[]> {
-    const values = [...this.#counters.operations, ids];
+    const values = [...this.#counter('operations'), ids];
     const found = await this.#operate(() => this.#write<FoundState & { id: string }>(CANCEL, values));
     const states = new Map(found.map((each) => [each.id, each]));
     const others = ids.filter((id) => !states.has(id));
@@ -305,7 +299,7 @@ export class PostgresStore implements TaskStore {
   }
 
   async limits(): Promise<StoredLimits[]> {
-    const rows = await this.#reads.query<LimitUseRow>(LIMITS);
+    const rows = await this.#reads.query<LimitUseRow>(LIMITS, [null, '']);
     return rows.map(({ running, nextStartAt, ...row }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
       return { ...limitsOfRow(row), action: actionOf(row.action) as string, use };
@@ -332,7 +326,7 @@ export class PostgresStore implements TaskStore {
 
   async limitOf(action: string, limitKey?: string): Promise<UsedLimit> {
     const values = [actionText(action), actionText(limitKey ?? '')];
-    const [row] = await this.#reads.query<LimitUseRow>(LIMIT_OF, values);
+    const [row] = await this.#reads.query<LimitUseRow>(LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
     const { running, nextStartAt } = row;
     const { limits } = limitsOfRow(row);
@@ -449,6 +443,11 @@ export class PostgresStore implements TaskStore {
     }
   }
 
+  /** Returns the row of the counts that a kind of write changes. */
+  #counter(lane: Lane): Counter {
+    return [this.#owner, lane];
+  }
+
   /** Runs a statement that changes messages. Returns its rows. */
   async #write<Row extends object>(text: string, values: readonly unknown[]): Promise<Row[]> {
     const [, rows] = await this.#writes.batch([lockLimits(this.#now()), [text, values]]);
@@ -479,7 +478,7 @@ export class PostgresStore implements TaskStore {
 
     // The next take finds out when the time of their starts has passed.
     if ([...reported, ...current].some(({ delivery }) => delivery.isRated)) this.#lookAt = 0;
-    const { settlements } = this.#counters;
+    const settlements = this.#counter('settlements');
     const changed: SettledRow[] = [];
     const letters: LetterRow[] = [];
     const taken: TakeRow[][] = [];
@@ -574,7 +573,7 @@ export class PostgresStore implements TaskStore {
     const lost = await this.#writes.query<LostMessage>(LOST_ANSWER, [this.#owner, held]);
     const released = lost.map((delivery) => ({ delivery, state: 'waiting' as const }));
     if (released.length > 0) {
-      await this.#writes.batch([lockLimits(this.#now()), putBack(this.#counters.settlements, released, this.#now())]);
+      await this.#writes.batch([lockLimits(this.#now()), putBack(this.#counter('settlements'), released, this.#now())]);
     }
     this.#mayOwnMore = false;
   }
@@ -586,7 +585,7 @@ export class PostgresStore implements TaskStore {
     const lost = await query<LostMessage>(LOST_MESSAGES, [owner, RECOVERED_SLICE]);
     if (lost.length === 0) return undefined;
     const changes = lost.map((row) => deathOf(row, now, owner));
-    const { operations } = this.#counters;
+    const operations = this.#counter('operations');
     const changed = await query<SettledRow>(...putBack(operations, changes, now));
     const evicted = await evictAll(query, operations);
     const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
@@ -602,7 +601,7 @@ export class PostgresStore implements TaskStore {
   /** Returns a function that changes a slice of dead letters. */
   #change(text: string, ...values: number[]) {
     return (arrivals: readonly number[]) =>
-      this.#operate(() => this.#write<BulkRow>(text, [...this.#counters.operations, arrivals, ...values]));
+      this.#operate(() => this.#write<BulkRow>(text, [...this.#counter('operations'), arrivals, ...values]));
   }
 }
 

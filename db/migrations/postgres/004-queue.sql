@@ -96,9 +96,6 @@ CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at, arrival) W
 CREATE INDEX IF NOT EXISTS suspects ON messages (run_at, arrival) WHERE state = 'waiting' AND deaths >= 2;
 CREATE INDEX IF NOT EXISTS messages_by_owner ON messages (owner, arrival) WHERE state = 'running';
 CREATE INDEX IF NOT EXISTS dead_letters_by_age ON messages (failed_at, arrival) WHERE state = 'failed';
--- A hash of the reason, because a reason can be longer than an index allows.
-CREATE INDEX IF NOT EXISTS dead_letters_by_reason ON messages (hashtextextended(reason, 0), failed_at, arrival)
-  WHERE state = 'failed';
 CREATE INDEX IF NOT EXISTS messages_by_schedule ON messages (schedule) WHERE schedule IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS schedules (
