@@ -58,42 +58,7 @@ import {
   REDRIVE,
   subjectOf,
 } from './dead-letters.ts';
-import {
-  actionOf,
-  applied,
-  CANCEL,
-  CANCEL_REQUESTS,
-  CLAMP,
-  DELETE_OLD_ACKS,
-  deliveriesOf,
-  type Effect,
-  ENDED,
-  end,
-  endStarts,
-  LIMITS,
-  type LimitUseRow,
-  LOCATE,
-  LOCK_MESSAGES,
-  LOST_ANSWER,
-  LOST_MESSAGES,
-  type MessageRow,
-  messageOf,
-  putBack,
-  READ,
-  RUN_NOW,
-  report,
-  rowsOf,
-  SELECT,
-  SET_LIMITS,
-  type SettledOf,
-  type SettledRow,
-  type StagedRow,
-  stage,
-  type TakeRow,
-  type Taking,
-  take,
-  WHOLE,
-} from './messages.ts';
+import * as messages from './messages.ts';
 import { Retention } from './retention.ts';
 import { postgresSchedules } from './schedules.ts';
 import { publish, publishAll, publishTogether } from './submissions.ts';
@@ -116,7 +81,7 @@ export interface StoreDatabases {
 /** Submissions, groups of submissions, settlements, operations and retention: one connection each. */
 export const WRITE_CONNECTIONS = 5;
 
-type Work = { settled: readonly Settled[] } | Taking | { running: readonly Report[] };
+type Work = { settled: readonly Settled[] } | messages.Taking | { running: readonly Report[] };
 
 interface FoundState {
   state: MessageState;
@@ -201,8 +166,8 @@ export class PostgresStore implements TaskStore {
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly TaskSubject[]> {
     const work = async (query: Query) => {
-      await query(CLAMP, [this.#now()]);
-      await query(DELETE_OLD_ACKS, [this.#now()]);
+      await query(messages.CLAMP, [this.#now()]);
+      await query(messages.DELETE_OLD_ACKS, [this.#now()]);
     };
     await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
@@ -250,10 +215,11 @@ export class PostgresStore implements TaskStore {
   async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
     if (!isText(id)) return undefined;
     const values = [...this.#counter('operations'), id, this.#now()];
-    const [found] = await this.#operate(() => this.#write<FoundState>(RUN_NOW, values));
+    const [found] = await this.#operate(() => this.#write<FoundState>(messages.RUN_NOW, values));
     if (found?.state === 'running') return 'running';
     if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
-    if (found.state === 'scheduled' || found.state === 'retrying') onDue({ id, action: actionOf(found.action) });
+    if (found.state === 'scheduled' || found.state === 'retrying')
+      onDue({ id, action: messages.actionOf(found.action) });
     return 'due';
   }
 
@@ -264,15 +230,17 @@ export class PostgresStore implements TaskStore {
 
   async #cancelAll(ids: readonly string[]): Promise<(Cancellation | undefined)[]> {
     const values = [...this.#counter('operations'), ids];
-    const found = await this.#operate(() => this.#write<FoundState & { id: string }>(CANCEL, values));
+    const found = await this.#operate(() => this.#write<FoundState & { id: string }>(messages.CANCEL, values));
     const states = new Map(found.map((each) => [each.id, each]));
     const others = ids.filter((id) => !states.has(id));
     const ended =
-      others.length === 0 ? [] : await this.#reads.query<{ id: string; action: string | null }>(ENDED, [others]);
+      others.length === 0
+        ? []
+        : await this.#reads.query<{ id: string; action: string | null }>(messages.ENDED, [others]);
     const actions = new Map(ended.map(({ id, action }) => [id, action]));
     return ids.map((id) => {
       const state = states.get(id);
-      const action = actionOf((state?.action ?? actions.get(id)) || null);
+      const action = messages.actionOf((state?.action ?? actions.get(id)) || null);
       if (state?.state === 'running') return { outcome: 'requested', action };
       // A second cancellation of the batch finds nothing.
       if (states.delete(id)) return { outcome: 'cancelled', action };
@@ -285,12 +253,12 @@ export class PostgresStore implements TaskStore {
     if (schedule !== undefined && !isText(schedule)) return { ids: [], next: undefined };
     const texts = [action, limitKey].map((text) => (text === undefined ? null : actionText(text)));
     const values = [after, until, texts[0], state, texts[1], schedule ?? null, limit];
-    const found = await this.#reads.query<{ id: string; arrival: number }>(SELECT, values);
+    const found = await this.#reads.query<{ id: string; arrival: number }>(messages.SELECT, values);
     return { ids: found.map(({ id }) => id), next: found.length === limit ? found.at(-1)?.arrival : undefined };
   }
 
   async cancelRequests(ids: readonly string[]): Promise<readonly string[]> {
-    const rows = await this.#reads.query<{ id: string }>(CANCEL_REQUESTS, [ids.filter(isText)]);
+    const rows = await this.#reads.query<{ id: string }>(messages.CANCEL_REQUESTS, [ids.filter(isText)]);
     return rows.map(({ id }) => id);
   }
 
@@ -299,10 +267,10 @@ export class PostgresStore implements TaskStore {
   }
 
   async limits(): Promise<StoredLimits[]> {
-    const rows = await this.#reads.query<LimitUseRow>(LIMITS, [null, '']);
+    const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
     return rows.map(({ running, nextStartAt, ...row }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
-      return { ...limitsOfRow(row), action: actionOf(row.action) as string, use };
+      return { ...limitsOfRow(row), action: messages.actionOf(row.action) as string, use };
     });
   }
 
@@ -317,7 +285,7 @@ export class PostgresStore implements TaskStore {
     const work = async (query: Query) => {
       // The change of another node may take as long.
       await query(`SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
-      await query(SET_LIMITS, [given]);
+      await query(messages.SET_LIMITS, [given]);
     };
     await this.#operate(() => this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS }));
     this.#lookAt = 0;
@@ -326,7 +294,7 @@ export class PostgresStore implements TaskStore {
 
   async limitOf(action: string, limitKey?: string): Promise<UsedLimit> {
     const values = [actionText(action), actionText(limitKey ?? '')];
-    const [row] = await this.#reads.query<LimitUseRow>(LIMITS, values);
+    const [row] = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
     const { running, nextStartAt } = row;
     const { limits } = limitsOfRow(row);
@@ -355,12 +323,12 @@ export class PostgresStore implements TaskStore {
 
   locate(filter: MessageFilter, limit: number): Promise<readonly Located[]> {
     if (filter.state === 'failed') return locateLetters(this.#reads.query, filter, limit);
-    return this.#reads.query(LOCATE[filter.state], [limit]);
+    return this.#reads.query(messages.LOCATE[filter.state], [limit]);
   }
 
-  async read(ids: readonly string[], bodyLength = WHOLE): Promise<readonly StoredMessage[]> {
-    const rows = await this.#reads.query<MessageRow>(READ, [ids.filter(isText), bodyLength]);
-    const byId = new Map(rows.map((row) => [row.id, messageOf(row)]));
+  async read(ids: readonly string[], bodyLength = messages.WHOLE): Promise<readonly StoredMessage[]> {
+    const rows = await this.#reads.query<messages.MessageRow>(messages.READ, [ids.filter(isText), bodyLength]);
+    const byId = new Map(rows.map((row) => [row.id, messages.messageOf(row)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
 
@@ -467,7 +435,7 @@ export class PostgresStore implements TaskStore {
     if (takes.length > 0 && this.#mayOwnMore) await this.#releaseLost();
     const now = this.#now();
     const settled = items.flatMap((item) => ('settled' in item ? item.settled : []));
-    const rows = settled.filter((each): each is SettledOf<'row'> => each.settlement.kind === 'row');
+    const rows = settled.filter((each): each is messages.SettledOf<'row'> => each.settlement.kind === 'row');
     // A second settlement of a delivery is late.
     const fenced = settled.filter(({ settlement }) => settlement.kind !== 'row').toReversed();
     const current = [...new Map(fenced.map((each) => [positionOf(each.delivery), each])).values()].sort(byArrival);
@@ -479,32 +447,34 @@ export class PostgresStore implements TaskStore {
     // The next take finds out when the time of their starts has passed.
     if ([...reported, ...current].some(({ delivery }) => delivery.isRated)) this.#lookAt = 0;
     const settlements = this.#counter('settlements');
-    const changed: SettledRow[] = [];
+    const changed: messages.SettledRow[] = [];
     const letters: LetterRow[] = [];
-    const taken: TakeRow[][] = [];
+    const taken: messages.TakeRow[][] = [];
     const steps: [statement: BoundStatement, read: (rows: never[]) => unknown][] = [[lockLimits(now), () => {}]];
     const changes = [reported, ended, kept].filter(({ length }) => length > 0);
     if (changes.length > 1) {
       const arrivals = changes.flatMap((of) => of.map(({ delivery }) => delivery.arrival));
-      steps.push([[LOCK_MESSAGES, [arrivals]], () => {}]);
+      steps.push([[messages.LOCK_MESSAGES, [arrivals]], () => {}]);
     }
     // Before the settlements, which release the starts.
-    if (reported.length > 0) steps.push([report(reported), () => {}]);
-    if (ended.length > 0) steps.push([end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
-    if (kept.length > 0) steps.push([putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
+    if (reported.length > 0) steps.push([messages.report(reported), () => {}]);
+    if (ended.length > 0)
+      steps.push([messages.end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
+    if (kept.length > 0) steps.push([messages.putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
     if (current.some(isDiscard)) steps.push([[EVICT, settlements], (rows) => letters.push(...rows)]);
     if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;
       this.#lookAt = now + LOOK_MS;
-      const note = ([row]: StagedRow[]) => this.#noteDue(row?.nextDueAt);
-      steps.push([stage(settlements, now), note], [endStarts(now), note]);
+      const note = ([row]: messages.StagedRow[]) => this.#noteDue(row?.nextDueAt);
+      steps.push([messages.stage(settlements, now), note], [messages.endStarts(now), note]);
     }
     if (!this.#runsSuspect(current)) {
       const isSuspectsTurn = now >= this.#nextSuspectAt;
-      for (const each of takes) steps.push([take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
+      for (const each of takes)
+        steps.push([messages.take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
     }
-    if (rows.length > 0) steps.push([rowsOf(rows, now, this.#owner), () => {}]);
+    if (rows.length > 0) steps.push([messages.rowsOf(rows, now, this.#owner), () => {}]);
     const statements = steps.map(([statement]) => statement);
     // Until the taken messages are in `#held`, which an error prevents.
     this.#mayOwnMore ||= takes.length > 0;
@@ -537,18 +507,21 @@ export class PostgresStore implements TaskStore {
    * Returns the effects of settlements. A settlement that changes nothing although its delivery is held is either late, or
    * was applied before, and the answer was lost.
    */
-  async #effectsOf(settled: readonly Settled[], changed: readonly SettledRow[]): Promise<Map<Settled, Effect>> {
-    const byPosition = new Map(changed.map((row): [string, Effect] => [positionOf(row), row.effect]));
+  async #effectsOf(
+    settled: readonly Settled[],
+    changed: readonly messages.SettledRow[],
+  ): Promise<Map<Settled, messages.Effect>> {
+    const byPosition = new Map(changed.map((row): [string, messages.Effect] => [positionOf(row), row.effect]));
     const unchanged = settled.filter(({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#isHeld(delivery));
     if (unchanged.length > 0) {
-      for (const row of await this.#writes.query<SettledRow>(...applied(unchanged)))
+      for (const row of await this.#writes.query<messages.SettledRow>(...messages.applied(unchanged)))
         byPosition.set(positionOf(row), row.effect);
     }
     return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
   }
 
-  #takenOf(rows: readonly TakeRow[], max: number): Taken {
-    const deliveries = deliveriesOf(rows);
+  #takenOf(rows: readonly messages.TakeRow[], max: number): Taken {
+    const deliveries = messages.deliveriesOf(rows);
     // A statement whose time limit passed may still have been executed.
     if ((rows[0]?.owned ?? 0) > this.#held.size) this.#mayOwnMore = true;
     for (const delivery of deliveries) {
@@ -570,10 +543,13 @@ export class PostgresStore implements TaskStore {
   /** Releases the messages that this node owns and does not hold. */
   async #releaseLost(): Promise<void> {
     const held = [...this.#held.keys()];
-    const lost = await this.#writes.query<LostMessage>(LOST_ANSWER, [this.#owner, held]);
+    const lost = await this.#writes.query<LostMessage>(messages.LOST_ANSWER, [this.#owner, held]);
     const released = lost.map((delivery) => ({ delivery, state: 'waiting' as const }));
     if (released.length > 0) {
-      await this.#writes.batch([lockLimits(this.#now()), putBack(this.#counter('settlements'), released, this.#now())]);
+      await this.#writes.batch([
+        lockLimits(this.#now()),
+        messages.putBack(this.#counter('settlements'), released, this.#now()),
+      ]);
     }
     this.#mayOwnMore = false;
   }
@@ -582,11 +558,11 @@ export class PostgresStore implements TaskStore {
   async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
     const now = this.#now();
     await query(...lockLimits(now));
-    const lost = await query<LostMessage>(LOST_MESSAGES, [owner, RECOVERED_SLICE]);
+    const lost = await query<LostMessage>(messages.LOST_MESSAGES, [owner, RECOVERED_SLICE]);
     if (lost.length === 0) return undefined;
     const changes = lost.map((row) => deathOf(row, now, owner));
     const operations = this.#counter('operations');
-    const changed = await query<SettledRow>(...putBack(operations, changes, now));
+    const changed = await query<messages.SettledRow>(...messages.putBack(operations, changes, now));
     const evicted = await evictAll(query, operations);
     const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
     const failed = lost.flatMap((row, index) => {
