@@ -1,11 +1,5 @@
 import { PostgresClient, type Query, reasonOf } from './database.ts';
 
-export interface DirectConnection {
-  readonly query: Query;
-  /** Closes the connection without waiting for the server, which may not answer. */
-  destroy(): void;
-}
-
 export interface DirectOptions {
   /** Statement timeout. */
   timeLimitMs: number;
@@ -23,16 +17,13 @@ export interface DirectOptions {
 export async function connectDirectly(
   url: string,
   { timeLimitMs, onNotification, onLost }: DirectOptions,
-): Promise<DirectConnection> {
+): Promise<PostgresClient> {
   const client = new PostgresClient({ connectionString: url, statement_timeout: timeLimitMs });
   client.on('error', (error) => onLost(reasonOf(error)));
   client.on('end', () => onLost('the server has closed the connection'));
   client.on('notification', ({ payload }) => onNotification(payload ?? ''));
   await client.connect();
-  return {
-    query: (text, values = [], limitMs = timeLimitMs) => client.rows(text, values, limitMs),
-    destroy: () => client.destroy(),
-  };
+  return client;
 }
 
 /** Channel of the current schema. Channels belong to a database, whose schemas may be different deployments. */

@@ -3,9 +3,9 @@ import { CHANNEL } from './direct-connection.ts';
 
 export interface TokenRow {
   id: string;
-  key_id: string;
+  keyId: string;
   /** Milliseconds since the epoch. */
-  expires_at: number;
+  expiresAt: number;
 }
 
 export interface PutResult {
@@ -33,7 +33,7 @@ const PUT = `WITH evicted AS (
   SELECT EXISTS (SELECT FROM added) AS "isAdded", ARRAY(SELECT id FROM evicted) AS evicted,
     ARRAY(SELECT ${ANNOUNCE}::text FROM evicted)`;
 const REVOKE = `WITH revoked AS (DELETE FROM tokens WHERE id = $1 RETURNING id) SELECT ${ANNOUNCE} FROM revoked`;
-const FIND = 'SELECT id, key_id, expires_at FROM tokens WHERE id = $1';
+const FIND = 'SELECT id, key_id AS "keyId", expires_at AS "expiresAt" FROM tokens WHERE id = $1';
 const PRESENT = 'SELECT id FROM tokens WHERE id = ANY ($1)';
 const DELETE_EXPIRED = `DELETE FROM tokens WHERE id = ANY (ARRAY(
     SELECT id FROM tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT ${SLICE} FOR UPDATE SKIP LOCKED
@@ -47,11 +47,11 @@ const COUNT = 'SELECT count(*) AS count FROM tokens WHERE expires_at > $1';
  */
 export async function put(
   query: Query,
-  { id, key_id, expires_at }: TokenRow,
+  { id, keyId, expiresAt }: TokenRow,
   maxPerKey: number,
   hasRoom: boolean,
 ): Promise<PutResult> {
-  const [result] = await query<PutResult>(PUT, [id, key_id, expires_at, maxPerKey, hasRoom]);
+  const [result] = await query<PutResult>(PUT, [id, keyId, expiresAt, maxPerKey, hasRoom]);
   return result ?? { isAdded: false, evicted: [] };
 }
 
