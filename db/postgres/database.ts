@@ -167,11 +167,10 @@ export class PostgresDatabase {
    */
   batch(statements: readonly BoundStatement[], { length = 0, isSynced = true } = {}): Promise<object[][]> {
     return this.session(async (query) => {
-      const isTransaction = statements.length > 1 || !isSynced;
       const timeLimitMs = this.timeLimitMs + (length / 1e6) * MS_PER_MILLION_CHARACTERS;
-      const begun = isTransaction ? query(isSynced ? 'BEGIN' : BEGIN_UNSYNCED) : undefined;
+      const begun = query(isSynced ? 'BEGIN' : BEGIN_UNSYNCED);
       const results = statements.map(([text, values]) => query<object>(text, values, timeLimitMs));
-      await Promise.all([begun, ...results, isTransaction ? query('COMMIT') : undefined]);
+      await Promise.all([begun, ...results, query('COMMIT')]);
       return Promise.all(results);
     });
   }

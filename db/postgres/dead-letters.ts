@@ -106,7 +106,7 @@ export const PURGE = bulk('true', 'DELETE FROM messages WHERE', { dropped: 'coun
  *
  * @param change changes the first of the dead letters with these positions
  */
-export async function changeLetters(
+export async function change(
   query: Query,
   selection: DeadLetterSelection,
   change: (arrivals: readonly number[]) => Promise<BulkRow[]>,
@@ -142,7 +142,7 @@ const LOCATE_LETTERS = `SELECT id, bytes FROM messages WHERE state = 'failed' AN
   ORDER BY failed_at DESC, arrival DESC LIMIT $1`;
 
 /** Returns dead letters, newest first. @throws {UnknownDeadLetter} */
-export async function locateLetters(
+export async function locate(
   query: Query,
   { before, reason }: Extract<MessageFilter, { state: 'failed' }>,
   limit: number,

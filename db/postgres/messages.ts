@@ -321,15 +321,16 @@ export function applied(settled: readonly Settled[]): BoundStatement {
 export const CANCEL_REQUESTS =
   "SELECT id FROM messages WHERE id = ANY($1::text[]) AND state = 'running' AND cancel_requested";
 
-/** Corrects times that lie in the future because a clock was set back. */
-export const CLAMP = `UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
+/**
+ * Corrects times that lie in the future because a clock was set back. Deletes the acks of processes that died before they
+ * wrote the rows. A node that stands still longer acks too late.
+ */
+export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint - 3600000)
+  UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
   WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
 const located = (state: ListedState, order: string) =>
   `SELECT id, bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT $1`;
-
-/** Deletes the acks of processes that died before they wrote the rows. A node that stands still longer acks too late. */
-export const DELETE_OLD_ACKS = 'DELETE FROM acks WHERE acked_at < $1::bigint - 3600000';
 
 /** Statements that take a limit. */
 export const LOCATE: Record<ListedState, string> = {

@@ -1,6 +1,6 @@
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import type { Schedules } from '../schedules.ts';
+import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { actionText } from '../task-rows.ts';
 import {
   type ActionLimits,
@@ -22,6 +22,7 @@ import {
   type Published,
   type QueueBounds,
   type QueueCounts,
+  QueueFull,
   type ReasonCount,
   type Recovery,
   type Report,
@@ -46,22 +47,10 @@ import {
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
 import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
-import {
-  type BulkRow,
-  changeLetters,
-  EVICT,
-  evictAll,
-  type LetterRow,
-  locateLetters,
-  PURGE,
-  REASONS,
-  REDRIVE,
-  subjectOf,
-} from './dead-letters.ts';
+import * as deadLetters from './dead-letters.ts';
 import * as messages from './messages.ts';
 import { Retention } from './retention.ts';
-import { postgresSchedules } from './schedules.ts';
-import { publish, publishAll, publishTogether } from './submissions.ts';
+import { publish, publishAll, publishTogether, type Room } from './submissions.ts';
 import { isText, Tasks } from './tasks.ts';
 
 export interface PostgresStoreOptions {
@@ -137,10 +126,10 @@ export class PostgresStore implements TaskStore {
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     this.rows = new Tasks(reads);
     this.#retention = new Retention(writes);
-    this.schedules = postgresSchedules({
-      ...{ writes, reads, now },
-      operate: (run) => this.#operate(run),
-      publish: (message) => publish(this.#counter('operations'), [{ message, key: undefined }], now(), bounds),
+    this.schedules = new Schedules({
+      read: reads.query,
+      write: (statement, values) => this.#operate(() => writes.query(statement, values)),
+      fire: (advance, values, message, onAccepted) => this.#fire(advance, values, message, onAccepted),
     });
     this.#submissions = new Batches(
       (items) => this.#watch(publishAll(writes, this.#counter('submissions'), items, now(), bounds)),
@@ -165,10 +154,7 @@ export class PostgresStore implements TaskStore {
 
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly TaskSubject[]> {
-    const work = async (query: Query) => {
-      await query(messages.CLAMP, [this.#now()]);
-      await query(messages.DELETE_OLD_ACKS, [this.#now()]);
-    };
+    const work = (query: Query) => query(messages.START, [this.#now()]);
     await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
   }
@@ -322,7 +308,7 @@ export class PostgresStore implements TaskStore {
   }
 
   locate(filter: MessageFilter, limit: number): Promise<readonly Located[]> {
-    if (filter.state === 'failed') return locateLetters(this.#reads.query, filter, limit);
+    if (filter.state === 'failed') return deadLetters.locate(this.#reads.query, filter, limit);
     return this.#reads.query(messages.LOCATE[filter.state], [limit]);
   }
 
@@ -333,21 +319,21 @@ export class PostgresStore implements TaskStore {
   }
 
   async deadLetterReasons(): Promise<DeadLetterReasons> {
-    return mostFrequent(await this.#reads.query<ReasonCount>(REASONS));
+    return mostFrequent(await this.#reads.query<ReasonCount>(deadLetters.REASONS));
   }
 
   redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
-    return changeLetters(
+    return deadLetters.change(
       this.#reads.query,
       selection,
-      this.#change(REDRIVE, this.#now(), maxLength, maxBytes),
+      this.#change(deadLetters.REDRIVE, this.#now(), maxLength, maxBytes),
       onRequeued,
     );
   }
 
   purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return changeLetters(this.#reads.query, selection, this.#change(PURGE));
+    return deadLetters.change(this.#reads.query, selection, this.#change(deadLetters.PURGE));
   }
 
   async counts(): Promise<QueueCounts> {
@@ -399,6 +385,25 @@ export class PostgresStore implements TaskStore {
     return true;
   }
 
+  /** Advances a schedule and publishes its message in one transaction. @throws {QueueFull} */
+  async #fire(advance: string, values: readonly Value[], message: Message | undefined, onAccepted: () => void) {
+    const work = async (query: Query) => {
+      const now = this.#now();
+      await query(...lockLimits(now, message && [message.action]));
+      const [row] = await query<Advanced>(advance, values);
+      if (message === undefined || !row?.isFired) return row;
+      const submissions = [{ message, key: undefined }];
+      const [room] = await query<Room>(...publish(this.#counter('operations'), submissions, now, this.#bounds));
+      if (room?.ids.length !== 0) return row;
+      return new QueueFull(`the queue holds ${room.length} messages, ${room.bytes} bytes`);
+    };
+    const isKept = (row: Advanced | QueueFull | undefined) => !(row instanceof QueueFull);
+    const row = await this.#operate(() => this.#writes.transaction(work, { isKept }));
+    if (row instanceof QueueFull) throw row;
+    if (row?.isFired) onAccepted();
+    return row;
+  }
+
   /** Remembers why PostgreSQL could not be used. */
   async #watch<Value>(used: Promise<Value>): Promise<Value> {
     try {
@@ -448,7 +453,7 @@ export class PostgresStore implements TaskStore {
     if ([...reported, ...current].some(({ delivery }) => delivery.isRated)) this.#lookAt = 0;
     const settlements = this.#counter('settlements');
     const changed: messages.SettledRow[] = [];
-    const letters: LetterRow[] = [];
+    const letters: deadLetters.LetterRow[] = [];
     const taken: messages.TakeRow[][] = [];
     const steps: [statement: BoundStatement, read: (rows: never[]) => unknown][] = [[lockLimits(now), () => {}]];
     const changes = [reported, ended, kept].filter(({ length }) => length > 0);
@@ -461,7 +466,7 @@ export class PostgresStore implements TaskStore {
     if (ended.length > 0)
       steps.push([messages.end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
     if (kept.length > 0) steps.push([messages.putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
-    if (current.some(isDiscard)) steps.push([[EVICT, settlements], (rows) => letters.push(...rows)]);
+    if (current.some(isDiscard)) steps.push([[deadLetters.EVICT, settlements], (rows) => letters.push(...rows)]);
     if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;
@@ -482,7 +487,7 @@ export class PostgresStore implements TaskStore {
     const results = await this.#writes.batch(statements, { length: lengthOf(settled), isSynced: false });
     for (const [index, [, read]] of steps.entries()) read(results[index] as never[]);
     const effects = await this.#effectsOf(current, changed);
-    const evicted = await evictAll(this.#writes.query, settlements, letters);
+    const evicted = await deadLetters.evictAll(this.#writes.query, settlements, letters);
 
     for (const each of rows) effects.set(each, 'applied');
     for (const { delivery } of current) if (this.#isHeld(delivery)) this.#held.delete(delivery.arrival);
@@ -563,21 +568,23 @@ export class PostgresStore implements TaskStore {
     const changes = lost.map((row) => deathOf(row, now, owner));
     const operations = this.#counter('operations');
     const changed = await query<messages.SettledRow>(...messages.putBack(operations, changes, now));
-    const evicted = await evictAll(query, operations);
+    const evicted = await deadLetters.evictAll(query, operations);
     const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
     const failed = lost.flatMap((row, index) => {
       const { state, attempts = 0, reason = '' } = changes[index] as MessageChange;
       const isFailed = state === 'failed' && effects.get(row.arrival) === 'applied';
-      return isFailed ? [{ ...subjectOf(row), attempts, reason }] : [];
+      return isFailed ? [{ ...deadLetters.subjectOf(row), attempts, reason }] : [];
     });
-    const cancelled = lost.filter(({ arrival }) => effects.get(arrival) === 'cancelled').map(subjectOf);
+    const cancelled = lost.filter(({ arrival }) => effects.get(arrival) === 'cancelled').map(deadLetters.subjectOf);
     return { failed, cancelled, evicted };
   }
 
   /** Returns a function that changes a slice of dead letters. */
   #change(text: string, ...values: number[]) {
     return (arrivals: readonly number[]) =>
-      this.#operate(() => this.#write<BulkRow>(text, [...this.#counter('operations'), arrivals, ...values]));
+      this.#operate(() =>
+        this.#write<deadLetters.BulkRow>(text, [...this.#counter('operations'), arrivals, ...values]),
+      );
   }
 }
 
