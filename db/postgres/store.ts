@@ -550,12 +550,8 @@ export class PostgresStore implements TaskStore {
     const held = [...this.#held.keys()];
     const lost = await this.#writes.query<LostMessage>(messages.LOST_ANSWER, [this.#owner, held]);
     const released = lost.map((delivery) => ({ delivery, state: 'waiting' as const }));
-    if (released.length > 0) {
-      await this.#writes.batch([
-        lockLimits(this.#now()),
-        messages.putBack(this.#counter('settlements'), released, this.#now()),
-      ]);
-    }
+    const now = this.#now();
+    await this.#writes.batch([lockLimits(now), messages.putBack(this.#counter('settlements'), released, now)]);
     this.#mayOwnMore = false;
   }
 
