@@ -107,9 +107,7 @@ const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firs
     ELSE least(${nextDue('scheduled')}, ${nextDue('retrying')}) END AS "nextDueAt"`;
 
 /** Gives back the starts whose time has passed, up to a slice. */
-export function endStarts(now: number): BoundStatement {
-  return [`SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`, [now]];
-}
+export const END_STARTS = `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`;
 
 export interface StagedRow {
   nextDueAt: number | null;
@@ -298,14 +296,14 @@ export const SELECT = `SELECT id, arrival FROM messages WHERE arrival > $1 AND a
   ORDER BY arrival LIMIT $7`;
 
 const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
-  FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int)
+  FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int, reason text)
   WHERE CASE kind
     WHEN 'complete' THEN EXISTS (SELECT FROM tasks WHERE tasks.id = given.id AND tasks.delivery = given.delivery)
     WHEN 'ack' THEN EXISTS (SELECT FROM acks WHERE acks.arrival = given.arrival AND acks.delivery = given.delivery)
     ELSE EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival AND messages.delivery = given.delivery
       AND state = ANY(CASE WHEN kind = 'discard' THEN ARRAY['failed']
         WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying'] END)
-      AND messages.attempts = given.attempts) END`;
+      AND messages.attempts = given.attempts AND (given.reason IS NULL OR messages.reason = given.reason)) END`;
 
 /**
  * Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace.
@@ -313,7 +311,8 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
 export function applied(settled: readonly Settled[]): BoundStatement {
   const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
     const { kind } = settlement;
-    return { arrival, delivery, id, kind, attempts: attempt - Number(kind === 'release') };
+    const reason = 'reason' in settlement ? storable(settlement.reason) : undefined;
+    return { arrival, delivery, id, kind, reason, attempts: attempt - Number(kind === 'release') };
   });
   return [APPLIED, [JSON.stringify(given)]];
 }

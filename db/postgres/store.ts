@@ -472,7 +472,7 @@ export class PostgresStore implements TaskStore {
       this.#nextDueAt = Number.POSITIVE_INFINITY;
       this.#lookAt = now + LOOK_MS;
       const note = ([row]: messages.StagedRow[]) => this.#noteDue(row?.nextDueAt);
-      steps.push([messages.stage(settlements, now), note], [messages.endStarts(now), note]);
+      steps.push([messages.stage(settlements, now), note], [[messages.END_STARTS, [now]], note]);
     }
     if (!this.#runsSuspect(current)) {
       const isSuspectsTurn = now >= this.#nextSuspectAt;

@@ -278,6 +278,19 @@ describeWithPostgres('PostgresStore', () => {
       await expectTrueCounts(schema, store);
     });
 
+    it('does not take a dead letter by the death of its process for that of a late discard', async () => {
+      const { schema, store } = await losing();
+      const other = await openStore(schema.url, 'two');
+      await publishAll(store, 'a');
+      for (let deaths = 0; deaths < SUSPECT_DEATHS; deaths++) {
+        await store.take(1, true);
+        await other.recover('one');
+      }
+      const { deliveries } = await store.take(1, true);
+      expect(await other.recover('one')).to.have.length(1);
+      expect((await settleAll(store, deliveries, discard())).effects).to.deep.equal(['late']);
+    });
+
     it('repeats what was committed before a failure', async () => {
       const { schema, store, lose } = await losing();
       await publishAll(store, 'abcd');
