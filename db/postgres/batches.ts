@@ -23,13 +23,19 @@ const WAITING = { maxLength: 10_000, maxBytes: 64 * 1024 * 1024 };
 export class Batches<Item, Result> {
   readonly #write: (items: readonly Item[]) => Promise<readonly Result[]>;
   readonly #bytesOf: (item: Item) => number;
+  readonly #maxLength: number;
   #waiting: Waiting<Item, Result>[] = [];
   #waitingBytes = 0;
   #running: Promise<void> | undefined;
 
-  constructor(write: (items: readonly Item[]) => Promise<readonly Result[]>, bytesOf: (item: Item) => number) {
+  constructor(
+    write: (items: readonly Item[]) => Promise<readonly Result[]>,
+    bytesOf: (item: Item) => number,
+    maxLength = BATCH.maxLength,
+  ) {
     this.#write = write;
     this.#bytesOf = bytesOf;
+    this.#maxLength = maxLength;
   }
 
   /** Resolves with the item's result once its batch is written. @throws {DatabaseUnavailable} if too many items wait */
@@ -60,7 +66,7 @@ export class Batches<Item, Result> {
     let total = 0;
     const end = this.#waiting.findIndex(({ bytes }, index) => {
       total += bytes;
-      return index === BATCH.maxLength || (index > 0 && total > BATCH.maxBytes);
+      return index === this.#maxLength || (index > 0 && total > BATCH.maxBytes);
     });
     return this.#shift(end === -1 ? this.#waiting.length : end);
   }

@@ -46,7 +46,7 @@ export function addCounts(changes: Partial<Record<Column, string>>, from: string
  */
 export function lockLimits(now: number, actions?: readonly (string | undefined)[]): BoundStatement {
   const texts = actions?.flatMap((action) => (action === undefined ? [] : [actionText(action)]));
-  return { text: 'SELECT lock_limits($1::bigint, $2::text[])', values: [now, texts ?? null] };
+  return ['SELECT lock_limits($1::bigint, $2::text[])', [now, texts ?? null]];
 }
 
 /** Messages that are no dead letters, their size, and the number of idempotency keys. */

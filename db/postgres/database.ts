@@ -13,10 +13,7 @@ export interface PostgresOptions {
   onLost?: (reason: string) => void;
 }
 
-export interface BoundStatement {
-  text: string;
-  values: readonly unknown[];
-}
+export type BoundStatement = readonly [text: string, values: readonly unknown[]];
 
 /**
  * Runs a statement. A statement with values is prepared once per connection.
@@ -36,6 +33,8 @@ const CONNECTION = {
   keepAliveInitialDelayMillis: 10_000,
 };
 const IDLE_MS = 60_000;
+/** Statement timeout of a change of many rows. */
+export const LONG_LIMIT_MS = 60_000;
 const MAX_WAITING_QUERIES = 1000;
 const MS_PER_MILLION_CHARACTERS = 500;
 /**
@@ -147,12 +146,15 @@ export class PostgresDatabase {
     }
   }
 
-  /** Runs `work` in a transaction, which is rolled back if `work` throws. */
-  transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
+  /** Runs `work` in a transaction, which is rolled back if `work` throws or `isKept` returns false for its result. */
+  transaction<T>(
+    work: (query: Query) => Promise<T>,
+    { timeLimitMs = this.timeLimitMs, isKept = (_: T): boolean => true } = {},
+  ): Promise<T> {
     return this.session(async (query) => {
-      await query('BEGIN');
-      const result = await work(query);
-      await query('COMMIT');
+      await query(`BEGIN; SET LOCAL statement_timeout = ${timeLimitMs}`);
+      const result = await work((text, values, limitMs = timeLimitMs) => query(text, values, limitMs));
+      await query(isKept(result) ? 'COMMIT' : 'ROLLBACK');
       return result;
     });
   }
@@ -165,11 +167,10 @@ export class PostgresDatabase {
    */
   batch(statements: readonly BoundStatement[], { length = 0, isSynced = true } = {}): Promise<object[][]> {
     return this.session(async (query) => {
-      const isTransaction = statements.length > 1 || !isSynced;
       const timeLimitMs = this.timeLimitMs + (length / 1e6) * MS_PER_MILLION_CHARACTERS;
-      const begun = isTransaction ? query(isSynced ? 'BEGIN' : BEGIN_UNSYNCED) : undefined;
-      const results = statements.map(({ text, values }) => query<object>(text, values, timeLimitMs));
-      await Promise.all([begun, ...results, isTransaction ? query('COMMIT') : undefined]);
+      const begun = query(isSynced ? 'BEGIN' : BEGIN_UNSYNCED);
+      const results = statements.map(([text, values]) => query<object>(text, values, timeLimitMs));
+      await Promise.all([begun, ...results, query('COMMIT')]);
       return Promise.all(results);
     });
   }
@@ -211,11 +212,6 @@ export class PostgresDatabase {
       `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or fix DATABASE_URL`,
     );
   }
-}
-
-/** Returns the column of each record, for `unnest`. */
-export function columns<Record>(records: readonly Record[], ...read: ((record: Record) => unknown)[]): unknown[][] {
-  return read.map((column) => records.map(column));
 }
 
 /** Like libpq, uses the name of the operating system's user. pg uses the variable `USER`, which may be unset. */

@@ -55,17 +55,14 @@ export function subjectOf({ id, action }: LetterRow): TaskSubject {
   return { id, action: actionOf(action) };
 }
 
-const hasReason = (parameter: string) =>
-  `hashtextextended(reason, 0) = hashtextextended(${parameter}, 0) AND reason = ${parameter}`;
-
 /** Returns the statement that finds the positions of selected dead letters, oldest first. */
 function selected(selection: DeadLetterSelection): BoundStatement {
-  const select = (condition: string, values: unknown[]) => ({
-    text: `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
+  const select = (condition: string, values: unknown[]): BoundStatement => [
+    `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
     values,
-  });
+  ];
   if ('ids' in selection) return select('id = ANY($1::text[])', [selection.ids.filter(isText)]);
-  if ('reason' in selection) return select(hasReason('$1'), [storable(selection.reason)]);
+  if ('reason' in selection) return select('reason = $1', [storable(selection.reason)]);
   return select('true', []);
 }
 
@@ -109,14 +106,13 @@ export const PURGE = bulk('true', 'DELETE FROM messages WHERE', { dropped: 'coun
  *
  * @param change changes the first of the dead letters with these positions
  */
-export async function changeLetters(
+export async function change(
   query: Query,
   selection: DeadLetterSelection,
   change: (arrivals: readonly number[]) => Promise<BulkRow[]>,
   onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
 ): Promise<BulkResult> {
-  const { text, values } = selected(selection);
-  let rest = (await query<{ arrival: number }>(text, values)).map(({ arrival }) => arrival);
+  let rest = (await query<{ arrival: number }>(...selected(selection))).map(({ arrival }) => arrival);
   const done: TaskSubject[] = [];
   try {
     for (let isFull = false; rest.length > 0 && !isFull; ) {
@@ -137,22 +133,24 @@ export async function changeLetters(
 export const REASONS = `SELECT reason, count(*) AS count, bool_and(permanent) AS permanent FROM messages
   WHERE state = 'failed' GROUP BY reason`;
 
+const POSITION = "SELECT failed_at, arrival FROM messages WHERE id = $1 AND state = 'failed'";
+/** Position newer than that of any dead letter. */
+const NEWEST = { failed_at: '9223372036854775807', arrival: '9223372036854775807' };
+
+const LOCATE_LETTERS = `SELECT id, bytes FROM messages WHERE state = 'failed' AND (failed_at, arrival) < ($2::bigint, $3::bigint)
+    AND ($4::text IS NULL OR reason = $4)
+  ORDER BY failed_at DESC, arrival DESC LIMIT $1`;
+
 /** Returns dead letters, newest first. @throws {UnknownDeadLetter} */
-export async function locateLetters(
+export async function locate(
   query: Query,
   { before, reason }: Extract<MessageFilter, { state: 'failed' }>,
   limit: number,
 ): Promise<Located[]> {
-  const values: unknown[] = [limit];
-  const conditions = ["state = 'failed'"];
-  if (before !== undefined) {
-    const position = "SELECT failed_at, arrival FROM messages WHERE id = $1 AND state = 'failed'";
-    const [letter] = isText(before) ? await query<{ failed_at: number; arrival: number }>(position, [before]) : [];
-    if (letter === undefined) throw new UnknownDeadLetter();
-    values.push(letter.failed_at, letter.arrival);
-    conditions.push('(failed_at, arrival) < ($2::bigint, $3::bigint)');
-  }
-  if (reason !== undefined) conditions.push(hasReason(`$${values.push(storable(reason))}`));
-  const order = 'ORDER BY failed_at DESC, arrival DESC LIMIT $1';
-  return query(`SELECT id, bytes FROM messages WHERE ${conditions.join(' AND ')} ${order}`, values);
+  const positions =
+    before === undefined ? [NEWEST] : isText(before) ? await query<typeof NEWEST>(POSITION, [before]) : [];
+  const [position] = positions;
+  if (position === undefined) throw new UnknownDeadLetter();
+  const values = [limit, position.failed_at, position.arrival, reason === undefined ? null : storable(reason)];
+  return query(LOCATE_LETTERS, values);
 }

@@ -1,11 +1,5 @@
 import { PostgresClient, type Query, reasonOf } from './database.ts';
 
-export interface DirectConnection {
-  readonly query: Query;
-  /** Closes the connection without waiting for the server, which may not answer. */
-  destroy(): void;
-}
-
 export interface DirectOptions {
   /** Statement timeout. */
   timeLimitMs: number;
@@ -23,34 +17,27 @@ export interface DirectOptions {
 export async function connectDirectly(
   url: string,
   { timeLimitMs, onNotification, onLost }: DirectOptions,
-): Promise<DirectConnection> {
+): Promise<PostgresClient> {
   const client = new PostgresClient({ connectionString: url, statement_timeout: timeLimitMs });
   client.on('error', (error) => onLost(reasonOf(error)));
   client.on('end', () => onLost('the server has closed the connection'));
   client.on('notification', ({ payload }) => onNotification(payload ?? ''));
   await client.connect();
-  return {
-    query: (text, values = [], limitMs = timeLimitMs) => client.rows(text, values, limitMs),
-    destroy: () => client.destroy(),
-  };
+  return client;
 }
 
-/**
- * Listens to the channel of the current schema, and returns its name. Channels belong to a database, whose schemas may be
- * different deployments.
- */
-export async function listen(query: Query): Promise<string> {
-  const text = "SELECT 'ticker_and_tasks_' || left(md5(current_schema()), 16) AS channel";
-  const [{ channel } = { channel: '' }] = await query<{ channel: string }>(text);
-  await query(`LISTEN "${channel}"`);
-  return channel;
+/** Channel of the current schema. Channels belong to a database, whose schemas may be different deployments. */
+export const CHANNEL = "'ticker_and_tasks_' || left(md5(current_schema()), 16)";
+
+export async function listen(query: Query): Promise<void> {
+  await query(`DO $$ BEGIN EXECUTE 'LISTEN ' || ${CHANNEL}; END $$`);
 }
 
 // A transaction that notifies holds up the commits of the others, so it does not wait for the disk.
-const NOTIFY = `SELECT pg_notify($1, payload)
-    FROM set_config('synchronous_commit', 'off', true), unnest($2::text[]) AS payload`;
+const NOTIFY = `SELECT pg_notify(${CHANNEL}, payload)
+    FROM set_config('synchronous_commit', 'off', true), unnest($1::text[]) AS payload`;
 
 /** Sends notifications in one transaction. Each payload has less than 8,000 bytes. */
-export async function notify(query: Query, channel: string, payloads: readonly string[]): Promise<void> {
-  await query(NOTIFY, [channel, payloads]);
+export async function notify(query: Query, payloads: readonly string[]): Promise<void> {
+  await query(NOTIFY, [payloads]);
 }

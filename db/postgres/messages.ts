@@ -1,6 +1,6 @@
 import { readHistory } from '../attempt-history.ts';
 import { type MessageChange, rowOf } from '../message-change.ts';
-import { ATTEMPT_COLUMNS, type DetailedRow, defined, type Stored } from '../task-rows.ts';
+import { defined, rowColumns, type Stored } from '../task-rows.ts';
 import {
   type Delivery,
   type LimitsRow,
@@ -16,8 +16,8 @@ import {
   SUSPECT_DEATHS,
 } from '../task-store.ts';
 import { addCounts, type Counter, LEAVING_LATER, withTurns } from './counts.ts';
-import { type BoundStatement, columns } from './database.ts';
-import { attemptParameters, insertRows, STORE_ROWS } from './tasks.ts';
+import type { BoundStatement } from './database.ts';
+import { insertRows, STORE_ROWS } from './tasks.ts';
 
 export type Effect = SettleResult['effects'][number];
 
@@ -85,7 +85,7 @@ export function take(
   { max, isIdle, longest, areCallbacks }: Taking,
   isSuspectsTurn: boolean,
 ): BoundStatement {
-  return { text: areCallbacks ? TAKE_CALLBACKS : TAKE, values: [owner, max, isIdle, isSuspectsTurn, longest] };
+  return [areCallbacks ? TAKE_CALLBACKS : TAKE, [owner, max, isIdle, isSuspectsTurn, longest]];
 }
 
 const firstDue = (
@@ -107,9 +107,7 @@ const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firs
     ELSE least(${nextDue('scheduled')}, ${nextDue('retrying')}) END AS "nextDueAt"`;
 
 /** Gives back the starts whose time has passed, up to a slice. */
-export function endStarts(now: number): BoundStatement {
-  return { text: `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`, values: [now] };
-}
+export const END_STARTS = `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`;
 
 export interface StagedRow {
   nextDueAt: number | null;
@@ -117,7 +115,7 @@ export interface StagedRow {
 
 /** Makes scheduled and retrying messages wait that are due, up to a slice. Returns when the next one is due. */
 export function stage(counter: Counter, now: number): BoundStatement {
-  return { text: STAGE, values: [...counter, now] };
+  return [STAGE, [...counter, now]];
 }
 
 /** Makes a scheduled or retrying message due. Returns its former state. */
@@ -147,22 +145,20 @@ const FENCE =
   "messages.arrival = given.arrival AND messages.delivery = given.delivery AND texteq(messages.state, 'running')";
 const IS_PRESENT = 'messages.arrival = ANY(ARRAY(SELECT arrival FROM present))';
 
+// What is given for a task is its row, without the payload. Its status is the kind of settlement if that leaves no row.
 const END = `WITH given AS (
-    SELECT * FROM unnest($3::bigint[], $4::int[], $5::text[], $6::text[], $7::bigint[], ${attemptParameters(10)})
-      AS given (arrival, delivery, kind, result, created_at, ${ATTEMPT_COLUMNS})
+    SELECT * FROM json_populate_recordset(NULL::tasks, $3)
   ), ended AS (
-    DELETE FROM messages USING given WHERE ${FENCE} AND messages.arrival = ANY($3)
-    RETURNING messages.arrival, messages.delivery, id, body, bytes, kind, result, created_at,
-      ${ATTEMPT_COLUMNS.split(', ').map((name) => `given.${name}`)}
+    DELETE FROM messages USING given WHERE ${FENCE} AND messages.arrival = ANY(ARRAY(SELECT arrival FROM given))
+    RETURNING body, bytes, given.*
   ), stored AS (${insertRows(
-    `SELECT id, body, 'completed', result, created_at, $8::bigint, ${ATTEMPT_COLUMNS}, arrival, delivery FROM ended
-      WHERE kind = 'complete'`,
+    `SELECT ${rowColumns.detailed.replace('payload', 'body')}, arrival, delivery FROM ended WHERE status = 'completed'`,
   )}), acked AS (
-    INSERT INTO acks SELECT arrival, delivery, $9 FROM ended WHERE kind = 'ack'
+    INSERT INTO acks SELECT arrival, delivery, $4 FROM ended WHERE status = 'ack'
   ), counted AS (${addCounts(
     {
-      completed: "count(*) FILTER (WHERE kind <> 'cancel')",
-      cancelled: "count(*) FILTER (WHERE kind = 'cancel')",
+      completed: "count(*) FILTER (WHERE status <> 'cancel')",
+      cancelled: "count(*) FILTER (WHERE status = 'cancel')",
       bytes: '-sum(bytes)',
     },
     'ended',
@@ -177,52 +173,23 @@ export interface SettledRow {
 
 /** Deletes the messages of settlements that complete, ack or cancel, and writes rows. `settled` is sorted by arrival. */
 export function end(counter: Counter, settled: readonly Settled[], now: number, node: string): BoundStatement {
-  const rows = settled.map((each) => {
-    return each.settlement.kind === 'complete' ? rowOf(each, each.settlement.result, now, node) : undefined;
+  const given = settled.map((each) => {
+    const { delivery, settlement } = each;
+    const { payload: _, ...row } =
+      settlement.kind === 'complete' ? rowOf(each, settlement.result, now, node) : { status: settlement.kind };
+    return { ...row, arrival: delivery.arrival, delivery: delivery.delivery };
   });
-  const given = columns(
-    settled,
-    ({ delivery }) => delivery.arrival,
-    ({ delivery }) => delivery.delivery,
-    ({ settlement }) => settlement.kind,
-  );
-  const ofRows = columns(
-    rows,
-    (row) => row?.result,
-    (row) => row?.created_at,
-  );
-  const values = [...counter, ...given, ...ofRows, Math.floor(now / 1000), now, ...attemptsOf(rows)];
-  return { text: END, values };
-}
-
-/** Returns the values of {@link ATTEMPT_COLUMNS}. */
-function attemptsOf(rows: readonly (DetailedRow | undefined)[]): unknown[][] {
-  return columns(
-    rows,
-    (row) => row?.attempts,
-    (row) => row?.waited_ms,
-    (row) => row?.ran_ms,
-    (row) => row?.started_at,
-    (row) => row?.ended_at,
-    (row) => row?.node,
-    (row) => row?.history,
-  );
+  return [END, [...counter, JSON.stringify(given), now]];
 }
 
 /** Writes the rows of messages that were acked before. */
 export function rowsOf(settled: readonly SettledOf<'row'>[], now: number, node: string): BoundStatement {
   // PostgreSQL does not replace a row twice in one statement.
   const last = [...new Map(settled.map((each) => [each.delivery.id, each])).values()];
-  const rows = last.map((each) => rowOf(each, each.settlement.result, now, node));
-  const given = columns(
-    rows,
-    ({ id }) => id,
-    ({ payload }) => payload,
-    ({ result }) => result,
-    (row) => row.created_at,
-  );
-  const arrivals = last.map(({ delivery }) => delivery.arrival);
-  return { text: STORE_ROWS, values: [...given, arrivals, Math.floor(now / 1000), ...attemptsOf(rows)] };
+  const given = last.map((each) => {
+    return { ...rowOf(each, each.settlement.result, now, node), arrival: each.delivery.arrival };
+  });
+  return [STORE_ROWS, [JSON.stringify(given)]];
 }
 
 const PUT_BACK = `WITH given AS (
@@ -270,7 +237,7 @@ export function putBack(counter: Counter, changes: readonly MessageChange[], now
   const given = changes.map(({ delivery: { arrival, delivery }, reason, ...change }) => {
     return { arrival, delivery, reason: reason && storable(reason), ...change };
   });
-  return { text: PUT_BACK, values: [...counter, JSON.stringify(given), now] };
+  return [PUT_BACK, [...counter, JSON.stringify(given), now]];
 }
 
 /**
@@ -299,7 +266,7 @@ export function report(running: readonly Report[]): BoundStatement {
   const given = running.map(({ delivery: { arrival, delivery }, startedAt, progress }) => {
     return { arrival, delivery, startedAt, progress: progress && JSON.stringify(progress) };
   });
-  return { text: REPORT, values: [JSON.stringify(given)] };
+  return [REPORT, [JSON.stringify(given)]];
 }
 
 /** Deletes messages, or requests the cancellation of running ones. Returns their former states. */
@@ -329,14 +296,14 @@ export const SELECT = `SELECT id, arrival FROM messages WHERE arrival > $1 AND a
   ORDER BY arrival LIMIT $7`;
 
 const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
-  FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int)
+  FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int, reason text)
   WHERE CASE kind
     WHEN 'complete' THEN EXISTS (SELECT FROM tasks WHERE tasks.id = given.id AND tasks.delivery = given.delivery)
     WHEN 'ack' THEN EXISTS (SELECT FROM acks WHERE acks.arrival = given.arrival AND acks.delivery = given.delivery)
     ELSE EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival AND messages.delivery = given.delivery
       AND state = ANY(CASE WHEN kind = 'discard' THEN ARRAY['failed']
         WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying'] END)
-      AND messages.attempts = given.attempts) END`;
+      AND messages.attempts = given.attempts AND (given.reason IS NULL OR messages.reason = given.reason)) END`;
 
 /**
  * Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace.
@@ -344,23 +311,25 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
 export function applied(settled: readonly Settled[]): BoundStatement {
   const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
     const { kind } = settlement;
-    return { arrival, delivery, id, kind, attempts: attempt - Number(kind === 'release') };
+    const reason = 'reason' in settlement ? storable(settlement.reason) : undefined;
+    return { arrival, delivery, id, kind, reason, attempts: attempt - Number(kind === 'release') };
   });
-  return { text: APPLIED, values: [JSON.stringify(given)] };
+  return [APPLIED, [JSON.stringify(given)]];
 }
 
 export const CANCEL_REQUESTS =
   "SELECT id FROM messages WHERE id = ANY($1::text[]) AND state = 'running' AND cancel_requested";
 
-/** Corrects times that lie in the future because a clock was set back. */
-export const CLAMP = `UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
+/**
+ * Corrects times that lie in the future because a clock was set back. Deletes the acks of processes that died before they
+ * wrote the rows. A node that stands still longer acks too late.
+ */
+export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint - 3600000)
+  UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
   WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
 const located = (state: ListedState, order: string) =>
   `SELECT id, bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT $1`;
-
-/** Deletes the acks of processes that died before they wrote the rows. A node that stands still longer acks too late. */
-export const DELETE_OLD_ACKS = 'DELETE FROM acks WHERE acked_at < $1::bigint - 3600000';
 
 /** Statements that take a limit. */
 export const LOCATE: Record<ListedState, string> = {
@@ -374,19 +343,14 @@ export const LOCATE: Record<ListedState, string> = {
 /** Sets the limits of an action, given as JSON. Its messages get their places from scratch, which takes long if there are many. */
 export const SET_LIMITS = 'SELECT set_limits(json_populate_record(NULL::limits, $1::json))';
 
-const limitUse = (key: string) => `SELECT limits.*,
+/** The limits of the action $1, or of all actions, with the use of their own, or of that of the key $2 unless this is empty. */
+export const LIMITS = `SELECT limits.*,
     (SELECT count(*) FROM messages WHERE state = 'running' AND messages.action = limits.action
-      AND (${key} = '' OR messages.limit_key = ${key})) AS running,
+      AND ($2::text = '' OR messages.limit_key = $2)) AS running,
     (SELECT min(ends_at) FROM limit_starts JOIN limit_uses USING (action, limit_key)
-      WHERE action = limits.action AND limit_key = ${key}
-        AND starts >= CASE ${key} WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
-  FROM limits`;
-
-/** All limits, with the use of those of the actions. */
-export const LIMITS = `${limitUse("''")} ORDER BY action`;
-
-/** The limits of an action, with the use of its own, or of that of the key $2 unless this is empty. */
-export const LIMIT_OF = `${limitUse('$2::text')} WHERE action = $1`;
+      WHERE action = limits.action AND limit_key = $2
+        AND starts >= CASE $2 WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
+  FROM limits WHERE $1::text IS NULL OR action = $1 ORDER BY action`;
 
 export interface LimitUseRow extends LimitsRow {
   running: number;

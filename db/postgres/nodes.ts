@@ -31,33 +31,31 @@ export async function lostOwners(query: Query): Promise<string[]> {
 
 /** The lease of the leader, which one node at a time owns until it expires by the server's clock. */
 export interface LeaseRow {
+  /** Rises with each change of the owner. */
   epoch: number;
   /** Last stored state of any owner. */
   state: string | null;
 }
 
 // `clock_timestamp()` is the time of the write, also for a statement that waited for the row.
-const EXPIRY = 'clock_timestamp() + make_interval(secs => $2::float8 / 1000)';
-const ACQUIRE = `UPDATE leases SET owner = $1, epoch = epoch + 1, expires_at = ${EXPIRY}
-  WHERE name = 'ticks' AND (expires_at <= clock_timestamp() OR owner = $1) RETURNING epoch, state`;
-const RENEW = `UPDATE leases SET expires_at = ${EXPIRY}, state = coalesce($4, state)
-  WHERE name = 'ticks' AND owner = $1 AND epoch = $3 RETURNING epoch`;
+const HOLD = `UPDATE leases SET owner = $1, epoch = CASE owner WHEN $1 THEN epoch ELSE epoch + 1 END,
+    expires_at = clock_timestamp() + make_interval(secs => $2::float8 / 1000),
+    state = CASE owner WHEN $1 THEN coalesce($3, state) ELSE state END
+  WHERE name = 'ticks' AND (owner = $1 OR expires_at <= clock_timestamp()) RETURNING epoch, state`;
 /** Statement timeout, short enough that a failed renewal can be retried before the lease expires. */
 const LEASE_LIMIT_MS = 500;
 
-/** Acquires the lease if it has expired. Returns undefined if another node owns it. */
-export async function acquireLease(query: Query, owner: string, durationMs: number): Promise<LeaseRow | undefined> {
-  return (await query<LeaseRow>(ACQUIRE, [owner, durationMs], LEASE_LIMIT_MS))[0];
-}
-
-/** Extends the lease, and stores `state` unless it is null. Returns whether the node still owns the lease. */
-export async function renewLease(
+/**
+ * Acquires the lease if it has expired. If the node owns the lease, extends it, and stores `state` unless it is null. Returns
+ * undefined if another node owns the lease.
+ */
+export async function holdLease(
   query: Query,
   owner: string,
-  { epoch, state }: LeaseRow,
   durationMs: number,
-): Promise<boolean> {
-  return (await query(RENEW, [owner, durationMs, epoch, state], LEASE_LIMIT_MS)).length > 0;
+  state: string | null,
+): Promise<LeaseRow | undefined> {
+  return (await query<LeaseRow>(HOLD, [owner, durationMs, state], LEASE_LIMIT_MS))[0];
 }
 
 export async function leaseState(query: Query): Promise<string | null> {

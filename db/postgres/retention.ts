@@ -1,5 +1,5 @@
 import { RETENTION_SLICE, type RetentionLimits } from '../task-store.ts';
-import { type PostgresDatabase, type Query, tryLock } from './database.ts';
+import { LONG_LIMIT_MS, type PostgresDatabase, type Query, tryLock } from './database.ts';
 
 /** Position of the oldest row to keep. */
 interface LastKept {
@@ -23,9 +23,6 @@ const deleteFirst = (condition: string) => `DELETE FROM tasks WHERE ctid = ANY (
 const DELETE_EXCESS = deleteFirst('(created_at, arrival) < ($1::bigint, $2::bigint)');
 const DELETE_AGED = deleteFirst('created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
-/** Statement timeout, long enough for a query that scans the index of all kept rows. */
-const TIME_LIMIT_MS = 60_000;
-
 /** Deletes rows beyond the retention limits, in slices. */
 export class Retention {
   readonly #database: PostgresDatabase;
@@ -38,19 +35,19 @@ export class Retention {
 
   /** Deletes a slice, unless another node is deleting one. Returns whether more may be left. */
   async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
-    return this.#database.transaction(async (query) => {
-      await query(`SET LOCAL statement_timeout = ${TIME_LIMIT_MS}`);
+    const work = async (query: Query) => {
       if (!(await tryLock(query, 'retention'))) return false;
       if (rows !== undefined && (await this.#deleteExcess(query, rows)) > 0) return true;
-      return before !== undefined && (await query(DELETE_AGED, [before], TIME_LIMIT_MS)).length > 0;
-    });
+      return before !== undefined && (await query(DELETE_AGED, [before])).length > 0;
+    };
+    return this.#database.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
   }
 
   async #deleteExcess(query: Query, rows: number): Promise<number> {
-    this.#lastKept ??= (await query<LastKept>(LAST_KEPT, [rows - 1], TIME_LIMIT_MS))[0];
+    this.#lastKept ??= (await query<LastKept>(LAST_KEPT, [rows - 1]))[0];
     if (this.#lastKept === undefined) return 0;
     const { created_at, arrival } = this.#lastKept;
-    const { length: deleted } = await query(DELETE_EXCESS, [created_at, arrival], TIME_LIMIT_MS);
+    const { length: deleted } = await query(DELETE_EXCESS, [created_at, arrival]);
     if (deleted === 0) this.#lastKept = undefined;
     return deleted;
   }

@@ -1,6 +1,6 @@
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import type { Schedules } from '../schedules.ts';
+import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { actionText } from '../task-rows.ts';
 import {
   type ActionLimits,
@@ -22,6 +22,7 @@ import {
   type Published,
   type QueueBounds,
   type QueueCounts,
+  QueueFull,
   type ReasonCount,
   type Recovery,
   type Report,
@@ -42,63 +43,14 @@ import {
   type TaskSubject,
   TURN_OF_LONGEST,
   type UsedLimit,
-  ValueRefused,
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
-import type { BoundStatement, PostgresDatabase, Query } from './database.ts';
-import {
-  type BulkRow,
-  changeLetters,
-  EVICT,
-  evictAll,
-  type LetterRow,
-  locateLetters,
-  PURGE,
-  REASONS,
-  REDRIVE,
-  subjectOf,
-} from './dead-letters.ts';
-import {
-  actionOf,
-  applied,
-  CANCEL,
-  CANCEL_REQUESTS,
-  CLAMP,
-  DELETE_OLD_ACKS,
-  deliveriesOf,
-  type Effect,
-  ENDED,
-  end,
-  endStarts,
-  LIMIT_OF,
-  LIMITS,
-  type LimitUseRow,
-  LOCATE,
-  LOCK_MESSAGES,
-  LOST_ANSWER,
-  LOST_MESSAGES,
-  type MessageRow,
-  messageOf,
-  putBack,
-  READ,
-  RUN_NOW,
-  report,
-  rowsOf,
-  SELECT,
-  SET_LIMITS,
-  type SettledOf,
-  type SettledRow,
-  type StagedRow,
-  stage,
-  type TakeRow,
-  type Taking,
-  take,
-  WHOLE,
-} from './messages.ts';
+import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
+import * as deadLetters from './dead-letters.ts';
+import * as messages from './messages.ts';
 import { Retention } from './retention.ts';
-import { postgresSchedules } from './schedules.ts';
-import { publish, publishAll, publishGroups } from './submissions.ts';
+import { publish, publishAll, publishTogether, type Room } from './submissions.ts';
 import { isText, Tasks } from './tasks.ts';
 
 export interface PostgresStoreOptions {
@@ -118,24 +70,15 @@ export interface StoreDatabases {
 /** Submissions, groups of submissions, settlements, operations and retention: one connection each. */
 export const WRITE_CONNECTIONS = 5;
 
-type Work = { settled: readonly Settled[] } | Taking | { running: readonly Report[] };
+type Work = { settled: readonly Settled[] } | messages.Taking | { running: readonly Report[] };
 
 interface FoundState {
   state: MessageState;
   action: string | null;
 }
 
-interface Held {
-  delivery: number;
-  isSuspect: boolean;
-  /** Whether the answer to a settlement was lost. */
-  isUnanswered: boolean;
-}
-
 /** Longest time between two looks for messages that have become due. */
 const LOOK_MS = 1000;
-/** Statement timeout of a change of many messages. */
-const LONG_LIMIT_MS = 60_000;
 /** Number of messages of a dead owner that are recovered in one transaction. */
 const RECOVERED_SLICE = 100;
 
@@ -150,16 +93,15 @@ export class PostgresStore implements TaskStore {
   readonly #bounds: QueueBounds;
   readonly #now: () => number;
   readonly #owner: string;
-  readonly #counters: Record<Lane, Counter>;
   readonly #submissions: Batches<Submission, Published | Error>;
-  /** Batches of clients, which are accepted one after another. */
-  readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[] | Error>;
+  /** Submissions of several tasks at once, each in a transaction of its own. */
+  readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[]>;
   readonly #work: Batches<Work, SettleResult | Taken | undefined>;
   readonly #cancellations: Batches<string, Cancellation | undefined>;
   #lastOperation: Promise<unknown> = Promise.resolve();
   readonly #retention: Retention;
   /** Deliveries that were handed out and are not settled, by position. */
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, Delivery>();
   /** Whether this node may own messages that it does not hold, because the answer to a take was lost. */
   #mayOwnMore = false;
   /** When a suspect runs although other messages are due. */
@@ -181,27 +123,24 @@ export class PostgresStore implements TaskStore {
     this.#bounds = bounds;
     this.#now = now;
     this.#owner = owner;
-    this.#counters = {
-      submissions: [owner, 'submissions'],
-      groups: [owner, 'groups'],
-      settlements: [owner, 'settlements'],
-      operations: [owner, 'operations'],
-    };
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     this.rows = new Tasks(reads);
     this.#retention = new Retention(writes);
-    this.schedules = postgresSchedules({
-      ...{ writes, reads, now },
-      operate: (run) => this.#operate(run),
-      publish: (message) => publish(this.#counters.operations, [{ message, key: undefined }], now(), bounds),
+    this.schedules = new Schedules({
+      read: reads.query,
+      write: (statement, values) => this.#operate(() => writes.query(statement, values)),
+      fire: (advance, values, message, onAccepted) => this.#fire(advance, values, message, onAccepted),
     });
     this.#submissions = new Batches(
-      (items) => this.#watch(publishAll(writes, this.#counters.submissions, items, now(), bounds)),
+      (items) => this.#watch(publishAll(writes, this.#counter('submissions'), items, now(), bounds)),
       ({ message }) => sizeOf(message),
     );
     this.#groups = new Batches(
-      (groups) => this.#watch(publishGroups(writes, this.#counters.groups, groups, now(), bounds)),
+      async ([group = []]) => [
+        await this.#watch(publishTogether(writes, this.#counter('groups'), group, now(), bounds)),
+      ],
       (group) => group.reduce((sum, { message }) => sum + sizeOf(message), 0),
+      1,
     );
     this.#cancellations = new Batches(
       (ids: readonly string[]) => this.#cancelAll(ids),
@@ -215,11 +154,8 @@ export class PostgresStore implements TaskStore {
 
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly TaskSubject[]> {
-    await this.#writes.transaction(async (query) => {
-      await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
-      await query(CLAMP, [this.#now()], LONG_LIMIT_MS);
-      await query(DELETE_OLD_ACKS, [this.#now()]);
-    });
+    const work = (query: Query) => query(messages.START, [this.#now()]);
+    await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
   }
 
@@ -236,7 +172,6 @@ export class PostgresStore implements TaskStore {
     onAccepted = (_: readonly Message[]) => {},
   ): Promise<readonly (Published | KeyReused)[]> {
     const results = await this.#groups.add(submissions);
-    if (results instanceof Error) throw results;
     const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
     const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
     for (const { runAt } of accepted) this.#noteDue(runAt);
@@ -265,11 +200,12 @@ export class PostgresStore implements TaskStore {
 
   async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
     if (!isText(id)) return undefined;
-    const values = [...this.#counters.operations, id, this.#now()];
-    const [found] = await this.#operate(() => this.#write<FoundState>(RUN_NOW, values));
+    const values = [...this.#counter('operations'), id, this.#now()];
+    const [found] = await this.#operate(() => this.#write<FoundState>(messages.RUN_NOW, values));
     if (found?.state === 'running') return 'running';
     if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
-    if (found.state === 'scheduled' || found.state === 'retrying') onDue({ id, action: actionOf(found.action) });
+    if (found.state === 'scheduled' || found.state === 'retrying')
+      onDue({ id, action: messages.actionOf(found.action) });
     return 'due';
   }
 
@@ -279,16 +215,18 @@ export class PostgresStore implements TaskStore {
   }
 
   async #cancelAll(ids: readonly string[]): Promise<(Cancellation | undefined)[]> {
-    const values = [...this.#counters.operations, ids];
-    const found = await this.#operate(() => this.#write<FoundState & { id: string }>(CANCEL, values));
+    const values = [...this.#counter('operations'), ids];
+    const found = await this.#operate(() => this.#write<FoundState & { id: string }>(messages.CANCEL, values));
     const states = new Map(found.map((each) => [each.id, each]));
     const others = ids.filter((id) => !states.has(id));
     const ended =
-      others.length === 0 ? [] : await this.#reads.query<{ id: string; action: string | null }>(ENDED, [others]);
+      others.length === 0
+        ? []
+        : await this.#reads.query<{ id: string; action: string | null }>(messages.ENDED, [others]);
     const actions = new Map(ended.map(({ id, action }) => [id, action]));
     return ids.map((id) => {
       const state = states.get(id);
-      const action = actionOf((state?.action ?? actions.get(id)) || null);
+      const action = messages.actionOf((state?.action ?? actions.get(id)) || null);
       if (state?.state === 'running') return { outcome: 'requested', action };
       // A second cancellation of the batch finds nothing.
       if (states.delete(id)) return { outcome: 'cancelled', action };
@@ -301,12 +239,12 @@ export class PostgresStore implements TaskStore {
     if (schedule !== undefined && !isText(schedule)) return { ids: [], next: undefined };
     const texts = [action, limitKey].map((text) => (text === undefined ? null : actionText(text)));
     const values = [after, until, texts[0], state, texts[1], schedule ?? null, limit];
-    const found = await this.#reads.query<{ id: string; arrival: number }>(SELECT, values);
+    const found = await this.#reads.query<{ id: string; arrival: number }>(messages.SELECT, values);
     return { ids: found.map(({ id }) => id), next: found.length === limit ? found.at(-1)?.arrival : undefined };
   }
 
   async cancelRequests(ids: readonly string[]): Promise<readonly string[]> {
-    const rows = await this.#reads.query<{ id: string }>(CANCEL_REQUESTS, [ids.filter(isText)]);
+    const rows = await this.#reads.query<{ id: string }>(messages.CANCEL_REQUESTS, [ids.filter(isText)]);
     return rows.map(({ id }) => id);
   }
 
@@ -315,10 +253,10 @@ export class PostgresStore implements TaskStore {
   }
 
   async limits(): Promise<StoredLimits[]> {
-    const rows = await this.#reads.query<LimitUseRow>(LIMITS);
+    const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
     return rows.map(({ running, nextStartAt, ...row }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
-      return { ...limitsOfRow(row), action: actionOf(row.action) as string, use };
+      return { ...limitsOfRow(row), action: messages.actionOf(row.action) as string, use };
     });
   }
 
@@ -330,20 +268,19 @@ export class PostgresStore implements TaskStore {
   ): Promise<void> {
     const row = rowOfLimits({ action: actionText(action), limits: limits ?? {}, source });
     const given = JSON.stringify({ ...row, ...(limits === undefined && { source: null }) });
-    await this.#operate(() =>
-      this.#writes.transaction(async (query) => {
-        // The change of another node may take as long.
-        await query(`SET LOCAL statement_timeout = ${LONG_LIMIT_MS}; SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
-        await query(SET_LIMITS, [given], LONG_LIMIT_MS);
-      }),
-    );
+    const work = async (query: Query) => {
+      // The change of another node may take as long.
+      await query(`SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
+      await query(messages.SET_LIMITS, [given]);
+    };
+    await this.#operate(() => this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS }));
     this.#lookAt = 0;
     onSet();
   }
 
   async limitOf(action: string, limitKey?: string): Promise<UsedLimit> {
     const values = [actionText(action), actionText(limitKey ?? '')];
-    const [row] = await this.#reads.query<LimitUseRow>(LIMIT_OF, values);
+    const [row] = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
     const { running, nextStartAt } = row;
     const { limits } = limitsOfRow(row);
@@ -371,32 +308,32 @@ export class PostgresStore implements TaskStore {
   }
 
   locate(filter: MessageFilter, limit: number): Promise<readonly Located[]> {
-    if (filter.state === 'failed') return locateLetters(this.#reads.query, filter, limit);
-    return this.#reads.query(LOCATE[filter.state], [limit]);
+    if (filter.state === 'failed') return deadLetters.locate(this.#reads.query, filter, limit);
+    return this.#reads.query(messages.LOCATE[filter.state], [limit]);
   }
 
-  async read(ids: readonly string[], bodyLength = WHOLE): Promise<readonly StoredMessage[]> {
-    const rows = await this.#reads.query<MessageRow>(READ, [ids.filter(isText), bodyLength]);
-    const byId = new Map(rows.map((row) => [row.id, messageOf(row)]));
+  async read(ids: readonly string[], bodyLength = messages.WHOLE): Promise<readonly StoredMessage[]> {
+    const rows = await this.#reads.query<messages.MessageRow>(messages.READ, [ids.filter(isText), bodyLength]);
+    const byId = new Map(rows.map((row) => [row.id, messages.messageOf(row)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
 
   async deadLetterReasons(): Promise<DeadLetterReasons> {
-    return mostFrequent(await this.#reads.query<ReasonCount>(REASONS));
+    return mostFrequent(await this.#reads.query<ReasonCount>(deadLetters.REASONS));
   }
 
   redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
-    return changeLetters(
+    return deadLetters.change(
       this.#reads.query,
       selection,
-      this.#change(REDRIVE, this.#now(), maxLength, maxBytes),
+      this.#change(deadLetters.REDRIVE, this.#now(), maxLength, maxBytes),
       onRequeued,
     );
   }
 
   purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return changeLetters(this.#reads.query, selection, this.#change(PURGE));
+    return deadLetters.change(this.#reads.query, selection, this.#change(deadLetters.PURGE));
   }
 
   async counts(): Promise<QueueCounts> {
@@ -448,6 +385,25 @@ export class PostgresStore implements TaskStore {
     return true;
   }
 
+  /** Advances a schedule and publishes its message in one transaction. @throws {QueueFull} */
+  async #fire(advance: string, values: readonly Value[], message: Message | undefined, onAccepted: () => void) {
+    const work = async (query: Query) => {
+      const now = this.#now();
+      await query(...lockLimits(now, message && [message.action]));
+      const [row] = await query<Advanced>(advance, values);
+      if (message === undefined || !row?.isFired) return row;
+      const submissions = [{ message, key: undefined }];
+      const [room] = await query<Room>(...publish(this.#counter('operations'), submissions, now, this.#bounds));
+      if (room?.ids.length !== 0) return row;
+      return new QueueFull(`the queue holds ${room.length} messages, ${room.bytes} bytes`);
+    };
+    const isKept = (row: Advanced | QueueFull | undefined) => !(row instanceof QueueFull);
+    const row = await this.#operate(() => this.#writes.transaction(work, { isKept }));
+    if (row instanceof QueueFull) throw row;
+    if (row?.isFired) onAccepted();
+    return row;
+  }
+
   /** Remembers why PostgreSQL could not be used. */
   async #watch<Value>(used: Promise<Value>): Promise<Value> {
     try {
@@ -460,9 +416,14 @@ export class PostgresStore implements TaskStore {
     }
   }
 
+  /** Returns the row of the counts that a kind of write changes. */
+  #counter(lane: Lane): Counter {
+    return [this.#owner, lane];
+  }
+
   /** Runs a statement that changes messages. Returns its rows. */
   async #write<Row extends object>(text: string, values: readonly unknown[]): Promise<Row[]> {
-    const [, rows] = await this.#writes.batch([lockLimits(this.#now()), { text, values: [...values] }]);
+    const [, rows] = await this.#writes.batch([lockLimits(this.#now()), [text, values]]);
     return rows as Row[];
   }
 
@@ -479,7 +440,7 @@ export class PostgresStore implements TaskStore {
     if (takes.length > 0 && this.#mayOwnMore) await this.#releaseLost();
     const now = this.#now();
     const settled = items.flatMap((item) => ('settled' in item ? item.settled : []));
-    const rows = settled.filter((each): each is SettledOf<'row'> => each.settlement.kind === 'row');
+    const rows = settled.filter((each): each is messages.SettledOf<'row'> => each.settlement.kind === 'row');
     // A second settlement of a delivery is late.
     const fenced = settled.filter(({ settlement }) => settlement.kind !== 'row').toReversed();
     const current = [...new Map(fenced.map((each) => [positionOf(each.delivery), each])).values()].sort(byArrival);
@@ -490,56 +451,48 @@ export class PostgresStore implements TaskStore {
 
     // The next take finds out when the time of their starts has passed.
     if ([...reported, ...current].some(({ delivery }) => delivery.isRated)) this.#lookAt = 0;
-    const { settlements } = this.#counters;
-    const changed: SettledRow[] = [];
-    const letters: LetterRow[] = [];
-    const taken: TakeRow[][] = [];
+    const settlements = this.#counter('settlements');
+    const changed: messages.SettledRow[] = [];
+    const letters: deadLetters.LetterRow[] = [];
+    const taken: messages.TakeRow[][] = [];
     const steps: [statement: BoundStatement, read: (rows: never[]) => unknown][] = [[lockLimits(now), () => {}]];
     const changes = [reported, ended, kept].filter(({ length }) => length > 0);
     if (changes.length > 1) {
       const arrivals = changes.flatMap((of) => of.map(({ delivery }) => delivery.arrival));
-      steps.push([{ text: LOCK_MESSAGES, values: [arrivals] }, () => {}]);
+      steps.push([[messages.LOCK_MESSAGES, [arrivals]], () => {}]);
     }
     // Before the settlements, which release the starts.
-    if (reported.length > 0) steps.push([report(reported), () => {}]);
-    if (ended.length > 0) steps.push([end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
-    if (kept.length > 0) steps.push([putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
-    if (current.some(isDiscard)) steps.push([{ text: EVICT, values: settlements }, (rows) => letters.push(...rows)]);
+    if (reported.length > 0) steps.push([messages.report(reported), () => {}]);
+    if (ended.length > 0)
+      steps.push([messages.end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
+    if (kept.length > 0) steps.push([messages.putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
+    if (current.some(isDiscard)) steps.push([[deadLetters.EVICT, settlements], (rows) => letters.push(...rows)]);
     if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;
       this.#lookAt = now + LOOK_MS;
-      const note = ([row]: StagedRow[]) => this.#noteDue(row?.nextDueAt);
-      steps.push([stage(settlements, now), note], [endStarts(now), note]);
+      const note = ([row]: messages.StagedRow[]) => this.#noteDue(row?.nextDueAt);
+      steps.push([messages.stage(settlements, now), note], [[messages.END_STARTS, [now]], note]);
     }
     if (!this.#runsSuspect(current)) {
       const isSuspectsTurn = now >= this.#nextSuspectAt;
-      for (const each of takes) steps.push([take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
+      for (const each of takes)
+        steps.push([messages.take(this.#owner, each, isSuspectsTurn), (rows) => taken.push(rows)]);
     }
-    if (rows.length > 0) steps.push([rowsOf(rows, now, this.#owner), () => {}]);
-    let isCommitted = false;
-    let effects: Map<Settled, Effect>;
-    let evicted: TaskSubject[];
-    try {
-      const statements = steps.map(([statement]) => statement);
-      // Not synced: at a crash of the server, a task whose settlement is lost runs again.
-      const results = await this.#writes.batch(statements, { length: lengthOf(settled), isSynced: false });
-      isCommitted = true;
-      for (const [index, [, read]] of steps.entries()) read(results[index] as never[]);
-      effects = await this.#effectsOf(current, changed);
-      evicted = await evictAll(this.#writes.query, settlements, letters);
-    } catch (error) {
-      // A refused value rolls back the batch.
-      if (isCommitted || !(error instanceof ValueRefused)) {
-        for (const { delivery } of settled) Object.assign(this.#heldOf(delivery) ?? {}, { isUnanswered: true });
-        this.#mayOwnMore ||= takes.length > 0;
-      }
-      throw error;
-    }
+    if (rows.length > 0) steps.push([messages.rowsOf(rows, now, this.#owner), () => {}]);
+    const statements = steps.map(([statement]) => statement);
+    // Until the taken messages are in `#held`, which an error prevents.
+    this.#mayOwnMore ||= takes.length > 0;
+    // Not synced: at a crash of the server, a task whose settlement is lost runs again.
+    const results = await this.#writes.batch(statements, { length: lengthOf(settled), isSynced: false });
+    for (const [index, [, read]] of steps.entries()) read(results[index] as never[]);
+    const effects = await this.#effectsOf(current, changed);
+    const evicted = await deadLetters.evictAll(this.#writes.query, settlements, letters);
 
     for (const each of rows) effects.set(each, 'applied');
-    for (const { delivery } of current) if (this.#heldOf(delivery) !== undefined) this.#held.delete(delivery.arrival);
+    for (const { delivery } of current) if (this.#isHeld(delivery)) this.#held.delete(delivery.arrival);
     this.#evicted += evicted.length;
+    if (takes.length > 0) this.#mayOwnMore = false;
     const answers = takes.map(({ max }, index) => this.#takenOf(taken[index] ?? [], max));
     return items.map((item) => {
       if ('max' in item) return answers.shift();
@@ -555,26 +508,30 @@ export class PostgresStore implements TaskStore {
     return [...this.#held].some(([arrival, { isSuspect }]) => isSuspect && !arrivals.has(arrival));
   }
 
-  /** Returns the effects of settlements other than the late ones. */
-  async #effectsOf(settled: readonly Settled[], changed: readonly SettledRow[]): Promise<Map<Settled, Effect>> {
-    const byPosition = new Map(changed.map((row): [string, Effect] => [positionOf(row), row.effect]));
-    const unanswered = settled.filter(
-      ({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#heldOf(delivery)?.isUnanswered,
-    );
-    if (unanswered.length > 0) {
-      const { text, values } = applied(unanswered);
-      for (const row of await this.#writes.query<SettledRow>(text, values)) byPosition.set(positionOf(row), row.effect);
+  /**
+   * Returns the effects of settlements. A settlement that changes nothing although its delivery is held is either late, or
+   * was applied before, and the answer was lost.
+   */
+  async #effectsOf(
+    settled: readonly Settled[],
+    changed: readonly messages.SettledRow[],
+  ): Promise<Map<Settled, messages.Effect>> {
+    const byPosition = new Map(changed.map((row): [string, messages.Effect] => [positionOf(row), row.effect]));
+    const unchanged = settled.filter(({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#isHeld(delivery));
+    if (unchanged.length > 0) {
+      for (const row of await this.#writes.query<messages.SettledRow>(...messages.applied(unchanged)))
+        byPosition.set(positionOf(row), row.effect);
     }
     return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
   }
 
-  #takenOf(rows: readonly TakeRow[], max: number): Taken {
-    const deliveries = deliveriesOf(rows);
+  #takenOf(rows: readonly messages.TakeRow[], max: number): Taken {
+    const deliveries = messages.deliveriesOf(rows);
     // A statement whose time limit passed may still have been executed.
     if ((rows[0]?.owned ?? 0) > this.#held.size) this.#mayOwnMore = true;
-    for (const { arrival, delivery, isSuspect } of deliveries) {
-      this.#held.set(arrival, { delivery, isSuspect, isUnanswered: false });
-      if (isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
+    for (const delivery of deliveries) {
+      this.#held.set(delivery.arrival, delivery);
+      if (delivery.isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
     }
     const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
     return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
@@ -584,48 +541,46 @@ export class PostgresStore implements TaskStore {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueAt ?? Number.POSITIVE_INFINITY);
   }
 
-  #heldOf({ arrival, delivery }: Delivery): Held | undefined {
-    const held = this.#held.get(arrival);
-    return held?.delivery === delivery ? held : undefined;
+  #isHeld({ arrival, delivery }: Delivery): boolean {
+    return this.#held.get(arrival)?.delivery === delivery;
   }
 
   /** Releases the messages that this node owns and does not hold. */
   async #releaseLost(): Promise<void> {
     const held = [...this.#held.keys()];
-    const lost = await this.#writes.query<LostMessage>(LOST_ANSWER, [this.#owner, held]);
+    const lost = await this.#writes.query<LostMessage>(messages.LOST_ANSWER, [this.#owner, held]);
     const released = lost.map((delivery) => ({ delivery, state: 'waiting' as const }));
-    if (released.length > 0) {
-      await this.#writes.batch([lockLimits(this.#now()), putBack(this.#counters.settlements, released, this.#now())]);
-    }
+    const now = this.#now();
+    await this.#writes.batch([lockLimits(now), messages.putBack(this.#counter('settlements'), released, now)]);
     this.#mayOwnMore = false;
   }
 
   /** Returns undefined if the owner has no messages. */
   async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
     const now = this.#now();
-    const lock = lockLimits(now);
-    await query(lock.text, lock.values);
-    const lost = await query<LostMessage>(LOST_MESSAGES, [owner, RECOVERED_SLICE]);
+    await query(...lockLimits(now));
+    const lost = await query<LostMessage>(messages.LOST_MESSAGES, [owner, RECOVERED_SLICE]);
     if (lost.length === 0) return undefined;
     const changes = lost.map((row) => deathOf(row, now, owner));
-    const { operations } = this.#counters;
-    const { text, values } = putBack(operations, changes, now);
-    const changed = await query<SettledRow>(text, values);
-    const evicted = await evictAll(query, operations);
+    const operations = this.#counter('operations');
+    const changed = await query<messages.SettledRow>(...messages.putBack(operations, changes, now));
+    const evicted = await deadLetters.evictAll(query, operations);
     const effects = new Map(changed.map(({ arrival, effect }) => [arrival, effect]));
     const failed = lost.flatMap((row, index) => {
       const { state, attempts = 0, reason = '' } = changes[index] as MessageChange;
       const isFailed = state === 'failed' && effects.get(row.arrival) === 'applied';
-      return isFailed ? [{ ...subjectOf(row), attempts, reason }] : [];
+      return isFailed ? [{ ...deadLetters.subjectOf(row), attempts, reason }] : [];
     });
-    const cancelled = lost.filter(({ arrival }) => effects.get(arrival) === 'cancelled').map(subjectOf);
+    const cancelled = lost.filter(({ arrival }) => effects.get(arrival) === 'cancelled').map(deadLetters.subjectOf);
     return { failed, cancelled, evicted };
   }
 
   /** Returns a function that changes a slice of dead letters. */
   #change(text: string, ...values: number[]) {
     return (arrivals: readonly number[]) =>
-      this.#operate(() => this.#write<BulkRow>(text, [...this.#counters.operations, arrivals, ...values]));
+      this.#operate(() =>
+        this.#write<deadLetters.BulkRow>(text, [...this.#counter('operations'), arrivals, ...values]),
+      );
   }
 }
 

@@ -1,4 +1,3 @@
-import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { actionText } from '../task-rows.ts';
 import {
   type IdempotencyKey,
@@ -13,45 +12,44 @@ import {
   sizeOf,
 } from '../task-store.ts';
 import { addCounts, type Counter, lockLimits, USED, withTurns } from './counts.ts';
-import { type BoundStatement, columns, type PostgresDatabase } from './database.ts';
+import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
 
 /** More than a batch of submissions adds, and few enough for the statement's timeout after the bound was lowered. */
 const MAX_EVICTED_KEYS = 2000;
 
 // None if nothing is accepted, because the counts would not change then.
 const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
-  THEN least(${MAX_EVICTED_KEYS}, greatest(0, keys + (SELECT count(*) FROM keyed WHERE is_new) - $11)) ELSE 0 END FROM used`;
+  THEN least(${MAX_EVICTED_KEYS}, greatest(0, keys + (SELECT count(*) FROM keyed WHERE is_new) - $7)) ELSE 0 END FROM used`;
 
 // Accepts the first submissions up to the first that does not fit, and each key once. Waits for concurrent submissions with
 // the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
 const PUBLISH = `WITH given AS (
-    SELECT *, sum(octet_length(body) + coalesce(octet_length(callback_url), 0)) OVER (ORDER BY ordinal) AS total
-    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $12::smallint[], $13::bigint[], $14::text[],
-        $15::text[], $16::text[], $17::text[])
-      WITH ORDINALITY AS given (id, action, body, key, fingerprint, priority, run_at, limit_key, schedule, traceparent,
-        callback_url, ordinal)
+    SELECT *, sum(octet_length(body) + coalesce(octet_length(callback_url), 0)) OVER (ORDER BY ordinality) AS total
+    FROM ROWS FROM (json_to_recordset($3) AS (id text, action text, body text, key text, fingerprint text, priority smallint,
+      run_at bigint, limit_key text, schedule text, traceparent text, callback_url text)) WITH ORDINALITY
   ), used AS (${USED}), fitting AS (
-    SELECT given.* FROM given, used WHERE length + ordinal <= $9 AND bytes + total <= $10
+    SELECT given.* FROM given, used WHERE length + ordinality <= $5 AND bytes + total <= $6
   ), keyed AS (
     INSERT INTO idempotency_keys AS former (key, fingerprint, task_id, accepted_at)
-    SELECT key, fingerprint, id, $8::bigint FROM fitting WHERE key IS NOT NULL ORDER BY key
+    SELECT key, fingerprint, id, $4::bigint FROM fitting WHERE key IS NOT NULL ORDER BY key
     ON CONFLICT (key) DO UPDATE
       SET fingerprint = excluded.fingerprint, task_id = excluded.task_id, accepted_at = excluded.accepted_at,
         position = DEFAULT
-      WHERE former.accepted_at <= $8::bigint - ${KEY_LIFETIME_MS}
+      WHERE former.accepted_at <= $4::bigint - ${KEY_LIFETIME_MS}
     RETURNING key, xmax = 0 AS is_new
   ), fresh AS (
     SELECT *, (SELECT 0 FROM limits WHERE limits.action = fitting.action) AS place
     FROM fitting WHERE key IS NULL OR key IN (SELECT key FROM keyed)
-  ), ${withTurns('fresh', 'run_at IS NOT NULL, ordinal')}, accepted AS (
+  ), ${withTurns('fresh', 'run_at IS NOT NULL, ordinality')}, accepted AS (
     INSERT INTO messages (id, action, state, priority, limit_key, turn, place, run_at, accepted_at, schedule,
       traceparent, callback_url, body)
     SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority, limit_key, turn,
-      place, coalesce(run_at, $8::bigint), $8::bigint, schedule, traceparent, callback_url, body FROM placed ORDER BY ordinal
+      place, coalesce(run_at, $4::bigint), $4::bigint, schedule, traceparent, callback_url, body FROM placed
+    ORDER BY ordinality
     RETURNING id, bytes, state
   ), evicted AS (
     DELETE FROM idempotency_keys WHERE key = ANY(ARRAY(
-      SELECT key FROM idempotency_keys WHERE key <> ALL(array_remove($6::text[], NULL))
+      SELECT key FROM idempotency_keys WHERE key <> ALL(ARRAY(SELECT key FROM given WHERE key IS NOT NULL))
       ORDER BY position LIMIT (${EXCESS_KEYS}) FOR UPDATE SKIP LOCKED
     )) RETURNING key
   ), counted AS (${addCounts(
@@ -65,9 +63,6 @@ const PUBLISH = `WITH given AS (
   )}) SELECT length + (SELECT count(*) FROM accepted) AS length,
     bytes + (SELECT coalesce(sum(bytes), 0)::bigint FROM accepted) AS bytes, ARRAY(SELECT id FROM accepted) AS ids
   FROM used`;
-
-/** Statement timeout of a submission of many tasks. */
-const LONG_LIMIT_MS = 60_000;
 
 /** What {@link publish} returns: number and size of the messages in the queue, and the ids of the accepted ones. */
 export interface Room {
@@ -91,22 +86,15 @@ export function publish(
   now: number,
   { maxLength, maxBytes, maxKeys }: QueueBounds,
 ): BoundStatement {
-  const given = columns(
-    submissions,
-    ({ message }) => message.id,
-    ({ message: { action } }) => (action === undefined ? null : actionText(action)),
-    ({ message }) => message.body,
-    ({ key }) => key?.key ?? null,
-    ({ key }) => key?.fingerprint ?? null,
-    ({ message: { priority = NORMAL_PRIORITY } }) => priority,
-    ({ message: { runAt } }) => runAt ?? null,
-    ({ message: { limitKey = '' } }) => actionText(limitKey),
-    ({ message: { schedule } }) => schedule ?? null,
-    ({ message: { traceparent } }) => traceparent ?? null,
-    ({ message: { callbackUrl } }) => callbackUrl ?? null,
-  );
-  const [texts, options] = [given.slice(0, 5), given.slice(5)];
-  return { text: PUBLISH, values: [...counter, ...texts, now, maxLength, maxBytes, maxKeys, ...options] };
+  const given = submissions.map(({ message, key }) => {
+    const { id, action, body, priority = NORMAL_PRIORITY, runAt, limitKey = '', schedule, traceparent } = message;
+    return {
+      ...{ id, body, priority, run_at: runAt, schedule, traceparent, callback_url: message.callbackUrl },
+      ...{ action: action && actionText(action), limit_key: actionText(limitKey) },
+      ...{ key: key?.key, fingerprint: key?.fingerprint },
+    };
+  });
+  return [PUBLISH, [...counter, JSON.stringify(given), now, maxLength, maxBytes, maxKeys]];
 }
 
 /** Accepts as many submissions as fit. Each transaction accepts those up to the first that does not fit. */
@@ -123,7 +111,7 @@ export async function publishAll(
       const batch = firstOfKeys(rest);
       const statements = [lockLimits(now, actionsOf(batch)), publish(counter, batch, now, bounds)];
       const keys = rest.flatMap(({ key }) => key?.key ?? []);
-      if (keys.length > 0) statements.push({ text: KNOWN_KEYS, values: [keys, now] });
+      if (keys.length > 0) statements.push([KNOWN_KEYS, [keys, now]]);
       const length = batch.reduce((sum, { message }) => sum + message.body.length, 0);
       const [, [room], known = []] = (await database.batch(statements, { length })) as [unknown, [Room], KnownKey[]?];
       answer(rest, room, known, bounds, results);
@@ -136,56 +124,34 @@ export async function publishAll(
   return submissions.map((each) => results.get(each) as Published | Error);
 }
 
-/** Accepts each group of submissions in a transaction of its own, or none of it. Returns {@link QueueFull} if it does not fit. */
-export async function publishGroups(
-  database: PostgresDatabase,
-  counter: Counter,
-  groups: readonly (readonly Submission[])[],
-  now: number,
-  bounds: QueueBounds,
-): Promise<((Published | KeyReused)[] | Error)[]> {
-  const results: ((Published | KeyReused)[] | Error)[] = [];
-  for (const group of groups) {
-    try {
-      results.push(await publishTogether(database, counter, group, now, bounds));
-    } catch (error) {
-      if (!(error instanceof DatabaseUnavailable)) results.push(error as Error);
-      else if (results.length === 0) throw error;
-      // Groups before this one may have been accepted.
-      else return groups.map((_, index) => results[index] ?? error);
-    }
-  }
-  return results;
-}
-
-/** If keys belong to other submissions, accepts nothing and returns their errors. @throws {QueueFull} */
-function publishTogether(
+/**
+ * Accepts all submissions in one transaction. If keys belong to other submissions, accepts nothing and returns their errors.
+ *
+ * @throws {QueueFull}
+ */
+export async function publishTogether(
   database: PostgresDatabase,
   counter: Counter,
   submissions: readonly Submission[],
   now: number,
   bounds: QueueBounds,
 ): Promise<(Published | KeyReused)[]> {
-  return database.session(async (query) => {
-    await query(`BEGIN; SET LOCAL statement_timeout = ${LONG_LIMIT_MS}`);
-    const lock = lockLimits(now, actionsOf(submissions));
-    await query(lock.text, lock.values);
-    const { text, values } = publish(counter, firstOfKeys(submissions), now, bounds);
-    const [room] = await query<Room>(text, values, LONG_LIMIT_MS);
+  const work = async (query: Query) => {
+    await query(...lockLimits(now, actionsOf(submissions)));
+    const [room] = await query<Room>(...publish(counter, firstOfKeys(submissions), now, bounds));
     const keys = submissions.flatMap(({ key }) => key?.key ?? []);
     const known = keys.length === 0 ? [] : await query<KnownKey>(KNOWN_KEYS, [keys, now]);
     const answers = new Map<Submission, Published | Error>();
     answer(submissions, room as Room, known, bounds, answers);
     // A submission has no answer if its key has just expired.
-    const results = submissions.map((each) => answers.get(each) ?? new QueueFull('a key has just expired'));
-    const isAccepted = results.every((each) => !(each instanceof Error));
-    await query(isAccepted ? 'COMMIT' : 'ROLLBACK');
-    const full = results.find((each) => each instanceof QueueFull);
-    if (full !== undefined) throw full;
-    return results.map((each) =>
-      isAccepted || each instanceof Error ? each : { ...each, isNew: false },
-    ) as Published[];
-  });
+    return submissions.map((each) => answers.get(each) ?? new QueueFull('a key has just expired'));
+  };
+  const isKept = (results: readonly (Published | Error)[]) => results.every((each) => !(each instanceof Error));
+  const results = await database.transaction(work, { timeLimitMs: LONG_LIMIT_MS, isKept });
+  const full = results.find((each) => each instanceof QueueFull);
+  if (full !== undefined) throw full;
+  if (isKept(results)) return results as Published[];
+  return results.map((each) => (each instanceof Error ? each : { ...each, isNew: false }));
 }
 
 /** Answers submissions, except a submission that fits and was not accepted yet. */

@@ -1,5 +1,4 @@
 import {
-  ATTEMPT_COLUMNS,
   actionText,
   LISTING_SIZE,
   type RowParts,
@@ -34,16 +33,12 @@ const REPLACED = [...AFTER_ID, 'delivery'].map((name) => `${name} = excluded.${n
 export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.detailed}, arrival, delivery) ${select}
   ON CONFLICT (id) DO UPDATE SET ${REPLACED}`;
 
-/** Returns the parameters for the columns of {@link ATTEMPT_COLUMNS}. */
-export function attemptParameters(first: number): string {
-  const types = ['integer', 'bigint', 'bigint', 'bigint', 'bigint', 'text', 'text'];
-  return types.map((type, index) => `$${first + index}::${type}[]`).join();
-}
-
 /** Writes the rows of tasks that were acked before. */
-export const STORE_ROWS = `WITH done AS (DELETE FROM acks WHERE arrival = ANY($5)) ${insertRows(`SELECT id, payload, 'completed', result, created_at, $6, ${ATTEMPT_COLUMNS}, arrival, NULL::integer
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], ${attemptParameters(7)})
-      AS row (id, payload, result, created_at, arrival, ${ATTEMPT_COLUMNS}) ORDER BY id`)}`;
+export const STORE_ROWS = `WITH given AS (
+    SELECT * FROM json_populate_recordset(NULL::tasks, $1)
+  ), done AS (
+    DELETE FROM acks WHERE arrival = ANY(ARRAY(SELECT arrival FROM given))
+  ) ${insertRows(`SELECT ${rowColumns.detailed}, arrival, delivery FROM given ORDER BY id`)}`;
 
 /** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
 const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;
@@ -78,7 +73,7 @@ export function listingQuery(columns: string, filter: TaskFilter): BoundStatemen
   conditions.push(`(${key}) < (${bounds})`);
   const order = key.map((column) => `${column} DESC`);
   const text = `SELECT ${columns} FROM tasks WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${LISTING_SIZE}`;
-  return { text, values };
+  return [text, values];
 }
 
 /** Read access to the PostgreSQL table `tasks`. */
@@ -91,8 +86,7 @@ export class Tasks implements TaskRows {
 
   async list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Promise<RowParts[Part][]> {
     if (filter.status !== undefined && !isText(filter.status)) return [];
-    const { text, values } = listingQuery(rowColumns[part ?? 'whole'], filter);
-    return this.#database.query<RowParts[Part]>(text, values);
+    return this.#database.query<RowParts[Part]>(...listingQuery(rowColumns[part ?? 'whole'], filter));
   }
 
   find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Promise<RowParts[Part] | undefined> {

@@ -1,10 +1,11 @@
 import type { Query } from './database.ts';
+import { CHANNEL } from './direct-connection.ts';
 
 export interface TokenRow {
   id: string;
-  key_id: string;
+  keyId: string;
   /** Milliseconds since the epoch. */
-  expires_at: number;
+  expiresAt: number;
 }
 
 export interface PutResult {
@@ -18,21 +19,21 @@ const SLICE = 1000;
 
 // Nodes are notified in the same transaction, because this node could die between the two. Without a sender, so that this
 // node is notified as well: the answer to its request may be lost.
-const ANNOUNCE = "pg_notify($1, json_build_object('from', '', 'topic', 'revoked', 'id', id)::text)";
+const ANNOUNCE = `pg_notify(${CHANNEL}, json_build_object('from', '', 'topic', 'revoked', 'id', id)::text)`;
 
 // Two concurrent calls may each leave room for the other's token only: the next call then evicts one more.
 const PUT = `WITH evicted AS (
     DELETE FROM tokens WHERE id = ANY (ARRAY(
-      SELECT id FROM tokens WHERE key_id = $3 ORDER BY position DESC OFFSET $5 - 1 LIMIT ${SLICE}
+      SELECT id FROM tokens WHERE key_id = $2 ORDER BY position DESC OFFSET $4 - 1 LIMIT ${SLICE}
     )) RETURNING id
   ), added AS (
     INSERT INTO tokens (id, key_id, expires_at)
-    SELECT $2, $3, $4 WHERE $6 OR EXISTS (SELECT FROM evicted) RETURNING id
+    SELECT $1, $2, $3 WHERE $5 OR EXISTS (SELECT FROM evicted) RETURNING id
   )
   SELECT EXISTS (SELECT FROM added) AS "isAdded", ARRAY(SELECT id FROM evicted) AS evicted,
     ARRAY(SELECT ${ANNOUNCE}::text FROM evicted)`;
-const REVOKE = `WITH revoked AS (DELETE FROM tokens WHERE id = $2 RETURNING id) SELECT ${ANNOUNCE} FROM revoked`;
-const FIND = 'SELECT id, key_id, expires_at FROM tokens WHERE id = $1';
+const REVOKE = `WITH revoked AS (DELETE FROM tokens WHERE id = $1 RETURNING id) SELECT ${ANNOUNCE} FROM revoked`;
+const FIND = 'SELECT id, key_id AS "keyId", expires_at AS "expiresAt" FROM tokens WHERE id = $1';
 const PRESENT = 'SELECT id FROM tokens WHERE id = ANY ($1)';
 const DELETE_EXPIRED = `DELETE FROM tokens WHERE id = ANY (ARRAY(
     SELECT id FROM tokens WHERE expires_at < $1 ORDER BY expires_at LIMIT ${SLICE} FOR UPDATE SKIP LOCKED
@@ -42,17 +43,15 @@ const COUNT = 'SELECT count(*) AS count FROM tokens WHERE expires_at > $1';
 /**
  * Adds a token. If its API key then has more than `maxPerKey`, deletes the oldest of them.
  *
- * @param channel channel on which deletions are announced
  * @param hasRoom whether the token may be added without replacing another token of its API key
  */
 export async function put(
   query: Query,
-  channel: string,
-  { id, key_id, expires_at }: TokenRow,
+  { id, keyId, expiresAt }: TokenRow,
   maxPerKey: number,
   hasRoom: boolean,
 ): Promise<PutResult> {
-  const [result] = await query<PutResult>(PUT, [channel, id, key_id, expires_at, maxPerKey, hasRoom]);
+  const [result] = await query<PutResult>(PUT, [id, keyId, expiresAt, maxPerKey, hasRoom]);
   return result ?? { isAdded: false, evicted: [] };
 }
 
@@ -60,9 +59,8 @@ export async function find(query: Query, id: string): Promise<TokenRow | undefin
   return (await query<TokenRow>(FIND, [id]))[0];
 }
 
-/** @param channel channel on which the deletion is announced */
-export async function revoke(query: Query, channel: string, id: string): Promise<void> {
-  await query(REVOKE, [channel, id]);
+export async function revoke(query: Query, id: string): Promise<void> {
+  await query(REVOKE, [id]);
 }
 
 /** Returns those of the ids that are in the table. */

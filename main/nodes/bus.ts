@@ -141,7 +141,7 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
     await clock.sleep(0, signal);
     while (this.#outbox.size > 0) {
       try {
-        await notify(database.query, this.receiving.channel, this.#takeOutbox());
+        await notify(database.query, this.#takeOutbox());
         await clock.sleep(SEND_INTERVAL_MS, signal);
       } catch {
         // Without effect once the bus is closed: a closed bus does not retry.

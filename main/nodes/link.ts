@@ -1,16 +1,13 @@
 import { EventEmitter } from 'node:events';
-import { type Query, reasonOf } from '../../db/postgres/database.ts';
-import {
-  connectDirectly,
-  type DirectConnection,
-  type DirectOptions,
-  listen,
-} from '../../db/postgres/direct-connection.ts';
+import { type PostgresClient, type Query, reasonOf } from '../../db/postgres/database.ts';
+import { connectDirectly, type DirectOptions, listen } from '../../db/postgres/direct-connection.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Log } from '../log/log.ts';
 
+type Connection = Pick<PostgresClient, 'rows' | 'destroy'>;
+
 /** Opens a connection. @throws {Error} if the server cannot be reached */
-export type Connect = (databaseUrl: string, options: DirectOptions) => Promise<DirectConnection>;
+export type Connect = (databaseUrl: string, options: DirectOptions) => Promise<Connection>;
 
 export interface LinkOptions {
   databaseUrl: string;
@@ -36,10 +33,8 @@ const MAX_DELAY_MS = 2000;
 
 /** A direct connection to PostgreSQL that listens to notifications. It is opened again whenever it is lost. */
 export class Link extends EventEmitter<LinkEvents> {
-  /** Channel of the notifications. */
-  channel = '';
   readonly #options: LinkOptions;
-  #connection: DirectConnection | undefined;
+  #connection: Connection | undefined;
   #failures = 0;
   #isClosed = false;
   #cancelRetry = () => {};
@@ -57,7 +52,7 @@ export class Link extends EventEmitter<LinkEvents> {
   async open(): Promise<void> {
     const { databaseUrl, connect = connectDirectly } = this.#options;
     // Undefined until `connect` resolves. A loss before that rejects `connect`.
-    let opened: DirectConnection | undefined;
+    let opened: Connection | undefined;
     const onLost = (reason: string) => {
       if (this.#connection === opened) this.drop(reason);
     };
@@ -65,7 +60,7 @@ export class Link extends EventEmitter<LinkEvents> {
     const connection = await connect(databaseUrl, { timeLimitMs: TIME_LIMIT_MS, onNotification, onLost });
     opened = connection;
     try {
-      this.channel = await listen(connection.query);
+      await listen((text) => connection.rows(text, [], TIME_LIMIT_MS));
       if (this.#isClosed) throw new Error('the connection is closed');
     } catch (error) {
       connection.destroy();
@@ -77,9 +72,9 @@ export class Link extends EventEmitter<LinkEvents> {
   }
 
   /** @throws {Error} if the connection is lost, or the statement fails */
-  readonly query: Query = async (text, values, timeLimitMs) => {
+  readonly query: Query = async (text, values = [], timeLimitMs = TIME_LIMIT_MS) => {
     if (this.#connection === undefined) throw new Error('the connection to PostgreSQL is lost');
-    return this.#connection.query(text, values, timeLimitMs);
+    return this.#connection.rows(text, values, timeLimitMs);
   };
 
   /** Gives up a connection that is lost or does not answer, and opens another one. */

@@ -38,10 +38,10 @@ export async function openSharedBackend(
   opened.defer(() => bus.close());
   await bus.open();
   log.info({ node: bus.id }, 'connected to PostgreSQL');
-  const { maxLength, maxBytes, maxKeys } = queue;
+  const { driver: _, ...bounds } = queue;
   const pools = { writes: openPool(WRITE_CONNECTIONS), reads: openPool(READ_CONNECTIONS) };
   const store = new PostgresStore(pools, {
-    bounds: { maxLength, maxBytes, maxKeys },
+    bounds,
     now: () => clock.now(),
     owner: bus.id,
   });

@@ -1,4 +1,4 @@
-import { acquireLease, leaseState, renewLease } from '../../db/postgres/nodes.ts';
+import { holdLease, type LeaseRow, leaseState } from '../../db/postgres/nodes.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { MAX_SYMBOLS } from '../../workers/shared/symbols.ts';
 import type { Log } from '../log/log.ts';
@@ -41,7 +41,7 @@ export class NodeTickFeed implements TickFeed {
   /** End of this node's lease in milliseconds of `process.hrtime`, which the ticker thread reads as well. */
   readonly lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   /**
-   * Number of this node's last acquisition, higher than the epoch of any earlier leader. 0 after a release, and once
+   * Epoch of this node's lease, higher than the epoch of any earlier leader. 0 after a release, and once
    * this node knows that another node owns the lease. Still positive after an expiry while the link is down.
    */
   epoch = 0;
@@ -128,13 +128,11 @@ export class NodeTickFeed implements TickFeed {
   }
 
   async #acquire(): Promise<void> {
-    const { bus, clock, log } = this.#options;
+    const { clock, log } = this.#options;
     const requestedAt = clock.now();
-    if (this.epoch > 0) {
-      if (!(await this.#renew(LEASE_MS))) return this.#loseLease();
-    } else {
-      const lease = await acquireLease(bus.receiving.query, bus.id, LEASE_MS);
-      if (lease === undefined) return;
+    const lease = await this.#hold(LEASE_MS);
+    if (lease === undefined) return this.#loseLease();
+    if (lease.epoch !== this.epoch) {
       this.epoch = lease.epoch;
       this.#resumeFrom(lease.state);
       log.info('this node is now the leader and makes the ticks');
@@ -143,15 +141,15 @@ export class NodeTickFeed implements TickFeed {
   }
 
   async #release(): Promise<void> {
-    const released = this.epoch > 0 ? this.#renew(0) : undefined;
+    const released = this.epoch > 0 ? this.#hold(0) : undefined;
     this.epoch = 0;
     await released;
   }
 
-  #renew(durationMs: number): Promise<boolean> {
+  #hold(durationMs: number): Promise<LeaseRow | undefined> {
     const { id, receiving } = this.#options.bus;
-    const state = this.#latest === undefined ? null : JSON.stringify(this.#latest);
-    return renewLease(receiving.query, id, { epoch: this.epoch, state }, durationMs);
+    const state = this.epoch === 0 || this.#latest === undefined ? null : JSON.stringify(this.#latest);
+    return holdLease(receiving.query, id, durationMs, state);
   }
 
   /** Stops using the lease, because another node holds it. */

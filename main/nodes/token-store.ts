@@ -85,18 +85,11 @@ export class NodeTokenStore implements TokenStore {
     return this;
   }
 
-  async put({ id, keyId, expiresAt }: TokenRecord): Promise<void> {
-    const { database, bus, maxTokensPerKey } = this.#options;
+  async put(token: TokenRecord): Promise<void> {
+    const { database, maxTokensPerKey } = this.#options;
     const hasRoom = this.#size < this.maxTokens;
-    const token = { id, key_id: keyId, expires_at: expiresAt };
-    await this.#read(id, async () => {
-      const { isAdded, evicted } = await tokens.put(
-        database.query,
-        bus.receiving.channel,
-        token,
-        maxTokensPerKey,
-        hasRoom,
-      );
+    await this.#read(token.id, async () => {
+      const { isAdded, evicted } = await tokens.put(database.query, token, maxTokensPerKey, hasRoom);
       if (!isAdded) throw new TokenStoreFull('the token store is full');
       this.#size += 1;
       for (const each of evicted) this.#revoked(each);
@@ -125,8 +118,7 @@ export class NodeTokenStore implements TokenStore {
   async revoke(id: string): Promise<void> {
     this.#check();
     if (!ID.test(id)) return;
-    const { database, bus } = this.#options;
-    await this.#request(() => tokens.revoke(database.query, bus.receiving.channel, id));
+    await this.#request(() => tokens.revoke(this.#options.database.query, id));
     this.#revoked(id);
   }
 
@@ -167,7 +159,7 @@ export class NodeTokenStore implements TokenStore {
   }
 
   /** Caches the token that `read` returns. Returns whether there is one. */
-  #read(id: string, read: () => Promise<tokens.TokenRow | undefined>): Promise<boolean> {
+  #read(id: string, read: () => Promise<TokenRecord | undefined>): Promise<boolean> {
     this.#check();
     const losses = this.#losses;
     const isPending = () => this.#pending.get(id) === result;
@@ -178,12 +170,12 @@ export class NodeTokenStore implements TokenStore {
     return result;
   }
 
-  #insert(row: tokens.TokenRow | undefined, isStale: boolean): boolean {
-    if (row === undefined || row.expires_at <= this.#options.clock.now()) return false;
+  #insert(token: TokenRecord | undefined, isStale: boolean): boolean {
+    if (token === undefined || token.expiresAt <= this.#options.clock.now()) return false;
     this.#check();
     if (isStale) throw new TokenStoreUnavailable('the connection to PostgreSQL was lost');
     if (this.#cache.size >= this.#cache.maxTokens) throw new TokenStoreUnavailable('too many tokens');
-    this.#cache.put({ id: row.id, keyId: row.key_id, expiresAt: row.expires_at });
+    this.#cache.put(token);
     return true;
   }
 

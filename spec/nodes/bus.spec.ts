@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { CHANNEL } from '../../db/postgres/direct-connection.ts';
 import { Bus } from '../../main/nodes/bus.ts';
 import type { TaskEvent } from '../../main/tasks/task-events.ts';
 import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
@@ -154,7 +155,7 @@ describeWithPostgres('the bus', () => {
 
   it('ignores notifications that are not messages', async () => {
     const { url, sql } = await emptySchema();
-    const { bus, received } = await openBus(url);
+    const { received } = await openBus(url);
     for (const payload of [
       '',
       '{',
@@ -168,8 +169,8 @@ describeWithPostgres('the bus', () => {
       '{"from":"x","topic":"event","event":{"event":"completed"}}',
       '{"from":"x","topic":"event","event":{"event":"completed","id":["error"]}}',
     ])
-      await sql('SELECT pg_notify($1, $2)', [bus.receiving.channel, payload]);
-    await sql('SELECT pg_notify($1, $2)', [bus.receiving.channel, '{"from":"x","topic":"pause"}']);
+      await sql(`SELECT pg_notify(${CHANNEL}, $1)`, [payload]);
+    await sql(`SELECT pg_notify(${CHANNEL}, $1)`, ['{"from":"x","topic":"pause"}']);
     await until(() => received.length > 0);
     expect(received).to.deep.equal([{ topic: 'pause' }]);
   });

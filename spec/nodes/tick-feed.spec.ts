@@ -1,6 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { CHANNEL } from '../../db/postgres/direct-connection.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
@@ -79,8 +80,8 @@ async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
 }
 
 /** Sends a tick as another node would. */
-const publish = ({ sql }: Schema, { bus }: Node, tick: object) =>
-  sql('SELECT pg_notify($1, $2)', [bus.receiving.channel, JSON.stringify({ from: 'spec', topic: 'tick', ...tick })]);
+const publish = ({ sql }: Schema, tick: object) =>
+  sql(`SELECT pg_notify(${CHANNEL}, $1)`, [JSON.stringify({ from: 'spec', topic: 'tick', ...tick })]);
 
 describeWithPostgres('the tickers of many nodes', () => {
   it('send the same ticks, which one of them makes', async () => {
@@ -213,10 +214,9 @@ describeWithPostgres('the tickers of many nodes', () => {
   it('ignore ticks of an earlier leader, and malformed messages', async () => {
     const schema = await migratedSchema();
     const nodes = await startNodes(schema, 2);
-    const [node] = nodes as [Node, Node];
     const symbols = 'BTC-USD,ETH-USD,SOL-USD';
     const forged = { epoch: 2 ** 40, number: 1_000_000, symbols, prices: [1, 1, 1], timestamp: 1 };
-    await publish(schema, node, { ...forged, epoch: 0 });
+    await publish(schema, { ...forged, epoch: 0 });
     for (const wrong of [
       {},
       { ...forged, epoch: 'x' },
@@ -226,7 +226,7 @@ describeWithPostgres('the tickers of many nodes', () => {
       { ...forged, prices: [1, 1] },
       { ...forged, symbols: Array(65).fill('A').join(), prices: Array(65).fill(1) },
     ])
-      await publish(schema, node, wrong);
+      await publish(schema, wrong);
     const received = nodes.map(({ ticks }) => ticks.length);
     await until(() => nodes.every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 5));
     for (const node of nodes) {
@@ -240,7 +240,7 @@ describeWithPostgres('the tickers of many nodes', () => {
     const schema = await migratedSchema();
     const nodes = await startNodes(schema, 2);
     const symbols = 'BTC-USD,ETH-USD,SOL-USD';
-    await publish(schema, nodes[0] as Node, { epoch: 2 ** 40, number: 1, symbols, prices: [1, 1, 1], timestamp: 7 });
+    await publish(schema, { epoch: 2 ** 40, number: 1, symbols, prices: [1, 1, 1], timestamp: 7 });
     const data = JSON.stringify({
       type: 'ticker',
       data: symbols.split(',').map((symbol) => ({ symbol, price: 1, timestamp: 7 })),

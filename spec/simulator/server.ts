@@ -1,6 +1,7 @@
 import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
 import type { PostgresDatabase, Query } from '../../db/postgres/database.ts';
 import type { DirectOptions } from '../../db/postgres/direct-connection.ts';
+import type { TokenRow } from '../../db/postgres/tokens.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import { type Awaitable, KeyReused, QueueFull } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
@@ -10,12 +11,6 @@ import type { SeededRandom } from './random.ts';
 import { openSharedStore, SharedTables } from './shared-store.ts';
 import type { Setting } from './steps.ts';
 import type { SimulatedTime } from './time.ts';
-
-interface TokenRow {
-  id: string;
-  key_id: string;
-  expires_at: number;
-}
 
 interface Listener {
   node: number;
@@ -88,42 +83,39 @@ export class SimulatedServer {
       if (this.tokens.delete(id)) this.#notify(JSON.stringify({ from: '', topic: 'revoked', id }));
     };
     this.#statements = Object.entries<Run>({
-      "SELECT 'ticker_and_tasks_": () => [{ channel: 'all' }],
-      LISTEN: (_, listener) => {
+      'DO $$ BEGIN EXECUTE': (_, listener) => {
         if (listener !== undefined) listener.isListening = true;
         return [];
       },
-      'SELECT pg_notify': ([, payloads]) => {
+      'SELECT pg_notify': ([payloads]) => {
         for (const payload of payloads as string[]) this.#notify(payload);
         return [];
       },
-      'UPDATE leases SET owner': ([owner, durationMs]) => {
-        if (lease.expiresAt > now() && lease.owner !== owner) return [];
-        Object.assign(lease, { owner, epoch: lease.epoch + 1, expiresAt: now() + (durationMs as number) });
+      'UPDATE leases SET owner': ([owner, durationMs, state]) => {
+        const isOwner = lease.owner === owner;
+        if (lease.expiresAt > now() && !isOwner) return [];
+        Object.assign(lease, { owner, expiresAt: now() + (durationMs as number) });
+        if (isOwner) lease.state = (state as string | null) ?? lease.state;
+        else lease.epoch += 1;
         return [{ epoch: lease.epoch, state: lease.state }];
       },
-      'UPDATE leases SET expires_at': ([owner, durationMs, epoch, state]) => {
-        if (lease.owner !== owner || lease.epoch !== epoch) return [];
-        Object.assign(lease, { expiresAt: now() + (durationMs as number), state: state ?? lease.state });
-        return [{ epoch }];
-      },
       'SELECT epoch, state': () => [{ epoch: lease.epoch, state: lease.state }],
-      'WITH evicted': ([, id, key_id, expires_at, maxPerKey, hasRoom]) => {
-        const own = [...this.tokens.values()].filter((token) => token.key_id === key_id);
+      'WITH evicted': ([id, keyId, expiresAt, maxPerKey, hasRoom]) => {
+        const own = [...this.tokens.values()].filter((token) => token.keyId === keyId);
         const evicted = own.slice(0, Math.max(0, own.length - (maxPerKey as number) + 1)).map((token) => token.id);
         for (const each of evicted) revoke(each);
         const isAdded = hasRoom === true || evicted.length > 0;
-        if (isAdded) this.tokens.set(id as string, { id, key_id, expires_at } as TokenRow);
+        if (isAdded) this.tokens.set(id as string, { id, keyId, expiresAt } as TokenRow);
         return [{ isAdded, evicted }];
       },
-      'WITH revoked': ([, id]) => {
+      'WITH revoked': ([id]) => {
         revoke(id as string);
         return [];
       },
       'SELECT id, key_id': ([id]) => [this.tokens.get(id as string)].filter((token) => token !== undefined),
       'SELECT id FROM tokens': ([ids]) => (ids as string[]).filter((id) => this.tokens.has(id)).map((id) => ({ id })),
       'DELETE FROM tokens': ([before]) => {
-        const expired = [...this.tokens.values()].filter(({ expires_at }) => expires_at < (before as number));
+        const expired = [...this.tokens.values()].filter(({ expiresAt }) => expiresAt < (before as number));
         for (const { id } of expired) this.tokens.delete(id);
         return [];
       },
@@ -156,7 +148,7 @@ export class SimulatedServer {
       if (!this.isUp) throw new Error('the server cannot be reached');
       const listener = this.#listen(node, clock, options);
       return {
-        query: this.#queryOn(clock, options.timeLimitMs, listener),
+        rows: this.#queryOn(clock, options.timeLimitMs, listener),
         destroy: () => void this.#listeners.delete(listener),
       };
     };

@@ -51,6 +51,10 @@ CREATE TABLE IF NOT EXISTS messages (
   -- Id of the task whose end the message reports. Null unless the message is a callback.
   callback_of text,
   body text NOT NULL,
+  -- Pool that a limited message waits for: its key, or empty for that of its action. Null unless the message is limited.
+  limited_by text GENERATED ALWAYS AS (
+    CASE WHEN state = 'limited' THEN CASE place WHEN 0 THEN limit_key ELSE '' END END
+  ) STORED,
   -- Size of the message, as the bounds count it.
   bytes bigint NOT NULL GENERATED ALWAYS AS (
     octet_length(body) + coalesce(octet_length(reason), 0) + coalesce(octet_length(history), 0)
@@ -92,9 +96,6 @@ CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at, arrival) W
 CREATE INDEX IF NOT EXISTS suspects ON messages (run_at, arrival) WHERE state = 'waiting' AND deaths >= 2;
 CREATE INDEX IF NOT EXISTS messages_by_owner ON messages (owner, arrival) WHERE state = 'running';
 CREATE INDEX IF NOT EXISTS dead_letters_by_age ON messages (failed_at, arrival) WHERE state = 'failed';
--- A hash of the reason, because a reason can be longer than an index allows.
-CREATE INDEX IF NOT EXISTS dead_letters_by_reason ON messages (hashtextextended(reason, 0), failed_at, arrival)
-  WHERE state = 'failed';
 CREATE INDEX IF NOT EXISTS messages_by_schedule ON messages (schedule) WHERE schedule IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS schedules (
@@ -155,8 +156,8 @@ CREATE TABLE IF NOT EXISTS limit_uses (
   used integer NOT NULL,
   -- Starts: those of messages that have not started, and those in `limit_starts`.
   starts integer NOT NULL,
-  -- Messages that were limited by this pool and got a place.
-  promoted bigint NOT NULL DEFAULT 0,
+  -- Number of places that were taken.
+  taken bigint NOT NULL DEFAULT 0,
   PRIMARY KEY (action, limit_key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, vacuum_truncate = false);
 
@@ -170,11 +171,11 @@ CREATE TABLE IF NOT EXISTS limit_starts (
 CREATE INDEX IF NOT EXISTS limit_starts_by_end ON limit_starts (ends_at);
 CREATE INDEX IF NOT EXISTS limit_starts_by_limit ON limit_starts (action, limit_key, ends_at);
 
-CREATE INDEX IF NOT EXISTS limited_by_key ON messages (place, action, limit_key, priority, turn, run_at, arrival)
+CREATE INDEX IF NOT EXISTS limited_by_pool ON messages (action, limited_by, priority, turn, run_at, arrival)
   WHERE state = 'limited';
-CREATE INDEX IF NOT EXISTS limited_by_action ON messages (action, priority, turn, run_at, arrival)
+CREATE INDEX IF NOT EXISTS longest_limited ON messages (action, limited_by, run_at, arrival) WHERE state = 'limited';
+CREATE INDEX IF NOT EXISTS turns_of_limited ON messages (action, limit_key, priority, turn)
   WHERE state = 'limited' AND place = 1;
-CREATE INDEX IF NOT EXISTS longest_limited ON messages (action, run_at, arrival) WHERE state = 'limited' AND place = 1;
 CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, turn, run_at, arrival) WHERE state = 'limited';
 
 -- Called at the start of each transaction that changes messages. While there are limits, such transactions run one after
@@ -189,187 +190,139 @@ BEGIN
   END IF;
 END $$;
 
+-- The pools of a message with this key: that of its key is level 1, and that of its action level 2.
+CREATE OR REPLACE FUNCTION pools_of(given limits, of_key text)
+RETURNS TABLE (level smallint, key text, places integer, rate integer, rate_ms bigint) LANGUAGE sql IMMUTABLE AS $$
+  SELECT * FROM (VALUES (1::smallint, of_key, given.key_concurrency, given.key_rate_count, given.key_rate_ms),
+      (2::smallint, '', given.concurrency, given.rate_count, given.rate_ms)) AS pools (level, key, places, rate, rate_ms)
+    WHERE (level = 2 OR of_key <> '') AND (places IS NOT NULL OR rate IS NOT NULL)
+$$;
+
 -- The turn of a message of a key among those that are limited by their action: the first one, or the next one of the key.
 CREATE OR REPLACE FUNCTION limited_turn(of_action text, given_priority smallint, given_key text, is_first boolean)
 RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  first bigint = coalesce((SELECT turn FROM messages WHERE state = 'limited' AND place = 1
-      AND (action, priority) >= (of_action, given_priority) AND (action, priority) <= (of_action, given_priority)
-    ORDER BY action, priority, turn LIMIT 1), 0);
+  first bigint = coalesce((SELECT turn FROM messages WHERE state = 'limited'
+      AND (action, limited_by, priority) >= (of_action, '', given_priority)
+      AND (action, limited_by, priority) <= (of_action, '', given_priority)
+    ORDER BY action, limited_by, priority, turn LIMIT 1), 0);
 BEGIN
   IF is_first THEN
     RETURN first;
   END IF;
   RETURN greatest(first,
-    (SELECT turn + 1 FROM messages WHERE state = 'limited' AND place = 1 AND action = of_action
-        AND (limit_key, priority) >= (given_key, given_priority) AND (limit_key, priority) <= (given_key, given_priority)
-      ORDER BY limit_key DESC, priority DESC, turn DESC LIMIT 1));
+    (SELECT turn + 1 FROM messages WHERE state = 'limited' AND place = 1
+        AND (action, limit_key, priority) >= (of_action, given_key, given_priority)
+        AND (action, limit_key, priority) <= (of_action, given_key, given_priority)
+      ORDER BY action DESC, limit_key DESC, priority DESC, turn DESC LIMIT 1));
 END $$;
 
--- Takes a place and a start in a pool. Returns false if there is none. `promotes` is 1 for a limited message, or 0.
-CREATE OR REPLACE FUNCTION occupy_limit(of_action text, of_key text, places integer, rate integer, promotes integer)
-RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-  IF places IS NULL AND rate IS NULL THEN
-    RETURN true;
-  END IF;
-  INSERT INTO limit_uses AS use (action, limit_key, used, starts, promoted)
-    VALUES (of_action, of_key, 1, CASE WHEN rate IS NULL THEN 0 ELSE 1 END, promotes)
-    ON CONFLICT (action, limit_key) DO UPDATE
-      SET used = use.used + 1, starts = use.starts + excluded.starts, promoted = use.promoted + promotes
-      WHERE (places IS NULL OR use.used < places) AND (rate IS NULL OR use.starts < rate);
-  RETURN FOUND;
-END $$;
-
--- Takes as many places as are free. Returns what the message holds then. `promotes` is 1 for a message limited by its key.
-CREATE OR REPLACE FUNCTION enter_limits(given limits, of_key text, promotes integer) RETURNS smallint LANGUAGE plpgsql AS $$
-BEGIN
-  IF of_key <> '' AND NOT occupy_limit(given.action, of_key, given.key_concurrency, given.key_rate_count, promotes) THEN
-    RETURN 0;
-  END IF;
-  RETURN CASE WHEN occupy_limit(given.action, '', given.concurrency, given.rate_count, 0) THEN 2 ELSE 1 END;
-END $$;
-
--- Gives back what a message held. Its handler started at `started_at`, or did not if that is null. A start that was recorded
--- before is not recorded again.
-CREATE OR REPLACE FUNCTION leave_limits(given limits, of_key text, held smallint, started_at bigint, is_recorded boolean)
-RETURNS void LANGUAGE plpgsql AS $$
+-- Takes as many places as are free, for a message that holds some already. Returns what the message holds then.
+CREATE OR REPLACE FUNCTION enter_limits(given limits, of_key text, held smallint) RETURNS smallint LANGUAGE plpgsql AS $$
 DECLARE
   pool record;
 BEGIN
-  FOR pool IN SELECT * FROM (VALUES
-    (of_key, given.key_concurrency, given.key_rate_count, given.key_rate_ms, 1), ('', given.concurrency, given.rate_count, given.rate_ms, 2)
-  ) AS pools (key, places, rate, rate_ms, level)
+  FOR pool IN SELECT * FROM pools_of(given, of_key) WHERE level > held ORDER BY level LOOP
+    INSERT INTO limit_uses AS use (action, limit_key, used, starts, taken)
+      VALUES (given.action, pool.key, 1, CASE WHEN pool.rate IS NULL THEN 0 ELSE 1 END, 1)
+      ON CONFLICT (action, limit_key) DO UPDATE
+        SET used = use.used + 1, starts = use.starts + excluded.starts, taken = use.taken + 1
+        WHERE (pool.places IS NULL OR use.used < pool.places) AND (pool.rate IS NULL OR use.starts < pool.rate);
+    IF NOT FOUND THEN
+      RETURN pool.level - 1;
+    END IF;
+  END LOOP;
+  RETURN 2;
+END $$;
+
+-- Lets messages wait that a pool limits, as far as all their pools have room: by priority and turn, and every tenth time the
+-- message that has been due longest, so that no message is limited forever. Then deletes the pool if nothing of it is used.
+CREATE OR REPLACE FUNCTION promote_limited(given limits, pool text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  next record;
+  new_place smallint;
+BEGIN
   LOOP
-    CONTINUE WHEN held < pool.level OR (pool.level = 1 AND of_key = '') OR (pool.places IS NULL AND pool.rate IS NULL);
-    IF pool.rate IS NOT NULL AND started_at IS NOT NULL AND NOT is_recorded THEN
-      INSERT INTO limit_starts (action, limit_key, ends_at) VALUES (given.action, pool.key, started_at + pool.rate_ms);
-    END IF;
-    UPDATE limit_uses SET used = used - 1, starts = starts - CASE WHEN pool.rate IS NULL OR started_at IS NOT NULL THEN 0 ELSE 1 END
-      WHERE action = given.action AND limit_key = pool.key;
-  END LOOP;
-END $$;
-
--- Returns the next of the messages that a pool limits, by priority and turn. Every tenth time, returns the message that has
--- been due longest, so that no message is limited forever.
-CREATE OR REPLACE FUNCTION next_limited(of_action text, of_key text) RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE
-  is_tenth boolean = (SELECT promoted % 10 = 9 FROM limit_uses WHERE action = of_action AND limit_key = of_key);
-BEGIN
-  -- Statements without conditions, because their plans are reused.
-  IF of_key = '' AND is_tenth THEN
-    RETURN (SELECT arrival FROM messages WHERE state = 'limited' AND place = 1 AND action = of_action
-      ORDER BY run_at, arrival LIMIT 1);
-  ELSIF of_key = '' THEN
-    RETURN (SELECT arrival FROM messages
-      WHERE state = 'limited' AND place = 1 AND action >= of_action AND action <= of_action
-      ORDER BY action, priority, turn, run_at, arrival LIMIT 1);
-  ELSIF is_tenth THEN
-    RETURN (SELECT first.arrival FROM generate_series(1, 5) AS given_priority, LATERAL (
-        SELECT run_at, arrival FROM messages WHERE state = 'limited' AND place = 0 AND action = of_action
-          AND (limit_key, priority) >= (of_key, given_priority) AND (limit_key, priority) <= (of_key, given_priority)
-        ORDER BY limit_key, priority, turn, run_at, arrival LIMIT 1
-      ) AS first ORDER BY first.run_at, first.arrival LIMIT 1);
-  END IF;
-  RETURN (SELECT arrival FROM messages
-    WHERE state = 'limited' AND place = 0 AND action = of_action AND limit_key >= of_key AND limit_key <= of_key
-    ORDER BY limit_key, priority, turn, run_at, arrival LIMIT 1);
-END $$;
-
--- Lets messages wait that were limited, as far as their limits have room, after a message gave back what it held. Then deletes
--- the pools of which nothing is used.
-CREATE OR REPLACE FUNCTION promote_limited(given limits, of_key text, held integer) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  of_arrival bigint;
-  next_place smallint;
-BEGIN
-  WHILE held = 2 LOOP
-    of_arrival = next_limited(given.action, '');
-    EXIT WHEN of_arrival IS NULL;
-    EXIT WHEN NOT occupy_limit(given.action, '', given.concurrency, given.rate_count, 1);
-    UPDATE messages SET state = 'waiting', place = 2, turn = next_turn(priority, limit_key) WHERE arrival = of_arrival;
-    UPDATE limits SET limited = limited - 1 WHERE action = given.action;
-  END LOOP;
-  WHILE held > 0 AND of_key <> '' LOOP
-    of_arrival = next_limited(given.action, of_key);
-    EXIT WHEN of_arrival IS NULL;
-    next_place = enter_limits(given, of_key, 1);
-    EXIT WHEN next_place = 0;
-    IF next_place = 2 THEN
-      UPDATE messages SET state = 'waiting', place = 2, turn = next_turn(priority, limit_key) WHERE arrival = of_arrival;
-      UPDATE limits SET limited = limited - 1 WHERE action = given.action;
+    IF (SELECT taken % 10 = 9 FROM limit_uses WHERE action = given.action AND limit_key = pool) THEN
+      SELECT arrival, limit_key, place INTO next FROM messages WHERE state = 'limited'
+          AND (action, limited_by) >= (given.action, pool) AND (action, limited_by) <= (given.action, pool)
+        ORDER BY action, limited_by, run_at, arrival LIMIT 1;
     ELSE
-      UPDATE messages SET place = 1, turn = limited_turn(action, priority, limit_key, false) WHERE arrival = of_arrival;
+      SELECT arrival, limit_key, place INTO next FROM messages WHERE state = 'limited'
+          AND (action, limited_by) >= (given.action, pool) AND (action, limited_by) <= (given.action, pool)
+        ORDER BY action, limited_by, priority, turn, run_at, arrival LIMIT 1;
     END IF;
+    EXIT WHEN NOT FOUND;
+    new_place = enter_limits(given, next.limit_key, next.place);
+    EXIT WHEN new_place = next.place;
+    UPDATE messages SET state = CASE new_place WHEN 2 THEN 'waiting' ELSE 'limited' END, place = new_place,
+      turn = CASE new_place WHEN 2 THEN next_turn(priority, limit_key) ELSE limited_turn(action, priority, limit_key, false) END
+      WHERE arrival = next.arrival;
+    UPDATE limits SET limited = limited - 1 WHERE action = given.action AND new_place = 2;
   END LOOP;
-  DELETE FROM limit_uses WHERE action = given.action AND limit_key IN (of_key, '') AND used = 0 AND starts = 0;
+  DELETE FROM limit_uses WHERE action = given.action AND limit_key = pool AND used = 0 AND starts = 0;
 END $$;
 
--- Lets a message of a limited action wait at the turn that it has, or limits it, as the first of its action if it ran.
-CREATE OR REPLACE FUNCTION admit_message(given limits, of_arrival bigint, of_key text, is_first boolean)
-RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  new_place smallint = enter_limits(given, of_key, 0);
+-- Records the start of a handler in the pools that have a rate.
+CREATE OR REPLACE FUNCTION add_starts(given limits, of_key text, started bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  UPDATE messages SET state = CASE new_place WHEN 2 THEN 'waiting' ELSE 'limited' END, place = new_place,
-    turn = CASE new_place WHEN 0 THEN 0 WHEN 1 THEN limited_turn(action, priority, limit_key, is_first) ELSE turn END
-    WHERE arrival = of_arrival;
-  UPDATE limits SET limited = limited + 1 WHERE action = given.action AND new_place < 2;
-END $$;
-
--- A message of a limited action has begun to wait.
-CREATE OR REPLACE FUNCTION admit_new() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-  given limits;
-BEGIN
-  SELECT * INTO given FROM limits WHERE action = NEW.action;
-  PERFORM admit_message(given, NEW.arrival, NEW.limit_key, false);
-  RETURN NULL;
-END $$;
-
--- A message of a limited action has left the messages that wait or run: it was deleted, put back or dead-lettered.
-CREATE OR REPLACE FUNCTION release_message() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-  given limits;
-  started bigint = OLD.started_at;
-  -- Positions of cancelled messages that were released before their handlers started.
-  unstarted bigint[] = coalesce(nullif(current_setting('tasks.unstarted', true), ''), '{}');
-BEGIN
-  SELECT * INTO given FROM limits WHERE action = OLD.action;
-  -- An attempt whose start was not reported counts as started now, unless its handler cannot have started.
-  IF started IS NULL AND OLD.state = 'running' AND OLD.arrival <> ALL(unstarted)
-      AND (TG_OP = 'DELETE' OR NEW.state <> 'waiting' OR NEW.deaths > OLD.deaths) THEN
-    -- No time is set if the table is changed by hand.
-    started = coalesce(nullif(current_setting('tasks.now', true), '')::bigint, extract(epoch FROM clock_timestamp()) * 1000);
-  END IF;
-  PERFORM leave_limits(given, OLD.limit_key, OLD.place, started, OLD.started_at IS NOT NULL);
-  UPDATE limits SET limited = limited - 1 WHERE action = OLD.action AND OLD.state = 'limited';
-  -- Before others, because it keeps its turn.
-  IF TG_OP = 'UPDATE' AND NEW.state = 'waiting' THEN
-    PERFORM admit_message(given, NEW.arrival, NEW.limit_key, true);
-  END IF;
-  PERFORM promote_limited(given, OLD.limit_key, OLD.place);
-  RETURN NULL;
+  INSERT INTO limit_starts (action, limit_key, ends_at)
+    SELECT given.action, key, started + rate_ms FROM pools_of(given, of_key) WHERE rate_ms IS NOT NULL;
 END $$;
 
 CREATE OR REPLACE FUNCTION record_start() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO limit_starts (action, limit_key, ends_at)
-    SELECT action, '', NEW.started_at + rate_ms FROM limits WHERE action = NEW.action AND rate_ms IS NOT NULL
-    UNION ALL SELECT action, NEW.limit_key, NEW.started_at + key_rate_ms FROM limits
-      WHERE action = NEW.action AND key_rate_ms IS NOT NULL AND NEW.limit_key <> '';
+  PERFORM add_starts(limits, NEW.limit_key, NEW.started_at) FROM limits WHERE action = NEW.action;
   RETURN NULL;
 END $$;
 
-CREATE OR REPLACE TRIGGER release_changed AFTER UPDATE OF state ON messages FOR EACH ROW
-  WHEN (OLD.place IS NOT NULL AND OLD.state = 'running' AND NEW.state <> 'running') EXECUTE FUNCTION release_message();
-CREATE OR REPLACE TRIGGER release_deleted AFTER DELETE ON messages FOR EACH ROW
-  WHEN (OLD.place IS NOT NULL AND OLD.state IN ('running', 'waiting', 'limited')) EXECUTE FUNCTION release_message();
-CREATE OR REPLACE TRIGGER admit_inserted AFTER INSERT ON messages FOR EACH ROW
-  WHEN (NEW.place IS NOT NULL AND NEW.state = 'waiting') EXECUTE FUNCTION admit_new();
-CREATE OR REPLACE TRIGGER admit_changed AFTER UPDATE OF state ON messages FOR EACH ROW
-  WHEN (OLD.place IS NOT NULL AND OLD.state IN ('scheduled', 'retrying', 'failed') AND NEW.state = 'waiting')
-  EXECUTE FUNCTION admit_new();
+-- A message of a limited action begins to wait, or has left the messages that wait or run: it was deleted, put back or
+-- dead-lettered. Gives back what it held, and then takes places for it, or limits it.
+CREATE OR REPLACE FUNCTION place_message() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+  given limits;
+  held smallint = CASE WHEN OLD.state IN ('running', 'waiting', 'limited') THEN OLD.place ELSE 0 END;
+  started bigint = OLD.started_at;
+  -- Positions of cancelled messages that were released before their handlers started.
+  unstarted bigint[] = coalesce(nullif(current_setting('tasks.unstarted', true), ''), '{}');
+BEGIN
+  SELECT * INTO given FROM limits WHERE action = coalesce(NEW.action, OLD.action);
+  -- An attempt whose start was not reported counts as started now, unless its handler cannot have started.
+  IF started IS NULL AND OLD.state = 'running' AND OLD.arrival <> ALL(unstarted)
+      AND (NEW.state IS DISTINCT FROM 'waiting' OR NEW.deaths > OLD.deaths) THEN
+    -- No time is set if the table is changed by hand.
+    started = coalesce(nullif(current_setting('tasks.now', true), '')::bigint, extract(epoch FROM clock_timestamp()) * 1000);
+    PERFORM add_starts(given, OLD.limit_key, started);
+  END IF;
+  UPDATE limit_uses SET used = used - 1, starts = starts - CASE WHEN rate IS NULL OR started IS NOT NULL THEN 0 ELSE 1 END
+    FROM pools_of(given, OLD.limit_key) WHERE level <= held AND action = given.action AND limit_key = key;
+  UPDATE limits SET limited = limited - 1 WHERE action = OLD.action AND OLD.state = 'limited';
+  IF NEW.state = 'waiting' THEN
+    -- Before others. A message that ran keeps its turn, or becomes the first of its action.
+    NEW.place = enter_limits(given, NEW.limit_key, 0::smallint);
+    IF NEW.place < 2 THEN
+      NEW.state = 'limited';
+      NEW.turn = CASE NEW.place WHEN 1 THEN limited_turn(NEW.action, NEW.priority, NEW.limit_key, OLD.state = 'running') ELSE 0 END;
+      UPDATE limits SET limited = limited + 1 WHERE action = NEW.action;
+    END IF;
+  END IF;
+  IF held = 2 THEN
+    PERFORM promote_limited(given, '');
+  END IF;
+  IF held > 0 AND OLD.limit_key <> '' THEN
+    PERFORM promote_limited(given, OLD.limit_key);
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE OR REPLACE TRIGGER place_inserted BEFORE INSERT ON messages FOR EACH ROW
+  WHEN (NEW.place IS NOT NULL AND NEW.state = 'waiting') EXECUTE FUNCTION place_message();
+CREATE OR REPLACE TRIGGER place_changed BEFORE UPDATE OF state ON messages FOR EACH ROW
+  WHEN (OLD.place IS NOT NULL AND OLD.state NOT IN ('waiting', 'limited') AND OLD.state <> NEW.state)
+  EXECUTE FUNCTION place_message();
+-- After the whole statement, so that no message is promoted that the statement deletes as well.
+CREATE OR REPLACE TRIGGER place_deleted AFTER DELETE ON messages FOR EACH ROW
+  WHEN (OLD.place IS NOT NULL AND OLD.state IN ('running', 'waiting', 'limited')) EXECUTE FUNCTION place_message();
 CREATE OR REPLACE TRIGGER record_start AFTER UPDATE OF started_at ON messages FOR EACH ROW
   WHEN (NEW.place IS NOT NULL AND OLD.started_at IS NULL AND NEW.started_at IS NOT NULL) EXECUTE FUNCTION record_start();
 
@@ -377,15 +330,13 @@ CREATE OR REPLACE TRIGGER record_start AFTER UPDATE OF started_at ON messages FO
 CREATE OR REPLACE FUNCTION end_starts(now bigint, slice integer) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
   ended record;
-  given limits;
 BEGIN
   FOR ended IN
     DELETE FROM limit_starts WHERE id = ANY(ARRAY(SELECT id FROM limit_starts WHERE ends_at <= now ORDER BY ends_at LIMIT slice))
     RETURNING action, limit_key
   LOOP
     UPDATE limit_uses SET starts = starts - 1 WHERE action = ended.action AND limit_key = ended.limit_key;
-    SELECT * INTO given FROM limits WHERE action = ended.action;
-    PERFORM promote_limited(given, ended.limit_key, CASE ended.limit_key WHEN '' THEN 2 ELSE 1 END);
+    PERFORM promote_limited(limits, ended.limit_key) FROM limits WHERE action = ended.action;
   END LOOP;
   RETURN (SELECT min(ends_at) FROM limit_starts);
 END $$;
@@ -394,10 +345,7 @@ END $$;
 CREATE OR REPLACE FUNCTION add_uses(given limits, states text[]) RETURNS void LANGUAGE sql AS $$
   INSERT INTO limit_uses AS use (action, limit_key, used, starts)
     SELECT given.action, key, count(*), count(*) FILTER (WHERE rate IS NOT NULL AND started_at IS NULL)
-    FROM messages, LATERAL (VALUES (limit_key, given.key_concurrency, given.key_rate_count, 1),
-      ('', given.concurrency, given.rate_count, 2)) AS pools (key, places, rate, level)
-    WHERE action = given.action AND state = ANY(states) AND place >= level
-      AND (key <> '' OR level = 2) AND (places IS NOT NULL OR rate IS NOT NULL)
+    FROM messages, pools_of(given, limit_key) WHERE action = given.action AND state = ANY(states) AND place >= level
     GROUP BY key
     ON CONFLICT (action, limit_key) DO UPDATE SET used = use.used + excluded.used, starts = use.starts + excluded.starts
 $$;
@@ -425,11 +373,9 @@ BEGIN
       CASE limit_key WHEN '' THEN given.rate_ms - former.rate_ms ELSE given.key_rate_ms - former.key_rate_ms END
     WHERE action = given.action;
   INSERT INTO limit_starts (action, limit_key, ends_at)
-    SELECT given.action, key, started_at + new_ms
-    FROM messages, LATERAL (VALUES (limit_key, given.key_rate_ms, former.key_rate_ms, 1),
-      ('', given.rate_ms, former.rate_ms, 2)) AS pools (key, new_ms, former_ms, level)
-    WHERE action = given.action AND state = 'running' AND (key <> '' OR level = 2)
-      AND started_at + new_ms IS NOT NULL AND former_ms IS NULL;
+    SELECT given.action, key, started_at + rate_ms FROM messages, pools_of(given, limit_key)
+    WHERE action = given.action AND state = 'running' AND started_at + rate_ms IS NOT NULL
+      AND CASE key WHEN '' THEN former.rate_ms ELSE former.key_rate_ms END IS NULL;
   INSERT INTO limit_uses SELECT action, limit_key, 0, count(*) FROM limit_starts WHERE action = given.action GROUP BY 1, 2;
 
   UPDATE messages SET place = CASE WHEN given.source IS NOT NULL THEN CASE state WHEN 'running' THEN 2 ELSE 0 END END

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS nodes (
 CREATE TABLE IF NOT EXISTS leases (
   name text NOT NULL PRIMARY KEY,
   owner text NOT NULL,
-  -- Rises with each acquisition.
+  -- Rises with each change of the owner.
   epoch bigint NOT NULL,
   -- By the server's clock.
   expires_at timestamptz NOT NULL,

@@ -174,10 +174,7 @@ describeWithPostgres('PostgresDatabase', () => {
     const { url, sql } = await emptySchema();
     await sql('CREATE TABLE words (word text NOT NULL)');
     const database = open(url);
-    const insert = (word: string | null) => ({
-      text: 'INSERT INTO words VALUES ($1) RETURNING word',
-      values: [word],
-    });
+    const insert = (word: string | null) => ['INSERT INTO words VALUES ($1) RETURNING word', [word]] as const;
     expect(await outcome(() => database.batch([insert('a'), insert(null), insert('b')]))).to.be.instanceOf(
       ValueRefused,
     );

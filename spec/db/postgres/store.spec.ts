@@ -278,6 +278,19 @@ describeWithPostgres('PostgresStore', () => {
       await expectTrueCounts(schema, store);
     });
 
+    it('does not take a dead letter by the death of its process for that of a late discard', async () => {
+      const { schema, store } = await losing();
+      const other = await openStore(schema.url, 'two');
+      await publishAll(store, 'a');
+      for (let deaths = 0; deaths < SUSPECT_DEATHS; deaths++) {
+        await store.take(1, true);
+        await other.recover('one');
+      }
+      const { deliveries } = await store.take(1, true);
+      expect(await other.recover('one')).to.have.length(1);
+      expect((await settleAll(store, deliveries, discard())).effects).to.deep.equal(['late']);
+    });
+
     it('repeats what was committed before a failure', async () => {
       const { schema, store, lose } = await losing();
       await publishAll(store, 'abcd');
@@ -585,16 +598,16 @@ describeWithPostgres('PostgresStore', () => {
         body: '{"created_at":1}',
         history: NO_ATTEMPTS,
       } as unknown as Delivery;
-      for (const [index, { text }] of [
+      for (const [index, [text]] of [
         ['waiting_messages', take('one', { max: 5, isIdle: true, longest: 1 }, false)],
         ['later_messages', stage(counter, START)],
         ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START, 'one')],
         ['messages_pkey', putBack(counter, [{ delivery, state: 'waiting' }], START)],
         ['messages_pkey', report([{ delivery, startedAt: 1, progress: undefined }])],
-        ['messages_pkey', { text: REDRIVE }],
-        ['messages_pkey', { text: PURGE }],
-        ['messages_id_key', { text: CANCEL }],
-        ['messages_id_key', { text: RUN_NOW }],
+        ['messages_pkey', [REDRIVE]],
+        ['messages_pkey', [PURGE]],
+        ['messages_id_key', [CANCEL]],
+        ['messages_id_key', [RUN_NOW]],
         ['', publish(counter, [{ message: messageOf('a'), key: undefined }], START, roomy)],
       ] as const) {
         await sql(`PREPARE planned AS ${text}`);
