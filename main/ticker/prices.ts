@@ -1,13 +1,13 @@
 import cors from '@koa/cors';
-import type Router from '@koa/router';
+import type { Middleware } from 'koa';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { TickerSymbol } from '../../workers/shared/symbols.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { HttpError, serverBusy } from '../http/errors.ts';
-import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
+import { router } from '../http/exact-router.ts';
 import { replyWithin } from '../http/json-reply.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
-import { type SecurityContext, tokenAuth } from './auth.ts';
+import { authenticated } from './auth.ts';
 import { allows } from './policy.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -63,23 +63,16 @@ export interface PricesOptions {
   clock: Pick<Clock, 'now'>;
 }
 
-export function pricesRouter({ tokens, history, clock }: PricesOptions): Router<SecurityContext> {
-  const router = exactRouter<SecurityContext>({ prefix: '/prices' });
+export function pricesRoutes({ tokens, history, clock }: PricesOptions): Middleware {
   const budget = new ByteBudget(RESPONSE_BUDGET_BYTES);
   const turns = new TurnLimit();
-
-  router.all('/history', cors({ origin: '*' }));
-
-  router.get('/history', tokenAuth(tokens), async (ctx) => {
+  const read = authenticated(tokens, async (ctx) => {
     if (!allows(ctx.state.identity.scope, 'read', 'prices')) throw new HttpError('actionNotAllowed');
     const seconds = parseSeconds(ctx.query.seconds);
     await turns.enter(history.size * PRICE_BYTES);
     if (!replyWithin(budget, ctx, history.last(seconds, Math.floor(clock.now() / 1000)))) throw serverBusy();
   });
-
-  router.all('/history', answerOtherMethods('GET', 'HEAD'));
-
-  return router;
+  return router({ '/prices/history': { GET: read } }, cors({ origin: '*' }));
 }
 
 function parseSeconds(text: string | string[] = String(HISTORY_SECONDS)): number {

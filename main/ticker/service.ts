@@ -1,4 +1,4 @@
-import Koa, { type Middleware } from 'koa';
+import Koa from 'koa';
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
@@ -9,16 +9,16 @@ import { RateLimit } from '../http/rate-limit.ts';
 import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
-import { type ApiKeyStore, type AuthOptions, authRouter } from './auth.ts';
+import { type ApiKeyStore, type AuthOptions, authRoutes } from './auth.ts';
 import { createHandler, HandlersByToken, TICKER } from './connection-handler.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
-import { type PricesOptions, pricesRouter } from './prices.ts';
+import { type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
-import { type WsOptions, wsRouter } from './ws-router.ts';
+import { type WsOptions, wsRoutes } from './ws-router.ts';
 
 export type TickerService = Awaited<ReturnType<typeof startTicker>>;
 
@@ -109,7 +109,7 @@ export async function startTicker(
     },
     tokens,
     /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
-    tokenRoutes: authRouter(options).routes() as Middleware,
+    tokenRoutes: authRoutes(options),
     /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
     async stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void> {
       await Promise.all([listener.close(deadline), relay.close(deadline)]);
@@ -172,9 +172,9 @@ export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   app.use(recordRequests(options.requests));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));
-  app.use(wsRouter(options).routes());
-  app.use(authRouter(options).routes());
-  app.use(pricesRouter(options).routes());
+  app.use(wsRoutes(options));
+  app.use(authRoutes(options));
+  app.use(pricesRoutes(options));
   app.use(await staticClient('ticker'));
   return app;
 }
