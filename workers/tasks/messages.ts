@@ -39,12 +39,8 @@ export interface TaskThreadStart {
   memoryMb: number;
 }
 
-/** First message to the child process of a task thread. */
-export interface TaskProcessStart extends TaskThreadStart {
-  loadDelayMs: number;
-}
-
-export type ToTaskProcess = Exclude<ToTaskThread, { selfTest: true }> | { abort: AbortRequest };
+/** Messages to the child process of a task thread, after a first `TaskThreadStart`. */
+export type ToTaskProcess = TaskRequest | { abort: AbortRequest };
 
 export type FromTaskProcess =
   | { isLoaded: true }
@@ -53,8 +49,11 @@ export type FromTaskProcess =
   /** Reason for the end of the process's thread. The process ends. */
   | { threadEnd: string };
 
-/** Message to a task thread. `run` is a number, unique in its pool. A self-test has no answer but the end of the call. */
-export type ToTaskThread = ({ run: number } & Pick<Delivery, 'body' | 'attempt' | 'traceparent'>) | { selfTest: true };
+/** `run` is a number, unique in its pool. */
+export type TaskRequest = { run: number } & Pick<Delivery, 'body' | 'attempt' | 'traceparent'>;
+
+/** Message to a task thread. A self-test has no answer but the end of the call. */
+export type ToTaskThread = TaskRequest | { selfTest: true };
 
 export type HandlerOutcome =
   /** `output` is the JSON text of the return value. */

@@ -1,8 +1,7 @@
-import { fileURLToPath } from 'node:url';
-import { Piscina, queueOptionsSymbol } from 'piscina';
 import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
+import { startTaskThread, type TaskThread } from '../../../workers/shared/task-thread.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
 import {
   type AbortRequest,
@@ -13,27 +12,26 @@ import {
   MAX_NOTE,
   type TaskAnswer,
   type TaskThreadStart,
-  type ToTaskThread,
 } from '../../../workers/tasks/messages.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log/log.ts';
-import { threadFile } from '../../threads/supervised-thread.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from './run.ts';
-import { TaskProcesses, type TaskThreads } from './task-processes.ts';
+import { startTaskProcess } from './task-process.ts';
 
 /** Time limit for a thread to load its files, and for a child process. */
 const START_MS = 10_000;
 const PROCESS_START_MS = 20_000;
 /** Time limit for a thread to start one of the tasks that were given to it. */
 const IDLE_MS = 15_000;
-/** Delay before threads that fail to start are replaced. Doubles with each further replacement. */
+/** Delay before a thread that ends without a task is replaced. Doubles with each further one until a task ends. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
 interface Thread {
-  readonly id: number;
+  /** Undefined if it could not be created. */
+  worker?: TaskThread;
   state: 'loading' | 'ready' | 'ending';
   /** Time limit for the thread to load, or to start one of its tasks. */
   dueAt: number;
@@ -52,17 +50,14 @@ interface PoolParts {
 /** Number of pools that this process has created, for the names of their channels. */
 let pools = 0;
 
-/**
- * Runs each task by a call of Piscina, in a thread that this pool chooses as Piscina's load balancer. Piscina's own queue
- * stays empty, because it serves tasks that need a thread of their own last in, first out.
- */
+/** Runs each task by a call of Piscina, in the thread with the fewest tasks. */
 export class ThreadPool {
   readonly threads: number;
   readonly overlap: number;
   readonly durations = new Histogram(TASK_DURATION_BOUNDS);
   readonly #settings: Config['tasks'];
   readonly #parts: PoolParts;
-  readonly #file: URL;
+  readonly #file: URL | undefined;
   /** Whether each thread is in a child process of its own. */
   readonly #hasProcesses: boolean;
   readonly #startMs: number;
@@ -76,17 +71,21 @@ export class ThreadPool {
   /** Tasks that wait for a thread, first come, first served. Bounded by the caller's window of deliveries. */
   readonly #waiting: Run[] = [];
   readonly #running = new Map<number, Run>();
-  readonly #threads = new Map<number, Thread>();
+  readonly #threads = new Set<Thread>();
   readonly #stopped = new AbortController();
-  #piscina: TaskThreads;
-  #replacing: Promise<void> | undefined;
+  /** Resolves when all threads are ready, and rejects if one ends before. */
+  readonly #opened = Promise.withResolvers<void>();
+  /** Number of threads that have ended without a task since a task has ended. */
+  #failures = 0;
+  /** Whether a thread has failed to load, and none has loaded since. */
+  #isFailing = false;
   #closed: Promise<void> | undefined;
   #runs = 0;
   #isStopping = false;
   #wakesAt = Number.POSITIVE_INFINITY;
   #cancelWake = () => {};
 
-  private constructor(settings: Config['tasks'], parts: PoolParts, file: URL) {
+  private constructor(settings: Config['tasks'], parts: PoolParts, file: URL | undefined) {
     const { concurrency, overlap, prefetch, handlers } = settings;
     this.#settings = settings;
     this.#parts = parts;
@@ -99,19 +98,15 @@ export class ThreadPool {
     this.#capacity = this.#hasModule ? overlap : Math.ceil(prefetch / concurrency);
     // Errors logged by handlers arrive as plain objects, whose `type` the default serializer would set to `Object`.
     this.#log = parts.log.child({}, { serializers: { err: (err) => err } });
-    this.#piscina = this.#create();
     if (this.#hasModule) this.#aborts = new BroadcastChannel(this.#abortChannel);
   }
 
-  /** Starts and tests all threads. @throws {Error} if a thread cannot load its file or does not answer */
-  static async start(
-    settings: Config['tasks'],
-    parts: PoolParts,
-    file = threadFile('tasks/task-worker'),
-  ): Promise<ThreadPool> {
+  /** Starts all threads. @throws {Error} if a thread cannot load its file in time */
+  static async start(settings: Config['tasks'], parts: PoolParts, file?: URL): Promise<ThreadPool> {
     const pool = new ThreadPool(settings, parts, file);
     try {
-      await pool.#open();
+      while (pool.#threads.size < pool.threads && !pool.#isFailing) pool.#startThread();
+      await pool.#opened.promise;
       return pool;
     } catch (error) {
       await pool.stop(Promise.resolve());
@@ -121,12 +116,12 @@ export class ThreadPool {
 
   /** Number of threads in which a handler runs. */
   get busy(): number {
-    return [...this.#threads.values()].filter(({ runs }) => runs.size > 0).length;
+    return [...this.#threads].filter(({ runs }) => runs.size > 0).length;
   }
 
-  /** Whether tasks can start. False while threads that do not start are being replaced. */
+  /** Whether tasks can start. False while no thread does. */
   get serving(): boolean {
-    return this.#replacing === undefined;
+    return !this.#isFailing || [...this.#threads].some(({ state }) => state === 'ready');
   }
 
   /** Runs a delivery's handler as soon as a thread is free, in the order of the calls. Never rejects. */
@@ -190,7 +185,7 @@ export class ThreadPool {
   #threadFor({ isAlone }: Run): Thread | undefined {
     let found: Thread | undefined;
     let fewest = isAlone ? 1 : this.#capacity;
-    for (const thread of this.#threads.values()) {
+    for (const thread of this.#threads) {
       const { size } = thread.runs;
       if (thread.state !== 'ready' || size >= fewest) continue;
       const [first] = thread.runs;
@@ -208,9 +203,8 @@ export class ThreadPool {
     thread.runs.add(run);
     if (thread.runs.size === 1) this.#watchNext(thread);
     if (!this.#hasModule) run.start();
-    const message = { run: run.number, body, attempt, traceparent, [queueOptionsSymbol]: thread };
     // A thread that ends rejects the promise, and is handled where it ends.
-    this.#piscina.run(message).then(
+    thread.worker?.run({ run: run.number, body, attempt, traceparent }).then(
       (answer) => this.#end(run, thread, answer),
       () => {},
     );
@@ -230,6 +224,7 @@ export class ThreadPool {
   #end(run: Run, thread: Thread, { outcome, ms, acknowledged, progress }: TaskAnswer): void {
     if (!thread.runs.delete(run)) return;
     this.#running.delete(run.number);
+    this.#failures = 0;
     this.#watchNext(thread);
     this.durations.observe(ms / 1000);
     // The answer may arrive before the messages that the thread has sent earlier.
@@ -287,7 +282,7 @@ export class ThreadPool {
     this.#wakesAt = time;
     this.#cancelWake = clock.timer(time - clock.now(), () => {
       this.#wakesAt = Number.POSITIVE_INFINITY;
-      for (const thread of this.#threads.values()) this.#check(thread, clock.now());
+      for (const thread of this.#threads) this.#check(thread, clock.now());
     });
   }
 
@@ -298,8 +293,11 @@ export class ThreadPool {
 
   #expire(thread: Thread, now: number): void {
     const expired = [...thread.runs].filter(({ deadline }) => deadline <= now);
-    if (thread.state === 'loading') this.#replaceAll();
-    else if (expired.length === 0) {
+    if (thread.state === 'loading') {
+      thread.dueAt = Number.POSITIVE_INFINITY;
+      this.#opened.reject(new Error('no answer'));
+      void thread.worker?.terminate();
+    } else if (expired.length === 0) {
       // For example, a timer that a handler has left behind blocks the thread.
       this.#parts.log.error('a blocked task thread is replaced');
       thread.isBlameless = true;
@@ -314,13 +312,15 @@ export class ThreadPool {
 
   #terminate(thread: Thread): void {
     thread.state = 'ending';
-    void this.#piscina.threads.find(({ threadId }) => threadId === thread.id)?.terminate();
+    void thread.worker?.terminate();
   }
 
-  /** Decides what becomes of the tasks of a thread that has ended. */
-  #onExit(thread: Thread, reason: string): void {
-    this.#threads.delete(thread.id);
+  /** Decides what becomes of the tasks of a thread that has ended, and replaces the thread. */
+  #onEnd(thread: Thread, reason: string): void {
+    if (!this.#threads.delete(thread)) return;
+    this.#opened.reject(new Error(reason));
     const again: Run[] = [];
+    if (!this.#isStopping) this.#replace(thread, reason);
     for (const run of thread.runs) {
       this.#running.delete(run.number);
       const isKnown = thread.runs.size === 1 && !thread.isBlameless;
@@ -336,130 +336,74 @@ export class ThreadPool {
     this.#assign();
   }
 
-  #create(): TaskThreads {
+  #startThread(): void {
     const { memoryMb, handlers: module, bodyLimit: maxOutputBytes } = this.#settings;
     const [overlap, abortChannel] = [this.overlap, this.#abortChannel];
     const start: TaskThreadStart = { module, maxOutputBytes, abortChannel, overlap, memoryMb };
-    const pool = this.#hasProcesses ? new TaskProcesses(start, this.threads) : this.#createPiscina(start);
-    pool.on('message', (message: FromTaskThread) => this.#receive(message));
-    pool.on('error', (error: Error) => this.#parts.log.error({ err: error }, 'a task thread died outside of a task'));
-    return pool;
-  }
-
-  #createPiscina(workerData: TaskThreadStart): Piscina {
-    return new Piscina({
-      filename: fileURLToPath(this.#file),
-      minThreads: this.threads,
-      maxThreads: this.threads,
-      concurrentTasksPerWorker: this.#capacity,
-      loadBalancer: (task, workers) => {
-        const { id } = task[queueOptionsSymbol] as Thread;
-        return workers.find((worker) => worker.id === id) ?? null;
-      },
-      workerData,
-      resourceLimits: { maxOldGenerationSizeMb: workerData.memoryMb },
-      recordTiming: false,
-      // By default, Piscina stops the event loop of an idle thread, which would delay aborts and the timers of
-      // handlers that have ended. The option `atomics` would also keep the main thread from receiving several answers in one turn.
-      env: { ...process.env, PISCINA_DISABLE_ATOMICS: '1' },
-    });
-  }
-
-  /** Tests all new threads. @throws {Error} if a thread cannot load its file or does not answer */
-  async #open(): Promise<void> {
-    const piscina = this.#piscina;
-    const tested = new AbortController();
-    const timeout = this.#parts.clock.sleep(this.#startMs, AbortSignal.any([tested.signal, this.#stopped.signal]));
-    const threads = piscina.threads.map((worker) => this.#watch(worker));
-    const test = (thread: Thread) => piscina.run({ selfTest: true, [queueOptionsSymbol]: thread } as ToTaskThread);
-    const noAnswer = timeout.then(() => Promise.reject(new Error('no answer')));
-    await Promise.race([noAnswer, Promise.all(threads.map(test))]).finally(() => tested.abort());
-    // Until here, nothing watches the replacement of a thread that ended after its own test.
-    const present = new Set(piscina.threads.map(({ threadId }) => threadId));
-    if (threads.some(({ id }) => !present.has(id))) throw new Error('a thread ended during the test');
-    for (const thread of threads) this.#onLoaded(thread);
-    piscina.on('workerCreate', ({ id }: { id: number }) => this.#onLoaded(this.#threads.get(id)));
-    // Piscina starts the new thread in the same turn.
-    piscina.on('workerDestroy', () => queueMicrotask(() => this.#watchNew()));
-  }
-
-  #watch(worker: TaskThreads['threads'][number]): Thread {
-    const id = worker.threadId;
     const dueAt = this.#parts.clock.now() + this.#startMs;
-    const thread: Thread = { id, state: 'loading', dueAt, runs: new Set(), isBlameless: false };
-    this.#threads.set(id, thread);
-    let failure: string | undefined;
-    worker.once('error', (error: Error | null) => {
-      thread.state = 'ending';
-      failure = error?.message;
-    });
-    // Earlier messages of the thread, such as an `ack`, have arrived by then.
-    worker.once('exit', (end: number | string) => {
-      const reason = typeof end === 'string' ? end : `thread died: ${failure ?? `exit code ${end}`}`;
-      if (typeof end === 'string' && thread.state === 'ready')
-        this.#parts.log.error({ reason }, 'the process of a task thread ended: it is replaced');
-      this.#onExit(thread, reason);
-    });
-    return thread;
-  }
-
-  /** Watches the threads with which Piscina has replaced ended ones. It replaces none that ends while it loads. */
-  #watchNew(): void {
-    if (this.#stopped.signal.aborted || !this.serving) return;
-    const { threads } = this.#piscina;
-    for (const worker of threads) {
-      if (!this.#threads.has(worker.threadId)) this.#wakeAt(dueOf(this.#watch(worker)));
+    const thread: Thread = { state: 'loading', dueAt, runs: new Set(), isBlameless: false };
+    this.#threads.add(thread);
+    const listener = {
+      onMessage: (message: FromTaskThread) => this.#receive(message),
+      onError: (error: Error | null) => this.#onError(thread, error),
+      onEnd: (reason: string) => this.#onEnd(thread, reason),
+    };
+    try {
+      thread.worker = this.#hasProcesses
+        ? startTaskProcess(start, listener)
+        : startTaskThread(start, this.#capacity, listener, this.#file);
+      void thread.worker.loaded.then(() => this.#onLoaded(thread));
+      this.#wakeAt(dueAt);
+    } catch (error) {
+      // For example, there is no memory for another thread.
+      this.#onEnd(thread, (error as Error).message);
     }
-    if (threads.length < this.threads) this.#replaceAll();
   }
 
-  #onLoaded(thread: Thread | undefined): void {
-    if (thread?.state !== 'loading') return;
+  #onLoaded(thread: Thread): void {
+    if (thread.state !== 'loading') return;
     thread.state = 'ready';
-    // Piscina gives no task to the thread before the end of this turn.
-    queueMicrotask(() => this.#assign());
+    if (this.#isFailing) this.#parts.log.info('the task threads run again');
+    this.#isFailing = false;
+    const ready = [...this.#threads].filter(({ state }) => state === 'ready');
+    if (ready.length === this.threads) this.#opened.resolve();
+    this.#assign();
   }
 
-  /** Replaces all threads if one does not start, because Piscina would keep tasks for it forever. */
-  #replaceAll(): void {
-    this.#replacing ??= this.#replace().finally(() => {
-      this.#replacing = undefined;
-      if (this.#isStopping) return;
-      this.#parts.log.info('the task threads run again');
-      this.#assign();
-    });
+  #onError(thread: Thread, error: Error | null): void {
+    if (thread.state !== 'ready') return;
+    thread.state = 'ending';
+    if (thread.runs.size === 0) this.#parts.log.error({ err: error }, 'a task thread died outside of a task');
   }
 
-  async #replace(): Promise<void> {
-    const { signal } = this.#stopped;
-    for (let delayMs = REPLACE_DELAY_MS; !signal.aborted; delayMs = Math.min(delayMs * 2, LONGEST_REPLACE_DELAY_MS)) {
-      this.#parts.log.error({ delayMs }, 'the task threads do not start: all are replaced');
-      await this.#destroy();
-      await this.#parts.clock.sleep(delayMs, signal);
-      if (signal.aborted) return;
-      try {
-        this.#piscina = this.#create();
-        return await this.#open();
-      } catch {}
+  /** Starts another thread: at once after the end of a task's thread, and otherwise after a delay that grows. */
+  #replace({ state, runs }: Thread, reason: string): void {
+    const { clock, log } = this.#parts;
+    const delayMs = runs.size > 0 ? 0 : Math.min(REPLACE_DELAY_MS * 2 ** this.#failures, LONGEST_REPLACE_DELAY_MS);
+    this.#failures = runs.size > 0 ? 0 : this.#failures + 1;
+    if (state === 'loading') {
+      this.#isFailing = true;
+      log.error({ reason, delayMs }, 'a task thread does not start: it is replaced');
+    } else if (state === 'ready' && this.#hasProcesses) {
+      log.error({ reason, delayMs }, 'the process of a task thread ended: it is replaced');
     }
+    if (delayMs === 0) {
+      this.#startThread();
+      return;
+    }
+    void clock.sleep(delayMs, this.#stopped.signal).then(() => {
+      if (!this.#isStopping) this.#startThread();
+    });
   }
 
   async #close(): Promise<void> {
     this.#stopped.abort();
     this.#cancelWake();
-    await this.#replacing;
-    await this.#destroy();
+    // The end of the threads is not the fault of their tasks.
+    for (const thread of this.#threads) thread.isBlameless = true;
+    await Promise.all([...this.#threads].map(({ worker }) => worker?.terminate()));
     this.#aborts?.close();
     this.#aborts = undefined;
-  }
-
-  /** Ends all threads. Their tasks are not to blame. */
-  async #destroy(): Promise<void> {
-    for (const thread of this.#threads.values()) {
-      thread.state = 'ending';
-      thread.isBlameless = true;
-    }
-    await this.#piscina.destroy();
   }
 }
 

@@ -5,7 +5,6 @@ import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import type { TaskProcessStart } from '../../../workers/tasks/messages.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers, writeHandlers } from '../handlers/handling.ts';
@@ -64,32 +63,26 @@ describe('a pool whose threads have processes of their own', () => {
     expect(pool.serving).to.equal(true);
   });
 
-  it('delays the load of processes that end again and again, but not after the crash of a task', async () => {
-    const delays: number[] = [];
-    const loads: number[] = [];
+  it('is replaced ever later if it ends again and again, but at once after the crash of a task', async () => {
+    const delays = (lines: readonly Record<string, unknown>[]) =>
+      lines
+        .filter(({ msg }) => msg === 'the process of a task thread ended: it is replaced')
+        .map((line) => line.delayMs);
     const children: ChildProcess[] = [];
     mockFork((start) => {
       const child = start();
-      const { mock: sent } = mock.method(child, 'send');
-      child.once('message', () => {
-        const first = sent.calls[0]?.arguments[0] as TaskProcessStart | undefined;
-        delays.push(first?.loadDelayMs ?? Number.NaN);
-        loads.push(performance.now());
-        // The first process must live until the pool has started.
-        if (loads.length > 1 && loads.length < 5) child.kill('SIGKILL');
-      });
+      // The first process must live until the pool has started.
+      if (children.length > 0 && children.length < 4) child.once('message', () => child.kill('SIGKILL'));
       children.push(child);
       return child;
     });
-    const { run } = await startHandlers(handlers, own);
+    const { run, lines } = await startHandlers(handlers, own);
     children[0]?.kill('SIGKILL');
-    await until(() => loads.length === 5);
-    expect(delays).to.deep.equal([0, 0, 50, 100, 200]);
-    const [before, last] = loads.slice(-2) as [number, number];
-    expect(last - before).to.be.at.least(200);
+    await until(() => children.length === 5);
+    expect(delays(lines)).to.deep.equal([50, 100, 200, 400]);
     expect(await run('abort')).to.deep.equal(crashed);
     expect(await run('ok')).to.deep.equal(returned);
-    expect(delays.slice(5)).to.deep.equal([0]);
+    expect(delays(lines).slice(4)).to.deep.equal([0]);
   });
 
   it('withdraws tasks that wait, and releases them and a handler that ignores its signal at a stop', async () => {
@@ -117,7 +110,7 @@ describe('a pool whose threads have processes of their own', () => {
   it('says why it does not start', async () => {
     const module = `...(process.getBuiltinModule('worker_threads').workerData.abortChannel && (() => { throw new Error('no'); })()),`;
     const error = await startHandlers(module, own).catch((failure) => failure);
-    expect(error.message).to.equal('the task threads do not start: no');
+    expect(error.message).to.equal('the task threads do not start: thread died: no');
   });
 
   it('does not start if only some of its processes can be created', async () => {
@@ -132,7 +125,7 @@ describe('a pool whose threads have processes of their own', () => {
     process.prependListener('unhandledRejection', rejected);
     afterTest(() => process.off('unhandledRejection', rejected));
     const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
-    expect(error.message).to.equal('spawn ENOMEM');
+    expect(error.message).to.equal('the task threads do not start: spawn ENOMEM');
     await Promise.all(closed);
     await new Promise(setImmediate);
     expect(rejected.mock.callCount()).to.equal(0);
@@ -160,7 +153,7 @@ describe('a pool whose threads have processes of their own', () => {
       while (!existsSync(${JSON.stringify(go)})) await new Promise((resolve) => setTimeout(resolve, 1));
     })()),`;
     const error = await startHandlers(module, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
-    expect(error.message).to.equal('the task threads do not start: a thread ended during the test');
+    expect(error.message).to.equal('the task threads do not start: process died: SIGKILL');
   });
 
   it('ends with the process that it belongs to, even if a handler blocks', async () => {

@@ -59,36 +59,47 @@ describe('the threads of a pool', () => {
     expect(told).to.deep.equal(['1 started', '1 ended', '2 started', '2 ended']);
   });
 
-  it('are all replaced if a new one does not load in time, and running tasks run again', async () => {
+  it('are replaced again if they do not load in time', async () => {
     const clock = new ManualClock();
-    const handlers = `${await secondThread('await new Promise(() => {});')}
-      wait: (_, { signal }) => new Promise((resolve) => signal.addEventListener('abort', resolve)),`;
-    const { run, told, cancel, pool, lines } = await startHandlers(handlers, {}, clock);
+    const handlers = await secondThread(`console.log('loading'); await new Promise(() => {});`);
+    const { run, pool, lines, logged } = await startHandlers(handlers, {}, clock);
     expect(await run('die')).to.deep.equal(crashed);
-    const waits = run('wait');
-    await until(() => clock.timers === 1);
+    const outcome = run('ok');
+    await logged(({ msg }) => msg === 'loading');
     expect(pool.serving).to.equal(true);
     clock.advance(10_000);
-    expect(pool.serving).to.equal(false);
-    expect(lines.at(-1)).to.include({ msg: 'the task threads do not start: all are replaced', delayMs: 50 });
-    await until(() => {
-      clock.advance(50);
-      return pool.serving;
-    });
-    await until(() => told.includes('2 started'));
-    cancel();
-    expect(await waits).to.deep.equal(returned);
+    await until(() => !pool.serving);
+    expect(lines.at(-1)).to.include({ msg: 'a task thread does not start: it is replaced', delayMs: 50 });
+    clock.advance(50);
+    expect(await outcome).to.deep.equal(returned);
+    expect(pool.serving).to.equal(true);
+    expect(lines.at(-1)).to.include({ msg: 'the task threads run again' });
   });
 
   for (const code of [`throw new Error('not this time');`, 'process.reallyExit(1);']) {
-    it(`are all replaced if a new one fails to load: ${code}`, async () => {
+    it(`are replaced again if they fail to load: ${code}`, async () => {
       const { run, pool, lines } = await startHandlers(await secondThread(code));
       expect(await run('die')).to.deep.equal(crashed);
       expect(await run('ok')).to.deep.equal(returned);
       expect(pool.serving).to.equal(true);
-      expect(lines.map(({ msg }) => msg)).to.include('the task threads do not start: all are replaced');
+      expect(lines.map(({ msg }) => msg)).to.include('a task thread does not start: it is replaced');
     });
   }
+
+  it('leave running tasks alone if another one fails to load', async () => {
+    const handlers = `${await secondThread(`throw new Error('not this time');`)}
+      wait: (_, { signal }) => new Promise((resolve) => signal.addEventListener('abort', resolve)),`;
+    const env = { TASK_CONCURRENCY: '2', TASK_CANCEL_GRACE_MS: '60000' };
+    const { run, told, cancel, pool, logged } = await startHandlers(handlers.replace('=== 3', '=== 4'), env);
+    const waits = run('wait');
+    await until(() => told.length === 1);
+    expect(await run('die')).to.deep.equal(crashed);
+    await logged(({ msg }) => msg === 'a task thread does not start: it is replaced');
+    expect(pool.serving).to.equal(true);
+    expect(await run('ok')).to.deep.equal(returned);
+    cancel(1);
+    expect(await waits).to.deep.equal(returned);
+  });
 
   it('are stopped although they are being replaced', async () => {
     const { run, pool } = await startHandlers(await secondThread('process.reallyExit(1);'));
