@@ -21,8 +21,6 @@ export function createMaintenance({ dataDir, hold, resume, log, file }: Maintena
     name: 'maintenance',
     file: file ?? threadFile('maintenance/maintenance'),
     workerData: () => ({ dataDir }) satisfies MaintenanceStart,
-    restartDelaysMs: [1000, 5000, 15_000],
-    stableAfterMs: 120_000,
     onMessage(message) {
       if (message.topic === 'hold') {
         hold();

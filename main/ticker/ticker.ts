@@ -54,9 +54,6 @@ export interface TickerOptions {
   file?: URL;
 }
 
-const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
-const STABLE_AFTER_MS = 10_000;
-
 /** Keeps the subscriptions, and sends the ticks of the ticker thread, or of the leading node, to the clients. */
 export class Ticker implements Actor, Monitor {
   readonly #options: TickerOptions;
@@ -94,8 +91,6 @@ export class Ticker implements Actor, Monitor {
       name: 'ticker',
       file,
       workerData: (heartbeat) => this.#threadStart(heartbeat),
-      restartDelaysMs: RESTART_DELAYS_MS,
-      stableAfterMs: STABLE_AFTER_MS,
       isMessage: (message): message is TickerToMain =>
         (message as Partial<TickerToMain> | null | undefined)?.threadId === this.#threadId,
       onMessage: (message) => this.#onMessage(message),
