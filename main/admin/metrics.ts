@@ -1,7 +1,7 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import type { QueueCounts } from '../../db/task-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
-import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
+import type { Histogram } from '../../workers/shared/histogram.ts';
 import type { LogOutput } from '../log/log.ts';
 import { type Labelled, labelled, type MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
@@ -160,20 +160,6 @@ function byStatus(service: string, metrics: RequestMetrics): Labelled<readonly H
     const labels = { service, http_request_method: method, http_route: route, http_response_status_code: status };
     return [labels, series.map(({ durations }) => durations)];
   });
-}
-
-const MEASUREMENT_INTERVAL_MS = 20;
-
-/** Records the calling thread's event loop delay (how late a timer fires) until `stop` is called. */
-export function recordLoopDelay(): { delays: Histogram; stop: () => void } {
-  const delays = new Histogram(DELAY_BOUNDS);
-  let previous = performance.now();
-  const timer = setInterval(() => {
-    const now = performance.now();
-    delays.observe(Math.max(0, now - previous - MEASUREMENT_INTERVAL_MS) / 1000);
-    previous = now;
-  }, MEASUREMENT_INTERVAL_MS).unref();
-  return { delays, stop: () => clearInterval(timer) };
 }
 
 let defaults: Registry | undefined;

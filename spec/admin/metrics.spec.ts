@@ -1,11 +1,11 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
-import { recordLoopDelay, tasksMetrics } from '../../main/admin/metrics.ts';
+import { tasksMetrics } from '../../main/admin/metrics.ts';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
-import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
+import { Histogram, recordLoopDelay, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';

@@ -6,7 +6,7 @@ import { crossSite } from '../../http/origins.ts';
 import { staticClient } from '../../http/static-files.ts';
 import { TurnLimit } from '../../http/turn-limit.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
-import { requireToken, type TaskAccess } from './access.ts';
+import type { TaskAccess } from './access.ts';
 import { deadLettersRoutes } from './dead-letters-router.ts';
 import { eventsRoutes } from './events-router.ts';
 import { limitsRoutes } from './limits-router.ts';
@@ -35,7 +35,7 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   app.use(redirectToBoard);
   if (access !== undefined) {
     app.use(access.tokenRoutes);
-    app.use(requireToken(access));
+    app.use(access.requireToken);
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
   const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
