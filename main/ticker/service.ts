@@ -5,12 +5,12 @@ import { type Config, defaults } from '../config.ts';
 import type { ConnectionShares } from '../http/descriptor-shares.ts';
 import { jsonErrors, logLateError } from '../http/json-reply.ts';
 import { listen } from '../http/listener.ts';
-import { RateLimit } from '../http/rate-limit.ts';
+import { rateLimit } from '../http/rate-limit.ts';
 import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type ApiKeyStore, type AuthOptions, authRoutes } from './auth.ts';
-import { createHandler, HandlersByToken, TICKER } from './connection-handler.ts';
+import { createHandler, createHandlersByToken, TICKER } from './connection-handler.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
 import { type PricesOptions, pricesRoutes } from './prices.ts';
@@ -47,7 +47,7 @@ export async function startTicker(
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
   const actors = new PidRegistry();
-  const handlersByToken = new HandlersByToken(actors);
+  const handlersByToken = createHandlersByToken(actors);
   const tokens = new Tokens({
     ...tokenSettings,
     store: await backend.openTokenStore(),
@@ -79,7 +79,7 @@ export async function startTicker(
     apiKeys,
     tokens,
     userScope: await loadScope(userPolicyFile, log),
-    rateLimit: new RateLimit({ perMinute: tokenSettings.requestsPerMinute }),
+    rateLimit: rateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
     handlersByToken,
     log,
