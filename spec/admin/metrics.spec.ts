@@ -5,6 +5,7 @@ import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
+import type { TasksService } from '../../main/tasks/service.ts';
 import { Histogram, recordLoopDelay, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
@@ -27,7 +28,7 @@ describe('the metrics of the task service', () => {
       callbacks: { outcomes: new CounterByLabel(['delivered', 'failed']) },
       events: { subscribers: 0 },
       scheduler: { count: 3, overdueMs: 1500 },
-    });
+    } as unknown as TasksService['metrics']);
     registerMetrics(registry, metrics);
     queue.lastCounts = undefined;
     const text = await registry.metrics();
