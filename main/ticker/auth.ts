@@ -37,7 +37,9 @@ export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOption
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const turns = new TurnLimit();
   const exchange: Handler = async (ctx) => {
-    limitRate(ctx.ip);
+    const waitMs = rateLimit.take(rateLimitKey(ctx.ip));
+    const headers = { 'Retry-After': String(Math.ceil(waitMs / 1000)) };
+    if (waitMs > 0) throw new HttpError('tooManyRequests', { headers });
     const { api_key: apiKey } = await readJsonObject(ctx.req, bodies, turns);
     if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
     const owner = await findOwner(apiKey);
@@ -50,12 +52,6 @@ export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOption
     await tokens.revoke(ctx.state.identity);
     ctx.status = 204;
   });
-
-  function limitRate(ip: string): void {
-    const waitMs = rateLimit.take(rateLimitKey(ip));
-    if (waitMs === 0) return;
-    throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
-  }
 
   async function findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
     try {

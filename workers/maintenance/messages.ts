@@ -1,11 +1,6 @@
 /** `workerData` of the migration thread: where the tables are. */
 export type MigrationStart = { dataDir: string } | { databaseUrl: string };
 
-/** `workerData` of the maintenance thread. */
-export interface MaintenanceStart {
-  dataDir: string;
-}
-
 /** `held` answers `hold`. `countExcess` asks for the number of rows beyond the newest `rows`. */
 export type MainToMaintenance = { topic: 'held' } | { topic: 'countExcess'; rows: number };
 

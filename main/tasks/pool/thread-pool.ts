@@ -282,13 +282,12 @@ export class ThreadPool {
     this.#wakesAt = time;
     this.#cancelWake = clock.timer(time - clock.now(), () => {
       this.#wakesAt = Number.POSITIVE_INFINITY;
-      for (const thread of this.#threads) this.#check(thread, clock.now());
+      const now = clock.now();
+      for (const thread of this.#threads) {
+        if (dueOf(thread) <= now) this.#expire(thread, now);
+        this.#wakeAt(dueOf(thread));
+      }
     });
-  }
-
-  #check(thread: Thread, now: number): void {
-    if (dueOf(thread) <= now) this.#expire(thread, now);
-    this.#wakeAt(dueOf(thread));
   }
 
   #expire(thread: Thread, now: number): void {
