@@ -1,6 +1,6 @@
 import type { QueueCounts, TaskStore } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
-import type { MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
+import { DEFERRED, type MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
 import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
@@ -179,8 +179,8 @@ async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | u
   const hasSchema = [...rules.actions.values()].some(({ schema }) => schema !== undefined);
   if (!hasSchema && !rules.rejectUnknown) return undefined;
   // Imported lazily, because most installations do not check submissions.
-  const { mainThreadCheck } = await import('../../workers/submissions/data-schemas.ts');
-  return mainThreadCheck(rules);
+  const { submissionCheck } = await import('../../workers/submissions/data-schemas.ts');
+  return submissionCheck(rules, () => DEFERRED);
 }
 
 // Parsing needs up to 40 times the size of a body. The limit is far higher, because V8 sometimes aborts the whole

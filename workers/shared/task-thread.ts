@@ -27,12 +27,9 @@ const FILE = new URL(`../tasks/task-worker${extname(import.meta.filename)}`, imp
 /**
  * Starts a thread in a Piscina of its own, because a Piscina with a thread that fails to load starts no other, and keeps
  * tasks for it forever.
- *
- * @param capacity number of tasks at a time
  */
 export function startTaskThread(
   start: TaskThreadStart,
-  capacity: number,
   { onMessage, onError, onEnd }: TaskThreadListener,
   file = FILE,
 ): TaskThread {
@@ -42,7 +39,7 @@ export function startTaskThread(
     minThreads: 0,
     maxThreads: 1,
     idleTimeout: Number.POSITIVE_INFINITY,
-    concurrentTasksPerWorker: capacity,
+    concurrentTasksPerWorker: start.capacity,
     workerData: start,
     resourceLimits: { maxOldGenerationSizeMb: start.memoryMb },
     recordTiming: false,

@@ -35,7 +35,8 @@ export interface TaskThreadStart {
   maxOutputBytes: number;
   /** Name of the `BroadcastChannel` for {@link AbortRequest} messages. */
   abortChannel: string;
-  overlap: number;
+  /** Number of tasks at a time in the thread. */
+  capacity: number;
   memoryMb: number;
 }
 

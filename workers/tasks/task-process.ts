@@ -16,7 +16,7 @@ function send(message: FromTaskProcess, sent?: () => void): void {
 /** No task comes before `isLoaded`, and aborts that arrive earlier concern other processes. */
 function open(start: TaskThreadStart): void {
   const aborts = new BroadcastChannel(start.abortChannel);
-  const thread = startTaskThread(start, start.overlap, {
+  const thread = startTaskThread(start, {
     onMessage: (message) => send({ message }),
     onError() {},
     onEnd: (threadEnd) => send({ threadEnd }, () => process.exit(1)),

@@ -4,7 +4,7 @@ import { systemClock as clock } from '../shared/clock.ts';
 import { recordLoopDelay } from '../shared/histogram.ts';
 import type { TickerStart, TickerToMain } from './messages.ts';
 import { isModule, openPriceSource } from './open-price-source.ts';
-import { SourcedPrices } from './sourced-prices.ts';
+import { sourcedPrices } from './sourced-prices.ts';
 import { startSchedule } from './tick-schedule.ts';
 
 if (parentPort === null) throw new Error('workers/ticker runs as a worker thread only');
@@ -13,7 +13,7 @@ const start = workerData as TickerStart;
 const { threadId } = start;
 
 const values = new Float64Array(start.prices, 0, start.symbols.length);
-const prices = new SourcedPrices({
+const prices = sourcedPrices({
   symbols: start.symbols,
   values,
   intervalMs: start.intervalMs,

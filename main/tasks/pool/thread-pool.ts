@@ -337,8 +337,8 @@ export class ThreadPool {
 
   #startThread(): void {
     const { memoryMb, handlers: module, bodyLimit: maxOutputBytes } = this.#settings;
-    const [overlap, abortChannel] = [this.overlap, this.#abortChannel];
-    const start: TaskThreadStart = { module, maxOutputBytes, abortChannel, overlap, memoryMb };
+    const [capacity, abortChannel] = [this.#capacity, this.#abortChannel];
+    const start: TaskThreadStart = { module, maxOutputBytes, abortChannel, capacity, memoryMb };
     const dueAt = this.#parts.clock.now() + this.#startMs;
     const thread: Thread = { state: 'loading', dueAt, runs: new Set(), isBlameless: false };
     this.#threads.add(thread);
@@ -350,7 +350,7 @@ export class ThreadPool {
     try {
       thread.worker = this.#hasProcesses
         ? startTaskProcess(start, listener)
-        : startTaskThread(start, this.#capacity, listener, this.#file);
+        : startTaskThread(start, listener, this.#file);
       void thread.worker.loaded.then(() => this.#onLoaded(thread));
       this.#wakeAt(dueAt);
     } catch (error) {
