@@ -31,8 +31,6 @@ export interface TickerBackend {
 
 const TICK_TIMEOUT_MS = 3_000;
 
-type TickerSettings = Config['ticker'];
-
 /** Starts the ticker service. @throws {Error} if a part of the service cannot be started */
 export async function startTicker(
   { http, tokens: tokenSettings, ticker: settings }: Pick<Config, 'http' | 'tokens' | 'ticker'>,
@@ -122,7 +120,7 @@ export async function startTicker(
 }
 
 /** Returns the maximum number of connections: `MAX_CONNECTIONS`, or fewer if the limit on open files is too low for it. */
-function connectionLimit({ maxConnections }: TickerSettings, shares: ConnectionShares, log: Log): number {
+function connectionLimit({ maxConnections }: Config['ticker'], shares: ConnectionShares, log: Log): number {
   const limit = Math.min(maxConnections, shares.webSockets);
   // The default of `MAX_CONNECTIONS` is only an upper bound, so falling below the default is not logged.
   if (limit < maxConnections && maxConnections !== defaults.ticker.maxConnections) {
@@ -160,7 +158,6 @@ export interface TickerAppOptions extends AuthOptions, PricesOptions, WsOptions 
   relay: Pick<Relay, 'completeHandshake' | 'acquire'>;
   requests: RequestMetrics;
   trustProxy: number;
-  clock: Clock;
   log: Log;
 }
 

@@ -11,13 +11,13 @@ const start: TaskThreadStart = workerData;
 // Imported lazily, because most installations have no handlers module.
 const { startHandlers } = start.module === undefined ? {} : await import('./module-handlers.ts');
 const runHandler = await startHandlers?.(start.module ?? '', start);
-const report = (message: FromTaskThread) => parentPort?.postMessage(message);
 
 /** Always returns an answer, because Piscina would take `throw null` for a success. */
 export default (message: ToTaskThread): TaskAnswer | Promise<TaskAnswer> | undefined => {
   if ('selfTest' in message) return undefined;
   const startedAt = performance.now();
-  if (runHandler !== undefined) report({ run: message.run, started: true });
+  const started: FromTaskThread = { run: message.run, started: true };
+  if (runHandler !== undefined) parentPort?.postMessage(started);
   const answer = (outcome: TaskAnswer['outcome']) => ({ outcome, ms: performance.now() - startedAt });
   try {
     const { run, body, attempt, traceparent } = message;

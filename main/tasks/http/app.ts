@@ -15,9 +15,9 @@ import type { RouterOptions } from './routing.ts';
 import { schedulesRoutes } from './schedules-router.ts';
 import { tasksRoutes } from './tasks-router.ts';
 
-type HttpSettings = Pick<Config['http'], 'corsOrigins' | 'trustProxy'>;
-
-export interface TasksAppOptions extends Omit<RouterOptions, 'turns'>, HttpSettings {
+export interface TasksAppOptions
+  extends Omit<RouterOptions, 'turns'>,
+    Pick<Config['http'], 'corsOrigins' | 'trustProxy'> {
   /** If undefined, requests need no token. */
   access: TaskAccess | undefined;
   requests: RequestMetrics;
