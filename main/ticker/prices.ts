@@ -11,7 +11,7 @@ import { authenticated } from './auth.ts';
 import { allows } from './policy.ts';
 import type { Tokens } from './tokens.ts';
 
-export const HISTORY_SECONDS = 900;
+const HISTORY_SECONDS = 900;
 
 export type PriceHistory = ReturnType<typeof priceHistory>;
 

@@ -12,8 +12,7 @@ export function isModule(source: string | undefined): source is string {
 }
 
 /** @throws {Error} with the reason if the file or module of the price source cannot be used */
-export function openPriceSource(settings: PriceSourceSettings): PriceSource | Promise<PriceSource> {
-  const { source, seed, symbols, intervalMs } = settings;
+export function openPriceSource({ source, seed, symbols, intervalMs }: PriceSourceSettings) {
   if (seed !== undefined) return seededPrices(seed, intervalMs, symbols);
   if (source === undefined) return priceWalk(symbols);
   return isModule(source) ? importSource(source) : priceRecording(source, symbols);
