@@ -19,25 +19,16 @@ const TABLES = [
 /** Timeout of any statement other than a migration step, and of any wait for a table lock. */
 const TIME_LIMIT_MS = 50_000;
 
-export interface MigrationOptions {
-  timeLimitMs?: number;
-  /** Called when the server has answered and the migration begins, which has no time limit. */
-  onStart?: () => void;
-}
-
 /**
  * Migrates the tables in the current schema. If several nodes migrate at once, all but one wait without limit.
  *
  * @returns the database's address, without the user name and password
  * @throws {Error} with a one-line message
  */
-export async function migratePostgres(
-  url: string,
-  { timeLimitMs = TIME_LIMIT_MS, onStart = () => {} }: MigrationOptions = {},
-): Promise<string> {
+export async function migratePostgres(url: string, timeLimitMs = TIME_LIMIT_MS): Promise<string> {
   const database = new PostgresDatabase(url, { connections: 1, timeLimitMs });
   try {
-    await database.transaction((query) => migrateSchema(query, onStart));
+    await database.transaction(migrateSchema);
     return database.address;
   } catch (error) {
     if (error instanceof DatabaseUnavailable) throw error;
@@ -47,12 +38,11 @@ export async function migratePostgres(
   }
 }
 
-async function migrateSchema(query: Query, onStart: () => void): Promise<void> {
+async function migrateSchema(query: Query): Promise<void> {
   const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>(
     "SELECT current_setting('server_encoding') AS encoding",
   );
   if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: create the database with ENCODING 'UTF8'`);
-  onStart();
   await query('SET LOCAL statement_timeout = 0');
   await query('SET LOCAL lock_timeout = 0');
   await acquireLock(query, 'migration');

@@ -26,11 +26,10 @@ export function createQueueTables(memory: Pick<DatabaseSync, 'exec'>): void {
  * Migrates every database in `dataDir`, which the caller must have locked, and creates missing databases. Moves the queue
  * of version 0.1.0 into `tasks.db`.
  *
- * @param onStart called when the migration of a database begins, which may take long
  * @returns the databases that were created
  * @throws {Error} with a one-line message that names the file
  */
-export function migrate(dataDir: string, onStart: () => void = () => {}): CreatedDatabase[] {
+export function migrate(dataDir: string): CreatedDatabase[] {
   const created: CreatedDatabase[] = [];
   const run = (file: string, work: (bytes: number | undefined) => void) => {
     try {
@@ -43,7 +42,7 @@ export function migrate(dataDir: string, onStart: () => void = () => {}): Create
   for (const [name, tables] of Object.entries(schemas)) {
     const file = join(dataDir, `${name}.db`);
     run(file, (bytes) => {
-      migrateFile(file, tables, migrationsOf(name), onStart);
+      migrateFile(file, tables, migrationsOf(name));
       if (bytes === undefined || bytes === 0) created.push({ file, wasEmpty: bytes === 0 });
     });
   }
@@ -51,7 +50,6 @@ export function migrate(dataDir: string, onStart: () => void = () => {}): Create
   run(oldQueue, (bytes) => {
     if (bytes === undefined) return;
     if (bytes === 0) created.push({ file: oldQueue, wasEmpty: true });
-    onStart();
     if (bytes > 0) copyOldQueue(oldQueue, join(dataDir, 'tasks.db'));
     renameSync(oldQueue, `${oldQueue}.migrated`);
     const folder = openSync(dataDir, 'r');
@@ -76,7 +74,7 @@ function bytesOf(file: string): number | undefined {
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
-function migrateFile(path: string, tables: readonly string[], migrations: URL, onStart: () => void): void {
+function migrateFile(path: string, tables: readonly string[], migrations: URL): void {
   // Only the owner may read the databases, because they contain API keys. SQLite gives their logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
   // Closing the database rolls back an unfinished transaction.
@@ -86,7 +84,6 @@ function migrateFile(path: string, tables: readonly string[], migrations: URL, o
   database.exec('BEGIN IMMEDIATE');
   const isComplete = tables.every((table) => present.includes(table));
   const { steps, newest } = migrationSteps(migrations, { version: versionOf(database), isComplete });
-  if (steps.length > 0) onStart();
   for (const sql of steps) database.exec(withoutPresentColumns(sql, database));
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }

@@ -1,11 +1,11 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import type { QueueCounts } from '../../db/task-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
-import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
+import type { Histogram } from '../../workers/shared/histogram.ts';
 import type { LogOutput } from '../log/log.ts';
 import { type Labelled, labelled, type MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
-import type { TasksMetrics } from '../tasks/service.ts';
+import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 
 export function tickerMetrics({ relay, ticker, tokens, requests }: TickerService['metrics']): MetricsTable {
@@ -54,9 +54,8 @@ export function tickerMetrics({ relay, ticker, tokens, requests }: TickerService
 }
 
 /** Returns the metrics of the task service. Those of the queue show its last counts. */
-export function tasksMetrics(sources: TasksMetrics): MetricsTable {
-  const { queue, problem, bounds, dispatcher, pool, callbacks, events, scheduler, requests, bodies, responses } =
-    sources;
+export function tasksMetrics(sources: TasksService['metrics']): MetricsTable {
+  const { queue, dispatcher, pool, callbacks, events, scheduler, requests, bodies, responses } = sources;
   const { metrics: dispatched } = dispatcher;
   const submissions = (withError: string) =>
     requests.count(({ route, method, error }) => route === '/tasks' && method === 'POST' && error === withError);
@@ -93,8 +92,8 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
         'Size of the messages, failure reasons and histories of queued tasks.',
         () => counted(({ bytes }) => bytes),
       ],
-      tasks_queue_limit_length: ['Limit of `tasks_queue_length`.', () => bounds.maxLength],
-      tasks_queue_limit_bytes: ['Limit of `tasks_queue_bytes`.', () => bounds.maxBytes],
+      tasks_queue_limit_length: ['Limit of `tasks_queue_length`.', () => sources.bounds.maxLength],
+      tasks_queue_limit_bytes: ['Limit of `tasks_queue_bytes`.', () => sources.bounds.maxBytes],
       tasks_queue_oldest_age_seconds: ['Time since the longest waiting task became due; 0 if none waits.', oldestAge],
       tasks_schedules: ['Schedules.', () => scheduler.count],
       tasks_schedule_overdue_seconds: [
@@ -110,7 +109,7 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
       tasks_dead_letters: ['Dead letters that are stored.', () => counted(({ dead }) => dead)],
       tasks_queue_file_failing: [
         'Whether the database of the queue is unusable: 1 or 0.',
-        () => Number(problem() !== undefined),
+        () => Number(sources.problem() !== undefined),
       ],
       tasks_pool_threads: ['Worker threads that process tasks.', threads],
     },
@@ -160,20 +159,6 @@ function byStatus(service: string, metrics: RequestMetrics): Labelled<readonly H
     const labels = { service, http_request_method: method, http_route: route, http_response_status_code: status };
     return [labels, series.map(({ durations }) => durations)];
   });
-}
-
-const MEASUREMENT_INTERVAL_MS = 20;
-
-/** Records the calling thread's event loop delay (how late a timer fires) until `stop` is called. */
-export function recordLoopDelay(): { delays: Histogram; stop: () => void } {
-  const delays = new Histogram(DELAY_BOUNDS);
-  let previous = performance.now();
-  const timer = setInterval(() => {
-    const now = performance.now();
-    delays.observe(Math.max(0, now - previous - MEASUREMENT_INTERVAL_MS) / 1000);
-    previous = now;
-  }, MEASUREMENT_INTERVAL_MS).unref();
-  return { delays, stop: () => clearInterval(timer) };
 }
 
 let defaults: Registry | undefined;

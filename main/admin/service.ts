@@ -1,4 +1,5 @@
 import { Registry } from 'prom-client';
+import { recordLoopDelay } from '../../workers/shared/histogram.ts';
 import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
 import type { ConnectionShares } from '../http/descriptor-shares.ts';
@@ -9,7 +10,7 @@ import { registerMetrics } from '../metrics/metrics-table.ts';
 import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
-import { processMetrics, recordLoopDelay, registerDefaultMetrics, tasksMetrics, tickerMetrics } from './metrics.ts';
+import { processMetrics, registerDefaultMetrics, tasksMetrics, tickerMetrics } from './metrics.ts';
 
 /** Starts the admin listener, unless `ADMIN_PORT` is `off`. @throws {Error} if the port cannot be bound */
 export async function startAdmin(

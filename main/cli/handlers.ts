@@ -49,13 +49,9 @@ await runCommand(USAGE, async ([command, module, action, text = '{}', ...others]
 });
 
 function describeAction(name: string, { schema, timeoutMs, maxAttempts }: ActionSettings): string {
-  const settings = [
-    schema && 'schema',
-    timeoutMs && `timeoutMs ${timeoutMs}`,
-    maxAttempts && `maxAttempts ${maxAttempts}`,
-  ];
-  const present = settings.filter((setting) => setting !== undefined);
-  return present.length === 0 ? name : `${name} (${present.join(', ')})`;
+  const limits = Object.entries({ timeoutMs, maxAttempts }).filter(([, value]) => value !== undefined);
+  const settings = [...(schema ? ['schema'] : []), ...limits.map((limit) => limit.join(' '))];
+  return settings.length === 0 ? name : `${name} (${settings.join(', ')})`;
 }
 
 function readData(text: string): object {

@@ -1,4 +1,4 @@
-import Router, { type RouterMiddleware, type RouterOptions } from '@koa/router';
+import Router, { type RouterMiddleware } from '@koa/router';
 import type { DefaultState, Middleware } from 'koa';
 import { HttpError } from './errors.ts';
 
@@ -9,14 +9,18 @@ export type Resources<State = DefaultState> = Readonly<
 >;
 
 /** Creates a router with case-sensitive paths and strict trailing slashes, so each resource has exactly one path. */
-export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, 'prefix'> = {}): Router<State> {
-  return new Router<State>({ ...options, sensitive: true, strict: true });
+export function exactRouter<State>(): Router<State> {
+  return new Router<State>({ sensitive: true, strict: true });
 }
 
-/** Returns middleware that passes a request to the handler of its path and method. Other methods get 405. */
-export function router<State>(resources: Resources<State>): Middleware {
+/**
+ * Returns middleware that passes a request to the handler of its path and method, after `first`, such as CORS. Other
+ * methods get 405.
+ */
+export function router<State>(resources: Resources<State>, first?: Middleware): Middleware {
   const routes = exactRouter<State>();
   for (const [path, handlers] of Object.entries(resources)) {
+    if (first !== undefined) routes.all(path, first);
     for (const [method, handler] of Object.entries(handlers)) routes.register(path, [method], handler);
     const supported = Object.keys(handlers).flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : method));
     routes.all(path, answerOtherMethods(...supported));

@@ -1,6 +1,6 @@
 import dns from 'node:dns';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 
 export interface PlannedListener {
   host: string | undefined;
@@ -19,20 +19,17 @@ export interface PlannedListener {
 export async function checkPorts(listeners: readonly PlannedListener[]): Promise<void> {
   const planned = listeners.filter(({ port, reusePort }) => port !== undefined && !reusePort);
   // All host names are resolved before the first bind, so that no port stays bound during a lookup.
-  const addresses = await Promise.allSettled(planned.map(resolve));
+  const addresses = planned.map(resolve);
+  await Promise.allSettled(addresses);
   const servers = planned.map(() => createServer((socket) => socket.destroy()));
-  const binds = await Promise.allSettled(
-    servers.map(async (server, index) => {
-      const { value, reason } = addresses[index] as { value?: object; reason?: Error };
-      if (reason !== undefined) throw reason;
-      await once(server.listen({ port: planned[index]?.port, ...value }), 'listening');
-    }),
+  const bind = async (server: Server, index: number) => {
+    await once(server.listen({ port: planned[index]?.port, ...(await addresses[index]) }), 'listening');
+  };
+  const failures = await Promise.all(
+    servers.map((server, index) => bind(server, index).catch((error: NodeJS.ErrnoException) => error)),
   );
   // All ports stay bound until each has been tried, so that two listeners with the same port are noticed.
   await Promise.all(servers.map((server) => new Promise((resolved) => server.close(resolved))));
-  const failures = binds.map((bind) =>
-    bind.status === 'rejected' ? (bind.reason as NodeJS.ErrnoException) : undefined,
-  );
   const taken = planned.filter((_, index) => failures[index]?.code === 'EADDRINUSE');
   const bound = planned.filter((_, index) => failures[index] === undefined);
   for (const { host, port, variables } of taken) {

@@ -25,34 +25,30 @@ export class TokenBucket {
   }
 }
 
-/** Rate limit with one token bucket per address. A full bucket holds the tokens of one minute. */
-export class RateLimit {
-  readonly #perMinute: number;
-  readonly #maxAddresses: number;
-  readonly #buckets = new Map<string, TokenBucket>();
+export type RateLimit = ReturnType<typeof rateLimit>;
 
-  /** @param maxAddresses number of buckets beyond which the least recently used bucket is evicted */
-  constructor({ perMinute, maxAddresses = 100_000 }: { perMinute: number; maxAddresses?: number }) {
-    this.#perMinute = perMinute;
-    this.#maxAddresses = maxAddresses;
-  }
-
-  get size(): number {
-    return this.#buckets.size;
-  }
-
-  take(address: string, now = performance.now()): number {
-    const bucket = this.#buckets.get(address) ?? new TokenBucket(this.#perMinute / 60, 60);
-    const wait = bucket.take(now);
-    if (wait > 0) return wait;
-    this.#buckets.delete(address);
-    this.#buckets.set(address, bucket);
-    if (this.#buckets.size > this.#maxAddresses) {
-      const [leastRecent] = this.#buckets.keys();
-      this.#buckets.delete(leastRecent as string);
-    }
-    return 0;
-  }
+/**
+ * Returns a rate limit with one token bucket per address. A full bucket holds the tokens of one minute.
+ *
+ * @param maxAddresses number of buckets beyond which the least recently used bucket is evicted
+ */
+export function rateLimit({ perMinute, maxAddresses = 100_000 }: { perMinute: number; maxAddresses?: number }) {
+  const buckets = new Map<string, TokenBucket>();
+  return {
+    get size(): number {
+      return buckets.size;
+    },
+    take(address: string, now = performance.now()): number {
+      const bucket = buckets.get(address) ?? new TokenBucket(perMinute / 60, 60);
+      const wait = bucket.take(now);
+      if (wait > 0) return wait;
+      buckets.delete(address);
+      buckets.set(address, bucket);
+      const [leastRecent] = buckets.size > maxAddresses ? buckets.keys() : [];
+      if (leastRecent !== undefined) buckets.delete(leastRecent);
+      return 0;
+    },
+  };
 }
 
 const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;

@@ -1,4 +1,5 @@
 import { type Logger, type LoggerOptions, levels, pino } from 'pino';
+import { RepeatLimit } from '../../workers/shared/repeat-limit.ts';
 import type { Config } from '../config.ts';
 import { LineBuffer, openStandardOutput } from './standard-output.ts';
 
@@ -62,37 +63,4 @@ function kindOf(args: readonly unknown[], level: number): string {
 
 function messageOf([first, second]: readonly unknown[]): unknown {
   return typeof first === 'string' ? first : second;
-}
-
-const PERIOD_MS = 10_000;
-const MAX_LINES_PER_KIND = 20;
-/** Maximum number of kinds of log lines per period. Lines of further kinds count as a single kind. */
-const MAX_KINDS = 256;
-
-/** Limits repeated log lines: each period admits the first lines of each kind, and counts the suppressed rest. */
-export class RepeatLimit {
-  suppressed = 0;
-  readonly #kinds = new Map<string, { lines: number; report: (suppressed: number) => void }>();
-  #timer: NodeJS.Timeout | undefined;
-
-  /** Returns whether to write a line of kind `name`. Reports suppressed lines at the end of the period. */
-  admit(name: string, report: (suppressed: number) => void): boolean {
-    // The timer must not keep the process alive.
-    this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();
-    const key = this.#kinds.has(name) || this.#kinds.size < MAX_KINDS - 1 ? name : '';
-    const kind = this.#kinds.get(key) ?? { lines: 0, report };
-    this.#kinds.set(key, kind);
-    kind.lines += 1;
-    if (kind.lines <= MAX_LINES_PER_KIND) return true;
-    this.suppressed += 1;
-    return false;
-  }
-
-  endPeriod(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const kinds = [...this.#kinds.values()];
-    this.#kinds.clear();
-    for (const { lines, report } of kinds) if (lines > MAX_LINES_PER_KIND) report(lines - MAX_LINES_PER_KIND);
-  }
 }

@@ -5,6 +5,7 @@ import { startAdmin } from '../admin/service.ts';
 import { openBackend } from '../backends/backend.ts';
 import { type Config, checkHeapBudget } from '../config.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptor-shares.ts';
+import { authenticationRequired } from '../http/errors.ts';
 import { isLoopbackAddress } from '../http/origins.ts';
 import { checkPorts, explainListenError } from '../http/port-check.ts';
 import type { LogOutput } from '../log/log.ts';
@@ -98,23 +99,23 @@ function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: C
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {
     tokenRoutes,
-    async authenticate({ headers }) {
-      const identity = await tokens.verify(authorizationToken(headers));
-      return (
-        identity && {
-          userId: identity.actor.metadata.user_id,
-          allows: (action, resource) => allows(identity.scope, action, resource),
-          isSignedIn() {
-            try {
-              return tokens.isLive(identity);
-            } catch (error) {
-              // An open stream continues while tokens cannot be checked.
-              if (error instanceof TokenStoreUnavailable) return true;
-              throw error;
-            }
-          },
-        }
-      );
+    async requireToken(ctx, next) {
+      const identity = await tokens.verify(authorizationToken(ctx.req.headers));
+      if (identity === undefined) throw authenticationRequired();
+      ctx.state.actor = {
+        userId: identity.actor.metadata.user_id,
+        allows: (action, resource) => allows(identity.scope, action, resource),
+        isSignedIn() {
+          try {
+            return tokens.isLive(identity);
+          } catch (error) {
+            // An open stream continues while tokens cannot be checked.
+            if (error instanceof TokenStoreUnavailable) return true;
+            throw error;
+          }
+        },
+      };
+      await next();
     },
   };
 }

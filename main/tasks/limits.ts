@@ -41,24 +41,21 @@ function fieldsOf({ concurrency, rate }: Limit): object {
   return { ...(concurrency && { concurrency }), ...(rate && { rate: { count: rate.count, seconds: rate.ms / 1000 } }) };
 }
 
-/** Returns the field `limit` of a limited task: the limit that it waits for, with its use. */
-export async function limitOf(store: TaskStore, { action = '', limitKey, limitedBy }: StoredMessage): Promise<object> {
-  const key = limitedBy === 'key' ? limitKey : undefined;
-  const limit = await store.limitOf(action, key);
-  return { action, ...(key && { key }), ...fieldsOf(limit), ...useFields(limit) };
-}
-
-/** Returns the field `limit` of each of several limited tasks. Each limit is read once. */
+/** Returns the field `limit` of limited tasks: the limit that each waits for, with its use. Each limit is read once. */
 export function limitsOf(store: TaskStore, messages: readonly StoredMessage[]): Promise<object[]> {
   const limits = new Map<string, Promise<object>>();
-  const read = (message: StoredMessage): Promise<object> => {
-    const { action, limitKey, limitedBy } = message;
-    const name = JSON.stringify(limitedBy === 'key' ? [action, limitKey] : action);
-    const limit = limits.get(name) ?? limitOf(store, message);
+  const read = async (action: string, key?: string) => {
+    const limit = await store.limitOf(action, key);
+    return { action, ...(key && { key }), ...fieldsOf(limit), ...useFields(limit) };
+  };
+  const limitOf = ({ action = '', limitKey, limitedBy }: StoredMessage): Promise<object> => {
+    const key = limitedBy === 'key' ? limitKey : undefined;
+    const name = JSON.stringify([action, key]);
+    const limit = limits.get(name) ?? read(action, key);
     limits.set(name, limit);
     return limit;
   };
-  return Promise.all(messages.map(read));
+  return Promise.all(messages.map(limitOf));
 }
 
 export function listedLimits({ action, limits, source, use }: StoredLimits): object {

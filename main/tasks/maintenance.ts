@@ -1,4 +1,4 @@
-import type { MainToMaintenance, MaintenanceStart, MaintenanceToMain } from '../../workers/maintenance/messages.ts';
+import type { MainToMaintenance, MaintenanceToMain } from '../../workers/maintenance/messages.ts';
 import type { Log } from '../log/log.ts';
 import { SupervisedThread, threadFile } from '../threads/supervised-thread.ts';
 
@@ -20,9 +20,7 @@ export function createMaintenance({ dataDir, hold, resume, log, file }: Maintena
   const thread: SupervisedThread<MainToMaintenance, MaintenanceToMain> = new SupervisedThread({
     name: 'maintenance',
     file: file ?? threadFile('maintenance/maintenance'),
-    workerData: () => ({ dataDir }) satisfies MaintenanceStart,
-    restartDelaysMs: [1000, 5000, 15_000],
-    stableAfterMs: 120_000,
+    workerData: () => ({ dataDir }),
     onMessage(message) {
       if (message.topic === 'hold') {
         hold();

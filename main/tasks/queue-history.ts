@@ -11,50 +11,49 @@ type ByColumn<Value> = Record<(typeof COLUMNS)[number], Value>;
 /** Numbers of events in one second, and the number of waiting, retrying and running messages at its end (`depth`). */
 type Second = ByColumn<number>;
 
-/** Numbers of events in each of the last 900 complete seconds, as the differences of the queue's totals. */
-export class QueueHistory {
+/**
+ * Returns the numbers of events in each of the last 900 complete seconds, as the differences of the queue's totals.
+ *
+ * @param start milliseconds since the epoch
+ */
+export function queueHistory(start: number) {
   /** Oldest second first. */
-  readonly #seconds: Second[] = [];
-  #newestSecond: number;
-  #totals: Second | undefined;
-
-  /** @param now milliseconds since the epoch */
-  constructor(now: number) {
-    this.#newestSecond = Math.floor(now / 1000) - 1;
-  }
-
-  /**
-   * Appends the seconds that ended since the last call. All events since then count for the first of these seconds. The
-   * first call sets what later totals are compared with.
-   */
-  advance(counts: QueueCounts, now: number): void {
-    const totals = totalsOf(counts);
-    this.#totals ??= totals;
-    const newest = Math.floor(now / 1000) - 1;
-    const passed = Math.min(newest - this.#newestSecond, MAX_SECONDS);
-    if (passed <= 0) return;
-    const [first, idle] = [{ ...totals }, { ...totals }];
-    for (const event of EVENTS) {
-      // A total that has decreased was reset.
-      first[event] = Math.max(0, totals[event] - this.#totals[event]);
-      idle[event] = 0;
-    }
-    this.#newestSecond = newest;
-    this.#totals = totals;
-    this.#seconds.push(first, ...Array<Second>(passed - 1).fill(idle));
-    this.#seconds.splice(0, this.#seconds.length - MAX_SECONDS);
-  }
-
-  /**
-   * Returns the response to `GET /queue/history`: an array of each number, oldest second first. `end` is the newest
-   * complete second. Seconds up to `since` (Unix seconds) are left out.
-   */
-  read(since = 0) {
-    const seconds = Math.max(0, Math.min(this.#seconds.length, this.#newestSecond - since));
-    const last = this.#seconds.slice(this.#seconds.length - seconds);
-    const columns = COLUMNS.map((name) => [name, last.map((second) => second[name])]);
-    return { end: this.#newestSecond, seconds, ...(Object.fromEntries(columns) as ByColumn<number[]>) };
-  }
+  const seconds: Second[] = [];
+  let newestSecond = Math.floor(start / 1000) - 1;
+  let lastTotals: Second | undefined;
+  return {
+    /**
+     * Appends the seconds that ended since the last call. All events since then count for the first of these seconds. The
+     * first call sets what later totals are compared with.
+     */
+    advance(counts: QueueCounts, now: number): void {
+      const totals = totalsOf(counts);
+      lastTotals ??= totals;
+      const newest = Math.floor(now / 1000) - 1;
+      const passed = Math.min(newest - newestSecond, MAX_SECONDS);
+      if (passed <= 0) return;
+      const [first, idle] = [{ ...totals }, { ...totals }];
+      for (const event of EVENTS) {
+        // A total that has decreased was reset.
+        first[event] = Math.max(0, totals[event] - lastTotals[event]);
+        idle[event] = 0;
+      }
+      newestSecond = newest;
+      lastTotals = totals;
+      seconds.push(first, ...Array<Second>(passed - 1).fill(idle));
+      seconds.splice(0, seconds.length - MAX_SECONDS);
+    },
+    /**
+     * Returns the response to `GET /queue/history`: an array of each number, oldest second first. `end` is the newest
+     * complete second. Seconds up to `since` (Unix seconds) are left out.
+     */
+    read(since = 0) {
+      const count = Math.max(0, Math.min(seconds.length, newestSecond - since));
+      const last = seconds.slice(seconds.length - count);
+      const columns = COLUMNS.map((name) => [name, last.map((second) => second[name])]);
+      return { end: newestSecond, seconds: count, ...(Object.fromEntries(columns) as ByColumn<number[]>) };
+    },
+  };
 }
 
 function totalsOf({ accepted, completed, failed, retried, dead, dropped, ...counts }: QueueCounts): Second {

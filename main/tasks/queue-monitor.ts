@@ -4,7 +4,7 @@ import { type CumulativeCounts, type Histogram, quantile } from '../../workers/s
 import type { Dispatcher } from './dispatch/dispatcher.ts';
 import type { TaskPool } from './pool/thread-pool.ts';
 import type { Queue } from './queue.ts';
-import { QueueHistory } from './queue-history.ts';
+import { queueHistory } from './queue-history.ts';
 
 interface QueueMonitorOptions {
   queue: Pick<Queue, 'counts' | 'isPaused'>;
@@ -22,9 +22,9 @@ export type QueueMonitor = ReturnType<typeof createQueueMonitor>;
 /** Reports the state and history of the queue, and checks once per second whether tasks can be processed. */
 export function createQueueMonitor(options: QueueMonitorOptions) {
   const { queue, pool, dispatcher, bounds, prefetch, problems, clock } = options;
-  const history = new QueueHistory(clock.now());
-  const waiting = new RecentDurations(dispatcher.metrics.waits);
-  const running = new RecentDurations(pool.durations);
+  const history = queueHistory(clock.now());
+  const waiting = recentDurations(dispatcher.metrics.waits);
+  const running = recentDurations(pool.durations);
   /** Current reason why no task can be processed. `since` is the Unix second in which processing stalled. */
   let stalled: { reason: string; since: number } | undefined;
   let isCounting = false;
@@ -81,33 +81,27 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
 const SAMPLE_SECONDS = 30;
 const MAX_SAMPLES = 10;
 
-/** Percentiles of the durations in a histogram over the last five minutes. */
-export class RecentDurations {
-  readonly #histogram: Histogram;
-  readonly #samples: CumulativeCounts[];
-  #seconds = 0;
-
-  constructor(histogram: Histogram) {
-    this.#histogram = histogram;
-    this.#samples = [histogram.cumulative()];
-  }
-
-  /** Must be called once per second. Every 30th call saves the counts of the histogram. */
-  tick(): void {
-    this.#seconds += 1;
-    if (this.#seconds % SAMPLE_SECONDS > 0) return;
-    this.#samples.push(this.#histogram.cumulative());
-    if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
-  }
-
-  /** Returns estimates in seconds with three significant digits, or undefined if no duration was counted. */
-  percentiles() {
-    const now = this.#histogram.cumulative();
-    const [oldest] = this.#samples as [CumulativeCounts];
-    const upTo = now.upTo.map((count, bucket) => count - (oldest.upTo[bucket] as number));
-    const recent = { upTo, count: now.count - oldest.count };
-    if (recent.count === 0) return undefined;
-    const estimate = (fraction: number) => Number(quantile(this.#histogram.bounds, recent, fraction).toPrecision(3));
-    return { p50: estimate(0.5), p95: estimate(0.95), p99: estimate(0.99) };
-  }
+/** Returns the percentiles of the durations in a histogram over the last five minutes. */
+export function recentDurations(histogram: Histogram) {
+  const samples: CumulativeCounts[] = [histogram.cumulative()];
+  let seconds = 0;
+  return {
+    /** Must be called once per second. Every 30th call saves the counts of the histogram. */
+    tick(): void {
+      seconds += 1;
+      if (seconds % SAMPLE_SECONDS > 0) return;
+      samples.push(histogram.cumulative());
+      if (samples.length > MAX_SAMPLES) samples.shift();
+    },
+    /** Returns estimates in seconds with three significant digits, or undefined if no duration was counted. */
+    percentiles() {
+      const now = histogram.cumulative();
+      const [oldest] = samples as [CumulativeCounts];
+      const upTo = now.upTo.map((count, bucket) => count - (oldest.upTo[bucket] as number));
+      const recent = { upTo, count: now.count - oldest.count };
+      if (recent.count === 0) return undefined;
+      const estimate = (fraction: number) => Number(quantile(histogram.bounds, recent, fraction).toPrecision(3));
+      return { p50: estimate(0.5), p95: estimate(0.95), p99: estimate(0.99) };
+    },
+  };
 }

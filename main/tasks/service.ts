@@ -1,6 +1,6 @@
-import type { QueueBounds, QueueCounts, TaskStore } from '../../db/task-store.ts';
+import type { QueueCounts, TaskStore } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
-import type { MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
+import { DEFERRED, type MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
 import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
@@ -15,7 +15,7 @@ import type { TaskAccess } from './http/access.ts';
 import { createTasksApp } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
 import { ownLimits, storeOwnLimits } from './limits.ts';
-import { type TaskPool, ThreadPool } from './pool/thread-pool.ts';
+import { ThreadPool } from './pool/thread-pool.ts';
 import { Queue, type QueueBus } from './queue.ts';
 import { createQueueMonitor } from './queue-monitor.ts';
 import { type ModuleSchedules, Scheduler } from './schedules/scheduler.ts';
@@ -46,21 +46,6 @@ export interface StopDeadlines {
 }
 
 export type TasksService = Awaited<ReturnType<typeof startTasks>>;
-
-export interface TasksMetrics {
-  requests: RequestMetrics;
-  bodies: ByteBudget;
-  responses: ByteBudget;
-  queue: Queue;
-  /** Returns the reason why the store cannot be written, or undefined when healthy. */
-  problem: () => string | undefined;
-  bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
-  dispatcher: Pick<Dispatcher, 'metrics'>;
-  pool: Pick<TaskPool, 'threads' | 'busy' | 'durations'>;
-  callbacks: Pick<CallbackSender, 'outcomes'>;
-  events: Pick<TaskEvents, 'subscribers'>;
-  scheduler: Pick<Scheduler, 'count' | 'overdueMs'>;
-}
 
 export interface TasksParts {
   /** If undefined, requests need no token. */
@@ -143,8 +128,9 @@ export async function startTasks(
     warnings: warningsOf(queue),
     metrics: {
       ...{ requests, bodies, responses, queue, bounds, dispatcher, pool, callbacks, events, scheduler },
+      /** Returns the reason why the store cannot be written, or undefined when healthy. */
       problem: () => store.problem(),
-    } satisfies TasksMetrics,
+    },
     async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
       await scheduler.stop();
@@ -193,8 +179,8 @@ async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | u
   const hasSchema = [...rules.actions.values()].some(({ schema }) => schema !== undefined);
   if (!hasSchema && !rules.rejectUnknown) return undefined;
   // Imported lazily, because most installations do not check submissions.
-  const { mainThreadCheck } = await import('../../workers/submissions/data-schemas.ts');
-  return mainThreadCheck(rules);
+  const { submissionCheck } = await import('../../workers/submissions/data-schemas.ts');
+  return submissionCheck(rules, () => DEFERRED);
 }
 
 // Parsing needs up to 40 times the size of a body. The limit is far higher, because V8 sometimes aborts the whole

@@ -12,10 +12,6 @@ export interface SupervisedThreadOptions<FromWorker> {
   file: URL;
   /** @param heartbeat Int32 counter that the thread must increment several times a second if `onHeartbeat` is set */
   workerData: (heartbeat: SharedArrayBuffer) => object;
-  /** Delays before consecutive restarts. The last delay also applies to all further restarts. */
-  restartDelaysMs: readonly number[];
-  /** Run time after which a thread counts as stable. The end of a stable thread resets the restart delay. */
-  stableAfterMs: number;
   /** Validates messages. Needed if the thread imports a user's module, which can post any value. */
   isMessage?: (message: unknown) => message is FromWorker;
   onMessage?: (message: FromWorker) => void;
@@ -28,6 +24,10 @@ export interface SupervisedThreadOptions<FromWorker> {
   log: Log;
 }
 
+/** Delays before consecutive restarts. The last delay also applies to all further restarts. */
+const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000];
+/** Run time after which a thread counts as stable. The end of a stable thread resets the restart delay. */
+const STABLE_AFTER_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_MISSED_HEARTBEATS = 4;
 
@@ -68,7 +68,7 @@ export class SupervisedThread<ToWorker, FromWorker> {
   }
 
   #spawn(): Worker {
-    const { name, file, workerData, stableAfterMs, isMessage, onMessage, onOutput } = this.#options;
+    const { name, file, workerData, isMessage, onMessage, onOutput } = this.#options;
     const { onSpawn, onExit, onHeartbeat, log } = this.#options;
     const own = onOutput !== undefined;
     const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name, stdout: own, stderr: own });
@@ -85,7 +85,7 @@ export class SupervisedThread<ToWorker, FromWorker> {
     worker.once('exit', (code) => {
       this.#worker = undefined;
       onExit?.();
-      if (performance.now() - startedAt >= stableAfterMs) this.#failures = 0;
+      if (performance.now() - startedAt >= STABLE_AFTER_MS) this.#failures = 0;
       this.#restart(code);
     });
     this.#worker = worker;
@@ -115,8 +115,8 @@ export class SupervisedThread<ToWorker, FromWorker> {
 
   #restart(code: number): void {
     if (this.#isStopped) return;
-    const { name, restartDelaysMs, log } = this.#options;
-    const delayMs = restartDelaysMs[Math.min(this.#failures, restartDelaysMs.length - 1)] as number;
+    const { name, log } = this.#options;
+    const delayMs = RESTART_DELAYS_MS[Math.min(this.#failures, RESTART_DELAYS_MS.length - 1)] as number;
     this.#failures += 1;
     this.restarts += 1;
     log.error({ code, delayMs }, `the ${name} thread ended: it is restarted`);

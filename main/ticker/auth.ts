@@ -1,13 +1,12 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import cors from '@koa/cors';
-import type Router from '@koa/router';
 import type { Middleware } from 'koa';
 import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
 import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
-import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
+import { type Handler, router } from '../http/exact-router.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { type RateLimit, rateLimitKey } from '../http/rate-limit.ts';
 import { readJsonObject } from '../http/request-body.ts';
@@ -33,16 +32,14 @@ export interface AuthOptions {
   rateLimit: Pick<RateLimit, 'take'>;
 }
 
-/** Creates the router for `/auth/token`, which exchanges API keys for tokens and revokes tokens. */
-export function authRouter({ apiKeys, tokens, userScope, rateLimit }: AuthOptions): Router<SecurityContext> {
-  const router = exactRouter<SecurityContext>({ prefix: '/auth' });
+/** Returns the routes of `/auth/token`, which exchange API keys for tokens and revoke tokens. */
+export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOptions): Middleware {
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const turns = new TurnLimit();
-
-  router.all('/token', cors({ origin: '*' }));
-
-  router.post('/token', async (ctx) => {
-    limitRate(ctx.ip);
+  const exchange: Handler = async (ctx) => {
+    const waitMs = rateLimit.take(rateLimitKey(ctx.ip));
+    const headers = { 'Retry-After': String(Math.ceil(waitMs / 1000)) };
+    if (waitMs > 0) throw new HttpError('tooManyRequests', { headers });
     const { api_key: apiKey } = await readJsonObject(ctx.req, bodies, turns);
     if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
     const owner = await findOwner(apiKey);
@@ -50,20 +47,11 @@ export function authRouter({ apiKeys, tokens, userScope, rateLimit }: AuthOption
     const token = await issue({ ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
-  });
-
-  router.delete('/token', tokenAuth(tokens), async (ctx) => {
+  };
+  const revoke = authenticated(tokens, async (ctx) => {
     await tokens.revoke(ctx.state.identity);
     ctx.status = 204;
   });
-
-  router.all('/token', answerOtherMethods('POST', 'DELETE'));
-
-  function limitRate(ip: string): void {
-    const waitMs = rateLimit.take(rateLimitKey(ip));
-    if (waitMs === 0) return;
-    throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
-  }
 
   async function findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
     try {
@@ -82,7 +70,7 @@ export function authRouter({ apiKeys, tokens, userScope, rateLimit }: AuthOption
     }
   }
 
-  return router;
+  return router({ '/auth/token': { POST: exchange, DELETE: revoke } }, cors({ origin: '*' }));
 }
 
 /** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */
@@ -93,13 +81,16 @@ export interface SecurityContext {
   identity: Identity;
 }
 
-/** Creates middleware that sets `ctx.state.identity`, and refuses requests without a valid token. */
-export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
+/** Returns a handler that sets `ctx.state.identity`, and answers 401 to requests without a valid token. */
+export function authenticated(
+  tokens: Pick<Tokens, 'verify'>,
+  handle: Handler<SecurityContext>,
+): Handler<SecurityContext> {
   return async (ctx, next) => {
     const identity = await tokens.verify(bearerToken(ctx.req));
     if (identity === undefined) throw authenticationRequired();
     ctx.state.identity = identity;
-    await next();
+    await handle(ctx, next);
   };
 }
 

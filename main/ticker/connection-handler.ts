@@ -43,32 +43,27 @@ function isPing(data: string): boolean {
   }
 }
 
+export type HandlersByToken = ReturnType<typeof createHandlersByToken>;
+
 /** Ends handlers when the token that their client presented is revoked or expires. */
-export class HandlersByToken {
-  readonly #actors: PidRegistry;
-  readonly #handlers = new Map<string, Set<Pid>>();
-
-  constructor(actors: PidRegistry) {
-    this.#actors = actors;
-  }
-
-  get size(): number {
-    return this.#handlers.size;
-  }
-
-  add(tokenId: string, handler: Pid): void {
-    const handlers = this.#handlers.get(tokenId) ?? new Set();
-    this.#handlers.set(tokenId, handlers.add(handler));
-    this.#actors.monitor(handler, {
-      onExit: () => {
+export function createHandlersByToken(actors: PidRegistry) {
+  const byToken = new Map<string, Set<Pid>>();
+  return {
+    get size(): number {
+      return byToken.size;
+    },
+    add(tokenId: string, handler: Pid): void {
+      const handlers = byToken.get(tokenId) ?? new Set();
+      byToken.set(tokenId, handlers.add(handler));
+      const onExit = () => {
         handlers.delete(handler);
-        if (handlers.size === 0) this.#handlers.delete(tokenId);
-      },
-    });
-  }
-
-  end(tokenId: string, end: RemovalReason): void {
-    const reason = end === 'token revoked' ? closeCodes.tokenRevoked : closeCodes.tokenExpired;
-    for (const handler of [...(this.#handlers.get(tokenId) ?? [])]) this.#actors.exit(handler, reason);
-  }
+        if (handlers.size === 0) byToken.delete(tokenId);
+      };
+      actors.monitor(handler, { onExit });
+    },
+    end(tokenId: string, end: RemovalReason): void {
+      const reason = end === 'token revoked' ? closeCodes.tokenRevoked : closeCodes.tokenExpired;
+      for (const handler of [...(byToken.get(tokenId) ?? [])]) actors.exit(handler, reason);
+    },
+  };
 }

@@ -1,57 +1,50 @@
 import cors from '@koa/cors';
-import type Router from '@koa/router';
+import type { Middleware } from 'koa';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { TickerSymbol } from '../../workers/shared/symbols.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { HttpError, serverBusy } from '../http/errors.ts';
-import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
+import { router } from '../http/exact-router.ts';
 import { replyWithin } from '../http/json-reply.ts';
 import { queryParameters } from '../http/query-parameters.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
-import { type SecurityContext, tokenAuth } from './auth.ts';
+import { authenticated } from './auth.ts';
 import { allows } from './policy.ts';
 import type { Tokens } from './tokens.ts';
 
-export const HISTORY_SECONDS = 900;
+const HISTORY_SECONDS = 900;
 
-/** Ticks of the last {@link HISTORY_SECONDS}, at most one per second. */
-export class PriceHistory {
-  readonly #symbols: readonly TickerSymbol[];
-  readonly #intervalMs: number;
-  readonly #maxTicks: number;
-  readonly #ticks: { timestamp: number; prices: Float64Array }[] = [];
+export type PriceHistory = ReturnType<typeof priceHistory>;
 
-  constructor(symbols: readonly TickerSymbol[], intervalMs: number) {
-    this.#symbols = symbols;
-    this.#intervalMs = intervalMs;
-    this.#maxTicks = Math.ceil((HISTORY_SECONDS * 1000) / Math.max(intervalMs, 1000));
-  }
-
-  /** Number of prices. */
-  get size(): number {
-    return this.#ticks.length * this.#symbols.length;
-  }
-
-  /** Adds a tick, replacing ticks of the same second, and of later seconds if the clock was set back. */
-  add(timestamp: number, prices: readonly number[]): void {
-    while ((this.#ticks.at(-1)?.timestamp ?? Number.NEGATIVE_INFINITY) >= timestamp) this.#ticks.pop();
-    this.#ticks.push({ timestamp, prices: Float64Array.from(prices) });
-    if (this.#ticks.length > this.#maxTicks) this.#ticks.shift();
-  }
-
-  /**
-   * Returns the response of `GET /prices/history`: the ticks of the last `seconds` seconds before `now` (Unix time in
-   * seconds), oldest first. `timestamps` are strictly ascending.
-   */
-  last(seconds: number, now: number) {
-    const ticks = this.#ticks.filter(({ timestamp }) => timestamp > now - seconds);
-    const column = (index: number) => ticks.map(({ prices }) => prices[index] as number);
-    return {
-      interval_ms: this.#intervalMs,
-      timestamps: ticks.map(({ timestamp }) => timestamp),
-      prices: Object.fromEntries(this.#symbols.map(({ symbol }, index) => [symbol, column(index)])),
-    };
-  }
+/** Keeps the ticks of the last {@link HISTORY_SECONDS}, at most one per second. */
+export function priceHistory(symbols: readonly TickerSymbol[], intervalMs: number) {
+  const maxTicks = Math.ceil((HISTORY_SECONDS * 1000) / Math.max(intervalMs, 1000));
+  const kept: { timestamp: number; prices: Float64Array }[] = [];
+  return {
+    /** Number of prices. */
+    get size(): number {
+      return kept.length * symbols.length;
+    },
+    /** Adds a tick, replacing ticks of the same second, and of later seconds if the clock was set back. */
+    add(timestamp: number, prices: readonly number[]): void {
+      while ((kept.at(-1)?.timestamp ?? Number.NEGATIVE_INFINITY) >= timestamp) kept.pop();
+      kept.push({ timestamp, prices: Float64Array.from(prices) });
+      if (kept.length > maxTicks) kept.shift();
+    },
+    /**
+     * Returns the response of `GET /prices/history`: the ticks of the last `seconds` seconds before `now` (Unix time in
+     * seconds), oldest first. `timestamps` are strictly ascending.
+     */
+    last(seconds: number, now: number) {
+      const ticks = kept.filter(({ timestamp }) => timestamp > now - seconds);
+      const column = (index: number) => ticks.map(({ prices }) => prices[index] as number);
+      return {
+        interval_ms: intervalMs,
+        timestamps: ticks.map(({ timestamp }) => timestamp),
+        prices: Object.fromEntries(symbols.map(({ symbol }, index) => [symbol, column(index)])),
+      };
+    },
+  };
 }
 
 /** Maximum total size of the history responses that are being sent. The largest possible response has about 1 MB. */
@@ -64,23 +57,16 @@ export interface PricesOptions {
   clock: Pick<Clock, 'now'>;
 }
 
-export function pricesRouter({ tokens, history, clock }: PricesOptions): Router<SecurityContext> {
-  const router = exactRouter<SecurityContext>({ prefix: '/prices' });
+export function pricesRoutes({ tokens, history, clock }: PricesOptions): Middleware {
   const budget = new ByteBudget(RESPONSE_BUDGET_BYTES);
   const turns = new TurnLimit();
-
-  router.all('/history', cors({ origin: '*' }));
-
-  router.get('/history', tokenAuth(tokens), async (ctx) => {
+  const read = authenticated(tokens, async (ctx) => {
     if (!allows(ctx.state.identity.scope, 'read', 'prices')) throw new HttpError('actionNotAllowed');
     const seconds = parseSeconds(queryParameters(ctx, 'seconds', 'token').seconds);
     await turns.enter(history.size * PRICE_BYTES);
     if (!replyWithin(budget, ctx, history.last(seconds, Math.floor(clock.now() / 1000)))) throw serverBusy();
   });
-
-  router.all('/history', answerOtherMethods('GET', 'HEAD'));
-
-  return router;
+  return router({ '/prices/history': { GET: read } }, cors({ origin: '*' }));
 }
 
 function parseSeconds(text = String(HISTORY_SECONDS)): number {

@@ -1,24 +1,24 @@
-import Koa, { type Middleware } from 'koa';
+import Koa from 'koa';
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
 import type { ConnectionShares } from '../http/descriptor-shares.ts';
 import { jsonErrors, logLateError } from '../http/json-reply.ts';
 import { listen } from '../http/listener.ts';
-import { RateLimit } from '../http/rate-limit.ts';
+import { rateLimit } from '../http/rate-limit.ts';
 import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
-import { type ApiKeyStore, type AuthOptions, authRouter } from './auth.ts';
-import { createHandler, HandlersByToken, TICKER } from './connection-handler.ts';
+import { type ApiKeyStore, type AuthOptions, authRoutes } from './auth.ts';
+import { createHandler, createHandlersByToken, TICKER } from './connection-handler.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
-import { type PricesOptions, pricesRouter } from './prices.ts';
+import { type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
-import { type WsOptions, wsRouter } from './ws-router.ts';
+import { type WsOptions, wsRoutes } from './ws-router.ts';
 
 export type TickerService = Awaited<ReturnType<typeof startTicker>>;
 
@@ -30,8 +30,6 @@ export interface TickerBackend {
 }
 
 const TICK_TIMEOUT_MS = 3_000;
-
-type TickerSettings = Config['ticker'];
 
 /** Starts the ticker service. @throws {Error} if a part of the service cannot be started */
 export async function startTicker(
@@ -47,7 +45,7 @@ export async function startTicker(
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
   const actors = new PidRegistry();
-  const handlersByToken = new HandlersByToken(actors);
+  const handlersByToken = createHandlersByToken(actors);
   const tokens = new Tokens({
     ...tokenSettings,
     store: await backend.openTokenStore(),
@@ -79,7 +77,7 @@ export async function startTicker(
     apiKeys,
     tokens,
     userScope: await loadScope(userPolicyFile, log),
-    rateLimit: new RateLimit({ perMinute: tokenSettings.requestsPerMinute }),
+    rateLimit: rateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
     handlersByToken,
     log,
@@ -109,7 +107,7 @@ export async function startTicker(
     },
     tokens,
     /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
-    tokenRoutes: authRouter(options).routes() as Middleware,
+    tokenRoutes: authRoutes(options),
     /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
     async stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void> {
       await Promise.all([listener.close(deadline), relay.close(deadline)]);
@@ -122,7 +120,7 @@ export async function startTicker(
 }
 
 /** Returns the maximum number of connections: `MAX_CONNECTIONS`, or fewer if the limit on open files is too low for it. */
-function connectionLimit({ maxConnections }: TickerSettings, shares: ConnectionShares, log: Log): number {
+function connectionLimit({ maxConnections }: Config['ticker'], shares: ConnectionShares, log: Log): number {
   const limit = Math.min(maxConnections, shares.webSockets);
   // The default of `MAX_CONNECTIONS` is only an upper bound, so falling below the default is not logged.
   if (limit < maxConnections && maxConnections !== defaults.ticker.maxConnections) {
@@ -160,7 +158,6 @@ export interface TickerAppOptions extends AuthOptions, PricesOptions, WsOptions 
   relay: Pick<Relay, 'completeHandshake' | 'acquire'>;
   requests: RequestMetrics;
   trustProxy: number;
-  clock: Clock;
   log: Log;
 }
 
@@ -172,9 +169,9 @@ export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   app.use(recordRequests(options.requests));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));
-  app.use(wsRouter(options).routes());
-  app.use(authRouter(options).routes());
-  app.use(pricesRouter(options).routes());
+  app.use(wsRoutes(options));
+  app.use(authRoutes(options));
+  app.use(pricesRoutes(options));
   app.use(await staticClient('ticker'));
   return app;
 }

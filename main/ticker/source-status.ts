@@ -1,5 +1,6 @@
+import { RepeatLimit } from '../../workers/shared/repeat-limit.ts';
 import { SourceCount } from '../../workers/ticker/messages.ts';
-import { type Log, RepeatLimit } from '../log/log.ts';
+import type { Log } from '../log/log.ts';
 
 const MAX_OUTPUT_CHARACTERS = 8192;
 const RECOVERED = 'the price source has recovered';

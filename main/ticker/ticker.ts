@@ -6,7 +6,7 @@ import type { MadeTick, TickerStart, TickerToMain } from '../../workers/ticker/m
 import type { Log } from '../log/log.ts';
 import { SupervisedThread, threadFile } from '../threads/supervised-thread.ts';
 import type { Actor, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
-import { PriceHistory } from './prices.ts';
+import { type PriceHistory, priceHistory } from './prices.ts';
 import { SourceStatus } from './source-status.ts';
 
 /** One update of all prices, as published to other nodes. */
@@ -54,9 +54,6 @@ export interface TickerOptions {
   file?: URL;
 }
 
-const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
-const STABLE_AFTER_MS = 10_000;
-
 /** Keeps the subscriptions, and sends the ticks of the ticker thread, or of the leading node, to the clients. */
 export class Ticker implements Actor, Monitor {
   readonly #options: TickerOptions;
@@ -83,7 +80,7 @@ export class Ticker implements Actor, Monitor {
   constructor(options: TickerOptions) {
     this.#options = options;
     const { intervalMs, symbols, source, feed, log, file = threadFile('ticker/ticker') } = options;
-    this.history = new PriceHistory(symbols, intervalMs);
+    this.history = priceHistory(symbols, intervalMs);
     this.source = new SourceStatus(source, log);
     this.#symbolNames = symbolNames(symbols);
     this.#prices = new Float64Array(new SharedArrayBuffer(symbols.length * Float64Array.BYTES_PER_ELEMENT));
@@ -94,8 +91,6 @@ export class Ticker implements Actor, Monitor {
       name: 'ticker',
       file,
       workerData: (heartbeat) => this.#threadStart(heartbeat),
-      restartDelaysMs: RESTART_DELAYS_MS,
-      stableAfterMs: STABLE_AFTER_MS,
       isMessage: (message): message is TickerToMain =>
         (message as Partial<TickerToMain> | null | undefined)?.threadId === this.#threadId,
       onMessage: (message) => this.#onMessage(message),

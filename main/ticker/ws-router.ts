@@ -1,10 +1,10 @@
 import cors from '@koa/cors';
-import type Router from '@koa/router';
+import type { Middleware } from 'koa';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { rateLimitKey } from '../http/rate-limit.ts';
-import { type SecurityContext, tokenAuth } from './auth.ts';
+import { authenticated, type SecurityContext } from './auth.ts';
 import type { HandlersByToken } from './connection-handler.ts';
 import type { Pid } from './pid-registry.ts';
 import { allows } from './policy.ts';
@@ -19,16 +19,9 @@ export interface WsOptions {
   clock: Pick<Clock, 'now'>;
 }
 
-export function wsRouter(options: WsOptions): Router<SecurityContext> {
+export function wsRoutes(options: WsOptions): Middleware {
   const { tokens, relay, createHandler, handlersByToken, clock } = options;
-  const router = exactRouter<SecurityContext>({ prefix: '/ws' });
-
-  router.all('/ticker', cors({ origin: '*' }), (ctx, next) => {
-    if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
-    return next();
-  });
-
-  router.get('/ticker', tokenAuth(tokens), (ctx) => {
+  const join = authenticated(tokens, (ctx) => {
     const { identity } = ctx.state;
     // A token may be revoked during an `await`, so no `await` is allowed between the check and the handler's start.
     if (!tokens.isLive(identity)) throw authenticationRequired();
@@ -53,7 +46,12 @@ export function wsRouter(options: WsOptions): Router<SecurityContext> {
     }
   }
 
-  return router;
+  return exactRouter<SecurityContext>()
+    .all('/ws/ticker', cors({ origin: '*' }), (ctx, next) => {
+      if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
+      return join(ctx, next);
+    })
+    .routes() as Middleware;
 }
 
 /** Serializes a header value as ASCII JSON, because a user id may contain characters that headers must not contain. */

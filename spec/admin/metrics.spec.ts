@@ -1,11 +1,12 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
-import { recordLoopDelay, tasksMetrics } from '../../main/admin/metrics.ts';
+import { tasksMetrics } from '../../main/admin/metrics.ts';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
-import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
+import type { TasksService } from '../../main/tasks/service.ts';
+import { Histogram, recordLoopDelay, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
@@ -27,7 +28,7 @@ describe('the metrics of the task service', () => {
       callbacks: { outcomes: new CounterByLabel(['delivered', 'failed']) },
       events: { subscribers: 0 },
       scheduler: { count: 3, overdueMs: 1500 },
-    });
+    } as unknown as TasksService['metrics']);
     registerMetrics(registry, metrics);
     queue.lastCounts = undefined;
     const text = await registry.metrics();

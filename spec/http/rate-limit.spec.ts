@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { RateLimit, ROUNDING_MS, rateLimitKey, TokenBucket } from '../../main/http/rate-limit.ts';
+import { ROUNDING_MS, rateLimit, rateLimitKey, TokenBucket } from '../../main/http/rate-limit.ts';
 
 describe('RateLimit', () => {
   it("lets a minute's worth through at once, and then one after each share of the minute", () => {
-    const limit = new RateLimit({ perMinute: 60 });
+    const limit = rateLimit({ perMinute: 60 });
     for (let i = 0; i < 60; i++) expect(limit.take('a', 5)).to.equal(0);
     expect(limit.take('a', 5)).to.be.closeTo(1000, 1e-6);
     expect(limit.take('a', 504)).to.be.closeTo(501, 1e-6);
@@ -14,7 +14,7 @@ describe('RateLimit', () => {
   });
 
   it('remembers a limited number of addresses, and evicts the one idle longest', () => {
-    const limit = new RateLimit({ perMinute: 2, maxAddresses: 2 });
+    const limit = rateLimit({ perMinute: 2, maxAddresses: 2 });
     limit.take('a', 0);
     limit.take('b', 1);
     limit.take('a', 2);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { RepeatLimit } from '../../main/log/log.ts';
+import { RepeatLimit } from '../../workers/shared/repeat-limit.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 
 interface Options {

@@ -3,12 +3,12 @@ import { ApiKeys } from '../../db/sqlite/api-keys.ts';
 import { Database } from '../../db/sqlite/database.ts';
 import { defaults } from '../../main/config.ts';
 import type { Timeouts } from '../../main/http/listener.ts';
-import { RateLimit } from '../../main/http/rate-limit.ts';
+import { rateLimit } from '../../main/http/rate-limit.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
-import { createHandler, HandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
+import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
-import { PriceHistory } from '../../main/ticker/prices.ts';
+import { priceHistory } from '../../main/ticker/prices.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/service.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
@@ -64,7 +64,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const apiKeys = new ApiKeys(database);
   const { apiKey } = apiKeys.ensureDemoUser(0);
   const actors = new PidRegistry();
-  const handlersByToken = new HandlersByToken(actors);
+  const handlersByToken = createHandlersByToken(actors);
   const tokens = new Tokens({
     key: options.shared?.key,
     lifetimeSeconds,
@@ -82,7 +82,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const ticker = new Recorder();
   const relay = new Relay(actors, { ...defaults.ticker, ...limits }, clock);
   afterTest(() => relay.close(Promise.resolve()));
-  let history = new PriceHistory(defaultSymbols, 1000);
+  let history = priceHistory(defaultSymbols, 1000);
   if (options.intervalMs === undefined) {
     actors.register(TICKER, ticker);
   } else {
@@ -97,7 +97,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     apiKeys,
     tokens,
     userScope: await loadScope(userPolicy, captured.log),
-    rateLimit: new RateLimit({ perMinute }),
+    rateLimit: rateLimit({ perMinute }),
     trustProxy,
     handlersByToken,
     log: captured.log,

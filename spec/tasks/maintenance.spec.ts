@@ -104,9 +104,9 @@ describe('the maintenance thread', () => {
     const counting = launch().excessRows(20);
     const { err } = await logged(({ msg }) => msg === 'the maintenance thread failed');
     expect((err as Error).message).to.match(/tasks\.db does not exist/);
-    expect(await logged(({ msg }) => msg === ENDED)).to.include({ level: 50, code: 1, delayMs: 1000 });
+    expect(await logged(({ msg }) => msg === ENDED)).to.include({ level: 50, code: 1, delayMs: 0 });
     await rename(`${path}.away`, path);
-    mock.timers.tick(1000);
+    mock.timers.tick(1);
     expect(await counting).to.equal(30);
     expect(log().log).to.be.above(0);
   });

@@ -1,14 +1,14 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { QueueCounts } from '../../db/task-store.ts';
-import { QueueHistory } from '../../main/tasks/queue-history.ts';
+import { queueHistory } from '../../main/tasks/queue-history.ts';
 import { NO_COUNTS } from './no-counts.ts';
 
 const START = 1_790_000_000;
 
 /** A history whose totals the spec changes, on a clock in seconds after the start. */
 function startHistory(initial: Partial<QueueCounts> = {}) {
-  const history = new QueueHistory(START * 1000);
+  const history = queueHistory(START * 1000);
   const totals = { ...NO_COUNTS, ...initial };
   const advance = (seconds: number) => history.advance({ ...totals }, Math.round((START + seconds) * 1000));
   advance(0);

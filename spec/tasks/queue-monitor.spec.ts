@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { QueueCounts } from '../../db/task-store.ts';
-import { createQueueMonitor, RecentDurations } from '../../main/tasks/queue-monitor.ts';
+import { createQueueMonitor, recentDurations } from '../../main/tasks/queue-monitor.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { NO_COUNTS } from './no-counts.ts';
@@ -123,7 +123,7 @@ describe('the monitor of the queue', () => {
 
 function startRecent() {
   const histogram = new Histogram(TASK_DURATION_BOUNDS);
-  const recent = new RecentDurations(histogram);
+  const recent = recentDurations(histogram);
   const pass = (seconds: number) => {
     for (let second = 0; second < seconds; second++) recent.tick();
   };

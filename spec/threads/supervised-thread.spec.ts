@@ -17,8 +17,6 @@ describe('a supervised worker', () => {
           setInterval(() => {}, 1000);`)}`,
       ),
       workerData: () => ({}),
-      restartDelaysMs: [0],
-      stableAfterMs: 60_000,
       isMessage: (message) => typeof message === 'string',
       onMessage: (message) => messages.push(message),
       log,
@@ -36,8 +34,6 @@ describe('a supervised worker', () => {
       file: new URL('../support/ticker-threads/exits.ts', import.meta.url),
       // A function cannot be cloned, so the second thread is not created.
       workerData: () => (++spawned === 2 ? { fails() {} } : {}),
-      restartDelaysMs: [0],
-      stableAfterMs: 60_000,
       log,
     });
     afterTest(() => worker.stop());

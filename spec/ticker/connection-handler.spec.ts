@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { closeCodes } from '../../main/ticker/close-codes.ts';
-import { createHandler, HandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
+import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
 import { type ExitReason, type LifecycleMessage, PidRegistry } from '../../main/ticker/pid-registry.ts';
 
 const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
@@ -125,7 +125,7 @@ describe('HandlersByToken', () => {
     fc.assert(
       fc.property(steps, (all) => {
         const actors = new PidRegistry();
-        const handlersByToken = new HandlersByToken(actors);
+        const handlersByToken = createHandlersByToken(actors);
         const alive = new Map<string, string>();
         for (const { does, token, which } of all) {
           const id = `token ${token}`;
@@ -150,7 +150,7 @@ describe('HandlersByToken', () => {
 
   it('ends handlers with the reason, and does nothing for a token without any', () => {
     const actors = new PidRegistry();
-    const handlersByToken = new HandlersByToken(actors);
+    const handlersByToken = createHandlersByToken(actors);
     const reasons: unknown[] = [];
     const pid = actors.spawn('handler', () => ({ receive() {} }));
     actors.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });

@@ -1,6 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
-import { PriceHistory } from '../../main/ticker/prices.ts';
+import { type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -12,7 +12,7 @@ const SYMBOLS = [
 ];
 
 function historyOf(intervalMs: number, ...ticks: [timestamp: number, ...prices: number[]][]): PriceHistory {
-  const history = new PriceHistory(SYMBOLS, intervalMs);
+  const history = priceHistory(SYMBOLS, intervalMs);
   for (const [timestamp, ...prices] of ticks) history.add(timestamp, prices);
   return history;
 }
@@ -47,7 +47,7 @@ describe('the history of prices', () => {
       [5000, 5, 180],
       [60_000, 60, 15],
     ] as const) {
-      const history = new PriceHistory(SYMBOLS, intervalMs);
+      const history = priceHistory(SYMBOLS, intervalMs);
       const last = 3000 * step;
       for (let second = 0; second <= last; second += step) history.add(second, [second, -second]);
       const { timestamps, prices } = history.last(900, last);

@@ -7,7 +7,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Database } from '../../db/sqlite/database.ts';
 import { excessRows } from '../../db/sqlite/retention.ts';
 import { systemClock } from '../shared/clock.ts';
-import type { MainToMaintenance, MaintenanceStart, MaintenanceToMain } from './messages.ts';
+import type { MainToMaintenance, MaintenanceToMain } from './messages.ts';
 
 const INTERVAL_MS = 150;
 /**
@@ -24,7 +24,7 @@ interface LogState {
   checkpointed: number;
 }
 
-const { dataDir } = workerData as MaintenanceStart;
+const { dataDir } = workerData as { dataDir: string };
 const database = new Database(join(dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: 0 });
 let held = Promise.withResolvers<void>();
 

@@ -1,15 +1,5 @@
-import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
-
 /** `workerData` of the migration thread: where the tables are. */
 export type MigrationStart = { dataDir: string } | { databaseUrl: string };
-
-/** `started` is sent when the migration steps begin. */
-export type MigrationReport = { started: true } | { created: CreatedDatabase[] };
-
-/** `workerData` of the maintenance thread. */
-export interface MaintenanceStart {
-  dataDir: string;
-}
 
 /** `held` answers `hold`. `countExcess` asks for the number of rows beyond the newest `rows`. */
 export type MainToMaintenance = { topic: 'held' } | { topic: 'countExcess'; rows: number };

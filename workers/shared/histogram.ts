@@ -60,3 +60,23 @@ export const TASK_DURATION_BOUNDS = [
 
 /** Bucket bounds in seconds for tick delays and event loop delays. */
 export const DELAY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
+
+const BEAT_INTERVAL_MS = 20;
+
+/**
+ * Records the event loop delay of the calling thread, which is how late a timer fires, until `stop` is called.
+ *
+ * @param memory of the histogram
+ * @param onBeat called 50 times a second
+ */
+export function recordLoopDelay(memory?: SharedArrayBuffer, onBeat = () => {}) {
+  const delays = new Histogram(DELAY_BOUNDS, memory);
+  let previous = performance.now();
+  const timer = setInterval(() => {
+    const now = performance.now();
+    delays.observe(Math.max(0, now - previous - BEAT_INTERVAL_MS) / 1000);
+    previous = now;
+    onBeat();
+  }, BEAT_INTERVAL_MS).unref();
+  return { delays, stop: () => clearInterval(timer) };
+}

@@ -4,7 +4,7 @@ import { isObject } from '../shared/json-object.ts';
 import { nearestNames } from '../shared/nearest-names.ts';
 import { builtInActions } from '../tasks/actions.ts';
 import type { SubmissionRules } from '../tasks/messages.ts';
-import { DEFERRED, type MainThreadCheck, type SubmissionCheck } from './parse-submission.ts';
+import type { SubmissionCheck } from './parse-submission.ts';
 import type { WrongField } from './submission-options.ts';
 
 export type DataCheck = (data: unknown) => WrongField | undefined;
@@ -60,11 +60,6 @@ export function submissionCheck<Other = never>(
     const field = check?.(data);
     return field && { error: 'invalidData', field };
   };
-}
-
-/** Like {@link submissionCheck}, but the check returns `DEFERRED` for actions whose schema can be slow to check. */
-export function mainThreadCheck(rules: SubmissionRules): MainThreadCheck {
-  return submissionCheck(rules, () => DEFERRED);
 }
 
 /** Whether checks against a JSON Schema need a time limit. Also true if a property is named like a costly keyword. */

@@ -1,6 +1,7 @@
 import { format } from 'node:util';
 import { parentPort } from 'node:worker_threads';
 import { isObject } from '../shared/json-object.ts';
+import { RepeatLimit } from '../shared/repeat-limit.ts';
 import { type FromTaskThread, type HandlerLogLine, type LogLevel, MAX_LOG_PART_BYTES } from './messages.ts';
 
 const MAX_LINES_PER_SECOND = 100;
@@ -9,24 +10,15 @@ const SECOND_MS = 1000;
 /** Sends log lines of a handlers module to the main thread. Truncates long messages and limits the lines per second. */
 export class HandlerLog {
   readonly #post: (line: HandlerLogLine) => void;
-  readonly #now: () => number;
-  #lines = 0;
-  #suppressed = 0;
-  #secondEndsAt = Number.NEGATIVE_INFINITY;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #limit = new RepeatLimit(MAX_LINES_PER_SECOND, SECOND_MS);
 
-  /** @param now returns the time of a monotonic clock in milliseconds */
-  constructor(
-    post = (logLine: HandlerLogLine) => parentPort?.postMessage({ logLine } satisfies FromTaskThread),
-    now = () => performance.now(),
-  ) {
+  constructor(post = (logLine: HandlerLogLine) => parentPort?.postMessage({ logLine } satisfies FromTaskThread)) {
     this.#post = post;
-    this.#now = now;
   }
 
   /** Writes a log line. `args` are a message and fields, in either order. `own` overrides the fields in `args`. */
   write(level: LogLevel, own: object, args: readonly unknown[]): void {
-    if (!this.#countLine()) return;
+    if (!this.#limit.admit('', this.#reportSuppressed)) return;
     const [first, second] = args;
     const [message, fields] = typeof first === 'string' ? [first, second] : [second, first];
     const text = fieldsText(fields, own) ?? fieldsText({ omitted: 'the fields of this line' }, own);
@@ -58,25 +50,10 @@ export class HandlerLog {
     }
   }
 
-  /** Returns whether the line may be written. */
-  #countLine(): boolean {
-    // Checks the clock, because a timer does not fire while a handler blocks its thread.
-    if (this.#now() >= this.#secondEndsAt) this.#startSecond();
-    if (++this.#lines <= MAX_LINES_PER_SECOND) return true;
-    this.#suppressed += 1;
-    this.#timer ??= setTimeout(() => this.#startSecond(), this.#secondEndsAt - this.#now()).unref();
-    return false;
-  }
-
-  #startSecond(): void {
-    const suppressed = this.#suppressed;
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#secondEndsAt = this.#now() + SECOND_MS;
-    this.#lines = 0;
-    this.#suppressed = 0;
-    if (suppressed > 0) this.write('warn', { suppressed }, ['log lines of a handlers module were left out']);
-  }
+  readonly #reportSuppressed = (suppressed: number): void => {
+    const message = 'log lines of a handlers module were left out';
+    this.#post({ level: 'warn', message, fields: JSON.stringify({ suppressed }) });
+  };
 }
 
 /** Returns undefined if the fields are too large or cannot be serialized. `own` overrides `fields`. */

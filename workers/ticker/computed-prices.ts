@@ -12,19 +12,12 @@ export function nextPrice(price: number, random: () => number, decimals = 2): nu
   return roundPrice(price * (1 + f), decimals);
 }
 
-/** Random walk that continues from the last known prices. */
-export class PriceWalk implements PriceSource {
-  readonly #symbols: readonly TickerSymbol[];
-  readonly #random: () => number;
-
-  constructor(symbols: readonly TickerSymbol[], random = systemRandom.number) {
-    this.#symbols = symbols;
-    this.#random = random;
-  }
-
-  prices(_due: number, last: Prices): readonly number[] {
-    return this.#symbols.map(({ decimals }, index) => nextPrice(last[index] as number, this.#random, decimals));
-  }
+/** Returns a random walk that continues from the last known prices. */
+export function priceWalk(symbols: readonly TickerSymbol[], random = systemRandom.number) {
+  return {
+    prices: (_due: number, last: Prices): readonly number[] =>
+      symbols.map(({ decimals }, index) => nextPrice(last[index] as number, random, decimals)),
+  } satisfies PriceSource;
 }
 
 /** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */
@@ -34,54 +27,42 @@ const WINDOW = 600;
 const MAX_CHANGE = 400;
 const MILLION = 1_000_000;
 
-/** Deterministic prices, computed from the seed, the symbol and the number of whole intervals since the epoch. */
-export class SeededPrices implements PriceSource {
-  readonly #seed: string;
-  readonly #intervalMs: number;
-  readonly #symbols: readonly TickerSymbol[];
-  readonly #prices: number[];
+/**
+ * Returns deterministic prices, computed from the seed, the symbol and the number of whole intervals since the epoch.
+ *
+ * @param symbols the symbols with their initial prices, not their last known prices
+ */
+export function seededPrices(seed: string, intervalMs: number, symbols: readonly TickerSymbol[]) {
+  /** Number of the last computed tick. NaN before the first tick. */
+  let last = Number.NaN;
   /** For each symbol, the sum of the changes of the last {@link WINDOW} ticks, in millionths of the initial price. */
-  readonly #sums: number[];
-  /** Number of the last computed tick, in whole intervals since the epoch. NaN before the first tick. */
-  #tick = Number.NaN;
-
-  /** @param symbols the symbols with their initial prices, not their last known prices */
-  constructor(seed: string, intervalMs: number, symbols: readonly TickerSymbol[]) {
-    this.#seed = seed;
-    this.#intervalMs = intervalMs;
-    this.#symbols = symbols;
-    this.#prices = symbols.map(({ price }) => price);
-    this.#sums = symbols.map(() => 0);
-  }
-
-  prices(due: number): readonly number[] {
-    const tick = Math.floor(due / this.#intervalMs);
-    if (tick !== this.#tick) this.#goTo(tick);
-    return this.#prices;
-  }
-
-  #goTo(tick: number): void {
-    const follows = tick === this.#tick + 1;
-    this.#tick = tick;
-    for (const [index, { symbol, price, decimals }] of this.#symbols.entries()) {
-      const sum = follows
-        ? (this.#sums[index] as number) + this.#change(symbol, tick) - this.#change(symbol, tick - WINDOW)
-        : this.#sum(symbol, tick);
-      this.#sums[index] = sum;
-      const unitsPerOne = 10 ** decimals;
-      this.#prices[index] = Math.round((price * (MILLION + sum)) / (MILLION / unitsPerOne)) / unitsPerOne;
-    }
-  }
-
-  #sum(symbol: string, tick: number): number {
-    let sum = 0;
-    for (let each = tick - WINDOW + 1; each <= tick; each++) sum += this.#change(symbol, each);
-    return sum;
-  }
+  let sums: readonly number[] = [];
 
   /** Returns the change of a symbol's price in one tick, in millionths of the initial price. */
-  #change(symbol: string, tick: number): number {
-    const digest = createHash('sha256').update(`${this.#seed} ${symbol} ${tick}`).digest();
+  const change = (symbol: string, tick: number): number => {
+    const digest = createHash('sha256').update(`${seed} ${symbol} ${tick}`).digest();
     return (digest.readUInt32BE() % (2 * MAX_CHANGE + 1)) - MAX_CHANGE;
-  }
+  };
+  const sumUntil = (symbol: string, tick: number): number => {
+    let sum = 0;
+    for (let each = tick - WINDOW + 1; each <= tick; each++) sum += change(symbol, each);
+    return sum;
+  };
+  const goTo = (tick: number): void => {
+    const follows = tick === last + 1;
+    last = tick;
+    sums = symbols.map(({ symbol }, index) =>
+      follows ? (sums[index] as number) + change(symbol, tick) - change(symbol, tick - WINDOW) : sumUntil(symbol, tick),
+    );
+  };
+  return {
+    prices(due: number): readonly number[] {
+      const tick = Math.floor(due / intervalMs);
+      if (tick !== last) goTo(tick);
+      return symbols.map(({ price, decimals }, index) => {
+        const unitsPerOne = 10 ** decimals;
+        return Math.round((price * (MILLION + (sums[index] as number))) / (MILLION / unitsPerOne)) / unitsPerOne;
+      });
+    },
+  } satisfies PriceSource;
 }

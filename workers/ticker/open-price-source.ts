@@ -1,7 +1,7 @@
 import { importUserModule } from '../shared/user-module.ts';
-import { PriceWalk, SeededPrices } from './computed-prices.ts';
+import { priceWalk, seededPrices } from './computed-prices.ts';
 import type { TickerStart } from './messages.ts';
-import { PriceRecording } from './price-recording.ts';
+import { priceRecording } from './price-recording.ts';
 import type { PriceSource } from './sourced-prices.ts';
 
 type PriceSourceSettings = Pick<TickerStart, 'source' | 'seed' | 'symbols' | 'intervalMs'>;
@@ -12,11 +12,10 @@ export function isModule(source: string | undefined): source is string {
 }
 
 /** @throws {Error} with the reason if the file or module of the price source cannot be used */
-export function openPriceSource(settings: PriceSourceSettings): PriceSource | Promise<PriceSource> {
-  const { source, seed, symbols, intervalMs } = settings;
-  if (seed !== undefined) return new SeededPrices(seed, intervalMs, symbols);
-  if (source === undefined) return new PriceWalk(symbols);
-  return isModule(source) ? importSource(source) : new PriceRecording(source, symbols);
+export function openPriceSource({ source, seed, symbols, intervalMs }: PriceSourceSettings) {
+  if (seed !== undefined) return seededPrices(seed, intervalMs, symbols);
+  if (source === undefined) return priceWalk(symbols);
+  return isModule(source) ? importSource(source) : priceRecording(source, symbols);
 }
 
 async function importSource(name: string): Promise<PriceSource> {

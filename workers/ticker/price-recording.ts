@@ -4,36 +4,32 @@ import type { PriceSource, Prices } from './sourced-prices.ts';
 
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
-/** Replays recorded prices, one row of a CSV file per tick. Starts over after the last row. */
-export class PriceRecording implements PriceSource {
-  readonly #prices: Float64Array;
-  readonly #width: number;
-  #next = 0;
-
-  /** The column named after a symbol has the symbol's prices. @throws {Error} with the number of an invalid line */
-  constructor(file: string, symbols: readonly TickerSymbol[]) {
-    this.#prices = parse(read(file), symbols);
-    this.#width = symbols.length;
-  }
-
-  get rows(): number {
-    return this.#prices.length / this.#width;
-  }
-
-  /** Continues after the first row that matches the last known prices, or starts with the first row. */
-  start(symbols: readonly TickerSymbol[]): void {
-    const last = symbols.map(({ price }) => price);
-    const isLast = (row: number) => last.every((price, column) => this.#prices[row * this.#width + column] === price);
-    let row = 0;
-    while (row < this.rows && !isLast(row)) row++;
-    this.#next = row < this.rows ? row + 1 : 0;
-  }
-
-  prices(): Prices {
-    const row = this.#next % this.rows;
-    this.#next = row + 1;
-    return this.#prices.subarray(row * this.#width, (row + 1) * this.#width);
-  }
+/**
+ * Replays recorded prices, one row of a CSV file per tick. Starts over after the last row. The column named after a symbol
+ * has the symbol's prices.
+ *
+ * @throws {Error} with the number of an invalid line
+ */
+export function priceRecording(file: string, symbols: readonly TickerSymbol[]) {
+  const recorded = parse(read(file), symbols);
+  const width = symbols.length;
+  const rows = recorded.length / width;
+  let next = 0;
+  return {
+    rows,
+    /** Continues after the first row that matches the last known prices, or starts with the first row. */
+    start(last: readonly TickerSymbol[]): void {
+      const isLast = (row: number) => last.every(({ price }, column) => recorded[row * width + column] === price);
+      let row = 0;
+      while (row < rows && !isLast(row)) row++;
+      next = row < rows ? row + 1 : 0;
+    },
+    prices(): Prices {
+      const row = next % rows;
+      next = row + 1;
+      return recorded.subarray(row * width, (row + 1) * width);
+    },
+  } satisfies PriceSource & { rows: number };
 }
 
 function read(file: string): string {

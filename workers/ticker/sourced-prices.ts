@@ -29,120 +29,78 @@ const RETRY_MS = 1000;
 const ABANDON_MS = 10_000;
 const MAX_PROBLEM = 200;
 
-/** Current prices, updated by a price source on each tick. Keeps the last prices if the source fails. Never throws. */
-export class SourcedPrices {
-  readonly #options: SourcedPricesOptions;
-  #source: PriceSource | undefined;
-  #isStarted = false;
+/** Updates the current prices by a price source on each tick. Keeps the last prices if the source fails. Never throws. */
+export function sourcedPrices(options: SourcedPricesOptions) {
+  const { symbols, values, intervalMs, counts, onProblem } = options;
+  let source: PriceSource | undefined;
+  let isStarted = false;
   /** Pending call of the source, with its start in monotonic milliseconds. */
-  #pending: { name: string; calledAt: number } | undefined;
-  #problem: string | undefined;
-  #retryAt = 0;
+  let pending: { name: string; calledAt: number } | undefined;
+  let reported: string | undefined;
+  let retryAt = 0;
 
-  constructor(options: SourcedPricesOptions) {
-    this.#options = options;
-  }
+  const count = (index: number, number = 1): void => {
+    counts[index] = (counts[index] as number) + number;
+  };
 
-  /** Opens the price source. Called before the first step, so that a module can load meanwhile. */
-  async open(): Promise<void> {
-    await this.#call('loading', this.#options.open, (source) => {
-      this.#source = source;
-    });
-  }
+  const setProblem = (problem: string | undefined): void => {
+    const text = problem === undefined ? undefined : oneLine(problem).slice(0, MAX_PROBLEM);
+    if (text === reported) return;
+    reported = text;
+    onProblem(text);
+  };
 
-  /**
-   * Updates the prices for the tick due at `due` (milliseconds since the epoch). Fulfilled when the source has answered,
-   * or after one event loop turn. A later answer counts for the next tick.
-   */
-  async step(due: number): Promise<void> {
-    if (!this.#checkPending()) return;
-    const turn = new Promise<void>((resolve) => void setImmediate(resolve));
-    const mayRetry = performance.now() >= this.#retryAt;
-    if (this.#source === undefined && mayRetry) await Promise.race([this.open(), turn]);
-    if (this.#source !== undefined && !this.#isStarted && mayRetry)
-      await Promise.race([this.#start(this.#source), turn]);
-    if (this.#source !== undefined && this.#isStarted) await Promise.race([this.#ask(this.#source, due), turn]);
-  }
+  const report = (name: string, error: unknown): void => {
+    count(SourceCount.failed);
+    setProblem(`${name} failed: ${readThrown(error).reason}`);
+  };
 
-  /** Stops asking the price source for prices while another node makes the ticks. */
-  pause(): void {
-    // A source that is still being opened is not abandoned.
-    if (this.#source === undefined) return;
-    this.#isStarted = false;
-    this.#pending = undefined;
-    this.#setProblem(undefined);
-  }
+  const failCall = (name: string, error: unknown): void => {
+    retryAt = performance.now() + RETRY_MS;
+    report(name, error);
+  };
 
-  /** Reports an error raised by the source outside a call. If a problem is already reported, only counts the error. */
-  fail(error: unknown): void {
-    if (this.#problem === undefined) this.#report('the source', error);
-    else this.#count(SourceCount.failed);
-  }
-
-  #start(source: PriceSource): Promise<void> {
-    const { symbols, values } = this.#options;
-    const current = symbols.map((each, index) => ({ ...each, price: values[index] as number }));
-    return this.#call(
-      'start()',
-      () => source.start?.(current),
-      () => {
-        this.#isStarted = true;
-      },
-    );
-  }
-
-  #ask(source: PriceSource, due: number): Promise<void> {
-    return this.#call(
-      'prices()',
-      () => source.prices(due, this.#options.values.slice()),
-      (answer) => this.#take(answer),
-    );
-  }
-
-  async #call<Result>(name: string, call: () => Result, onResult: (result: Awaited<Result>) => void): Promise<void> {
-    const pending = { name, calledAt: performance.now() };
-    this.#pending = pending;
+  const callSource = async <Result>(
+    name: string,
+    call: () => Result,
+    onResult: (result: Awaited<Result>) => void,
+  ): Promise<void> => {
+    const own = { name, calledAt: performance.now() };
+    pending = own;
     let end: () => void;
     try {
       const result = await call();
       end = () => onResult(result);
     } catch (error) {
-      end = () => this.#fail(name, error);
+      end = () => failCall(name, error);
     }
     // Ignores the result if the call of the price source was abandoned, or was made before `pause`.
-    if (this.#pending !== pending) return;
-    this.#pending = undefined;
+    if (pending !== own) return;
+    pending = undefined;
     end();
-  }
+  };
 
-  /** Reports a slow call of an earlier tick, and later abandons it. Returns whether the source can be called again. */
-  #checkPending(): boolean {
-    if (this.#pending === undefined) return true;
-    const { name, calledAt } = this.#pending;
-    const { intervalMs } = this.#options;
-    const elapsedMs = performance.now() - calledAt;
-    // Does not yet report a recent call as slow, because the module may still be loading at the first tick.
-    if (elapsedMs < intervalMs / 2) return false;
-    this.#count(SourceCount.stalled);
-    this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);
-    if (elapsedMs < Math.max(ABANDON_MS, 2 * intervalMs)) return false;
-    this.#pending = undefined;
-    return true;
-  }
+  /** Opens the price source. Called before the first step, so that a module can load meanwhile. */
+  const open = (): Promise<void> =>
+    callSource('loading', options.open, (opened) => {
+      source = opened;
+    });
 
-  #take(answer: unknown): void {
-    try {
-      this.#setProblem(this.#write(answer));
-    } catch (error) {
-      this.#fail('reading the prices', error);
-    }
-  }
+  const start = (opened: PriceSource): Promise<void> => {
+    const current = symbols.map((each, index) => ({ ...each, price: values[index] as number }));
+    return callSource(
+      'start()',
+      () => opened.start?.(current),
+      () => {
+        isStarted = true;
+      },
+    );
+  };
 
   /** Writes the valid prices to `values`. Returns the first problem, or undefined if all prices are valid. */
-  #write(answer: unknown): string | undefined {
-    const { symbols, values } = this.#options;
+  const write = (answer: unknown): string | undefined => {
     if (!isPrices(answer) || answer.length !== symbols.length) {
-      this.#count(SourceCount.refused, symbols.length);
+      count(SourceCount.refused, symbols.length);
       const got = isPrices(answer) ? `${answer.length} prices` : 'no array';
       return `prices() returned ${got} for ${symbols.length} symbols`;
     }
@@ -152,34 +110,64 @@ export class SourcedPrices {
       const price = typeof value === 'number' ? roundPrice(value, decimals) : Number.NaN;
       if (price > 0 && price < Number.POSITIVE_INFINITY) values[index] = price;
       else {
-        this.#count(SourceCount.refused);
+        count(SourceCount.refused);
         problem ??= `prices() returned ${typeof value === 'number' ? value : 'no number'} for ${symbol}`;
       }
     }
     return problem;
-  }
+  };
 
-  #fail(name: string, error: unknown): void {
-    this.#retryAt = performance.now() + RETRY_MS;
-    this.#report(name, error);
-  }
+  const take = (answer: unknown): void => {
+    try {
+      setProblem(write(answer));
+    } catch (error) {
+      failCall('reading the prices', error);
+    }
+  };
 
-  #report(name: string, error: unknown): void {
-    this.#count(SourceCount.failed);
-    this.#setProblem(`${name} failed: ${readThrown(error).reason}`);
-  }
+  /** Reports a slow call of an earlier tick, and later abandons it. Returns whether the source can be called again. */
+  const checkPending = (): boolean => {
+    if (pending === undefined) return true;
+    const elapsedMs = performance.now() - pending.calledAt;
+    // Does not yet report a recent call as slow, because the module may still be loading at the first tick.
+    if (elapsedMs < intervalMs / 2) return false;
+    count(SourceCount.stalled);
+    setProblem(`${pending.name} takes longer than one interval of ${intervalMs} ms`);
+    if (elapsedMs < Math.max(ABANDON_MS, 2 * intervalMs)) return false;
+    pending = undefined;
+    return true;
+  };
 
-  #count(index: number, number = 1): void {
-    const { counts } = this.#options;
-    counts[index] = (counts[index] as number) + number;
-  }
-
-  #setProblem(problem: string | undefined): void {
-    const text = problem === undefined ? undefined : oneLine(problem).slice(0, MAX_PROBLEM);
-    if (text === this.#problem) return;
-    this.#problem = text;
-    this.#options.onProblem(text);
-  }
+  return {
+    open,
+    /**
+     * Updates the prices for the tick due at `due` (milliseconds since the epoch). Fulfilled when the source has answered,
+     * or after one event loop turn. A later answer counts for the next tick.
+     */
+    async step(due: number): Promise<void> {
+      if (!checkPending()) return;
+      const turn = new Promise<void>((resolve) => void setImmediate(resolve));
+      const mayRetry = performance.now() >= retryAt;
+      if (source === undefined && mayRetry) await Promise.race([open(), turn]);
+      if (source !== undefined && !isStarted && mayRetry) await Promise.race([start(source), turn]);
+      const opened = isStarted ? source : undefined;
+      if (opened === undefined) return;
+      await Promise.race([callSource('prices()', () => opened.prices(due, values.slice()), take), turn]);
+    },
+    /** Stops asking the price source for prices while another node makes the ticks. */
+    pause(): void {
+      // A source that is still being opened is not abandoned.
+      if (source === undefined) return;
+      isStarted = false;
+      pending = undefined;
+      setProblem(undefined);
+    },
+    /** Reports an error raised by the source outside a call. If a problem is already reported, only counts the error. */
+    fail(error: unknown): void {
+      if (reported === undefined) report('the source', error);
+      else count(SourceCount.failed);
+    },
+  };
 }
 
 function isPrices(value: unknown): value is Prices {

@@ -1,13 +1,11 @@
 /** Worker thread of the ticker. Makes the ticks, so that a busy main thread delays only their delivery. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock as clock } from '../shared/clock.ts';
-import { DELAY_BOUNDS, Histogram } from '../shared/histogram.ts';
+import { recordLoopDelay } from '../shared/histogram.ts';
 import type { TickerStart, TickerToMain } from './messages.ts';
 import { isModule, openPriceSource } from './open-price-source.ts';
-import { SourcedPrices } from './sourced-prices.ts';
+import { sourcedPrices } from './sourced-prices.ts';
 import { startSchedule } from './tick-schedule.ts';
-
-const HEARTBEAT_INTERVAL_MS = 20;
 
 if (parentPort === null) throw new Error('workers/ticker runs as a worker thread only');
 const port = parentPort;
@@ -15,7 +13,7 @@ const start = workerData as TickerStart;
 const { threadId } = start;
 
 const values = new Float64Array(start.prices, 0, start.symbols.length);
-const prices = new SourcedPrices({
+const prices = sourcedPrices({
   symbols: start.symbols,
   values,
   intervalMs: start.intervalMs,
@@ -49,16 +47,7 @@ startSchedule(clock, start.intervalMs, async (due) => {
 });
 
 const heartbeat = new Int32Array(start.heartbeat);
-const delays = new Histogram(DELAY_BOUNDS, start.delays);
-let lastHeartbeat = performance.now();
-function beat(): void {
-  const now = performance.now();
-  delays.observe(Math.max(0, now - lastHeartbeat - HEARTBEAT_INTERVAL_MS) / 1000);
-  lastHeartbeat = now;
-  Atomics.add(heartbeat, 0, 1);
-  clock.timer(HEARTBEAT_INTERVAL_MS, beat);
-}
-clock.timer(HEARTBEAT_INTERVAL_MS, beat);
+recordLoopDelay(start.delays, () => Atomics.add(heartbeat, 0, 1));
 // Sent before the price source is called, because a hang is detected only after the first heartbeat.
 Atomics.add(heartbeat, 0, 1);
 

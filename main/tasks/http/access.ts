@@ -1,6 +1,4 @@
-import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
-import { authenticationRequired } from '../../http/errors.ts';
 
 export type Action = 'create' | 'read' | 'update' | 'delete';
 export type Resource = 'task' | 'dead_letter' | 'queue' | 'schedule';
@@ -14,8 +12,8 @@ export interface Actor {
 }
 
 export interface TaskAccess {
-  /** Returns undefined if the request's token is missing or invalid. @throws {HttpError} if it cannot be checked */
-  authenticate(request: IncomingMessage): Promise<Actor | undefined>;
+  /** Sets the actor, and responds 401 to requests without a valid token. */
+  requireToken: Middleware<AccessState>;
   /** Routes under `/auth/token` that exchange an API key for a token and revoke tokens. */
   tokenRoutes: Middleware;
 }
@@ -23,14 +21,4 @@ export interface TaskAccess {
 /** Koa state of a request. `actor` is undefined if the service runs without access control. */
 export interface AccessState {
   actor?: Actor;
-}
-
-/** Returns middleware that responds 401 to requests without a valid token. */
-export function requireToken({ authenticate }: TaskAccess): Middleware<AccessState> {
-  return async (ctx, next) => {
-    const actor = await authenticate(ctx.req);
-    if (actor === undefined) throw authenticationRequired();
-    ctx.state.actor = actor;
-    await next();
-  };
 }

@@ -6,7 +6,7 @@ import { crossSite } from '../../http/origins.ts';
 import { staticClient } from '../../http/static-files.ts';
 import { TurnLimit } from '../../http/turn-limit.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
-import { requireToken, type TaskAccess } from './access.ts';
+import type { TaskAccess } from './access.ts';
 import { deadLettersRoutes } from './dead-letters-router.ts';
 import { eventsRoutes } from './events-router.ts';
 import { limitsRoutes } from './limits-router.ts';
@@ -15,9 +15,9 @@ import type { RouterOptions } from './routing.ts';
 import { schedulesRoutes } from './schedules-router.ts';
 import { tasksRoutes } from './tasks-router.ts';
 
-type HttpSettings = Pick<Config['http'], 'corsOrigins' | 'trustProxy'>;
-
-export interface TasksAppOptions extends Omit<RouterOptions, 'turns'>, HttpSettings {
+export interface TasksAppOptions
+  extends Omit<RouterOptions, 'turns'>,
+    Pick<Config['http'], 'corsOrigins' | 'trustProxy'> {
   /** If undefined, requests need no token. */
   access: TaskAccess | undefined;
   requests: RequestMetrics;
@@ -35,7 +35,7 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   app.use(redirectToBoard);
   if (access !== undefined) {
     app.use(access.tokenRoutes);
-    app.use(requireToken(access));
+    app.use(access.requireToken);
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
   const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];

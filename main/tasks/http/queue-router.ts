@@ -23,6 +23,11 @@ export const LISTED = {
 
 export function queueRoutes(options: RouterOptions): Routes {
   const { queue, monitor, turns, responses, clock } = options;
+  const setPaused = (paused: boolean) =>
+    authorized('update', 'queue', async (ctx) => {
+      await ask(() => queue.setPaused(paused));
+      replyJson(ctx, 200, { paused });
+    });
   return {
     '/queue': {
       GET: authorized('read', 'queue', async (ctx) => {
@@ -57,18 +62,8 @@ export function queueRoutes(options: RouterOptions): Routes {
         if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
       }),
     },
-    '/queue/pause': {
-      POST: authorized('update', 'queue', async (ctx) => {
-        await ask(() => queue.setPaused(true));
-        replyJson(ctx, 200, { paused: true });
-      }),
-    },
-    '/queue/resume': {
-      POST: authorized('update', 'queue', async (ctx) => {
-        await ask(() => queue.setPaused(false));
-        replyJson(ctx, 200, { paused: false });
-      }),
-    },
+    '/queue/pause': { POST: setPaused(true) },
+    '/queue/resume': { POST: setPaused(false) },
   };
 }
 

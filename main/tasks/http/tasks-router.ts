@@ -5,7 +5,7 @@ import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { withBody } from '../../http/request-body.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
-import { limitOf } from '../limits.ts';
+import { limitsOf } from '../limits.ts';
 import { replyTasks } from './listing.ts';
 import { invalidBatch, preferredWait, prepare, prepareBatch } from './prepare-submission.ts';
 import { ask, authorized, failedToQueue, query, type RouterOptions, type Routes } from './routing.ts';
@@ -106,8 +106,8 @@ async function find({ queue, turns }: RouterOptions, id: string, response: Serve
 }
 
 async function unfinished(message: StoredMessage, { queue }: RouterOptions): Promise<object> {
-  const task = unfinishedTask(message);
-  return message.state === 'limited' ? { ...task, limit: await query(() => limitOf(queue.store, message)) } : task;
+  const [limit] = message.state === 'limited' ? await query(() => limitsOf(queue.store, [message])) : [];
+  return { ...unfinishedTask(message), limit };
 }
 
 /** Waits until a task ends, `seconds` pass or the client disconnects. Returns the task's row or dead letter. */

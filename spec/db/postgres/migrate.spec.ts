@@ -3,12 +3,12 @@ import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
-import { type MigrationOptions, migratePostgres } from '../../../db/postgres/migrate.ts';
+import { migratePostgres } from '../../../db/postgres/migrate.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
 
-const failure = (url: string, options?: MigrationOptions) =>
-  migratePostgres(url, options).then(
+const failure = (url: string, timeLimitMs?: number) =>
+  migratePostgres(url, timeLimitMs).then(
     () => '',
     (error: Error) => error.message,
   );
@@ -83,7 +83,7 @@ describeWithPostgres('migratePostgres', () => {
     afterTest(() => other.close());
     const migrated = await other.transaction(async (query) => {
       await acquireLock(query, 'migration');
-      const migration = failure(url, { timeLimitMs: 1500 });
+      const migration = failure(url, 1500);
       // Longer than the client's timeout, which is 500 ms above that of the server.
       await query('SELECT pg_sleep(2.5)');
       return { migration };

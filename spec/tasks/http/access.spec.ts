@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { tokenAccess } from '../../../main/process/start-services.ts';
-import { authRouter } from '../../../main/ticker/auth.ts';
+import { authRoutes } from '../../../main/ticker/auth.ts';
 import type { Scope } from '../../../main/ticker/policy.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { itemsOf } from '../../support/contract.ts';
@@ -26,7 +26,7 @@ async function start(options: TickerBundleOptions & { corsOrigins?: string[] } =
   const ticker = await startTickerBundle({
     ...options,
     replace(real) {
-      tokenRoutes = authRouter(real).routes() as typeof tokenRoutes;
+      tokenRoutes = authRoutes(real);
       return {};
     },
   });

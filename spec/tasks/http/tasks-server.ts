@@ -17,7 +17,8 @@ import { TaskEvents } from '../../../main/tasks/task-events.ts';
 import { taskIds } from '../../../main/tasks/task-ids.ts';
 import { systemClock, systemRandom } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
-import { mainThreadCheck } from '../../../workers/submissions/data-schemas.ts';
+import { submissionCheck } from '../../../workers/submissions/data-schemas.ts';
+import { DEFERRED } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import type { AttemptTimes } from '../../store/stage.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
@@ -92,7 +93,7 @@ export async function startTasksServer(options: Options = {}) {
     monitor,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     submissions,
-    check: rules && mainThreadCheck(rules),
+    check: rules && submissionCheck(rules, () => DEFERRED),
     rules: rules ?? { actions, rejectUnknown: false },
     callbackHosts,
     ownLimits: ownLimits(actions, callbackHosts),

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { defaultSymbols } from '../../../workers/shared/symbols.ts';
-import { nextPrice, PriceWalk, SeededPrices } from '../../../workers/ticker/computed-prices.ts';
+import { nextPrice, priceWalk, seededPrices } from '../../../workers/ticker/computed-prices.ts';
 
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const price = fc.integer({ min: 1, max: 100_000_000 }).map((cents) => cents / 100);
@@ -32,7 +32,7 @@ describe('the next price', () => {
 describe('the price walk', () => {
   it('continues from the last known prices, and draws a new random number for each price', () => {
     const draws = [0, 0.5, 1 - 2 ** -53];
-    const walk = new PriceWalk(defaultSymbols, () => draws.shift() ?? 0.5);
+    const walk = priceWalk(defaultSymbols, () => draws.shift() ?? 0.5);
     expect(walk.prices(0, [42_000, 2_500, 95])).to.deep.equal([41_958, 2_500, 95.09]);
     expect(draws).to.deep.equal([]);
     expect(walk.prices(0, [420_000, 25_000, 950])).to.deep.equal([420_000, 25_000, 950]);
@@ -43,13 +43,13 @@ describe('the price walk', () => {
       { symbol: 'DOGE-USD', price: 0.08123, decimals: 5 },
       { symbol: 'SHIB-USD', price: 0.00002345, decimals: 8 },
     ];
-    expect(new PriceWalk(symbols, () => 0).prices(0, [0.08123, 0.00002345])).to.deep.equal([0.08115, 0.00002343]);
+    expect(priceWalk(symbols, () => 0).prices(0, [0.08123, 0.00002345])).to.deep.equal([0.08115, 0.00002343]);
   });
 
   it('keeps every price positive, however long it continues', () => {
     fc.assert(
       fc.property(fc.infiniteStream(random), (draws) => {
-        const walk = new PriceWalk(defaultSymbols, () => draws.next().value);
+        const walk = priceWalk(defaultSymbols, () => draws.next().value);
         let last: readonly number[] = [0.01, 0.02, 95];
         for (let tick = 0; tick < 200; tick++) last = walk.prices(0, last);
         for (const each of last) expect(each).to.be.greaterThan(0);
@@ -59,7 +59,7 @@ describe('the price walk', () => {
   });
 
   it('draws random numbers from the system by default', () => {
-    const walks = [new PriceWalk(defaultSymbols), new PriceWalk(defaultSymbols)].map((walk) => {
+    const walks = [priceWalk(defaultSymbols), priceWalk(defaultSymbols)].map((walk) => {
       let last: readonly number[] = [42_000, 2_500, 95];
       for (let tick = 0; tick < 20; tick++) last = walk.prices(0, last);
       return last;
@@ -72,7 +72,7 @@ describe('the price walk', () => {
 const moment = fc.integer({ min: 946_684_800_000, max: 4_102_444_800_000 });
 const seed = fc.string({ minLength: 1 });
 
-const seeded = (text = 'a seed', intervalMs = 1000) => new SeededPrices(text, intervalMs, defaultSymbols);
+const seeded = (text = 'a seed', intervalMs = 1000) => seededPrices(text, intervalMs, defaultSymbols);
 
 describe('seeded prices', () => {
   it('move by 0.1 % at most from tick to tick, and do not depend on a restart', () => {
@@ -112,7 +112,7 @@ describe('seeded prices', () => {
   });
 
   it('have the decimals of the symbol', () => {
-    const prices = new SeededPrices('x', 1000, [{ symbol: 'DOGE-USD', price: 0.08123, decimals: 5 }]);
+    const prices = seededPrices('x', 1000, [{ symbol: 'DOGE-USD', price: 0.08123, decimals: 5 }]);
     const [price = 0] = prices.prices(1_700_000_000_000);
     expect(price).to.equal(Number(price.toFixed(5)));
     expect(price).to.not.equal(Number(price.toFixed(2)));

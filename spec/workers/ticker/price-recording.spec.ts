@@ -2,7 +2,7 @@ import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
-import { PriceRecording } from '../../../workers/ticker/price-recording.ts';
+import { priceRecording } from '../../../workers/ticker/price-recording.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 
 const SYMBOLS: readonly TickerSymbol[] = [
@@ -17,13 +17,13 @@ async function record(text: string | Buffer): Promise<string> {
 }
 
 /** Replays a number of ticks. */
-const replay = (recording: PriceRecording, ticks: number) =>
+const replay = (recording: ReturnType<typeof priceRecording>, ticks: number) =>
   Array.from({ length: ticks }, () => [...recording.prices()]);
 
 describe('a recording of prices', () => {
   it('is replayed a row in each tick, and from its first row again after the last', async () => {
     const file = await record('timestamp,DOGE-USD,BTC-USD\n1,0.08,42000\n2,0.081,42001.5\n3,0.082,42002\n');
-    const recording = new PriceRecording(file, SYMBOLS);
+    const recording = priceRecording(file, SYMBOLS);
     recording.start(SYMBOLS.map((each) => ({ ...each, price: 1 })));
     expect(recording.rows).to.equal(3);
     const first = [42_000, 0.08];
@@ -31,7 +31,7 @@ describe('a recording of prices', () => {
   });
 
   it('continues after the row with the last known prices', async () => {
-    const recording = new PriceRecording(await record('BTC-USD,DOGE-USD\n1,1\n2,1\n3,1\n'), SYMBOLS);
+    const recording = priceRecording(await record('BTC-USD,DOGE-USD\n1,1\n2,1\n3,1\n'), SYMBOLS);
     const start = (...prices: number[]) =>
       recording.start(SYMBOLS.map((each, index) => ({ ...each, price: prices[index] ?? 0 })));
     start(2, 1);
@@ -47,7 +47,7 @@ describe('a recording of prices', () => {
 
   it('may have quotes, white space, a byte order mark, Windows line ends, blank lines, and more decimals than are sent', async () => {
     const text = '\uFEFF"time", "BTC-USD" ,DOGE-USD\r\n2026-01-01,"42000.126", 8.1e-2\r\n\r\n';
-    const recording = new PriceRecording(await record(text), SYMBOLS);
+    const recording = priceRecording(await record(text), SYMBOLS);
     expect(replay(recording, 1)).to.deep.equal([[42_000.13, 0.081]]);
   });
 
@@ -65,13 +65,13 @@ describe('a recording of prices', () => {
       [`${header}1,Infinity,3\n`, `line 2: BTC-USD ${noPrice} 2 decimals, got "Infinity"`],
     ] as const) {
       const file = await record(text);
-      expect(() => new PriceRecording(file, SYMBOLS)).to.throw(message);
+      expect(() => priceRecording(file, SYMBOLS)).to.throw(message);
     }
   });
 
   it('is refused if it is larger than 64 MiB', async () => {
     const file = await record(header);
     await truncate(file, 64 * 1024 * 1024 + 1);
-    expect(() => new PriceRecording(file, SYMBOLS)).to.throw('the file has more than 64 MiB');
+    expect(() => priceRecording(file, SYMBOLS)).to.throw('the file has more than 64 MiB');
   });
 });

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
 import { SourceCount } from '../../../workers/ticker/messages.ts';
 import type { PriceSource } from '../../../workers/ticker/sourced-prices.ts';
-import { SourcedPrices } from '../../../workers/ticker/sourced-prices.ts';
+import { sourcedPrices } from '../../../workers/ticker/sourced-prices.ts';
 import { afterTest } from '../../support/cleanup.ts';
 
 const SYMBOLS: readonly TickerSymbol[] = [
@@ -23,7 +23,7 @@ function create(source: Partial<PriceSource> | (() => PriceSource | Promise<Pric
   const counts = new Float64Array(SourceCount.count);
   const values = Float64Array.from(SYMBOLS, ({ price }) => price);
   const problems: (string | undefined)[] = [];
-  const prices = new SourcedPrices({
+  const prices = sourcedPrices({
     symbols: SYMBOLS,
     values,
     intervalMs: 1000,

@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { threadFile } from '../../../main/threads/supervised-thread.ts';
 import { DELAY_BOUNDS, Histogram } from '../../../workers/shared/histogram.ts';
 import { defaultSymbols } from '../../../workers/shared/symbols.ts';
-import { SeededPrices } from '../../../workers/ticker/computed-prices.ts';
+import { seededPrices } from '../../../workers/ticker/computed-prices.ts';
 import { SourceCount, type TickerStart, type TickerToMain } from '../../../workers/ticker/messages.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
@@ -45,7 +45,7 @@ describe('the thread of the ticker', () => {
     const prices = shared(0, 0, 0);
     const { untilMessage } = start({ intervalMs: NEVER, seed: 'x', prices });
     await untilMessage(({ topic }) => topic === 'ready');
-    const expected = new SeededPrices('x', NEVER, defaultSymbols).prices(Date.now());
+    const expected = seededPrices('x', NEVER, defaultSymbols).prices(Date.now());
     expect([...new Float64Array(prices)]).to.deep.equal([...expected]);
   });
 
