@@ -50,8 +50,8 @@ export interface StoredCallback {
 }
 
 export function readCallbacks(disk: Disk): StoredCallback[] {
-  const rows = disk.read(`SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
-    UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`) as unknown as { body: string }[];
+  const rows = disk.read<{ body: string }>(`SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
+    UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`);
   return rows.map(({ body }) => JSON.parse(body));
 }
 

@@ -1,10 +1,9 @@
 import {
   copyFileSync,
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
-  renameSync,
+  readFileSync,
   rmSync,
   statSync,
   truncateSync,
@@ -22,11 +21,16 @@ import type { SeededRandom } from './random.ts';
 /** State of the disk: `full` and `broken` fail each write, `unreliable` some of them, `locked` because of another program. */
 export type DiskFault = 'full' | 'broken' | 'unreliable' | 'locked';
 
-/** SQLite's primary result codes. */
-const CODES = { full: 13, broken: 10, unreliable: 10, locked: 5 };
+/** SQLite's primary result code and message for each fault. */
+const ERRORS = {
+  full: [13, 'database or disk is full'],
+  broken: [10, 'disk I/O error'],
+  unreliable: [10, 'disk I/O error'],
+  locked: [5, 'database is locked'],
+} as const;
 
-/** Bytes of a page in the log, with its header. */
-const FRAME_BYTES = 4096 + 24;
+/** Bytes of the log's header, and of a frame with its page. */
+const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
 
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
@@ -51,35 +55,23 @@ export class Disk {
   failsSyncs = false;
   /** Longest duration of a sync in milliseconds. */
   syncMs = 2;
-  /** Length of the log after the last commit. */
-  length = 0;
-  /** Called after each commit. */
-  onCommit = () => {};
-  /** Set while a process that was killed closes its connections. */
-  isDetached = false;
   readonly #random: SeededRandom;
   readonly #root = mkdtempSync(join(PARENT, 'simulator-'));
   #folders = 0;
   #reader: DatabaseSync | undefined;
   /** Length of the log that survives a power loss. */
   #synced = 0;
-  /** Lengths of the log after each commit since it was emptied. */
-  #ends: number[] = [0];
   /** Number of times that the log was emptied. */
   #generation = 0;
   /** Whether the open transaction has written to the file. */
   #hasWritten = false;
-  /** Whether a transaction in memory is open, which contains the one of the file. */
-  #isInMemory = false;
-  /** Whether the log may end with a part of a commit, which the next process ignores. */
-  #isTorn = false;
+  /** Length of the whole commits in a log that may end with a part of another, which the next process ignores. */
+  #tornAt: number | undefined;
 
   constructor(random: SeededRandom) {
     this.#random = random;
     template ??= createTemplate();
-    this.#nextFolder();
-    mkdirSync(this.folder);
-    copyFileSync(join(template, 'tasks.db'), this.#file());
+    this.#moveFrom(template);
     current = this;
   }
 
@@ -90,14 +82,10 @@ export class Disk {
     rmSync(this.#root, { recursive: true, force: true });
   }
 
-  /** Lengths of the log at which it may end after a power loss: the synced one, and those of later commits. */
-  get ends(): readonly number[] {
-    return this.#ends.filter((end) => end >= this.#synced);
-  }
-
   /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */
   sync(): { ms: number; end: () => void } {
-    const [length, generation] = [this.length, this.#generation];
+    const length = statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
+    const generation = this.#generation;
     return {
       ms: this.#random.below(this.syncMs + 1),
       end: () => {
@@ -110,26 +98,21 @@ export class Disk {
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */
   checkpoint(): void {
-    using database = new DatabaseSync(this.#file());
+    using database = new DatabaseSync(this.#file);
     database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+    this.emptied();
   }
 
-  /** Called when the log is empty and synced: after a checkpoint, and after the last connection was closed. */
+  /** Called when the log is empty and synced, because the last connection was closed. */
   emptied(): void {
     this.#generation += 1;
-    this.length = this.#logLength();
-    this.#synced = this.length;
-    this.#ends = [this.length];
+    this.#synced = 0;
   }
 
   /** Reads from the file while a process has it open. */
-  read(sql: string): Record<string, unknown>[] {
-    return this.#openReader().prepare(sql).all();
-  }
-
-  #openReader(): DatabaseSync {
-    this.#reader ??= new DatabaseSync(this.#file(), { readOnly: true });
-    return this.#reader;
+  read<Row>(sql: string): Row[] {
+    this.#reader ??= new DatabaseSync(this.#file, { readOnly: true });
+    return this.#reader.prepare(sql).all() as Row[];
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
@@ -138,63 +121,47 @@ export class Disk {
     this.#reader = undefined;
   }
 
-  /**
-   * Moves the files to the next process after the death of the present one, whose connections no longer find them.
-   *
-   * @param close closes the connections. Without it, they stay open, because a start has failed, and the files are copied.
-   */
-  loseProcess(close?: () => void): void {
-    // While it is open, no other connection is the last one, which would write the log to the file when it is closed.
-    this.#openReader();
-    const former = this.folder;
-    this.#nextFolder();
-    if (close === undefined) cpSync(former, this.folder, { recursive: true });
-    else renameSync(former, this.folder);
-    close?.();
+  /** Gives the files to the next process after the death of the present one, which no longer finds them. */
+  loseProcess(): void {
     this.stopReading();
-    rmSync(`${this.#file()}-shm`, { force: true });
+    const former = this.folder;
+    this.#moveFrom(former);
+    rmSync(former, { recursive: true });
     this.fault = undefined;
     this.#hasWritten = false;
   }
 
-  /** Loses what follows the commit at which the log has the length `end`, except for a part of the next commit. */
-  losePower(end: number): void {
-    const next = this.#ends.find((length) => length > end) ?? this.length;
+  /** Loses what follows one of the commits that are not synced, except for a part of the next commit. */
+  losePower(random: SeededRandom): void {
+    const ends = existsSync(this.#log) ? commitEnds(readFileSync(this.#log)) : [0];
+    const end = random.pick(ends.filter((each) => each >= this.#synced));
+    const next = ends.find((each) => each > end) ?? end;
     const rest = Math.max(0, next - end - 1);
     const torn = this.#random.chance(0.5) ? 0 : this.#random.below(rest + 1);
-    const log = `${this.#file()}-wal`;
-    if (existsSync(log)) {
-      truncateSync(log, Math.min(end + torn, statSync(log).size));
+    if (existsSync(this.#log)) {
+      truncateSync(this.#log, end + torn);
       // Blocks of another file. Zeros could complete the commit.
       if (this.#random.chance(0.3))
-        writeFileSync(log, Buffer.alloc(this.#random.below(FRAME_BYTES), 0xaa), { flag: 'a' });
+        writeFileSync(this.#log, Buffer.alloc(this.#random.below(FRAME_BYTES), 0xaa), { flag: 'a' });
     }
-    this.#isTorn = true;
-    this.length = end;
+    this.#tornAt = end;
     this.#synced = end;
-    this.#ends = this.#ends.filter((length) => length <= end);
   }
 
   /** Runs a statement of the product, or fails it. Only statements on the file can fail. */
   around<T>({ step, place }: Statement, run: () => T): T {
     const isInFile = place !== 'memory';
     if (step === 'begin') this.#hasWritten = false;
-    if (isInFile && step === 'begin') {
+    if (isInFile && step === 'begin' && this.#tornAt !== undefined) {
       // The connection has recovered the log. Without the rest, its size tells its length.
-      if (this.#isTorn) truncateSync(`${this.#file()}-wal`, this.length);
-      this.#isTorn = false;
+      truncateSync(this.#log, this.#tornAt);
+      this.#tornAt = undefined;
     }
     this.#hasWritten ||= isInFile && step === 'write';
     const isAtRisk = step === 'commit' ? this.#hasWritten : isInFile && step !== 'other';
     if (isAtRisk && this.fault !== undefined) this.#mayFail(this.fault, { step, place });
     const result = run();
-    if (!isInFile && (step === 'begin' || step === 'commit')) this.#isInMemory = step === 'begin';
-    if (step === 'commit') {
-      if (this.#hasWritten) this.length = this.#logLength();
-      this.#hasWritten = false;
-      if (this.length !== this.#ends.at(-1)) this.#ends.push(this.length);
-      if (!this.#isInMemory) this.onCommit();
-    }
+    if (step === 'commit') this.#hasWritten = false;
     return result;
   }
 
@@ -203,23 +170,36 @@ export class Disk {
     const noticesLock = step === 'begin' || (step === 'write' && place === 'attached');
     if (fault === 'locked' ? !noticesLock : step === 'begin') return;
     if (fault === 'unreliable' && !this.#random.chance(0.15)) return;
-    const message =
-      fault === 'full' ? 'database or disk is full' : fault === 'locked' ? 'database is locked' : 'disk I/O error';
-    throw Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode: CODES[fault] });
+    const [errcode, message] = ERRORS[fault];
+    throw Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode });
   }
 
-  #nextFolder(): void {
+  /** Copies the files to a new folder. */
+  #moveFrom(former: string): void {
     this.#folders += 1;
     this.folder = join(this.#root, String(this.#folders));
+    mkdirSync(this.folder);
+    for (const name of ['tasks.db', 'tasks.db-wal'])
+      if (existsSync(join(former, name))) copyFileSync(join(former, name), join(this.folder, name));
   }
 
-  #file(): string {
+  get #file(): string {
     return join(this.folder, 'tasks.db');
   }
 
-  #logLength(): number {
-    return statSync(`${this.#file()}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  get #log(): string {
+    return join(this.folder, 'tasks.db-wal');
   }
+}
+
+/** Returns the lengths at which a log (`-wal`) ends with a whole commit, from 0 up. */
+function commitEnds(log: Buffer): number[] {
+  const ends = [0];
+  for (let at = LOG_HEADER_BYTES; at + FRAME_BYTES <= log.length; at += FRAME_BYTES) {
+    // The last frame of a commit has the number of the database's pages.
+    if (log.readUInt32BE(at + 4) > 0) ends.push(at + FRAME_BYTES);
+  }
+  return ends;
 }
 
 interface Statement {
@@ -246,7 +226,7 @@ for (const method of ['run', 'get', 'all'] as const) {
   const original = StatementSync.prototype[method] as StatementSync['run'];
   StatementSync.prototype[method] = function (this: StatementSync, ...values: Parameters<StatementSync['run']>) {
     const statement = statements.get(this);
-    return current === undefined || current.isDetached || statement === undefined
+    return current === undefined || statement === undefined
       ? original.apply(this, values)
       : current.around(statement, () => original.apply(this, values));
   } as StatementSync['run'] & StatementSync['get'] & StatementSync['all'];
@@ -269,9 +249,11 @@ export function unfinished({ waiting, limited, scheduled, retrying, inFlight }: 
 
 /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
 export function readTables(store: SqliteStore, disk: Disk): Tables {
-  const rows = disk.read(`SELECT id, substr(result, 1, ${COMPARED_LENGTH}) AS result FROM tasks`);
+  const rows = disk.read<Tables['rows'][number]>(
+    `SELECT id, substr(result, 1, ${COMPARED_LENGTH}) AS result FROM tasks`,
+  );
   const messages = STATES.flatMap((state) => store.locate({ state }, 10_000).map(({ id }) => ({ id, state })));
-  return { rows: rows as unknown as Tables['rows'], messages };
+  return { rows, messages };
 }
 
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;

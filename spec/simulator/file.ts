@@ -87,11 +87,8 @@ class FileProcess extends Process {
 
   override kill(): void {
     super.kill();
-    const { disk } = this.#options;
-    // Closes the connections, which find no file to write to.
-    disk.isDetached = true;
+    // Its files are gone, so nothing is saved.
     void this.store.close();
-    disk.isDetached = false;
   }
 
   /** Stops as a service does at SIGTERM. Resolves with whether the queue is kept. */
@@ -253,16 +250,15 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   }
 
   #kill(): void {
-    this.#disk.loseProcess(() => this.processes[0]?.kill());
+    this.#disk.loseProcess();
+    this.processes[0]?.kill();
     this.history.processEnded(this.#isDurable);
     this.note('    the process is killed');
   }
 
   async #losePower(random: SeededRandom): Promise<void> {
-    const disk = this.#disk;
     this.#kill();
-    const end = random.pick(disk.ends);
-    disk.losePower(end);
+    this.#disk.losePower(random);
     this.note('    the power is lost');
     this.history.powerLost(this.#isDurable);
     // The file may still have the queue that the last stop has saved.
@@ -313,7 +309,6 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     // A process that was killed meanwhile has another successor.
     if (this.processes[0] !== process) return;
     this.#disk.checkpoint();
-    this.#disk.emptied();
     process?.store.resumeWrites();
     await turn();
   }
