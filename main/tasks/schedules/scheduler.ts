@@ -73,8 +73,9 @@ export class Scheduler {
   async put(name: string, definition: CompleteDefinition, source: StoredSchedule['source']): Promise<boolean> {
     const { queue, clock } = this.#options;
     const { cron, time_zone, paused } = definition;
+    const found = await queue.store.schedules.find(name);
     // Another node's clock may be ahead, and have fired the next time already.
-    const from = Math.max(clock.now(), (await queue.store.schedules.find(name))?.lastAt ?? 0);
+    const from = Math.max(clock.now(), found?.lastAt ?? 0);
     const [nextAt = null] = paused ? [] : cronTimes(cron, time_zone).after(from, 1);
     const timing = paused ? '' : `${cron} ${time_zone}`;
     const schedule = { name, definition: JSON.stringify(definition), source, timing, nextAt };
