@@ -82,6 +82,11 @@ export class Disk {
     rmSync(this.#root, { recursive: true, force: true });
   }
 
+  /** Returns a text without the folder, which each run names otherwise. */
+  hide(text: string): string {
+    return text.trim().replaceAll(this.folder, '.');
+  }
+
   /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */
   sync(): { ms: number; end: () => void } {
     const length = statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;

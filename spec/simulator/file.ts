@@ -5,9 +5,10 @@ import { callbackProblem, readCallbacks, withoutCallbacks } from './callbacks.ts
 import { Disk, type DiskFault, readTables, unfinished } from './disk.ts';
 import { Process, type ProcessOptions, silent } from './process.ts';
 import { SeededRandom } from './random.ts';
-import { Simulation, type SimulationOptions, type SimulationResult, type World } from './simulation.ts';
+import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
 import { type FaultSet, ORDINARY, settingOf } from './steps.ts';
 import { SimulatedTime, turn } from './time.ts';
+import { World } from './world.ts';
 
 const BOUND = 'A full queue refuses tasks.';
 const SAVED = 'A stop saves the queue.';
@@ -25,10 +26,7 @@ export async function simulateFile(options: SimulationOptions): Promise<Simulati
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const simulation = new FileSimulation(
-    { time: new SimulatedTime(), random, setting, note: options.note },
-    options.faults,
-  );
+  const simulation = new FileSimulation(new World(new SimulatedTime(), random, setting, options.note), options.faults);
   try {
     return await simulation.run(options);
   } finally {
@@ -40,14 +38,16 @@ export async function simulateFile(options: SimulationOptions): Promise<Simulati
 class FileProcess extends Process {
   hasFailedToSave = false;
   readonly store: SqliteStore;
-  readonly #options: ProcessOptions & { disk: Disk; note: ((line: string) => void) | undefined };
+  readonly #options: ProcessOptions;
+  readonly #disk: Disk;
   #retention: ReturnType<typeof startRetention> | undefined;
 
-  constructor(options: ProcessOptions & { disk: Disk; note: ((line: string) => void) | undefined }) {
+  constructor(options: ProcessOptions, disk: Disk) {
     super(options);
-    const { disk, setting } = options;
+    const { setting } = options.world;
     const { clock } = this;
     this.#options = options;
+    this.#disk = disk;
     this.store = new SqliteStore({
       dataDir: disk.folder,
       driver: setting.driver,
@@ -67,9 +67,11 @@ class FileProcess extends Process {
   }
 
   async open(): Promise<void> {
-    const { history, setting, note } = this.#options;
+    const { history, world } = this.#options;
+    const { setting } = world;
     const { clock, store } = this;
-    const log = note === undefined ? silent : pino({ base: null, timestamp: false }, { write: note });
+    const write = (line: string) => world.note(`    log ${this.#disk.hide(line)}`);
+    const log = world.isLogged ? pino({ base: null, timestamp: false }, { write }) : silent;
     const dispatcher = await this.openQueue(store, undefined, log);
     if (store.isDurable) history.onOpen(store.isPaused());
     store.start();
@@ -135,23 +137,22 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   protected async start(): Promise<void> {
     const disk = this.#disk;
     const { driver, threads, prefetch, maxLength } = this.world.setting;
-    if (this.step === 0) this.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${maxLength} tasks`);
+    if (this.step === 0)
+      this.world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${maxLength} tasks`);
     for (;;) {
-      const hidden = (text: string) => text.trim().replaceAll(disk.folder, '.');
-      const note = this.world.note && ((line: string) => this.note(`    log ${hidden(line)}`));
       try {
-        const process = new FileProcess({ ...this.optionsOf(0), disk, note });
+        const process = new FileProcess(this.optionsOf(0), disk);
         this.processes[0] = process;
         await process.open();
         break;
       } catch (error) {
-        this.note(`    the start failed: ${hidden((error as Error).message)}`);
+        this.world.note(`    the start failed: ${disk.hide((error as Error).message)}`);
         if (disk.fault === undefined) throw error;
         disk.loseProcess();
         await this.world.time.pass(1000);
       }
     }
-    this.note('    the process has started');
+    this.world.note('    the process has started');
     this.audit();
   }
 
@@ -175,7 +176,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
         return this.start();
       case 'failDisk':
         disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
-        return this.note(`    the disk is ${disk.fault}`);
+        return this.world.note(`    the disk is ${disk.fault}`);
       case 'repairDisk':
         return this.repair();
       case 'failSyncs':
@@ -218,12 +219,12 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     const counts = process.store.counts();
     this.history.auditCounts(counts, messages);
     const called = [...this.history.tasks.values()].filter(
-      ({ id }) => this.clients.submissionOf(id).options.callback_url,
+      ({ id }) => this.history.submissionOf(id).options.callback_url,
     );
     const problem = callbackProblem(called, tables, callbacks, this.history);
-    if (problem !== undefined) this.broken(CALLBACK, problem);
+    if (problem !== undefined) this.world.broken(CALLBACK, problem);
     const length = unfinished(counts);
-    if (length > this.world.setting.maxLength) this.broken(BOUND, `the queue has ${length} tasks`);
+    if (length > this.world.setting.maxLength) this.world.broken(BOUND, `the queue has ${length} tasks`);
   }
 
   protected async finish(): Promise<void> {
@@ -231,7 +232,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     this.history.auditRest(this.#read(process).tables, this.clients.unanswered);
     this.audit();
     await this.#stop();
-    if (this.violation === undefined) await this.start();
+    if (this.world.violation === undefined) await this.start();
   }
 
   get #isDurable(): boolean {
@@ -244,7 +245,8 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     const { length } = messages;
     const count = this.#isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
     const isOnce = new Set(messages.map(({ id }) => id)).size === count;
-    if (!isOnce) this.broken('Counts and lists derive from the tables.', `${length} of ${count} messages are listed`);
+    if (!isOnce)
+      this.world.broken('Counts and lists derive from the tables.', `${length} of ${count} messages are listed`);
     const callbacks = this.world.setting.callbacks ? readCallbacks(this.#disk) : [];
     return { tables: withoutCallbacks(all, callbacks), callbacks, messages };
   }
@@ -253,13 +255,13 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     this.#disk.loseProcess();
     this.processes[0]?.kill();
     this.history.processEnded(this.#isDurable);
-    this.note('    the process is killed');
+    this.world.note('    the process is killed');
   }
 
   async #losePower(random: SeededRandom): Promise<void> {
     this.#kill();
     this.#disk.losePower(random);
-    this.note('    the power is lost');
+    this.world.note('    the power is lost');
     this.history.powerLost(this.#isDurable);
     // The file may still have the queue that the last stop has saved.
     if (!this.#isDurable) this.history.queueLost();
@@ -276,7 +278,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     void process.stop(this.#untilAnswered()).then((kept) => {
       isKept = kept;
     });
-    const isOver = () => isKept !== undefined || process.isKillDue || this.violation !== undefined;
+    const isOver = () => isKept !== undefined || process.isKillDue || this.world.violation !== undefined;
     for (let count = 0; count < 100 && !isOver(); count += 1) await this.world.time.pass(1000, isOver);
     if (process.isKillDue && isKept === undefined) {
       this.#kill();
@@ -284,20 +286,20 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
       return;
     }
     process.isKillDue = false;
-    if (isKept === undefined) return this.broken(REST, 'the process did not stop in time');
+    if (isKept === undefined) return this.world.broken(REST, 'the process did not stop in time');
     const isSaved = !process.hasFailedToSave;
-    this.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
+    this.world.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
     this.history.processEnded(this.#isDurable);
     if (!this.#isDurable) {
-      if (!isSaved && isWritable) this.broken(SAVED, 'the stop did not save the queue');
-      if (isSaved && !isKept) this.broken(SAVED, `the answer of the stop was ${isKept}`);
+      if (!isSaved && isWritable) this.world.broken(SAVED, 'the stop did not save the queue');
+      if (isSaved && !isKept) this.world.broken(SAVED, `the answer of the stop was ${isKept}`);
       if (!isSaved) this.history.queueLost();
     }
     this.#disk.emptied();
   }
 
   async #untilAnswered(): Promise<void> {
-    while (this.clients.unanswered.length > 0 && this.violation === undefined) await turn();
+    while (this.clients.unanswered.length > 0 && this.world.violation === undefined) await turn();
   }
 
   /** Restarts the log as the maintenance thread does. */

@@ -18,13 +18,16 @@ import {
   type TaskStore,
   type TaskSubject,
 } from '../../db/task-store.ts';
+import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
 import type { Submission } from './clients.ts';
 import { Known } from './known.ts';
 import { LimitUse } from './limits.ts';
+import { actions } from './process.ts';
 import { type FiringProcess, ScheduleOracle } from './schedules.ts';
 import { type RunRecord, settlementProblem } from './settlements.ts';
 import { TurnOracle } from './turns.ts';
+import type { World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
 const ENDS_ONCE = 'No task has two rows, or both a row and a dead letter.';
@@ -106,14 +109,6 @@ export interface Tables {
   messages: readonly Pick<StoredMessage, 'id' | 'state'>[];
 }
 
-/** Report of a run. */
-export interface Journal {
-  /** Records a line of the run's log. */
-  note(line: string): void;
-  /** Records that a rule did not hold. The run ends after the present step. */
-  broken(rule: string, detail: string): void;
-}
-
 export interface ObservedProcess extends FiringProcess {
   /** The owner of the deliveries. */
   readonly owner: string;
@@ -124,18 +119,6 @@ export interface ObservedStore extends TaskStore {
   recover?(owner: string): Promise<readonly TaskSubject[]>;
 }
 
-export interface HistoryOptions {
-  journal: Journal;
-  now: () => number;
-  submissionOf: (id: string) => Submission;
-  /** Names a task that a schedule makes. */
-  register: (id: string, submission: Submission) => void;
-  maxAttempts: (id: string) => number;
-  maxKeys: number;
-  /** Whether retention keeps all rows. */
-  keepsRows: boolean;
-}
-
 /**
  * Record of all answers, deliveries, settlements and events of the tasks, and the guarantees that follow from the record.
  * Most guarantees hold for every store. If one process has the store alone, the record has the order of the commits, so
@@ -143,7 +126,11 @@ export interface HistoryOptions {
  */
 export class History {
   readonly tasks = new Map<string, KnownTask>();
-  readonly #options: HistoryOptions;
+  /** Submissions by the task ids that the service gave them. */
+  readonly submissions = new Map<string, Submission>();
+  readonly #world: World;
+  /** Whether retention keeps all rows. */
+  readonly #keepsRows: boolean;
   /** Store of the only process. */
   #alone: TaskStore | undefined;
   #answers = 0;
@@ -159,16 +146,17 @@ export class History {
   readonly #turns: TurnOracle;
   readonly #pause: Known<boolean>;
 
-  constructor(options: HistoryOptions) {
-    const { journal, now } = options;
-    this.#options = options;
-    this.#limits = new LimitUse(now);
-    this.#pause = new Known(now);
-    this.#turns = new TurnOracle(journal, this.tasks);
-    const add = (message: Message, firing: Firing) => this.#addFired(message, firing);
-    const unfinished = (name: string) =>
-      this.in('waiting', 'running').filter(({ message, answer }) => message.schedule === name && answer !== 'refused');
-    this.#schedules = new ScheduleOracle({ journal, now, add, unfinished });
+  constructor(world: World) {
+    this.#world = world;
+    this.#keepsRows = world.setting.rows === 0;
+    this.#limits = new LimitUse(world);
+    this.#pause = new Known(world);
+    this.#turns = new TurnOracle(world, this.tasks);
+    this.#schedules = new ScheduleOracle(world, this);
+  }
+
+  submissionOf(id: string): Submission {
+    return this.submissions.get(id) ?? UNKNOWN;
   }
 
   /** The pause that has certainly taken effect. */
@@ -190,6 +178,13 @@ export class History {
     const found: KnownTask[] = [];
     for (const task of this.tasks.values()) if (states.includes(task.state)) found.push(task);
     return found;
+  }
+
+  /** Returns the tasks of a schedule that have not ended. */
+  unfinishedOf(schedule: string): KnownTask[] {
+    return this.in('waiting', 'running').filter(
+      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
+    );
   }
 
   /** Returns accepted tasks that no handler has had. */
@@ -316,7 +311,7 @@ export class History {
   }
 
   #onAccepted(task: KnownTask): void {
-    if (task.key !== undefined) task.keyed = { number: this.#keys++, at: this.#options.now(), era: this.#era };
+    if (task.key !== undefined) task.keyed = { number: this.#keys++, at: this.#world.now, era: this.#era };
   }
 
   #onPublished(task: KnownTask, { id, isNew }: Published): void {
@@ -366,7 +361,7 @@ export class History {
     const task = 'id' in event ? this.tasks.get(event.id) : undefined;
     if (task === undefined) return;
     const name = event.event;
-    this.#options.journal.note(`    ${task.name} ${name}`);
+    this.#world.note(`    ${task.name} ${name}`);
     const count = (task.events.get(name) ?? 0) + 1;
     task.events.set(name, count);
     task.state = STATES[name] ?? task.state;
@@ -450,7 +445,7 @@ export class History {
       }
       // Without a message, a task may have ended, or an earlier task may have its key.
       const isUnknown = task.key !== undefined || task.isCancelRequested || task.isEndTold;
-      if (task.batch !== undefined && (isStored || !isUnknown) && (this.#options.keepsRows || isStored)) {
+      if (task.batch !== undefined && (isStored || !isUnknown) && (this.#keepsRows || isStored)) {
         twinOf(task, task.batch, isStored ? ofBatches : ofLostBatches);
         const other = (isStored ? ofLostBatches : ofBatches).get(task.batch);
         if (other?.era === this.#era) this.#broken(BATCH, `of ${task.name} and ${other.name}, one is stored`);
@@ -460,7 +455,7 @@ export class History {
       const isDone = [...task.attempts.values()].some(({ settled }) => {
         return settled?.effect === 'applied' && (settled.kind === 'complete' || settled.kind === 'row');
       });
-      const isMissing = isDone && !hasRow && this.#options.keepsRows;
+      const isMissing = isDone && !hasRow && this.#keepsRows;
       if (isMissing) this.#broken(ENDS_ONCE, `${task.name} was completed and has no row`);
       const isCancelled = task.events.has('cancelled') || (task.isEndTold && task.attempts.size === 0);
       if (isCancelled && hasRow) this.#broken(CANCELLED, `${task.name} is cancelled and has a row`);
@@ -490,14 +485,14 @@ export class History {
       if (task.answer !== 'accepted' || stored.has(task.id) || task.isCancelRequested || task.hasAcked) continue;
       const hasDied = [...task.attempts.values()].some(({ record }) => record.outcome === undefined);
       const isPurged = this.#hasPurged && (task.mayHaveFailed || hasDied);
-      const isDeleted = !this.#options.keepsRows && task.outputs.size > 0;
+      const isDeleted = !this.#keepsRows && task.outputs.size > 0;
       if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
     }
   }
 
   #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
     const { id, priority = NORMAL_PRIORITY, runAt: dueAt } = message;
-    const { name } = this.#options.submissionOf(id);
+    const { name } = this.submissionOf(id);
     const task: KnownTask = {
       ...{ id, name, key, message, priority, dueAt, batch: undefined, firing: undefined, era: this.#era },
       ...{ state: 'waiting', lastEvent: 'none', reason: undefined, answer: undefined, endedAt: undefined },
@@ -510,11 +505,16 @@ export class History {
     return task;
   }
 
-  #addFired(message: Message, firing: Firing): KnownTask {
+  /** Records a message that a schedule may publish. */
+  addFired(message: Message, firing: Firing): KnownTask {
     const { id, action = '', body } = message;
     const name = `${firing.name} at ${firing.task?.at}`;
-    this.#options.register(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
+    this.submissions.set(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
     return Object.assign(this.#add(message, undefined), { firing });
+  }
+
+  #maxAttempts(id: string): number {
+    return actions.get(this.submissionOf(id).action)?.maxAttempts ?? retryPolicy.maxAttempts;
   }
 
   #end(task: KnownTask): void {
@@ -531,9 +531,9 @@ export class History {
     const hasEnded = task.endedAt !== undefined && task.endedAt <= answers;
     if (hasEnded) this.#broken(ENDS_ONCE, `${task.name} was taken after its end`);
     const { dueAt = 0 } = task;
-    const earlyMs = dueAt - this.#options.now();
+    const earlyMs = dueAt - this.#world.now;
     if (earlyMs > 0) this.#broken(TIMELY, `${task.name} was taken ${earlyMs} ms before its time`);
-    const tooMany = attempt > this.#options.maxAttempts(id) || task.deaths > SUSPECT_DEATHS;
+    const tooMany = attempt > this.#maxAttempts(id) || task.deaths > SUSPECT_DEATHS;
     const isWrong = isAlone && !Number.isNaN(task.deaths) && isSuspect !== task.deaths >= SUSPECT_DEATHS;
     const detail = `${task.name} was taken for attempt ${attempt}, after ${task.deaths} deaths, suspect: ${isSuspect}`;
     if (tooMany || isWrong) this.#broken(ATTEMPTS, detail);
@@ -552,7 +552,7 @@ export class History {
     const task = this.tasks.get(delivery.id);
     if (task === undefined) return;
     const attempt = task.attempts.get(delivery.delivery);
-    const problem = settlementProblem(settled, attempt?.record, this.#options.maxAttempts(task.id));
+    const problem = settlementProblem(settled, attempt?.record, this.#maxAttempts(task.id));
     if (problem !== undefined) this.#broken(ATTEMPTS, `${task.name}, attempt ${delivery.attempt}: ${problem}`);
     if (attempt !== undefined) attempt.settled = { kind: settlement.kind, effect };
     if (effect === 'late') return;
@@ -613,7 +613,7 @@ export class History {
     const isForgotten =
       isKnown &&
       (now.era !== before.era ||
-        Math.abs(now.number - before.number) >= this.#options.maxKeys ||
+        Math.abs(now.number - before.number) >= this.#world.setting.maxKeys ||
         Math.abs(now.at - before.at) >= KEY_LIFETIME_MS);
     const isUncertain = !isKnown && this.#era > 0;
     if (!isForgotten && !isUncertain) this.#broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
@@ -632,13 +632,15 @@ export class History {
   }
 
   #broken(rule: string, detail: string): void {
-    this.#options.journal.broken(rule, detail);
+    this.#world.broken(rule, detail);
   }
 
   #name(id: string): string {
     return this.tasks.get(id)?.name ?? id;
   }
 }
+
+const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 
 type EventName = QueueEvent['event'];
 

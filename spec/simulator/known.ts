@@ -1,3 +1,5 @@
+import type { World } from './world.ts';
+
 /** Time for which a request without an answer may still take effect. */
 export const UNCERTAIN_MS = 10_000;
 
@@ -5,13 +7,13 @@ export const UNCERTAIN_MS = 10_000;
 export class Known<T> {
   /** The value that has certainly taken effect, with the number that `write` returned. */
   value: { is: T; number: number } | undefined;
-  readonly #now: () => number;
+  readonly #world: World;
   readonly #pending = new Set<{ process: { isDead: boolean } }>();
   #requests = 0;
   #uncertainUntil = 0;
 
-  constructor(now: () => number) {
-    this.#now = now;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   /** Called when no request without an answer can take effect any more. */
@@ -31,7 +33,7 @@ export class Known<T> {
     try {
       const number = await write();
       isCertain = isFirst && request === this.#requests && !process.isDead;
-      if (isCertain && this.#now() >= this.#uncertainUntil) this.value = { is, number };
+      if (isCertain && this.#world.now >= this.#uncertainUntil) this.value = { is, number };
     } finally {
       this.#end(pending, isCertain);
     }
@@ -39,6 +41,6 @@ export class Known<T> {
 
   #end(pending: { process: { isDead: boolean } }, isCertain: boolean): void {
     this.#pending.delete(pending);
-    if (!isCertain) this.#uncertainUntil = this.#now() + UNCERTAIN_MS;
+    if (!isCertain) this.#uncertainUntil = this.#world.now + UNCERTAIN_MS;
   }
 }

@@ -67,10 +67,10 @@ export class Node extends Process {
 
   constructor(options: NodeOptions) {
     super(options);
-    const { name, place, server, time, random } = options;
+    const { world, name, place, server, random } = options;
     this.#options = options;
     this.name = name;
-    this.awakeSince = time.now;
+    this.awakeSince = world.now;
     const { clock } = this;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
     this.#bus = new Bus({ databaseUrl: '', database, connect, clock, random, log: silent });
@@ -108,7 +108,7 @@ export class Node extends Process {
     this.dispatcher = dispatcher;
     dispatcher.start();
     this.#scheduleTick();
-    if (this.#options.setting.schedules.length > 0) await this.startSchedules();
+    if (this.#options.world.setting.schedules.length > 0) await this.startSchedules();
   }
 
   /** Stops as at SIGTERM. */
@@ -144,7 +144,7 @@ export class Node extends Process {
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
   #scheduleTick(former = 0): void {
     const { clock, feed, name } = this;
-    const { random, journal, ticks, onTick } = this.#options;
+    const { world, random, ticks, onTick } = this.#options;
     if (feed === undefined) return;
     const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
     clock.timer(next * INTERVAL_MS - clock.now(), () => {
@@ -159,7 +159,7 @@ export class Node extends Process {
       clock.timer(this.#publishedAt - clock.now(), () => {
         if (!feed.publish(tick)) return;
         this.#price = price;
-        journal.note(`    ${name} ticks ${timestamp}`);
+        world.note(`    ${name} ticks ${timestamp}`);
         onTick(this);
         ticks.onPublished(tick, name, clock.now());
       });

@@ -1,11 +1,12 @@
 import { Node, type NodeServer } from './node.ts';
 import { SeededRandom } from './random.ts';
 import { SimulatedServer } from './server.ts';
-import { Simulation, type SimulationOptions, type SimulationResult, type World } from './simulation.ts';
+import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
 import { ORDINARY, type Setting, settingOf } from './steps.ts';
 import { TickOracle } from './ticks.ts';
 import { SimulatedTime } from './time.ts';
 import { TokenOracle } from './tokens.ts';
+import { World } from './world.ts';
 
 const TOKEN_MS = 120_000;
 
@@ -25,7 +26,7 @@ export async function simulateNodes(options: SimulationOptions): Promise<Simulat
   const setting = nodeSetting(random, options.seed);
   const server = new SimulatedServer(time, random.fork('server'), setting);
   try {
-    return await runNodes({ time, server, random, setting, note: options.note }, options);
+    return await runNodes(new World(time, random, setting, options.note), server, options);
   } finally {
     server.close();
   }
@@ -36,8 +37,12 @@ export function nodeSetting(random: SeededRandom, seed: number): Setting {
   return { ...settingOf(random.fork('setting'), seed), maxKeys: 1000, rows: 0 };
 }
 
-export async function runNodes(world: NodesWorld, options: SimulationOptions): Promise<SimulationResult> {
-  const simulation = new NodesSimulation(world);
+export async function runNodes(
+  world: World,
+  server: NodeServer,
+  options: SimulationOptions,
+): Promise<SimulationResult> {
+  const simulation = new NodesSimulation(world, server);
   try {
     return await simulation.run(options);
   } finally {
@@ -45,19 +50,15 @@ export async function runNodes(world: NodesWorld, options: SimulationOptions): P
   }
 }
 
-interface NodesWorld extends World {
-  server: NodeServer;
-}
-
 class NodesSimulation extends Simulation<StepKind, Node> {
   protected readonly weights = STEPS;
   readonly #server: NodeServer;
-  readonly #ticks = new TickOracle(this);
-  readonly #tokens = new TokenOracle(this);
+  readonly #ticks = new TickOracle(this.world);
+  readonly #tokens = new TokenOracle(this.world);
 
-  constructor(world: NodesWorld) {
+  constructor(world: World, server: NodeServer) {
     super(world);
-    this.#server = world.server;
+    this.#server = server;
   }
 
   close(): void {
@@ -135,7 +136,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   }
 
   protected async finish(): Promise<void> {
-    const { now } = this.world.time;
+    const { now } = this.world;
     const nodes = this.processes.filter(({ awakeSince }) => now - awakeSince > 5000);
     this.#ticks.onRest(
       now,
@@ -152,7 +153,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   protected restart(place: number): void {
     const node = this.processes[place] as Node;
     node.kill();
-    this.note(`    ${node.name} is dead`);
+    this.world.note(`    ${node.name} is dead`);
     this.#startNode(place);
   }
 
@@ -165,7 +166,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   async #goOn(node: Node): Promise<void> {
     if (!node.isStill) return;
     node.isStill = false;
-    node.awakeSince = this.world.time.now;
+    node.awakeSince = this.world.now;
     await node.clock.goOn();
   }
 
@@ -174,9 +175,9 @@ class NodesSimulation extends Simulation<StepKind, Node> {
     const node = new Node({ ...this.optionsOf(place), place, server: this.#server, ticks: this.#ticks, onTick });
     this.processes[place] = node;
     node.open().then(
-      () => this.note(`    ${node.name} is open`),
+      () => this.world.note(`    ${node.name} is open`),
       async (error: Error) => {
-        this.note(`    ${node.name} cannot start: ${error.message}`);
+        this.world.note(`    ${node.name} cannot start: ${error.message}`);
         await node.clock.sleep(500);
         if (!node.isDead) this.restart(place);
       },
@@ -193,7 +194,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
       // The oldest token of the key may have been evicted by now.
       if (await server.hasToken(id)) this.#tokens.onIssued(id, expiresAt);
       for (const known of this.#tokens.ids)
-        if (!(await server.hasToken(known))) this.#tokens.onRevoking(known, this.world.time.now);
+        if (!(await server.hasToken(known))) this.#tokens.onRevoking(known, this.world.now);
     });
   }
 
@@ -226,10 +227,11 @@ class NodesSimulation extends Simulation<StepKind, Node> {
 
   #ask(what: string, run: () => Promise<unknown>, mustAnswer = false): void {
     run().then(
-      (answer) => this.note(`    ${what}: ${answer ?? 'done'}`),
+      (answer) => this.world.note(`    ${what}: ${answer ?? 'done'}`),
       (error: Error) => {
-        this.note(`    ${what}: ${error.name}`);
-        if (mustAnswer) this.broken('After the faults, each node answers for tokens.', `${what}: ${error.message}`);
+        this.world.note(`    ${what}: ${error.name}`);
+        if (mustAnswer)
+          this.world.broken('After the faults, each node answers for tokens.', `${what}: ${error.message}`);
       },
     );
   }

@@ -5,6 +5,7 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 import type { History } from './history.ts';
 import type { SeededRandom } from './random.ts';
+import type { World } from './world.ts';
 
 /** How the handler of a task behaves. */
 export const moods = [
@@ -27,14 +28,10 @@ interface Script {
 }
 
 export interface SimulatedPoolOptions {
-  threads: number;
+  world: World;
+  history: History;
   clock: Clock;
   random: SeededRandom;
-  /** Factor of all durations. */
-  pace?: number;
-  /** Returns the name and the mood of a task. */
-  subjectOf: (delivery: Delivery) => { name: string; mood: Mood };
-  history: History;
   /** Called when a handler ends the whole process. */
   killProcess: () => void;
 }
@@ -68,8 +65,8 @@ export class SimulatedPool implements TaskPool {
 
   constructor(options: SimulatedPoolOptions) {
     this.#options = options;
-    this.threads = options.threads;
-    this.#free = options.threads;
+    this.threads = options.world.setting.threads;
+    this.#free = this.threads;
   }
 
   get busy(): number {
@@ -191,11 +188,11 @@ export class SimulatedPool implements TaskPool {
   }
 
   #after(attempt: Attempt, ms: number, run: () => void): void {
-    attempt.cancelTimers.push(this.#options.clock.timer(ms * (this.#options.pace ?? 1), run));
+    attempt.cancelTimers.push(this.#options.clock.timer(ms * this.#options.world.pace, run));
   }
 
   #scriptOf(delivery: Delivery): Script {
-    const { name, mood } = this.#options.subjectOf(delivery);
+    const { name, mood } = this.#options.history.submissionOf(delivery.id);
     // Not from the common sequence, so that a run does the same when steps are left out.
     const random = this.#options.random.fork(`${name} ${delivery.delivery}`);
     const after = (most: number, act: Act['act']): Act => ({ afterMs: random.below(most), act });

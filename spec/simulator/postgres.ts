@@ -14,6 +14,7 @@ import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Setting } from './steps.ts';
 import type { Time } from './time.ts';
+import { World } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
 /** Interval at which a wait looks whether it is over. */
@@ -38,7 +39,9 @@ export async function simulateOnPostgres(options: SimulationOptions, url: string
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
   await using server = await RealServer.open(url, setting, random);
-  return await runNodes({ time: realTime, server, random, setting, note: options.note, pace: PACE }, options);
+  const world = new World(realTime, random, setting, options.note);
+  world.pace = PACE;
+  return await runNodes(world, server, options);
 }
 
 interface Proxy {

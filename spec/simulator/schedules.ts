@@ -1,7 +1,7 @@
 import type { Fired, Firing, Schedules } from '../../db/schedules.ts';
-import type { Message } from '../../db/task-store.ts';
-import type { Journal, KnownTask } from './history.ts';
+import type { History } from './history.ts';
 import type { SeededRandom } from './random.ts';
+import type { World } from './world.ts';
 
 const ONCE = 'Each time of a schedule makes one task.';
 const CAUGHT_UP = 'Only missed times are left out, as catch_up says.';
@@ -30,24 +30,17 @@ export interface FiringProcess {
   readonly firesFrom: number;
 }
 
-export interface ScheduleOracleOptions {
-  journal: Journal;
-  now: () => number;
-  /** Records a message that a schedule may publish. */
-  add: (message: Message, firing: Firing) => KnownTask;
-  /** Returns the tasks of a schedule that have not ended. */
-  unfinished: (name: string) => readonly KnownTask[];
-}
-
 /** Checks each advance of a schedule. */
 export class ScheduleOracle {
-  readonly #options: ScheduleOracleOptions;
+  readonly #world: World;
+  readonly #history: History;
   /** Next times, as the answers show them. Undefined while a request has no answer. */
   #next = new Map<string, number | null | undefined>();
   readonly #requests = new Map<string, object>();
 
-  constructor(options: ScheduleOracleOptions) {
-    this.#options = options;
+  constructor(world: World, history: History) {
+    this.#world = world;
+    this.#history = history;
   }
 
   /** Called when changes may be lost, so that the next times are unknown. */
@@ -62,8 +55,8 @@ export class ScheduleOracle {
     const remove = schedules.delete.bind(schedules);
     schedules.fire = async (firing, onAccepted) => {
       const { name, nextAt, task } = firing;
-      const known = task && this.#options.add(task.message, firing);
-      const hasOthers = this.#options.unfinished(name).length > 1;
+      const known = task && this.#history.addFired(task.message, firing);
+      const hasOthers = this.#history.unfinishedOf(name).length > 1;
       const next = this.#next.get(name);
       const answer = this.#request(name);
       const window = this.#windowProblem(firing, process);
@@ -108,7 +101,7 @@ export class ScheduleOracle {
 
   /** Returns how an advance breaks the rule of missed times. */
   #windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: FiringProcess): string | undefined {
-    const now = this.#options.now();
+    const { now } = this.#world;
     const [every, catchUp] = name.split('.');
     const everyMs = Number(every) * 1000;
     const at = task?.at;
@@ -133,6 +126,6 @@ export class ScheduleOracle {
   }
 
   #broken(rule: string, detail: string): void {
-    this.#options.journal.broken(rule, detail);
+    this.#world.broken(rule, detail);
   }
 }

@@ -6,8 +6,9 @@ import { parseArgs } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { simulate } from './seed.ts';
 import { shrink } from './shrink.ts';
-import type { SimulationOptions, Violation } from './simulation.ts';
+import type { SimulationOptions } from './simulation.ts';
 import { faultSets } from './steps.ts';
+import type { Violation } from './world.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
 const databaseUrl = process.env.DATABASE_URL ?? DEFAULT_URL;

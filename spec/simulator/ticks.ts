@@ -1,5 +1,5 @@
 import type { Tick } from '../../main/ticker/ticker.ts';
-import type { Journal } from './history.ts';
+import type { World } from './world.ts';
 
 const ONE_LEADER = 'At most one node makes ticks at a time.';
 const ONE_PRICE = 'No second has two prices.';
@@ -10,28 +10,25 @@ const RESUME = 'After the faults, every node gets the ticks of one leader.';
 
 /** Checks the ticks of several nodes. */
 export class TickOracle {
-  readonly #journal: Journal;
+  readonly #world: World;
   /** Ticks by their times. */
   readonly #made = new Map<number, { prices: string; node: string }>();
   /** Time of the last tick that a node's clients got, and when they got it. */
   readonly #last = new Map<string, { second: number; at: number }>();
 
-  constructor(journal: Journal) {
-    this.#journal = journal;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   onLeaders(names: readonly string[]): void {
-    if (names.length > 1) this.#journal.broken(ONE_LEADER, `${names.join(' and ')} are leaders`);
+    if (names.length > 1) this.#world.broken(ONE_LEADER, `${names.join(' and ')} are leaders`);
   }
 
   onPublished({ timestamp, prices }: Tick, node: string, now: number): void {
     const text = prices.join();
     const other = this.#made.get(timestamp);
     if (other !== undefined && other.prices !== text) {
-      this.#journal.broken(
-        ONE_PRICE,
-        `second ${timestamp} has ${other.prices} of ${other.node} and ${text} of ${node}`,
-      );
+      this.#world.broken(ONE_PRICE, `second ${timestamp} has ${other.prices} of ${other.node} and ${text} of ${node}`);
     }
     this.#made.set(timestamp, { prices: text, node });
     this.onDelivered({ timestamp, prices }, node, now);
@@ -41,12 +38,12 @@ export class TickOracle {
   onDelivered({ timestamp, prices }: Pick<Tick, 'timestamp' | 'prices'>, node: string, now: number): void {
     const { second, at } = this.#last.get(node) ?? { second: 0, at: 0 };
     if (timestamp < second && now - at < ORDER_MS) {
-      this.#journal.broken(NOT_BACK, `${node} got second ${timestamp} after ${second}`);
+      this.#world.broken(NOT_BACK, `${node} got second ${timestamp} after ${second}`);
     }
     this.#last.set(node, { second: timestamp, at: now });
     const made = this.#made.get(timestamp);
     if (made !== undefined && made.prices !== prices.join()) {
-      this.#journal.broken(
+      this.#world.broken(
         ONE_PRICE,
         `${node} got ${prices} for second ${timestamp}, which ${made.node} made ${made.prices}`,
       );
@@ -57,8 +54,7 @@ export class TickOracle {
   onRest(now: number, nodes: readonly string[]): void {
     for (const node of nodes) {
       const last = this.#last.get(node)?.second ?? 0;
-      if (Math.floor(now / 1000) - last > 2)
-        this.#journal.broken(RESUME, `${node} got its last tick at second ${last}`);
+      if (Math.floor(now / 1000) - last > 2) this.#world.broken(RESUME, `${node} got its last tick at second ${last}`);
     }
   }
 }

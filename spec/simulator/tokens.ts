@@ -1,4 +1,4 @@
-import type { Journal } from './history.ts';
+import type { World } from './world.ts';
 
 const REVOKED = 'A revoked token opens nothing.';
 const EXPIRED = 'An expired token opens nothing.';
@@ -16,11 +16,11 @@ interface KnownToken {
 
 /** Checks the answers of the token stores. */
 export class TokenOracle {
-  readonly #journal: Journal;
+  readonly #world: World;
   readonly #tokens = new Map<string, KnownToken>();
 
-  constructor(journal: Journal) {
-    this.#journal = journal;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   get ids(): string[] {
@@ -46,11 +46,11 @@ export class TokenOracle {
     const token = this.#tokens.get(id);
     if (token === undefined) return;
     const { expiresAt, revoking, revokedAt } = token;
-    if (isValid && expiresAt <= asked) this.#journal.broken(EXPIRED, `${node} accepted ${id} after its expiry`);
+    if (isValid && expiresAt <= asked) this.#world.broken(EXPIRED, `${node} accepted ${id} after its expiry`);
     const knownAt = revokedAt === undefined ? Number.POSITIVE_INFINITY : Math.max(revokedAt, awakeSince) + KNOWN_MS;
-    if (isValid && asked > knownAt) this.#journal.broken(REVOKED, `${node} accepted ${id} after its revocation`);
+    if (isValid && asked > knownAt) this.#world.broken(REVOKED, `${node} accepted ${id} after its revocation`);
     if (!isValid && revoking === undefined && now < expiresAt) {
-      this.#journal.broken(VALID, `${node} refused ${id}, which is valid`);
+      this.#world.broken(VALID, `${node} refused ${id}, which is valid`);
     }
   }
 }
