@@ -89,8 +89,7 @@ export class Disk {
 
   /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */
   sync(): { ms: number; end: () => void } {
-    const length = statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
-    const generation = this.#generation;
+    const [length, generation] = [this.#logLength(), this.#generation];
     return {
       ms: this.#random.below(this.syncMs + 1),
       end: () => {
@@ -108,10 +107,10 @@ export class Disk {
     this.emptied();
   }
 
-  /** Called when the log is empty and synced, because the last connection was closed. */
+  /** Called when the log is synced, and empty if the process was the last that closed the file. */
   emptied(): void {
     this.#generation += 1;
-    this.#synced = 0;
+    this.#synced = this.#logLength();
   }
 
   /** Reads from the file while a process has it open. */
@@ -186,6 +185,10 @@ export class Disk {
     mkdirSync(this.folder);
     for (const name of ['tasks.db', 'tasks.db-wal'])
       if (existsSync(join(former, name))) copyFileSync(join(former, name), join(this.folder, name));
+  }
+
+  #logLength(): number {
+    return statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
   }
 
   get #file(): string {
