@@ -552,7 +552,7 @@ export class History {
     const task = this.tasks.get(delivery.id);
     if (task === undefined) return;
     const attempt = task.attempts.get(delivery.delivery);
-    const problem = settlementProblem(settled, attempt?.record, this.#maxAttempts(task.id));
+    const problem = settlementProblem(settled, attempt?.record);
     if (problem !== undefined) this.#broken(ATTEMPTS, `${task.name}, attempt ${delivery.attempt}: ${problem}`);
     if (attempt !== undefined) attempt.settled = { kind: settlement.kind, effect };
     if (effect === 'late') return;

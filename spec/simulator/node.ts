@@ -97,7 +97,7 @@ export class Node extends Process {
     };
     const onTick = (tick: Tick) => {
       onPrices(tick);
-      ticks.onDelivered(tick, name, clock.now());
+      ticks.onDelivered(tick, name);
     };
     feed.follow({ onTick, onPrices });
     feed.setLeaseWanted(true);
@@ -161,7 +161,7 @@ export class Node extends Process {
         this.#price = price;
         world.note(`    ${name} ticks ${timestamp}`);
         onTick(this);
-        ticks.onPublished(tick, name, clock.now());
+        ticks.onPublished(tick, name);
       });
     });
   }

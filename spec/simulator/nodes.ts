@@ -138,10 +138,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   protected async finish(): Promise<void> {
     const { now } = this.world;
     const nodes = this.processes.filter(({ awakeSince }) => now - awakeSince > 5000);
-    this.#ticks.onRest(
-      now,
-      nodes.map(({ name }) => name),
-    );
+    this.#ticks.onRest(nodes.map(({ name }) => name));
     for (const node of nodes) for (const id of this.#tokens.ids.slice(-10)) this.#find(node, id, true);
     await this.pass(5000);
     const { counts, ...tables } = await this.#server.read();
