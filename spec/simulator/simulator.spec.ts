@@ -2,9 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { run } from '../support/command.ts';
 import { SeededRandom } from './random.ts';
-import { simulate } from './seed.ts';
 import { shrink } from './shrink.ts';
-import { planFrom, UsageError } from './simulate.ts';
+import { planFrom, simulate, UsageError } from './simulate.ts';
 import type { SimulationOptions } from './simulation.ts';
 
 /** Seeds that find defects of the past, if they are made again. */
