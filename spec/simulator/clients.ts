@@ -199,18 +199,19 @@ export class Clients {
   }
 
   redrive(random: SeededRandom): void {
-    this.#changeDeadLetters('redrive', 'redriven', random);
+    this.#changeDeadLetters('redrive', random);
   }
 
   purge(random: SeededRandom): void {
-    this.#changeDeadLetters('purge', 'purged', random);
+    this.#changeDeadLetters('purge', random);
   }
 
-  #changeDeadLetters(what: 'redrive' | 'purge', promised: Promised, random: SeededRandom): void {
+  #changeDeadLetters(what: 'redrive' | 'purge', random: SeededRandom): void {
     const selection = this.#selection(random);
     this.#request(random, what, async ({ queue }) => {
       const { done, remaining } = await queue[what](selection);
-      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, promised]) };
+      const promised = what === 'purge' ? done.map(({ id }): [string, Promised] => [id, 'purged']) : [];
+      return { answer: `${done.length} done, ${remaining} left`, promised };
     });
   }
 

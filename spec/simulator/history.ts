@@ -14,6 +14,7 @@ import {
   type Settled,
   type SettleResult,
   type StoredMessage,
+  type Submission as StoreSubmission,
   SUSPECT_DEATHS,
   type TaskStore,
   type TaskSubject,
@@ -42,7 +43,6 @@ const COUNTS = 'Counts and lists derive from the tables.';
 const TIMELY = 'No task starts before its time.';
 const RUN_NOW = 'A task that is run before its time no longer waits for that.';
 const LIMITED = 'A limit is never exceeded.';
-const BATCH = 'A batch is accepted as a whole or not at all.';
 const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
@@ -50,7 +50,7 @@ const REST = 'After the faults, processing resumes automatically, and each task 
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
 /** Answers to clients about a task. */
-export type Promised = 'accepted' | 'cancelled' | 'cancelling' | 'redriven' | 'purged';
+export type Promised = 'accepted' | 'cancelled' | 'cancelling' | 'purged';
 
 type Effect = SettleResult['effects'][number];
 
@@ -62,45 +62,58 @@ interface Attempt {
   settled: { kind: string; effect: Effect } | undefined;
 }
 
-export interface KnownTask {
+/** What is known of a task. */
+export class KnownTask {
   readonly id: string;
   readonly name: string;
   readonly message: Message;
-  /** The batch that the task was submitted with. */
-  batch: object | undefined;
-  /** The advance of a schedule that makes the task. */
-  firing: Firing | undefined;
+  readonly key: IdempotencyKey | undefined;
   /** Number of losses of the queue before the submission. */
   readonly era: number;
-  readonly key: IdempotencyKey | undefined;
-  readonly priority: number;
+  /** The advance of a schedule that makes the task. */
+  firing: Firing | undefined;
   /** When the task is due. Undefined if it was run before its time. */
   dueAt: number | undefined;
   /** When the key was stored: number among all keys, time, and era between losses of keys. */
   keyed: { number: number; at: number; era: number } | undefined;
   /** State that events tell. */
-  state: State;
+  state: State = 'waiting';
+  /** Reason of the last failure. */
   reason: string | undefined;
   /** Answer to the submission. */
   answer: 'accepted' | 'refused' | undefined;
   /** Number of the answer after which no take may return the task. */
   endedAt: number | undefined;
   /** Whether a client has received an answer that reports the end. */
-  isEndTold: boolean;
-  isCancelRequested: boolean;
+  isEndTold = false;
+  isCancelRequested = false;
   /** Whether a client has received the answer that a running attempt is the last. */
-  isCancelTold: boolean;
+  isCancelTold = false;
   /** Whether a handler has acked, so that the task may have neither a row nor a message. */
-  hasAcked: boolean;
-  mayHaveFailed: boolean;
-  isInFlight: boolean;
+  hasAcked = false;
+  mayHaveFailed = false;
+  isInFlight = false;
   /** Number of process deaths since the last failed attempt. NaN if unknown. */
-  deaths: number;
-  readonly outputs: Set<string>;
-  readonly attempts: Map<number, Attempt>;
-  lastEvent: QueueEvent['event'] | 'none';
-  /** Number of events of each kind. */
-  readonly events: Map<string, number>;
+  deaths = 0;
+  readonly outputs = new Set<string>();
+  /** Deliveries to handlers, by number. */
+  readonly attempts = new Map<number, Attempt>();
+  lastEvent: EventName | 'none' = 'none';
+  /** The event of the end. */
+  end: EventName | undefined;
+
+  constructor(message: Message, name: string, key: IdempotencyKey | undefined, era: number) {
+    this.id = message.id;
+    this.name = name;
+    this.message = message;
+    this.key = key;
+    this.era = era;
+    this.dueAt = message.runAt;
+  }
+
+  get priority(): number {
+    return this.message.priority ?? NORMAL_PRIORITY;
+  }
 }
 
 /** Contents of the tables at one moment. */
@@ -128,6 +141,10 @@ export class History {
   readonly tasks = new Map<string, KnownTask>();
   /** Submissions by the task ids that the service gave them. */
   readonly submissions = new Map<string, Submission>();
+  /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
+  hasRedriven = false;
+  /** Whether a purge was requested. */
+  hasPurged = false;
   readonly #world: World;
   /** Whether retention keeps all rows. */
   readonly #keepsRows: boolean;
@@ -136,11 +153,6 @@ export class History {
   #answers = 0;
   #keys = 0;
   #era = 0;
-  /** Number of redrives that were requested. Each may have changed any dead letter, and may still do so. */
-  #redrives = 0;
-  /** Number of requests to run a task before its time. */
-  #runs = 0;
-  #hasPurged = false;
   readonly #limits: LimitUse;
   readonly #schedules: ScheduleOracle;
   readonly #turns: TurnOracle;
@@ -164,20 +176,8 @@ export class History {
     return this.#pause.value?.is ? this.#pause.value : undefined;
   }
 
-  /** Whether dead letters may have been purged. */
-  get hasPurged(): boolean {
-    return this.#hasPurged;
-  }
-
-  /** Whether dead letters may have been redriven. */
-  get hasRedriven(): boolean {
-    return this.#redrives > 0;
-  }
-
   in(...states: State[]): KnownTask[] {
-    const found: KnownTask[] = [];
-    for (const task of this.tasks.values()) if (states.includes(task.state)) found.push(task);
-    return found;
+    return [...this.tasks.values()].filter(({ state }) => states.includes(state));
   }
 
   /** Returns the tasks of a schedule that have not ended. */
@@ -219,42 +219,44 @@ export class History {
         this.#limits.gone(owner, true);
         return await recover.call(store, owner);
       };
-    store.publish = async (message, key, onAccepted = () => {}) => {
-      const task = this.#add(message, key);
-      const accept = () => {
-        if (!process.isDead) this.#onAccepted(task);
-        onAccepted();
-      };
-      const published = await publish.call(store, message, key, accept).catch((error: Error) => {
-        if (error instanceof QueueFull || error instanceof KeyReused) task.answer = 'refused';
-        throw error;
-      });
-      if (!process.isDead) this.#onPublished(task, published);
-      return published;
-    };
-    store.publishAll = async (submissions, onAccepted = () => {}) => {
-      const batch = {};
-      const tasks = submissions.map(({ message, key }) => Object.assign(this.#add(message, key), { batch }));
-      const accept = (messages: readonly Message[]) => {
-        const accepted = messages.flatMap(({ id }) => this.tasks.get(id) ?? []);
-        if (!process.isDead) for (const task of accepted) this.#onAccepted(task);
-        onAccepted(messages);
-      };
+    const publishing = async (
+      submissions: readonly StoreSubmission[],
+      send: (accept: (messages: readonly Message[]) => void) => Promise<readonly (Published | KeyReused)[]>,
+    ) => {
+      const tasks = submissions.map(({ message, key }) => this.#add(message, key));
       const refuse = () => {
         for (const task of tasks) task.answer = 'refused';
       };
-      const results = await publishAll.call(store, submissions, accept).catch((error: Error) => {
-        if (error instanceof QueueFull) refuse();
+      const accept = (messages: readonly Message[]) => {
+        if (!process.isDead) for (const { id } of messages) this.#onAccepted(id);
+      };
+      const results = await send(accept).catch((error: Error) => {
+        if (error instanceof QueueFull || error instanceof KeyReused) refuse();
         throw error;
       });
       if (process.isDead) return results;
       if (results.some((each) => each instanceof KeyReused)) refuse();
-      else
-        for (const [index, task] of tasks.entries()) {
-          if (!(results[index] instanceof Error)) this.#onPublished(task, results[index] as Published);
-        }
+      else for (const [index, task] of tasks.entries()) this.#onPublished(task, results[index] as Published);
       return results;
     };
+    store.publish = async (message, key, onAccepted = () => {}) => {
+      const [published] = await publishing([{ message, key }], async (accept) => {
+        const onCommit = () => {
+          accept([message]);
+          onAccepted();
+        };
+        return [await publish.call(store, message, key, onCommit)];
+      });
+      return published as Published;
+    };
+    store.publishAll = (submissions, onAccepted = () => {}) =>
+      publishing(submissions, (accept) => {
+        const onCommit = (messages: readonly Message[]) => {
+          accept(messages);
+          onAccepted(messages);
+        };
+        return publishAll.call(store, submissions, onCommit);
+      });
     store.take = (max, isIdle) => {
       const [pause, answers] = [this.#paused, this.#answers];
       const limited = this.#limits.taking(process.owner);
@@ -287,20 +289,19 @@ export class History {
       return cancel.call(store, id);
     };
     store.runNow = (id, onDue) => {
-      this.#runs += 1;
       const task = this.tasks.get(id);
       if (task !== undefined) task.dueAt = undefined;
       const outcome = runNow.call(store, id, onDue);
       return isAlone ? outcome.then((due) => this.#checkDue(id, due, store, process.isDead)) : outcome;
     };
     store.redrive = (selection, onRequeued) => {
-      this.#redrives += 1;
+      this.hasRedriven = true;
       return redrive.call(store, selection, onRequeued);
     };
     store.setLimits = (action, limits, ...given) =>
       this.#limits.set(action, limits, process, () => setLimits.call(store, action, limits, ...given));
     store.purge = (selection) => {
-      this.#hasPurged = true;
+      this.hasPurged = true;
       return purge.call(store, selection);
     };
     store.setPaused = (isPaused) =>
@@ -310,8 +311,9 @@ export class History {
       });
   }
 
-  #onAccepted(task: KnownTask): void {
-    if (task.key !== undefined) task.keyed = { number: this.#keys++, at: this.#world.now, era: this.#era };
+  #onAccepted(id: string): void {
+    const task = this.tasks.get(id);
+    if (task?.key !== undefined) task.keyed = { number: this.#keys++, at: this.#world.now, era: this.#era };
   }
 
   #onPublished(task: KnownTask, { id, isNew }: Published): void {
@@ -330,9 +332,9 @@ export class History {
   begin(delivery: Delivery): RunRecord {
     const record: RunRecord = { early: undefined, outcome: undefined };
     const task = this.tasks.get(delivery.id);
-    if (task?.attempts.has(delivery.delivery) !== false) {
+    if (task?.attempts.has(delivery.delivery) !== false)
       this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(delivery.id)} is given twice`);
-    }
+    if (task !== undefined) this.#checkCharge(task, delivery);
     task?.attempts.set(delivery.delivery, { delivery, record, settled: undefined });
     return record;
   }
@@ -362,17 +364,15 @@ export class History {
     if (task === undefined) return;
     const name = event.event;
     this.#world.note(`    ${task.name} ${name}`);
-    const count = (task.events.get(name) ?? 0) + 1;
-    task.events.set(name, count);
     task.state = STATES[name] ?? task.state;
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
     if (name === 'accepted' && this.#alone !== undefined) this.#turns.waits(task);
-    const runs = name === 'accepted' ? this.#runs : 0;
-    const most = MOST.has(name) ? 1 : name === 'accepted' || name === 'failed' ? 1 + this.#redrives + runs : Infinity;
-    const isBoth = task.events.has('completed') && task.events.has('cancelled');
-    if (count > most || isBoth) this.#broken(EVENTS, `${task.name}: ${name} beside ${[...task.events.keys()]}`);
+    if (ENDS.has(name)) {
+      if (task.end !== undefined) this.#broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
+      task.end = name;
+    }
     if (this.#alone !== undefined) this.#checkEvent(task, name, this.#alone);
     task.lastEvent = name;
   }
@@ -409,7 +409,7 @@ export class History {
       task.isCancelTold = false;
       task.deaths = Number.NaN;
       task.attempts.clear();
-      task.events.clear();
+      task.end = undefined;
       if (!task.isEndTold) task.endedAt = undefined;
       if (!task.isEndTold && STATES_AT_REST.has(task.state)) task.state = 'waiting';
     }
@@ -428,7 +428,6 @@ export class History {
     for (const id of waiting) if (!this.tasks.has(id)) this.#broken(ENDS_ONCE, `${id} was never submitted`);
     const ofKeys = new Map<string, KnownTask>();
     const [ofTimes, ofSchedules] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
-    const [ofBatches, ofLostBatches] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
     const unfinished = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
     for (const task of this.tasks.values()) {
       const [hasRow, hasMessage] = [results.has(task.id), waiting.has(task.id)];
@@ -439,27 +438,14 @@ export class History {
         const { name, task: time, isExclusive } = task.firing;
         const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
         if (other !== undefined) this.#broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
-        const isFirstRun = this.#redrives === 0 || !task.mayHaveFailed;
+        const isFirstRun = !this.hasRedriven || !task.mayHaveFailed;
         const beside = isExclusive && isFirstRun && unfinished.has(task.id) && twinOf(task, name, ofSchedules);
         if (beside) this.#broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
-      // Without a message, a task may have ended, or an earlier task may have its key.
-      const isUnknown = task.key !== undefined || task.isCancelRequested || task.isEndTold;
-      if (task.batch !== undefined && (isStored || !isUnknown) && (this.#keepsRows || isStored)) {
-        twinOf(task, task.batch, isStored ? ofBatches : ofLostBatches);
-        const other = (isStored ? ofLostBatches : ofBatches).get(task.batch);
-        if (other?.era === this.#era) this.#broken(BATCH, `of ${task.name} and ${other.name}, one is stored`);
-      }
       const isEnded = task.endedAt !== undefined;
       if (isEnded && hasMessage) this.#broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
-      const isDone = [...task.attempts.values()].some(({ settled }) => {
-        return settled?.effect === 'applied' && (settled.kind === 'complete' || settled.kind === 'row');
-      });
-      const isMissing = isDone && !hasRow && this.#keepsRows;
-      if (isMissing) this.#broken(ENDS_ONCE, `${task.name} was completed and has no row`);
-      const isCancelled = task.events.has('cancelled') || (task.isEndTold && task.attempts.size === 0);
+      const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
       if (isCancelled && hasRow) this.#broken(CANCELLED, `${task.name} is cancelled and has a row`);
-      this.#checkAttempts(task);
     }
   }
 
@@ -484,24 +470,16 @@ export class History {
     for (const task of this.tasks.values()) {
       if (task.answer !== 'accepted' || stored.has(task.id) || task.isCancelRequested || task.hasAcked) continue;
       const hasDied = [...task.attempts.values()].some(({ record }) => record.outcome === undefined);
-      const isPurged = this.#hasPurged && (task.mayHaveFailed || hasDied);
+      const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied);
       const isDeleted = !this.#keepsRows && task.outputs.size > 0;
       if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
     }
   }
 
   #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
-    const { id, priority = NORMAL_PRIORITY, runAt: dueAt } = message;
-    const { name } = this.submissionOf(id);
-    const task: KnownTask = {
-      ...{ id, name, key, message, priority, dueAt, batch: undefined, firing: undefined, era: this.#era },
-      ...{ state: 'waiting', lastEvent: 'none', reason: undefined, answer: undefined, endedAt: undefined },
-      ...{ keyed: undefined, isEndTold: false, isCancelRequested: false, isCancelTold: false, hasAcked: false },
-      ...{ mayHaveFailed: false, isInFlight: false, deaths: 0 },
-      ...{ outputs: new Set<string>(), attempts: new Map(), events: new Map() },
-    };
-    this.tasks.set(id, task);
-    this.#turns.hasPriorities ||= priority !== NORMAL_PRIORITY;
+    const task = new KnownTask(message, this.submissionOf(message.id).name, key, this.#era);
+    this.tasks.set(message.id, task);
+    this.#turns.hasPriorities ||= task.priority !== NORMAL_PRIORITY;
     return task;
   }
 
@@ -584,22 +562,18 @@ export class History {
   }
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
-  #checkAttempts({ name, attempts }: KnownTask): void {
-    if (attempts.size < 2) return;
-    const sorted = [...attempts.values()].sort((one, other) => one.delivery.delivery - other.delivery.delivery);
-    for (const [index, { delivery }] of sorted.entries()) {
-      const former = sorted[index - 1];
-      if (former === undefined || (this.#redrives > 0 && delivery.attempt === 1)) continue;
-      const { record, settled } = former;
-      const { ended } = record.outcome ?? {};
-      const hasFailed = ended === 'raised' || ended === 'crashed' || record.early === 'nack';
-      const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
-      const charged = delivery.attempt - former.delivery.attempt;
-      if (charged < Number(isCharged) || charged > Number(hasFailed)) {
-        const detail = `attempt ${delivery.attempt} follows ${former.delivery.attempt}`;
-        this.#broken(ATTEMPTS, `${name}: ${detail}, which ended with ${ended}, ${settled?.kind} ${settled?.effect}`);
-      }
-    }
+  #checkCharge({ name, attempts }: KnownTask, delivery: Delivery): void {
+    const former = [...attempts.values()].at(-1);
+    const isNext = former !== undefined && former.delivery.delivery < delivery.delivery;
+    if (!isNext || (this.hasRedriven && delivery.attempt === 1)) return;
+    const { record, settled } = former;
+    const { ended } = record.outcome ?? {};
+    const hasFailed = ended === 'raised' || ended === 'crashed' || record.early === 'nack';
+    const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
+    const charged = delivery.attempt - former.delivery.attempt;
+    if (charged >= Number(isCharged) && charged <= Number(hasFailed)) return;
+    const how = `which ended with ${ended}, ${settled?.kind} ${settled?.effect}`;
+    this.#broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
   }
 
   /** @param ofKeys the last task of each key */
@@ -651,8 +625,8 @@ const STATES: Partial<Record<EventName, State>> = {
 };
 const STATES_AT_REST: ReadonlySet<State> = new Set(['failed', 'completed', 'cancelled', 'purged']);
 
-/** Events that a task has once. */
-const MOST: ReadonlySet<EventName> = new Set(['scheduled', 'completed', 'cancelled', 'purged']);
+/** Events after which a task has no other end. */
+const ENDS: ReadonlySet<EventName> = new Set(['completed', 'cancelled', 'purged']);
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 
