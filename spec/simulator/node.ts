@@ -1,5 +1,5 @@
 import type { PostgresDatabase } from '../../db/postgres/database.ts';
-import type { Awaitable, QueueCounts, TaskSubject } from '../../db/task-store.ts';
+import type { Awaitable, QueueCounts } from '../../db/task-store.ts';
 import { Bus } from '../../main/nodes/bus.ts';
 import { Heartbeat } from '../../main/nodes/heartbeat.ts';
 import type { Connect } from '../../main/nodes/link.ts';
@@ -16,6 +16,8 @@ import type { TickOracle } from './ticks.ts';
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
 
+export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
+
 /** The server of several nodes, simulated or real, with faults that the simulation controls. */
 export interface NodeServer {
   isUp: boolean;
@@ -25,11 +27,7 @@ export interface NodeServer {
   random: SeededRandom;
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
-  openStore(
-    node: number,
-    owner: string,
-    clock: Clock,
-  ): ObservedStore & { recover(owner: string): Promise<readonly TaskSubject[]> };
+  openStore(node: number, owner: string, clock: Clock): NodeStore;
   /** Ends connections, all or those of a node. */
   cut(node?: number): void;
   /** Ends all connections of a node whose process has died. */

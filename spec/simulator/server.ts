@@ -7,7 +7,7 @@ import type { Connect } from '../../main/nodes/link.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk, readTables, unfinished } from './disk.ts';
 import type { SeededRandom } from './random.ts';
-import { openSharedStore, SharedTables } from './shared-store.ts';
+import { type Ask, openSharedStore, SharedTables } from './shared-store.ts';
 import type { Setting } from './steps.ts';
 import type { SimulatedTime } from './time.ts';
 
@@ -176,8 +176,8 @@ export class SimulatedServer {
 
   /** Opens the store of a node. */
   openStore(_node: number, owner: string, clock: Clock) {
-    const ask = <T>(run: () => Awaitable<T>) => this.#ask(clock, 2000, undefined, run);
-    return openSharedStore({ tables: this.tables, ask, owner, now: () => clock.now() });
+    const ask: Ask = (run) => this.#ask(clock, 2000, undefined, run);
+    return openSharedStore(this.tables, ask, owner, () => clock.now());
   }
 
   hasToken(id: string): boolean {
