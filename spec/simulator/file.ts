@@ -10,6 +10,7 @@ import { type FaultSet, ORDINARY, settingOf } from './steps.ts';
 import { SimulatedTime, turn } from './time.ts';
 import { World } from './world.ts';
 
+const COUNTS = 'Counts and lists derive from the tables.';
 const BOUND = 'A full queue refuses tasks.';
 const SAVED = 'A stop saves the queue.';
 const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
@@ -93,8 +94,8 @@ class FileProcess extends Process {
     void this.store.close();
   }
 
-  /** Stops as a service does at SIGTERM. Resolves with whether the queue is kept. */
-  async stop(answered: Promise<unknown>): Promise<boolean> {
+  /** Stops as a service does at SIGTERM. */
+  async stop(answered: Promise<unknown>): Promise<void> {
     const { clock, store } = this;
     this.isStopping = true;
     await this.scheduler.stop();
@@ -104,10 +105,9 @@ class FileProcess extends Process {
     await this.dispatcher?.stop(deadline);
     await this.#retention?.stop();
     this.queue.close();
-    const isKept = await store.close();
+    await store.close();
     this.isDead = true;
     clock.kill();
-    return isKept;
   }
 }
 
@@ -167,13 +167,17 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
       case 'checkpoint':
         return this.#checkpoint(random);
       case 'kill':
-        return this.restart(random);
+        this.#kill();
+        return this.#startAfter(random);
       case 'losePower':
-        return this.#losePower(random);
+        this.#kill();
+        disk.losePower(random);
+        this.world.note('    the power is lost');
+        this.history.powerLost();
+        return this.#startAfter(random);
       case 'stop':
         await this.#stop();
-        await this.#stayAway(random);
-        return this.start();
+        return this.#startAfter(random);
       case 'failDisk':
         disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
         return this.world.note(`    the disk is ${disk.fault}`);
@@ -191,18 +195,16 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     Object.assign(this.#disk, { fault: undefined, failsSyncs: false, syncMs: 2 });
   }
 
-  /** Kills the process, and starts the next. */
-  protected async restart(random?: number | SeededRandom): Promise<void> {
+  protected async restart(): Promise<void> {
     this.#kill();
-    if (!this.#isDurable) this.history.queueLost();
-    if (random instanceof SeededRandom) await this.#stayAway(random);
     await this.start();
   }
 
-  /** Lets times of schedules pass while no process runs. */
-  async #stayAway(random: SeededRandom): Promise<void> {
-    if (this.world.setting.schedules.length > 0)
-      await this.world.time.pass(random.pick([0, 0, 5000, 100_000, 10_000_000]));
+  /** Starts the next process, perhaps after times of schedules at which none runs. */
+  async #startAfter(random: SeededRandom): Promise<void> {
+    const { setting, time } = this.world;
+    if (setting.schedules.length > 0) await time.pass(random.pick([0, 0, 5000, 100_000, 10_000_000]));
+    await this.start();
   }
 
   protected isAtRest(): boolean {
@@ -235,18 +237,13 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     if (this.world.violation === undefined) await this.start();
   }
 
-  get #isDurable(): boolean {
-    return this.world.setting.driver === 'sqlite';
-  }
-
   #read({ store }: FileProcess) {
     const all = readTables(store, this.#disk);
     const { messages } = all;
     const { length } = messages;
-    const count = this.#isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
+    const count = store.isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
     const isOnce = new Set(messages.map(({ id }) => id)).size === count;
-    if (!isOnce)
-      this.world.broken('Counts and lists derive from the tables.', `${length} of ${count} messages are listed`);
+    if (!isOnce) this.world.broken(COUNTS, `${length} of ${count} messages are listed`);
     const callbacks = this.world.setting.callbacks ? readCallbacks(this.#disk) : [];
     return { tables: withoutCallbacks(all, callbacks), callbacks, messages };
   }
@@ -254,47 +251,28 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   #kill(): void {
     this.#disk.loseProcess();
     this.processes[0]?.kill();
-    this.history.processEnded(this.#isDurable);
+    this.history.processEnded();
     this.world.note('    the process is killed');
-  }
-
-  async #losePower(random: SeededRandom): Promise<void> {
-    this.#kill();
-    this.#disk.losePower(random);
-    this.world.note('    the power is lost');
-    this.history.powerLost(this.#isDurable);
-    // The file may still have the queue that the last stop has saved.
-    if (!this.#isDurable) this.history.queueLost();
-    await this.#stayAway(random);
-    await this.start();
   }
 
   async #stop(): Promise<void> {
     const process = this.processes[0] as FileProcess;
-    const disk = this.#disk;
-    const isWritable = disk.fault === undefined;
-    disk.stopReading();
-    let isKept: boolean | undefined;
-    void process.stop(this.#untilAnswered()).then((kept) => {
-      isKept = kept;
+    const { world } = this;
+    const isWritable = this.#disk.fault === undefined;
+    this.#disk.stopReading();
+    let isStopped = false;
+    void process.stop(this.#untilAnswered()).then(() => {
+      isStopped = true;
     });
-    const isOver = () => isKept !== undefined || process.isKillDue || this.world.violation !== undefined;
-    for (let count = 0; count < 100 && !isOver(); count += 1) await this.world.time.pass(1000, isOver);
-    if (process.isKillDue && isKept === undefined) {
-      this.#kill();
-      if (!this.#isDurable) this.history.queueLost();
-      return;
-    }
+    const isOver = () => isStopped || process.isKillDue || world.violation !== undefined;
+    for (let count = 0; count < 100 && !isOver(); count += 1) await world.time.pass(1000, isOver);
+    if (process.isKillDue && !isStopped) return this.#kill();
     process.isKillDue = false;
-    if (isKept === undefined) return this.world.broken(REST, 'the process did not stop in time');
-    const isSaved = !process.hasFailedToSave;
-    this.world.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
-    this.history.processEnded(this.#isDurable);
-    if (!this.#isDurable) {
-      if (!isSaved && isWritable) this.world.broken(SAVED, 'the stop did not save the queue');
-      if (isSaved && !isKept) this.world.broken(SAVED, `the answer of the stop was ${isKept}`);
-      if (!isSaved) this.history.queueLost();
-    }
+    if (!isStopped) return world.broken(REST, 'the process did not stop in time');
+    const isSaved = process.store.isDurable || !process.hasFailedToSave;
+    world.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
+    if (!isSaved && isWritable) world.broken(SAVED, 'the stop did not save the queue');
+    this.history.processEnded(isSaved);
     this.#disk.emptied();
   }
 

@@ -148,6 +148,8 @@ export class History {
   readonly #world: World;
   /** Whether retention keeps all rows. */
   readonly #keepsRows: boolean;
+  /** Whether the queue survives the death of its only process. */
+  readonly #isDurable: boolean;
   /** Store of the only process. */
   #alone: TaskStore | undefined;
   #answers = 0;
@@ -161,6 +163,7 @@ export class History {
   constructor(world: World) {
     this.#world = world;
     this.#keepsRows = world.setting.rows === 0;
+    this.#isDurable = world.setting.driver === 'sqlite';
     this.#limits = new LimitUse(world);
     this.#pause = new Known(world);
     this.#turns = new TurnOracle(world, this.tasks);
@@ -377,35 +380,28 @@ export class History {
     task.lastEvent = name;
   }
 
-  /** Called when the only process has ended. @param countsDeaths whether its messages in flight stay in the tables */
-  processEnded(countsDeaths: boolean): void {
+  /** Called when the only process has ended. */
+  processEnded(isQueueKept = this.#isDurable): void {
     this.#pause.settle();
     this.#limits.settle();
     this.#turns.ended();
     for (const task of this.tasks.values()) {
-      if (task.isInFlight && countsDeaths) task.deaths += 1;
+      if (task.isInFlight && this.#isDurable) task.deaths += 1;
       task.mayHaveFailed ||= task.isInFlight;
       task.isInFlight = false;
       task.lastEvent = 'none';
+      if (!isQueueKept && task.answer === 'accepted') task.answer = undefined;
     }
-  }
-
-  /** Called when a queue in memory is lost. */
-  queueLost(): void {
-    this.#limits.lost(true);
-    this.#schedules.lost();
-    this.#era += 1;
+    if (isQueueKept) return;
     this.#pause.value = undefined;
-    for (const task of this.tasks.values()) if (task.answer === 'accepted') task.answer = undefined;
+    this.#changesLost();
   }
 
   /** Called when all changes may be lost that no answer reports. A queue in memory may be back as it was saved. */
-  powerLost(isDurable: boolean): void {
-    this.#limits.lost(!isDurable);
-    this.#schedules.lost();
-    this.#era += 1;
+  powerLost(): void {
+    this.#changesLost();
     for (const task of this.tasks.values()) {
-      task.isEndTold &&= isDurable;
+      task.isEndTold &&= this.#isDurable;
       task.isCancelTold = false;
       task.deaths = Number.NaN;
       task.attempts.clear();
@@ -413,6 +409,12 @@ export class History {
       if (!task.isEndTold) task.endedAt = undefined;
       if (!task.isEndTold && STATES_AT_REST.has(task.state)) task.state = 'waiting';
     }
+  }
+
+  #changesLost(): void {
+    this.#limits.lost(!this.#isDurable);
+    this.#schedules.lost();
+    this.#era += 1;
   }
 
   /** Compares the tables with the record. */
