@@ -45,8 +45,6 @@ export interface NodeOptions extends ProcessOptions {
   place: number;
   server: NodeServer;
   ticks: TickOracle;
-  /** Called when a node makes a tick. */
-  onTick: (node: Node) => void;
 }
 
 /** One process of several: the parts that `main/nodes` starts. */
@@ -142,7 +140,7 @@ export class Node extends Process {
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
   #scheduleTick(former = 0): void {
     const { clock, feed, name } = this;
-    const { world, random, ticks, onTick } = this.#options;
+    const { world, random, ticks } = this.#options;
     if (feed === undefined) return;
     const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
     clock.timer(next * INTERVAL_MS - clock.now(), () => {
@@ -158,8 +156,7 @@ export class Node extends Process {
         if (!feed.publish(tick)) return;
         this.#price = price;
         world.note(`    ${name} ticks ${timestamp}`);
-        onTick(this);
-        ticks.onPublished(tick, name);
+        ticks.onPublished(tick, this);
       });
     });
   }

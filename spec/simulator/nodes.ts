@@ -5,10 +5,8 @@ import { Simulation, type SimulationOptions, type SimulationResult } from './sim
 import { ORDINARY, type Setting, settingOf } from './steps.ts';
 import { TickOracle } from './ticks.ts';
 import { SimulatedTime } from './time.ts';
-import { TokenOracle } from './tokens.ts';
+import { TokenClients } from './tokens.ts';
 import { World } from './world.ts';
-
-const TOKEN_MS = 120_000;
 
 const STEPS = {
   ...ORDINARY,
@@ -53,12 +51,13 @@ export async function runNodes(
 class NodesSimulation extends Simulation<StepKind, Node> {
   protected readonly weights = STEPS;
   readonly #server: NodeServer;
-  readonly #ticks = new TickOracle(this.world);
-  readonly #tokens = new TokenOracle(this.world);
+  readonly #ticks = new TickOracle(this.world, this.processes);
+  readonly #tokens: TokenClients;
 
   constructor(world: World, server: NodeServer) {
     super(world);
     this.#server = server;
+    this.#tokens = new TokenClients(world, server);
   }
 
   close(): void {
@@ -76,16 +75,14 @@ class NodesSimulation extends Simulation<StepKind, Node> {
     server.random = random.fork('server');
     const place = random.below(this.processes.length);
     const node = this.processes[place] as Node;
-    const ids = this.#tokens.ids.slice(-10);
     switch (kind) {
       case 'issue':
-        return this.#issue(node, random.below(2));
+        return this.#tokens.issue(node, `token${this.step}`, random);
       case 'find':
-        for (const id of ids) if (random.chance(0.4)) this.#find(node, id);
+        for (const id of this.#tokens.ids) if (random.chance(0.4)) this.#tokens.find(node, id);
         break;
       case 'revoke':
-        if (ids.length > 0) this.#revoke(node, random.pick(ids));
-        break;
+        return this.#tokens.revoke(node, random);
       case 'stop':
         await this.#stop(node);
         return this.restart(place);
@@ -117,7 +114,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   }
 
   protected override watch(): void {
-    this.#checkLeaders();
+    this.#ticks.checkLeaders();
   }
 
   protected async repair(): Promise<void> {
@@ -138,8 +135,8 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   protected async finish(): Promise<void> {
     const { now } = this.world;
     const nodes = this.processes.filter(({ awakeSince }) => now - awakeSince > 5000);
-    this.#ticks.onRest(nodes.map(({ name }) => name));
-    for (const node of nodes) for (const id of this.#tokens.ids.slice(-10)) this.#find(node, id, true);
+    this.#ticks.checkRest(nodes);
+    for (const node of nodes) for (const id of this.#tokens.ids) this.#tokens.find(node, id, true);
     await this.pass(5000);
     const { counts, ...tables } = await this.#server.read();
     this.history.audit(tables);
@@ -154,12 +151,6 @@ class NodesSimulation extends Simulation<StepKind, Node> {
     this.#startNode(place);
   }
 
-  /** @param maker node that makes a tick now, which must be the only leader */
-  #checkLeaders(maker?: Node): void {
-    const leaders = this.processes.filter((node) => node === maker || (!node.isStill && node.feed?.isLeader));
-    if (leaders.length > 1) this.#ticks.onLeaders(leaders.map(({ name }) => name));
-  }
-
   async #goOn(node: Node): Promise<void> {
     if (!node.isStill) return;
     node.isStill = false;
@@ -168,8 +159,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   }
 
   #startNode(place: number): void {
-    const onTick = (maker: Node) => this.#checkLeaders(maker);
-    const node = new Node({ ...this.optionsOf(place), place, server: this.#server, ticks: this.#ticks, onTick });
+    const node = new Node({ ...this.optionsOf(place), place, server: this.#server, ticks: this.#ticks });
     this.processes[place] = node;
     node.open().then(
       () => this.world.note(`    ${node.name} is open`),
@@ -177,58 +167,6 @@ class NodesSimulation extends Simulation<StepKind, Node> {
         this.world.note(`    ${node.name} cannot start: ${error.message}`);
         await node.clock.sleep(500);
         if (!node.isDead) this.restart(place);
-      },
-    );
-  }
-
-  #issue({ tokens, clock, name, isStill }: Node, key: number): void {
-    if (isStill || tokens === undefined) return;
-    const server = this.#server;
-    const id = `token${this.step}`;
-    const expiresAt = clock.now() + TOKEN_MS;
-    this.#ask(`${name} issues ${id}`, async () => {
-      await tokens.put({ id, keyId: `key${key}`, expiresAt });
-      // The oldest token of the key may have been evicted by now.
-      if (await server.hasToken(id)) this.#tokens.onIssued(id, expiresAt);
-      for (const known of this.#tokens.ids)
-        if (!(await server.hasToken(known))) this.#tokens.onRevoking(known, this.world.now);
-    });
-  }
-
-  #find({ tokens, clock, name, isStill, awakeSince }: Node, id: string, mustAnswer = false): void {
-    if (isStill || tokens === undefined) return;
-    const server = this.#server;
-    this.#ask(
-      `${name} looks up ${id}`,
-      async () => {
-        const isSure = await server.hasToken(id);
-        const asked = clock.now();
-        const isValid = await tokens.find(id);
-        // A token that was evicted or deleted after its expiry counts as revoked.
-        if (!(await server.hasToken(id))) this.#tokens.onRevoking(id, asked);
-        if (isValid || isSure) this.#tokens.onFound(id, isValid, asked, clock.now(), awakeSince, name);
-        return isValid;
-      },
-      mustAnswer,
-    );
-  }
-
-  #revoke({ tokens, clock, name, isStill }: Node, id: string): void {
-    if (isStill || tokens === undefined) return;
-    this.#tokens.onRevoking(id, clock.now());
-    this.#ask(`${name} revokes ${id}`, async () => {
-      await tokens.revoke(id);
-      this.#tokens.onRevoked(id, clock.now());
-    });
-  }
-
-  #ask(what: string, run: () => Promise<unknown>, mustAnswer = false): void {
-    run().then(
-      (answer) => this.world.note(`    ${what}: ${answer ?? 'done'}`),
-      (error: Error) => {
-        this.world.note(`    ${what}: ${error.name}`);
-        if (mustAnswer)
-          this.world.broken('After the faults, each node answers for tokens.', `${what}: ${error.message}`);
       },
     );
   }

@@ -1,4 +1,5 @@
 import type { Tick } from '../../main/ticker/ticker.ts';
+import type { Node } from './node.ts';
 import type { World } from './world.ts';
 
 const ONE_LEADER = 'At most one node makes ticks at a time.';
@@ -12,24 +13,29 @@ const ORDER_MS = 3500;
 /** Checks the ticks of several nodes. */
 export class TickOracle {
   readonly #world: World;
+  readonly #nodes: readonly Node[];
   /** Second of the last tick that any node has made. */
   #made = 0;
   /** Second of the last tick that a node's clients got, and when they got it. */
   readonly #last = new Map<string, { second: number; at: number }>();
 
-  constructor(world: World) {
+  constructor(world: World, nodes: readonly Node[]) {
     this.#world = world;
+    this.#nodes = nodes;
   }
 
-  onLeaders(names: readonly string[]): void {
-    if (names.length > 1) this.#world.broken(ONE_LEADER, `${names.join(' and ')} are leaders`);
+  /** @param maker node that makes a tick now, which must be the only leader */
+  checkLeaders(maker?: Node): void {
+    const leaders = this.#nodes.filter((node) => node === maker || (!node.isStill && node.feed?.isLeader));
+    if (leaders.length > 1) this.#world.broken(ONE_LEADER, `${leaders.map(({ name }) => name)} are leaders`);
   }
 
-  onPublished(tick: Tick, node: string): void {
+  onPublished(tick: Tick, node: Node): void {
+    this.checkLeaders(node);
     if (tick.timestamp <= this.#made)
-      this.#world.broken(ONE_PRICE, `${node} makes second ${tick.timestamp} after ${this.#made}`);
+      this.#world.broken(ONE_PRICE, `${node.name} makes second ${tick.timestamp} after ${this.#made}`);
     this.#made = tick.timestamp;
-    this.onDelivered(tick, node);
+    this.onDelivered(tick, node.name);
   }
 
   /** Called with each tick that goes to the clients of a node. */
@@ -42,11 +48,11 @@ export class TickOracle {
   }
 
   /** Called after the faults. */
-  onRest(nodes: readonly string[]): void {
-    for (const node of nodes) {
-      const last = this.#last.get(node)?.second ?? 0;
+  checkRest(nodes: readonly Node[]): void {
+    for (const { name } of nodes) {
+      const last = this.#last.get(name)?.second ?? 0;
       if (Math.floor(this.#world.now / 1000) - last > 2)
-        this.#world.broken(RESUME, `${node} got its last tick at second ${last}`);
+        this.#world.broken(RESUME, `${name} got its last tick at second ${last}`);
     }
   }
 }
