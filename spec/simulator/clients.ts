@@ -1,11 +1,10 @@
 import type { DeadLetterSelection, Published, Submission as StoreSubmission } from '../../db/task-store.ts';
-import type { Queue } from '../../main/tasks/queue.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
-import type { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
 import { CALLBACK_HOST } from './callbacks.ts';
 import type { History, KnownTask, Promised } from './history.ts';
 import type { Mood } from './pool.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
 import type { World } from './world.ts';
@@ -20,26 +19,18 @@ export interface Submission {
   options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
-/** A process that receives requests. */
-export interface Target {
-  readonly queue: Queue;
-  readonly scheduler: Scheduler;
-  readonly newTaskId: () => string;
-  readonly isDead: boolean;
-}
-
 /** Clients of the queue. They call it as the routers do. */
 export class Clients {
   readonly #world: World;
   /** What is known of the tasks, from which clients choose. */
   readonly #history: History;
   /** Chooses the process of a request. */
-  readonly #target: (random: SeededRandom) => Target | undefined;
+  readonly #target: (random: SeededRandom) => Process | undefined;
   /** Submissions with a key, which a client may repeat. */
   readonly #repeatable: Submission[] = [];
-  readonly #waiting = new Set<{ what: string; target: Target }>();
+  readonly #waiting = new Set<{ what: string; target: Process }>();
 
-  constructor(world: World, history: History, target: (random: SeededRandom) => Target | undefined) {
+  constructor(world: World, history: History, target: (random: SeededRandom) => Process | undefined) {
     this.#world = world;
     this.#history = history;
     this.#target = target;
@@ -56,16 +47,18 @@ export class Clients {
   }
 
   #newSubmission(name: string, random: SeededRandom): Submission {
+    const { moods, schedules, callbacks } = this.#world.setting;
+    const mood = random.pick(moods);
     const submission: Submission = {
       name,
-      mood: this.#mood(random),
+      // Each death of a process takes long to simulate.
+      mood: mood === 'deadly' && random.chance(0.7) ? 'quick' : mood,
       action: random.chance(0.2) ? 'twice' : 'work',
       key: random.chance(0.4) ? `k${random.below(30)}` : undefined,
-      options: {
-        ...(this.#world.setting.schedules.length > 0 && this.#timing(name, random)),
-        ...this.#callback(name, random),
-      },
+      options: schedules.length > 0 ? this.#timing(name, random) : {},
     };
+    if (callbacks && random.fork(`callback of ${name}`).chance(0.6))
+      submission.options.callback_url = `https://${CALLBACK_HOST}/`;
     if (submission.key !== undefined) this.#repeatable.push(submission);
     return submission;
   }
@@ -73,19 +66,9 @@ export class Clients {
   #timing(name: string, random: SeededRandom): Submission['options'] {
     const delay = random.pick([0, 0.05, 1, 20, 600]);
     const when = random.pick([{}, {}, { delay }, { run_at: this.#world.now / 1000 + delay }]);
-    const order = { ...(random.chance(0.5) && { priority: random.between(1, 5) }) };
-    return { ...when, ...order, ...(random.chance(0.6) && { limit_key: random.pick(['one', 'two', 'three', name]) }) };
-  }
-
-  #callback(name: string, random: SeededRandom): Submission['options'] {
-    const isCalled = this.#world.setting.callbacks && random.fork(`callback of ${name}`).chance(0.6);
-    return isCalled ? { callback_url: `https://${CALLBACK_HOST}/` } : {};
-  }
-
-  #mood(random: SeededRandom): Mood {
-    const mood = random.pick(this.#world.setting.moods);
-    // Each death of a process takes long to simulate.
-    return mood === 'deadly' && random.chance(0.7) ? 'quick' : mood;
+    const order = random.chance(0.5) ? { priority: random.between(1, 5) } : {};
+    const limit = random.chance(0.6) ? { limit_key: random.pick(['one', 'two', 'three', name]) } : {};
+    return { ...when, ...order, ...limit };
   }
 
   submitMany(name: string, random: SeededRandom): void {
@@ -275,7 +258,7 @@ export class Clients {
   #request(
     random: SeededRandom,
     what: string,
-    send: (target: Target) => Promise<{ answer: string; promised?: [id: string, what: Promised][] }>,
+    send: (target: Process) => Promise<{ answer: string; promised?: [id: string, what: Promised][] }>,
   ): void {
     const target = this.#target(random);
     if (target === undefined || target.isDead) return;

@@ -20,13 +20,13 @@ import {
   type TaskSubject,
 } from '../../db/task-store.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
+import type { Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
 import type { Submission } from './clients.ts';
 import { Known } from './known.ts';
 import { LimitUse } from './limits.ts';
-import { actions } from './process.ts';
-import { type FiringProcess, ScheduleOracle } from './schedules.ts';
-import { type RunRecord, settlementProblem } from './settlements.ts';
+import { actions, type Process } from './process.ts';
+import { ScheduleOracle } from './schedules.ts';
 import { TurnOracle } from './turns.ts';
 import type { World } from './world.ts';
 
@@ -53,6 +53,13 @@ export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled'
 export type Promised = 'accepted' | 'cancelled' | 'cancelling' | 'purged';
 
 type Effect = SettleResult['effects'][number];
+
+/** Record of one attempt. */
+export interface RunRecord {
+  /** How the handler settled its task before it ended. */
+  early: 'ack' | 'nack' | undefined;
+  outcome: Outcome | undefined;
+}
 
 /** A delivery that a process was given. */
 interface Attempt {
@@ -120,11 +127,6 @@ export class KnownTask {
 export interface Tables {
   rows: readonly { id: string; result: string }[];
   messages: readonly Pick<StoredMessage, 'id' | 'state'>[];
-}
-
-export interface ObservedProcess extends FiringProcess {
-  /** The owner of the deliveries. */
-  readonly owner: string;
 }
 
 /** A store of one process, or of one node of several, which recovers the messages of others. */
@@ -213,7 +215,7 @@ export class History {
    *
    * @param isAlone whether no other process uses the store
    */
-  observe(store: ObservedStore, process: ObservedProcess, isAlone: boolean): void {
+  observe(store: ObservedStore, process: Process, isAlone: boolean): void {
     const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setLimits, setPaused, recover } = store;
     if (isAlone) this.#alone = store;
     this.#schedules.observe(store.schedules, process, isAlone);
@@ -532,8 +534,9 @@ export class History {
     const task = this.tasks.get(delivery.id);
     if (task === undefined) return;
     const attempt = task.attempts.get(delivery.delivery);
-    const problem = settlementProblem(settled, attempt?.record);
-    if (problem !== undefined) this.#broken(ATTEMPTS, `${task.name}, attempt ${delivery.attempt}: ${problem}`);
+    const isCharged = settlement.kind === 'retry' || settlement.kind === 'discard';
+    const hasFailed = attempt !== undefined && isFailure(attempt.record);
+    if (isCharged && !hasFailed) this.#broken(ATTEMPTS, `${task.name} is charged although its handler has not failed`);
     if (attempt !== undefined) attempt.settled = { kind: settlement.kind, effect };
     if (effect === 'late') return;
     task.isInFlight = false;
@@ -569,12 +572,10 @@ export class History {
     const isNext = former !== undefined && former.delivery.delivery < delivery.delivery;
     if (!isNext || (this.hasRedriven && delivery.attempt === 1)) return;
     const { record, settled } = former;
-    const { ended } = record.outcome ?? {};
-    const hasFailed = ended === 'raised' || ended === 'crashed' || record.early === 'nack';
     const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
     const charged = delivery.attempt - former.delivery.attempt;
-    if (charged >= Number(isCharged) && charged <= Number(hasFailed)) return;
-    const how = `which ended with ${ended}, ${settled?.kind} ${settled?.effect}`;
+    if (charged >= Number(isCharged) && charged <= Number(isFailure(record))) return;
+    const how = `which ended with ${record.outcome?.ended}, ${settled?.kind} ${settled?.effect}`;
     this.#broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
   }
 
@@ -654,6 +655,11 @@ const STORED: Partial<Record<EventName, readonly (string | undefined)[]>> = {
   retrying: ['retrying', 'waiting', 'running'],
   failed: ['failed'],
 };
+
+/** Whether a handler has failed, so that its attempt is charged. */
+function isFailure({ early, outcome }: RunRecord): boolean {
+  return early === 'nack' || outcome?.ended === 'raised' || outcome?.ended === 'crashed';
+}
 
 /** Returns the former task of the same kind that was not lost, and keeps this one. */
 function twinOf(task: KnownTask, kind: unknown, last: Map<unknown, KnownTask>): KnownTask | undefined {

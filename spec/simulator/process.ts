@@ -6,7 +6,6 @@ import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { SimulatedSender } from './callbacks.ts';
-import type { Target } from './clients.ts';
 import type { History, ObservedStore } from './history.ts';
 import { SimulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
@@ -28,7 +27,7 @@ export interface ProcessOptions {
 }
 
 /** One process: a queue, its dispatcher and handlers, without HTTP and threads. */
-export abstract class Process implements Target {
+export abstract class Process {
   /** The owner of the deliveries. */
   owner: string;
   readonly clock: ProcessClock;

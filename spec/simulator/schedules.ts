@@ -1,5 +1,6 @@
 import type { Fired, Firing, Schedules } from '../../db/schedules.ts';
 import type { History } from './history.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import type { World } from './world.ts';
 
@@ -23,13 +24,6 @@ export function scheduleFields(name: string, data: object, paused: boolean): Rec
   return { cron: CRONS[every as unknown as keyof typeof CRONS], action: 'work', data, catch_up, overlap, paused };
 }
 
-/** A process that fires schedules. */
-export interface FiringProcess {
-  readonly isDead: boolean;
-  /** Times before it are missed. */
-  readonly firesFrom: number;
-}
-
 /** Checks each advance of a schedule. */
 export class ScheduleOracle {
   readonly #world: World;
@@ -49,7 +43,7 @@ export class ScheduleOracle {
   }
 
   /** @param isAlone whether no other process changes the schedules */
-  observe(schedules: Schedules, process: FiringProcess, isAlone: boolean): void {
+  observe(schedules: Schedules, process: Process, isAlone: boolean): void {
     const fire = schedules.fire.bind(schedules);
     const put = schedules.put.bind(schedules);
     const remove = schedules.delete.bind(schedules);
@@ -100,7 +94,7 @@ export class ScheduleOracle {
   }
 
   /** Returns how an advance breaks the rule of missed times. */
-  #windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: FiringProcess): string | undefined {
+  #windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: Process): string | undefined {
     const { now } = this.#world;
     const [every, catchUp] = name.split('.');
     const everyMs = Number(every) * 1000;
