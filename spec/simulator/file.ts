@@ -22,17 +22,13 @@ const DISK = { failDisk: 1.5, repairDisk: 4, failSyncs: 1, slowSyncs: 2 };
 type FaultKind = keyof typeof CRASH | keyof typeof DISK | 'checkpoint' | 'waitDay' | keyof typeof ORDINARY;
 
 /** Runs one process with its file. */
-export async function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
+export function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
   const random = new SeededRandom(String(options.seed));
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const simulation = new FileSimulation(new World(new SimulatedTime(), random, setting, options.note), options.faults);
-  try {
-    return await simulation.run(options);
-  } finally {
-    simulation.close();
-  }
+  const world = new World(new SimulatedTime(), random, setting, options.note);
+  return new FileSimulation(world, options.faults).run(options);
 }
 
 /** A process with SQLite: the parts that `startTasks` and the maintenance start. */
@@ -128,7 +124,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     };
   }
 
-  close(): void {
+  protected close(): void {
     this.#disk.remove();
     const [process] = this.processes;
     if (process !== undefined && !process.isDead) process.kill();

@@ -483,7 +483,6 @@ export class History {
   #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
     const task = new KnownTask(message, this.submissionOf(message.id).name, key, this.#era);
     this.tasks.set(message.id, task);
-    this.#turns.hasPriorities ||= task.priority !== NORMAL_PRIORITY;
     return task;
   }
 

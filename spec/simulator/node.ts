@@ -38,6 +38,8 @@ export interface NodeServer {
   unfinished(): Awaitable<number>;
   /** Reads all tables of tasks. */
   read(): Awaitable<Tables & { counts: QueueCounts }>;
+  /** Removes all tables. */
+  close(): Awaitable<void>;
 }
 
 export interface NodeOptions extends ProcessOptions {

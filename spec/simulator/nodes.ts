@@ -18,16 +18,12 @@ const STEPS = {
 type StepKind = keyof typeof STEPS;
 
 /** Runs two to four nodes on one simulated server. */
-export async function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
+export function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
   const time = new SimulatedTime();
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
   const server = new SimulatedServer(time, random.fork('server'), setting);
-  try {
-    return await runNodes(new World(time, random, setting, options.note), server, options);
-  } finally {
-    server.close();
-  }
+  return new NodesSimulation(new World(time, random, setting, options.note), server).run(options);
 }
 
 /** Without eviction of keys and rows, because the order of the commits of several nodes is unknown. */
@@ -35,20 +31,7 @@ export function nodeSetting(random: SeededRandom, seed: number): Setting {
   return { ...settingOf(random.fork('setting'), seed), maxKeys: 1000, rows: 0 };
 }
 
-export async function runNodes(
-  world: World,
-  server: NodeServer,
-  options: SimulationOptions,
-): Promise<SimulationResult> {
-  const simulation = new NodesSimulation(world, server);
-  try {
-    return await simulation.run(options);
-  } finally {
-    simulation.close();
-  }
-}
-
-class NodesSimulation extends Simulation<StepKind, Node> {
+export class NodesSimulation extends Simulation<StepKind, Node> {
   protected readonly weights = STEPS;
   readonly #server: NodeServer;
   readonly #ticks = new TickOracle(this.world, this.processes);
@@ -60,8 +43,9 @@ class NodesSimulation extends Simulation<StepKind, Node> {
     this.#tokens = new TokenClients(world, server);
   }
 
-  close(): void {
+  protected async close(): Promise<void> {
     for (const node of this.processes) node.kill();
+    await this.#server.close();
   }
 
   protected async start(): Promise<void> {

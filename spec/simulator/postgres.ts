@@ -9,7 +9,7 @@ import type { StoredMessage } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import type { NodeServer } from './node.ts';
-import { nodeSetting, runNodes } from './nodes.ts';
+import { NodesSimulation, nodeSetting } from './nodes.ts';
 import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Setting } from './steps.ts';
@@ -38,10 +38,10 @@ const realTime: Time = {
 export async function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
-  await using server = await RealServer.open(url, setting, random);
+  const server = await RealServer.open(url, setting, random);
   const world = new World(realTime, random, setting, options.note);
   world.pace = PACE;
-  return await runNodes(world, server, options);
+  return await new NodesSimulation(world, server).run(options);
 }
 
 interface Proxy {
@@ -84,7 +84,7 @@ class RealServer implements NodeServer {
     return server;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     this.isUp = false;
     for (const { server } of this.#proxies) server.close();
     for (const node of this.#pools.keys()) this.end(node);

@@ -22,8 +22,8 @@ interface Listener {
   /** When the last notification arrives, because a connection keeps their order. */
   lastAt: number;
   isListening: boolean;
-  receive: (payload: string) => void;
-  lose: () => void;
+  clock: Clock;
+  options: DirectOptions;
 }
 
 /** A pooled connection while it is used, which may hold advisory locks. */
@@ -154,7 +154,8 @@ export class SimulatedServer {
     return async (_url, options) => {
       await clock.sleep(this.#latency());
       if (!this.isUp) throw new Error('the server cannot be reached');
-      const listener = this.#listen(node, clock, options);
+      const listener = { node, clock, options, lastAt: 0, isListening: false };
+      this.#listeners.add(listener);
       return {
         query: this.#queryOn(clock, options.timeLimitMs, listener),
         destroy: () => void this.#listeners.delete(listener),
@@ -209,8 +210,10 @@ export class SimulatedServer {
     for (const session of this.#sessions) if (node === undefined || session.node === node) this.#close(session);
     for (const listener of this.#listeners) {
       if (node !== undefined && listener.node !== node) continue;
+      const { clock, options, lastAt } = listener;
       this.#listeners.delete(listener);
-      listener.lose();
+      const delayMs = Math.max(this.random.below(500), lastAt - this.#time.now);
+      clock.timer(delayMs, () => options.onLost(CONNECTION_LOST));
     }
   }
 
@@ -224,29 +227,18 @@ export class SimulatedServer {
     for (const [purpose, holder] of this.#locks) if (holder === session) this.#locks.delete(purpose);
   }
 
-  #listen(node: number, clock: Clock, { onNotification, onLost }: DirectOptions): Listener {
-    const listener: Listener = {
-      node,
-      lastAt: 0,
-      isListening: false,
-      receive: (payload) => {
-        const deliver = () => onNotification?.(payload);
-        if (this.isDisordered && !payload.includes('"revoked"')) {
-          for (let copies = this.random.pick([1, 1, 2]); copies > 0; copies -= 1) {
-            clock.timer(this.random.below(300), deliver);
-          }
-          return;
-        }
-        const at = Math.max(this.#time.now + this.#latency(), listener.lastAt);
-        listener.lastAt = at;
-        clock.timer(at - this.#time.now, deliver);
-      },
-      lose: () => {
-        clock.timer(Math.max(this.random.below(500), listener.lastAt - this.#time.now), () => onLost(CONNECTION_LOST));
-      },
-    };
-    this.#listeners.add(listener);
-    return listener;
+  /** Passes a notification on, in the order of its connection unless the server is disordered. */
+  #receive(listener: Listener, payload: string): void {
+    const { clock, options } = listener;
+    const deliver = () => options.onNotification?.(payload);
+    if (this.isDisordered && !payload.includes('"revoked"')) {
+      for (let copies = this.random.pick([1, 1, 2]); copies > 0; copies -= 1) {
+        clock.timer(this.random.below(300), deliver);
+      }
+      return;
+    }
+    listener.lastAt = Math.max(this.#time.now + this.#latency(), listener.lastAt);
+    clock.timer(listener.lastAt - this.#time.now, deliver);
   }
 
   #queryOn(clock: Clock, defaultLimitMs: number, listener?: Listener, session?: Session): Query {
@@ -278,7 +270,7 @@ export class SimulatedServer {
   }
 
   #notify(payload: string): void {
-    for (const listener of this.#listeners) if (listener.isListening) listener.receive(payload);
+    for (const listener of this.#listeners) if (listener.isListening) this.#receive(listener, payload);
   }
 
   #latency(): number {

@@ -65,10 +65,22 @@ export abstract class Simulation<Kind extends string, One extends Process> {
   protected abstract repair(): void | Promise<void>;
   /** Checks everything after the faults. */
   protected abstract finish(): Promise<void>;
+  /** Ends the processes, and deletes what they shared. */
+  protected abstract close(): void | Promise<void>;
   /** Called after each timer. */
   protected watch(): void {}
 
-  async run({ steps, only }: Pick<SimulationOptions, 'steps' | 'only'>): Promise<SimulationResult> {
+  async run(options: SimulationOptions): Promise<SimulationResult> {
+    try {
+      const ran = await this.#runSteps(options);
+      if (this.world.violation === undefined) await this.#end();
+      return { ran, violation: this.world.violation };
+    } finally {
+      await this.close();
+    }
+  }
+
+  async #runSteps({ steps, only }: SimulationOptions): Promise<number[]> {
     const planned = this.world.random.fork('steps');
     // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
     // kinds would otherwise be covered by the others.
@@ -89,8 +101,7 @@ export abstract class Simulation<Kind extends string, One extends Process> {
       await this.#run(kind, this.world.random.fork(`step ${this.step}`));
       if (ran.length % AUDIT_STEPS === 0) await this.audit();
     }
-    if (this.world.violation === undefined) await this.#end();
-    return { ran, violation: this.world.violation };
+    return ran;
   }
 
   /** Lets time pass, and starts the processes again that end meanwhile. */

@@ -21,8 +21,6 @@ const MOST_BEFORE = 2;
 
 /** Checks the order in which the only process takes tasks. */
 export class TurnOracle {
-  /** Whether any task has had a priority of its own. */
-  hasPriorities = false;
   readonly #world: World;
   readonly #tasks: ReadonlyMap<string, KnownTask>;
   /** Messages that wait alone of their key, with all that were taken since, and those of each other key. */
@@ -101,7 +99,6 @@ export class TurnOracle {
 
   #checkPriorities(deliveries: readonly Delivery[], store: TaskStore): void {
     this.#taken += deliveries.length;
-    if (!this.hasPriorities) return;
     const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
     const task = this.#tasks.get(first?.id ?? '');
     // A suspect waits for its turn. That it is one is known only while the deaths are.
