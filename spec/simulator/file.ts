@@ -64,13 +64,12 @@ class FileProcess extends Process {
   }
 
   async open(): Promise<void> {
-    const { history, world } = this.#options;
+    const { world } = this.#options;
     const { setting } = world;
     const { clock, store } = this;
     const write = (line: string) => world.note(`    log ${this.#disk.hide(line)}`);
     const log = world.isLogged ? pino({ base: null, timestamp: false }, { write }) : silent;
     const dispatcher = await this.openQueue(store, undefined, log);
-    if (store.isDurable) history.onOpen(store.isPaused());
     store.start();
     this.dispatcher = dispatcher;
     this.#retention = startRetention({ store, rows: setting.rows, days: 0, clock, log });

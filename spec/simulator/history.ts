@@ -328,11 +328,6 @@ export class History {
     if (!isSame) this.#broken(ONE_TASK, `${task.name} was answered with ${this.#name(id)}`);
   }
 
-  /** Called when the only process has opened the store. */
-  onOpen(isPaused: boolean): void {
-    if (this.#paused !== undefined && !isPaused) this.#broken(PAUSED, 'the pause has ended with the process');
-  }
-
   /** Called when a pool is given a delivery. */
   begin(delivery: Delivery): RunRecord {
     const record: RunRecord = { early: undefined, outcome: undefined };

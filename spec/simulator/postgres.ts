@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { connectDirectly } from '../../db/postgres/direct-connection.ts';
 import { migratePostgres } from '../../db/postgres/migrate.ts';
@@ -38,71 +38,58 @@ const realTime: Time = {
 export async function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
-  const server = await RealServer.open(url, setting, random);
+  const server = new RealServer(url, setting, random);
+  await server.open();
   const world = new World(realTime, random, setting, options.note);
   world.pace = PACE;
   return await new NodesSimulation(world, server).run(options);
 }
 
 interface Proxy {
-  server: Server;
+  port: number;
   sockets: Set<Socket>;
+  close(): void;
 }
 
 /** A PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
 class RealServer implements NodeServer {
+  isUp = true;
   lossRate = 0;
   latencyMs = 0;
   /** A real server keeps the order of notifications. */
   isDisordered = false;
   random: SeededRandom;
   readonly #url: URL;
-  readonly #schema: string;
+  readonly #schema = `simulator_${randomUUID().replaceAll('-', '')}`;
   readonly #setting: Setting;
   readonly #admin: PostgresDatabase;
-  readonly #store: PostgresStore;
   readonly #proxies: Proxy[] = [];
   /** Pools of each node. */
   readonly #pools = new Map<number, PostgresDatabase[]>();
-  #isUp = true;
 
-  private constructor(url: string, schema: string, setting: Setting, random: SeededRandom) {
+  constructor(url: string, setting: Setting, random: SeededRandom) {
     this.#url = new URL(url);
-    this.#schema = schema;
     this.#setting = setting;
     this.random = random;
     this.#admin = this.#pool(this.#urlAt(this.#url.host), 4);
-    this.#store = this.#storeOn({ writes: this.#admin, reads: this.#admin }, 'admin', systemClock);
   }
 
-  static async open(url: string, setting: Setting, random: SeededRandom): Promise<RealServer> {
-    const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
-    const server = new RealServer(url, schema, setting, random);
-    await server.#admin.query(`CREATE SCHEMA ${schema}`);
-    await migratePostgres(server.#urlAt(server.#url.host));
-    while (server.#proxies.length < 4) server.#proxies.push(await server.#openProxy());
-    return server;
+  async open(): Promise<void> {
+    await this.#admin.query(`CREATE SCHEMA ${this.#schema}`);
+    await migratePostgres(this.#urlAt(this.#url.host));
+    while (this.#proxies.length < 4) this.#proxies.push(await this.#openProxy());
   }
 
   async close(): Promise<void> {
     this.isUp = false;
-    for (const { server } of this.#proxies) server.close();
+    for (const proxy of this.#proxies) proxy.close();
     for (const node of this.#pools.keys()) this.end(node);
     await this.#admin.query(`DROP SCHEMA ${this.#schema} CASCADE`);
     await this.#admin.close();
   }
 
-  get isUp(): boolean {
-    return this.#isUp;
-  }
-
-  set isUp(isUp: boolean) {
-    this.#isUp = isUp;
-    if (!isUp) this.cut();
-  }
-
   connector(node: number): Connect {
-    return async (_url, options) => connectDirectly(await this.#urlOf(node), options);
+    return async (_url, options) => connectDirectly(this.#urlOf(node), options);
   }
 
   database(node: number): PostgresDatabase {
@@ -150,7 +137,8 @@ class RealServer implements NodeServer {
       const messages = await query<StoredMessage>('SELECT id, state, attempts, reason FROM messages');
       return { rows, messages };
     });
-    return { ...tables, counts: await this.#store.counts() };
+    const store = this.#storeOn({ writes: this.#admin, reads: this.#admin }, 'admin', systemClock);
+    return { ...tables, counts: await store.counts() };
   }
 
   #storeOn(databases: ConstructorParameters<typeof PostgresStore>[0], owner: string, clock: Clock): PostgresStore {
@@ -163,8 +151,7 @@ class RealServer implements NodeServer {
   }
 
   #urlOf(node: number): string {
-    const { server } = this.#proxies[node] as Proxy;
-    return this.#urlAt(`127.0.0.1:${(server.address() as AddressInfo).port}`);
+    return this.#urlAt(`127.0.0.1:${this.#proxies[node]?.port}`);
   }
 
   #urlAt(host: string): string {
@@ -193,10 +180,10 @@ class RealServer implements NodeServer {
           else setTimeout(() => other.write(data), this.latencyMs / 4);
         });
       }
-      if (!this.#isUp) near.destroy();
+      if (!this.isUp) near.destroy();
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    return { server, sockets };
+    return { port: (server.address() as AddressInfo).port, sockets, close: () => void server.close() };
   }
 }
