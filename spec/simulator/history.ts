@@ -20,8 +20,9 @@ import {
   type TaskSubject,
 } from '../../db/task-store.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
-import type { Outcome } from '../../main/tasks/pool/run.ts';
+import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
+import type { Acknowledgement } from '../../workers/tasks/messages.ts';
 import type { Submission } from './clients.ts';
 import { Known } from './known.ts';
 import { LimitUse } from './limits.ts';
@@ -54,19 +55,14 @@ export type Promised = 'accepted' | 'cancelled' | 'cancelling' | 'purged';
 
 type Effect = SettleResult['effects'][number];
 
-/** Record of one attempt. */
-export interface RunRecord {
-  /** How the handler settled its task before it ended. */
-  early: 'ack' | 'nack' | undefined;
-  outcome: Outcome | undefined;
-}
-
-/** A delivery that a process was given. */
+/** A delivery that a handler was given. */
 interface Attempt {
   delivery: Delivery;
-  record: RunRecord;
+  /** How the handler settled its task before it ended. */
+  early?: Acknowledgement;
+  outcome?: Outcome;
   /** Its settlement. Undefined without an answer. */
-  settled: { kind: string; effect: Effect } | undefined;
+  settled?: { kind: string; effect: Effect };
 }
 
 /** What is known of a task. */
@@ -210,12 +206,9 @@ export class History {
     task.isEndTold = true;
   }
 
-  /**
-   * Follows the calls of a process until its death.
-   *
-   * @param isAlone whether no other process uses the store
-   */
-  observe(store: ObservedStore, process: Process, isAlone: boolean): void {
+  /** Follows the calls of a process until its death. */
+  observe(store: ObservedStore, process: Process): void {
+    const isAlone = !store.isShared;
     const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setLimits, setPaused, recover } = store;
     if (isAlone) this.#alone = store;
     this.#schedules.observe(store.schedules, process, isAlone);
@@ -226,16 +219,13 @@ export class History {
       };
     const publishing = async (
       submissions: readonly StoreSubmission[],
-      send: (accept: (messages: readonly Message[]) => void) => Promise<readonly (Published | KeyReused)[]>,
+      send: () => Promise<readonly (Published | KeyReused)[]>,
     ) => {
       const tasks = submissions.map(({ message, key }) => this.#add(message, key));
       const refuse = () => {
         for (const task of tasks) task.answer = 'refused';
       };
-      const accept = (messages: readonly Message[]) => {
-        if (!process.isDead) for (const { id } of messages) this.#onAccepted(id);
-      };
-      const results = await send(accept).catch((error: Error) => {
+      const results = await send().catch((error: Error) => {
         if (error instanceof QueueFull || error instanceof KeyReused) refuse();
         throw error;
       });
@@ -244,24 +234,14 @@ export class History {
       else for (const [index, task] of tasks.entries()) this.#onPublished(task, results[index] as Published);
       return results;
     };
-    store.publish = async (message, key, onAccepted = () => {}) => {
-      const [published] = await publishing([{ message, key }], async (accept) => {
-        const onCommit = () => {
-          accept([message]);
-          onAccepted();
-        };
-        return [await publish.call(store, message, key, onCommit)];
+    store.publish = async (message, key, onAccepted) => {
+      const [published] = await publishing([{ message, key }], async () => {
+        return [await publish.call(store, message, key, onAccepted)];
       });
       return published as Published;
     };
-    store.publishAll = (submissions, onAccepted = () => {}) =>
-      publishing(submissions, (accept) => {
-        const onCommit = (messages: readonly Message[]) => {
-          accept(messages);
-          onAccepted(messages);
-        };
-        return publishAll.call(store, submissions, onCommit);
-      });
+    store.publishAll = (submissions, onAccepted) =>
+      publishing(submissions, () => publishAll.call(store, submissions, onAccepted));
     store.take = (max, isIdle) => {
       const [pause, answers] = [this.#paused, this.#answers];
       const limited = this.#limits.taking(process.owner);
@@ -316,11 +296,6 @@ export class History {
       });
   }
 
-  #onAccepted(id: string): void {
-    const task = this.tasks.get(id);
-    if (task?.key !== undefined) task.keyed = { number: this.#keys++, at: this.#world.now, era: this.#era };
-  }
-
   #onPublished(task: KnownTask, { id, isNew }: Published): void {
     if (!isNew) task.answer = 'refused';
     const named = this.tasks.get(id)?.key;
@@ -328,15 +303,27 @@ export class History {
     if (!isSame) this.#broken(ONE_TASK, `${task.name} was answered with ${this.#name(id)}`);
   }
 
-  /** Called when a pool is given a delivery. */
-  begin(delivery: Delivery): RunRecord {
-    const record: RunRecord = { early: undefined, outcome: undefined };
+  /** Records a delivery that a pool is given. Returns the listener of its run. @param busy number of running handlers */
+  begin(delivery: Delivery, listener: AttemptListener, busy: () => number): AttemptListener {
+    const attempt: Attempt = { delivery };
     const task = this.tasks.get(delivery.id);
     if (task?.attempts.has(delivery.delivery) !== false)
       this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(delivery.id)} is given twice`);
     if (task !== undefined) this.#checkCharge(task, delivery);
-    task?.attempts.set(delivery.delivery, { delivery, record, settled: undefined });
-    return record;
+    task?.attempts.set(delivery.delivery, attempt);
+    return {
+      onStart: () => {
+        this.#onStart(delivery, busy());
+        listener.onStart();
+      },
+      onAcknowledged: (how) => {
+        attempt.early = how;
+        this.#limits.ended(delivery);
+        if (task !== undefined && how === 'ack') task.hasAcked = true;
+        listener.onAcknowledged(how);
+      },
+      onProgress: (progress) => listener.onProgress(progress),
+    };
   }
 
   /** Called when a thread gets a delivery. */
@@ -345,8 +332,7 @@ export class History {
     if (isPaused) this.#broken(PAUSED, `${this.#name(id)} was given to a thread`);
   }
 
-  /** Called when a handler starts. @param busy number of handlers that run in this process */
-  onStart(delivery: Delivery, busy: number): void {
+  #onStart(delivery: Delivery, busy: number): void {
     const { id, isSuspect } = delivery;
     if (isSuspect && busy > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy - 1} others`);
     const exceeded = this.#limits.started(delivery);
@@ -368,6 +354,7 @@ export class History {
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
+    if (task.key !== undefined) task.keyed ??= { number: this.#keys++, at: this.#world.now, era: this.#era };
     if (name === 'accepted' && this.#alone !== undefined) this.#turns.waits(task);
     if (ENDS.has(name)) {
       if (task.end !== undefined) this.#broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
@@ -468,7 +455,7 @@ export class History {
     for (const { id, state } of messages) if (state !== 'failed') this.#broken(REST, `${this.#name(id)} is ${state}`);
     for (const task of this.tasks.values()) {
       if (task.answer !== 'accepted' || stored.has(task.id) || task.isCancelRequested || task.hasAcked) continue;
-      const hasDied = [...task.attempts.values()].some(({ record }) => record.outcome === undefined);
+      const hasDied = [...task.attempts.values()].some(({ outcome }) => outcome === undefined);
       const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied);
       const isDeleted = !this.#keepsRows && task.outputs.size > 0;
       if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
@@ -529,7 +516,7 @@ export class History {
     if (task === undefined) return;
     const attempt = task.attempts.get(delivery.delivery);
     const isCharged = settlement.kind === 'retry' || settlement.kind === 'discard';
-    const hasFailed = attempt !== undefined && isFailure(attempt.record);
+    const hasFailed = attempt !== undefined && isFailure(attempt);
     if (isCharged && !hasFailed) this.#broken(ATTEMPTS, `${task.name} is charged although its handler has not failed`);
     if (attempt !== undefined) attempt.settled = { kind: settlement.kind, effect };
     if (effect === 'late') return;
@@ -544,20 +531,15 @@ export class History {
     if (isUnasked) this.#broken(CANCELLED, `${task.name} was cancelled without a request`);
   }
 
-  /** Called when a handler settles its task before it ends. */
-  onAcknowledged(delivery: Delivery, how: 'ack' | 'nack'): void {
+  /** Records how a handler has ended, before its delivery is settled. */
+  onEnd(delivery: Delivery, outcome: Outcome): void {
     this.#limits.ended(delivery);
     const task = this.tasks.get(delivery.id);
-    if (task !== undefined && how === 'ack') task.hasAcked = true;
-  }
-
-  /** Records how a handler has ended. */
-  onEnd(delivery: Delivery, { early, outcome }: RunRecord): void {
-    this.#limits.ended(delivery);
-    const task = this.tasks.get(delivery.id);
-    if (task === undefined) return;
-    if (early === 'nack' || outcome?.ended !== 'returned') task.mayHaveFailed = true;
-    if (outcome?.ended === 'returned' && early !== 'nack') task.outputs.add(`{"output":${outcome.output}}`);
+    const attempt = task?.attempts.get(delivery.delivery);
+    if (task === undefined || attempt === undefined) return;
+    attempt.outcome = outcome;
+    if (attempt.early === 'nack' || outcome.ended !== 'returned') task.mayHaveFailed = true;
+    else task.outputs.add(`{"output":${outcome.output}}`);
   }
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
@@ -565,11 +547,11 @@ export class History {
     const former = [...attempts.values()].at(-1);
     const isNext = former !== undefined && former.delivery.delivery < delivery.delivery;
     if (!isNext || (this.hasRedriven && delivery.attempt === 1)) return;
-    const { record, settled } = former;
+    const { outcome, settled } = former;
     const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
     const charged = delivery.attempt - former.delivery.attempt;
-    if (charged >= Number(isCharged) && charged <= Number(isFailure(record))) return;
-    const how = `which ended with ${record.outcome?.ended}, ${settled?.kind} ${settled?.effect}`;
+    if (charged >= Number(isCharged) && charged <= Number(isFailure(former))) return;
+    const how = `which ended with ${outcome?.ended}, ${settled?.kind} ${settled?.effect}`;
     this.#broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
   }
 
@@ -651,7 +633,7 @@ const STORED: Partial<Record<EventName, readonly (string | undefined)[]>> = {
 };
 
 /** Whether a handler has failed, so that its attempt is charged. */
-function isFailure({ early, outcome }: RunRecord): boolean {
+function isFailure({ early, outcome }: Attempt): boolean {
   return early === 'nack' || outcome?.ended === 'raised' || outcome?.ended === 'crashed';
 }
 

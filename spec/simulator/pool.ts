@@ -76,25 +76,10 @@ export class SimulatedPool implements TaskPool {
   run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve(STOPPED);
     const { history } = this.#options;
-    const record = history.begin(delivery);
-    const recording: AttemptListener = {
-      onStart: () => {
-        history.onStart(delivery, this.busy);
-        listener.onStart();
-      },
-      onAcknowledged: (how) => {
-        record.early = how;
-        history.onAcknowledged(delivery, how);
-        listener.onAcknowledged(how);
-      },
-      onProgress: (progress) => listener.onProgress(progress),
-    };
+    const recording = history.begin(delivery, listener, () => this.busy);
     const run = new Run(++this.#runs, delivery, recording);
     // Recorded before the dispatcher settles the delivery.
-    void run.outcome.then((outcome) => {
-      record.outcome = outcome;
-      history.onEnd(delivery, record);
-    });
+    void run.outcome.then((outcome) => history.onEnd(delivery, outcome));
     this.#waiting.push(run);
     this.#assign();
     return run.outcome;

@@ -75,7 +75,7 @@ export abstract class Process {
   protected async openQueue(store: ObservedStore, bus: QueueBus | undefined, log = silent): Promise<Dispatcher> {
     const { world, random, history } = this.#options;
     const { clock } = this;
-    history.observe(store, this, bus === undefined);
+    history.observe(store, this);
     const onEvent = bus === undefined ? history.onEvent.bind(history) : () => {};
     const queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || onEvent(event), clock });
     const killProcess = () => {
