@@ -19,6 +19,12 @@ export interface Submission {
   options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
+interface Answer {
+  answer: string;
+  /** What the answer says of tasks. */
+  promised: [id: string, what: Promised][];
+}
+
 /** Clients of the queue. They call it as the routers do. */
 export class Clients {
   readonly #world: World;
@@ -90,9 +96,8 @@ export class Clients {
     const task = random.chance(0.85) && unfinished.length > 0 ? random.pick(unfinished) : random.pick(tasks.slice(-30));
     if (task === undefined) return;
     this.#request(random, `cancel ${task.name}`, async ({ queue }) => {
-      const answer = await queue.cancel(task.id);
-      if (answer !== 'cancelled' && answer !== 'requested') return { answer: answer ?? 'unknown' };
-      return { answer, promised: [[task.id, answer === 'requested' ? 'cancelling' : 'cancelled']] };
+      const answer = (await queue.cancel(task.id)) ?? 'unknown';
+      return { answer, promised: answer === 'cancelled' || answer === 'requested' ? [[task.id, answer]] : [] };
     });
   }
 
@@ -118,7 +123,7 @@ export class Clients {
       const missed = history.untouched().find((task) => selected.includes(task));
       if (missed !== undefined && remaining === 0 && !isByIds)
         this.#world.broken('A cancellation by filter finds each task that matches.', `${what} left ${missed.name}`);
-      return { answer: `${count} cancelled, ${remaining} left` };
+      return `${count} cancelled, ${remaining} left`;
     });
   }
 
@@ -126,9 +131,9 @@ export class Clients {
     const name = random.pick(this.#world.setting.schedules);
     if (random.chance(0.8)) this.setSchedule(name, random.chance(0.3), random);
     else
-      this.#request(random, `delete the schedule ${name}`, async ({ queue }) => {
-        return { answer: String(await queue.store.schedules.delete(name, 'api')) };
-      });
+      this.#request(random, `delete the schedule ${name}`, async ({ queue }) =>
+        String(await queue.store.schedules.delete(name, 'api')),
+      );
   }
 
   setSchedule(name: string, isPaused: boolean, random: SeededRandom, source: 'api' | 'module' = 'api'): void {
@@ -137,7 +142,7 @@ export class Clients {
     const mood = schedules.includes(name) ? random.pick(moods) : 'quick';
     this.#request(random, `${isPaused ? 'pause' : 'set'} the schedule ${name}`, async ({ scheduler }) => {
       const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), this.#world.now, []);
-      return { answer: String(await scheduler.put(name, definition, source)) };
+      return String(await scheduler.put(name, definition, source));
     });
   }
 
@@ -151,7 +156,7 @@ export class Clients {
     const name = random.pick(this.#world.setting.schedules);
     this.#request(random, `run the schedule ${name}`, async ({ queue, scheduler }) => {
       const schedule = await queue.store.schedules.find(name);
-      if (schedule === undefined) return { answer: 'unknown' };
+      if (schedule === undefined) return 'unknown';
       const message = scheduler.taskOf(schedule);
       const { mood } = JSON.parse(schedule.definition).data;
       const now = { name: `${name} now, ${message.id}`, mood, action: 'work', key: undefined, options: {} };
@@ -165,7 +170,7 @@ export class Clients {
     const tasks = this.#history.in('waiting');
     if (tasks.length === 0) return;
     const { id, name } = random.pick(tasks);
-    this.#request(random, `run ${name}`, async ({ queue }) => ({ answer: (await queue.runNow(id)) ?? 'unknown' }));
+    this.#request(random, `run ${name}`, async ({ queue }) => (await queue.runNow(id)) ?? 'unknown');
   }
 
   limit(random: SeededRandom): void {
@@ -177,33 +182,32 @@ export class Clients {
     const action = random.pick(['work', 'twice']);
     this.#request(random, `limit ${action} to ${JSON.stringify(limits)}`, async ({ queue }) => {
       await queue.setLimits(action, limits, 'api');
-      return { answer: 'done' };
+      return 'done';
     });
   }
 
   redrive(random: SeededRandom): void {
-    this.#changeDeadLetters('redrive', random);
+    const selection = this.#selection(random);
+    this.#request(random, 'redrive', async ({ queue }) => {
+      const { done, remaining } = await queue.redrive(selection);
+      return `${done.length} done, ${remaining} left`;
+    });
   }
 
   purge(random: SeededRandom): void {
-    this.#changeDeadLetters('purge', random);
-  }
-
-  #changeDeadLetters(what: 'redrive' | 'purge', random: SeededRandom): void {
     const selection = this.#selection(random);
-    this.#request(random, what, async ({ queue }) => {
-      const { done, remaining } = await queue[what](selection);
-      const promised = what === 'purge' ? done.map(({ id }): [string, Promised] => [id, 'purged']) : [];
-      return { answer: `${done.length} done, ${remaining} left`, promised };
+    this.#request(random, 'purge', async ({ queue }) => {
+      const { done, remaining } = await queue.purge(selection);
+      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, 'purged']) };
     });
   }
 
   pause(random: SeededRandom): void {
-    this.#request(random, 'pause', async ({ queue }) => ({ answer: (await queue.setPaused(true)) ?? 'paused' }));
+    this.#request(random, 'pause', async ({ queue }) => (await queue.setPaused(true)) ?? 'paused');
   }
 
   resume(random: SeededRandom): void {
-    this.#request(random, 'resume', async ({ queue }) => ({ answer: (await queue.setPaused(false)) ?? 'resumed' }));
+    this.#request(random, 'resume', async ({ queue }) => (await queue.setPaused(false)) ?? 'resumed');
   }
 
   #send(submission: Submission, random: SeededRandom): void {
@@ -231,7 +235,7 @@ export class Clients {
     this.#request(random, `submit ${names} together`, async ({ queue, newTaskId }) => {
       const results = await queue.publishAll(submissions.map((each) => this.#parse(each, newTaskId())));
       const reused = results.filter((each) => each instanceof Error).length;
-      if (reused > 0) return { answer: `refused because of ${reused} keys` };
+      if (reused > 0) return `refused because of ${reused} keys`;
       return { answer: 'accepted', promised: (results as Published[]).map(({ id }) => [id, 'accepted']) };
     });
   }
@@ -255,11 +259,7 @@ export class Clients {
     return random.pick<DeadLetterSelection>([one, reason, { all: true }]);
   }
 
-  #request(
-    random: SeededRandom,
-    what: string,
-    send: (target: Process) => Promise<{ answer: string; promised?: [id: string, what: Promised][] }>,
-  ): void {
+  #request(random: SeededRandom, what: string, send: (target: Process) => Promise<string | Answer>): void {
     const target = this.#target(random);
     if (target === undefined || target.isDead) return;
     const request = { what, target };
@@ -267,8 +267,9 @@ export class Clients {
     this.#world.note(`    ${what}`);
     const isLate = () => target.isDead || !this.#waiting.delete(request);
     send(target).then(
-      ({ answer, promised = [] }) => {
+      (result) => {
         if (isLate()) return;
+        const { answer, promised } = typeof result === 'string' ? { answer: result, promised: [] } : result;
         this.#world.note(`    ${what}: ${answer}`);
         for (const [id, told] of promised) this.#history.promise(id, told);
       },

@@ -51,7 +51,7 @@ const REST = 'After the faults, processing resumes automatically, and each task 
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
 /** Answers to clients about a task. */
-export type Promised = 'accepted' | 'cancelled' | 'cancelling' | 'purged';
+export type Promised = 'accepted' | 'cancelled' | 'requested' | 'purged';
 
 type Effect = SettleResult['effects'][number];
 
@@ -200,7 +200,7 @@ export class History {
     const task = this.tasks.get(id);
     if (task === undefined) return;
     if (what === 'accepted') task.answer = 'accepted';
-    if (what === 'cancelling') task.isCancelTold = task.state === 'running';
+    if (what === 'requested') task.isCancelTold = task.state === 'running';
     if (what !== 'cancelled' && what !== 'purged') return;
     this.#end(task);
     task.isEndTold = true;

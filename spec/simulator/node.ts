@@ -19,27 +19,42 @@ const TOKENS_PER_KEY = 5;
 export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
 /** The server of several nodes, simulated or real, with faults that the simulation controls. */
-export interface NodeServer {
-  isUp: boolean;
-  lossRate: number;
-  latencyMs: number;
-  isDisordered: boolean;
+export abstract class NodeServer {
+  /** Whether connections can be opened and used. */
+  isUp = true;
+  /** Probability that a request, or its answer, is lost. */
+  lossRate = 0;
+  /** Longest time in one direction. */
+  latencyMs = 0;
+  /** Whether notifications arrive twice and in another order, except for those of revocations. */
+  isDisordered = false;
+  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
   random: SeededRandom;
-  connector(node: number, clock: Clock): Connect;
-  database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
-  openStore(node: number, owner: string, clock: Clock): NodeStore;
+
+  constructor(random: SeededRandom) {
+    this.random = random;
+    this.repair();
+  }
+
+  /** Ends the faults. */
+  repair(): void {
+    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false });
+  }
+
+  abstract connector(node: number, clock: Clock): Connect;
+  abstract database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
+  abstract openStore(node: number, owner: string, clock: Clock): NodeStore;
   /** Ends connections, all or those of a node. */
-  cut(node?: number): void;
+  abstract cut(node?: number): void;
   /** Ends all connections of a node whose process has died. */
-  end(node: number): void;
-  repair(): void;
-  hasToken(id: string): Awaitable<boolean>;
+  abstract end(node: number): void;
+  abstract hasToken(id: string): Awaitable<boolean>;
   /** Returns the number of messages without the dead letters. */
-  unfinished(): Awaitable<number>;
+  abstract unfinished(): Awaitable<number>;
   /** Reads all tables of tasks. */
-  read(): Awaitable<Tables & { counts: QueueCounts }>;
+  abstract read(): Awaitable<Tables & { counts: QueueCounts }>;
   /** Removes all tables. */
-  close(): Awaitable<void>;
+  abstract close(): Awaitable<void>;
 }
 
 export interface NodeOptions extends ProcessOptions {

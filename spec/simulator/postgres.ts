@@ -8,7 +8,7 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
-import type { NodeServer } from './node.ts';
+import { NodeServer } from './node.ts';
 import { NodesSimulation, nodeSetting } from './nodes.ts';
 import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
@@ -52,13 +52,7 @@ interface Proxy {
 }
 
 /** A PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
-class RealServer implements NodeServer {
-  isUp = true;
-  lossRate = 0;
-  latencyMs = 0;
-  /** A real server keeps the order of notifications. */
-  isDisordered = false;
-  random: SeededRandom;
+class RealServer extends NodeServer {
   readonly #url: URL;
   readonly #schema = `simulator_${randomUUID().replaceAll('-', '')}`;
   readonly #setting: Setting;
@@ -68,9 +62,9 @@ class RealServer implements NodeServer {
   readonly #pools = new Map<number, PostgresDatabase[]>();
 
   constructor(url: string, setting: Setting, random: SeededRandom) {
+    super(random);
     this.#url = new URL(url);
     this.#setting = setting;
-    this.random = random;
     this.#admin = this.#pool(this.#urlAt(this.#url.host), 4);
   }
 
@@ -115,10 +109,6 @@ class RealServer implements NodeServer {
     this.cut(node);
     for (const pool of this.#pools.get(node) ?? []) void pool.close().catch(() => {});
     this.#pools.delete(node);
-  }
-
-  repair(): void {
-    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 0 });
   }
 
   async hasToken(id: string): Promise<boolean> {

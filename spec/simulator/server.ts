@@ -6,6 +6,7 @@ import { type Awaitable, KeyReused, QueueFull } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk, readTables, unfinished } from './disk.ts';
+import { NodeServer } from './node.ts';
 import type { SeededRandom } from './random.ts';
 import { type Ask, openSharedStore, SharedTables } from './shared-store.ts';
 import type { Setting } from './steps.ts';
@@ -42,19 +43,9 @@ const CONNECTION_LOST = 'the connection was lost';
  * are known by their first words; the tables of tasks have a store of their own. Connections lose requests and answers,
  * and end with a delay that the nodes do not know.
  */
-export class SimulatedServer {
-  /** Whether connections can be opened and used. */
-  isUp = true;
+export class SimulatedServer extends NodeServer {
   /** Difference of the server's clock and that of the nodes. */
   skewMs: number;
-  /** Probability that a request, or its answer, is lost. */
-  lossRate = 0;
-  /** Longest time in one direction. */
-  latencyMs = 5;
-  /** Whether notifications arrive twice and in another order, except for those of revocations. */
-  isDisordered = false;
-  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
-  random: SeededRandom;
   readonly tokens = new Map<string, TokenRow>();
   readonly tables: SharedTables;
   readonly #disk: Disk;
@@ -69,8 +60,8 @@ export class SimulatedServer {
   readonly #statements: readonly [start: string, run: Run][];
 
   constructor(time: SimulatedTime, random: SeededRandom, { maxLength, maxKeys }: Setting) {
+    super(random);
     this.#time = time;
-    this.random = random;
     this.#disk = new Disk(random);
     const store = new SqliteStore({
       dataDir: this.#disk.folder,
@@ -200,9 +191,9 @@ export class SimulatedServer {
     this.#disk.remove();
   }
 
-  /** Ends the faults. */
-  repair(): void {
-    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 5, isDisordered: false });
+  override repair(): void {
+    super.repair();
+    this.latencyMs = 5;
   }
 
   /** Ends connections, all or those of a node. */
