@@ -169,7 +169,7 @@ export class SimulatedServer extends NodeServer {
   /** Opens the store of a node. */
   openStore(_node: number, owner: string, clock: Clock) {
     const ask: Ask = (run) => this.#ask(clock, 2000, undefined, run);
-    return openSharedStore(this.tables, ask, owner, () => clock.now());
+    return openSharedStore(this.tables, ask, owner);
   }
 
   hasToken(id: string): boolean {

@@ -9,18 +9,10 @@ import {
   type Settlement,
   type SettleResult,
   SUSPECT_DEATHS,
-  SUSPECT_INTERVAL_MS,
   type Taken,
   type TaskSubject,
 } from '../../db/task-store.ts';
 import type { NodeStore } from './node.ts';
-
-interface Taking {
-  max: number;
-  isIdle: boolean;
-  /** Whether a suspect is taken before other messages. */
-  isSuspectsTurn: boolean;
-}
 
 /** The tables that several nodes share: those of one process, with the owner and the deaths of each message. */
 export class SharedTables {
@@ -39,20 +31,14 @@ export class SharedTables {
   }
 
   /** @returns also the number of messages that this owner was running before */
-  async take(owner: string, { max, isIdle, isSuspectsTurn }: Taking): Promise<Taken & { owned: number }> {
+  async take(owner: string, max: number, isIdle: boolean): Promise<Taken & { owned: number }> {
     const owned = this.#ownedBy(owner).length;
-    const { deliveries, nextRunAt } = await this.store.take(max, isIdle);
-    const all = deliveries.map((delivery) => {
+    const taken = await this.store.take(max, isIdle);
+    for (const delivery of taken.deliveries) {
       this.#applied.delete(delivery.arrival);
-      return { ...delivery, isSuspect: (this.#deaths.get(delivery.arrival) ?? 0) >= SUSPECT_DEATHS };
-    });
-    const suspects = all.filter(({ isSuspect }) => isSuspect);
-    const others = all.filter(({ isSuspect }) => !isSuspect);
-    const alone = isIdle ? suspects.slice(0, 1) : [];
-    const chosen = others.length === 0 || (isSuspectsTurn && suspects.length > 0) ? alone : others;
-    for (const delivery of chosen) this.#owned.set(delivery.arrival, { owner, delivery });
-    await this.release(all.filter((delivery) => !chosen.includes(delivery)));
-    return { deliveries: chosen, nextRunAt, owned };
+      this.#owned.set(delivery.arrival, { owner, delivery });
+    }
+    return { ...taken, owned };
   }
 
   async settle(settled: readonly Settled[]): Promise<SettleResult> {
@@ -123,7 +109,7 @@ export class SharedTables {
 export type Ask = <T>(run: () => Awaitable<T>) => Promise<T>;
 
 /**
- * Store of one node of several, with the rules of `db/postgres`: a message is settled once, messages that a node owns and
+ * Store of one node of several, with the rules of `db/postgres` but for suspects: a message is settled once, messages that a node owns and
  * does not have in flight are released, and a settlement without an answer is repeated.
  */
 class SharedStore {
@@ -134,23 +120,19 @@ class SharedStore {
   readonly #tables: SharedTables;
   readonly #ask: Ask;
   readonly #owner: string;
-  readonly #now: () => number;
   /** Deliveries that were taken and are not settled, by arrival. */
   readonly #held = new Map<number, Delivery>();
   /** Settled deliveries without an answer. */
   readonly #unanswered = new Set<Delivery>();
   #mayOwnMore = false;
-  #nextSuspectAt: number;
   /** Takes and settlements run one after another. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(tables: SharedTables, ask: Ask, owner: string, now: () => number) {
+  constructor(tables: SharedTables, ask: Ask, owner: string) {
     this.#tables = tables;
     this.#ask = ask;
     this.#owner = owner;
-    this.#now = now;
     this.rows = tables.store.rows;
-    this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
   }
 
   start() {
@@ -165,16 +147,11 @@ class SharedStore {
   take(max: number, isIdle: boolean): Promise<Taken> {
     return this.#inTurn(async () => {
       if (this.#mayOwnMore) await this.#releaseLost();
-      if ([...this.#held.values()].some(({ isSuspect }) => isSuspect)) return { deliveries: [], nextRunAt: undefined };
       // Stays set if no answer arrives.
       this.#mayOwnMore = true;
-      const isSuspectsTurn = this.#now() >= this.#nextSuspectAt;
-      const taken = await this.#ask(() => this.#tables.take(this.#owner, { max, isIdle, isSuspectsTurn }));
+      const taken = await this.#ask(() => this.#tables.take(this.#owner, max, isIdle));
       this.#mayOwnMore = taken.owned > this.#held.size;
-      for (const delivery of taken.deliveries) {
-        this.#held.set(delivery.arrival, delivery);
-        if (delivery.isSuspect) this.#nextSuspectAt = this.#now() + SUSPECT_INTERVAL_MS;
-      }
+      for (const delivery of taken.deliveries) this.#held.set(delivery.arrival, delivery);
       return taken;
     });
   }
@@ -232,8 +209,8 @@ class SharedStore {
 }
 
 /** Opens the store of one node, whose other methods are those of the tables. */
-export function openSharedStore(tables: SharedTables, ask: Ask, owner: string, now: () => number): NodeStore {
-  const store = new SharedStore(tables, ask, owner, now);
+export function openSharedStore(tables: SharedTables, ask: Ask, owner: string): NodeStore {
+  const store = new SharedStore(tables, ask, owner);
   addAsked(store.schedules, tables.store.schedules, ask);
   addAsked(store, tables.store, ask);
   return store as unknown as NodeStore;
