@@ -35,8 +35,8 @@ const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
-/** A folder with a migrated file, which each simulation of this thread copies. */
-let template: string | undefined;
+/** A migrated file, with which each simulation of this thread begins. */
+let template: Buffer | undefined;
 
 /** The disk whose statements are being run, because a statement does not know its disk. */
 let current: Disk | undefined;
@@ -65,13 +65,11 @@ export class Disk {
   #generation = 0;
   /** Whether the open transaction has written to the file. */
   #hasWritten = false;
-  /** Length of the whole commits in a log that may end with a part of another, which the next process ignores. */
-  #tornAt: number | undefined;
-
   constructor(random: SeededRandom) {
     this.#random = random;
-    template ??= createTemplate();
-    this.#moveFrom(template);
+    template ??= migratedFile();
+    this.#nextFolder();
+    writeFileSync(this.#file, template);
     current = this;
   }
 
@@ -128,63 +126,45 @@ export class Disk {
   /** Gives the files to the next process after the death of the present one, which no longer finds them. */
   loseProcess(): void {
     this.stopReading();
-    const former = this.folder;
-    this.#moveFrom(former);
+    const [former, file, log] = [this.folder, this.#file, this.#log];
+    this.#nextFolder();
+    copyFileSync(file, this.#file);
+    if (existsSync(log)) copyFileSync(log, this.#log);
     rmSync(former, { recursive: true });
     this.fault = undefined;
     this.#hasWritten = false;
   }
 
-  /** Loses what follows one of the commits that are not synced, except for a part of the next commit. */
+  /** Loses what follows one of the commits that are not synced. SQLite ignores a part of the next commit. */
   losePower(random: SeededRandom): void {
     const ends = existsSync(this.#log) ? commitEnds(readFileSync(this.#log)) : [0];
-    const end = random.pick(ends.filter((each) => each >= this.#synced));
-    const next = ends.find((each) => each > end) ?? end;
-    const rest = Math.max(0, next - end - 1);
-    const torn = this.#random.chance(0.5) ? 0 : this.#random.below(rest + 1);
-    if (existsSync(this.#log)) {
-      truncateSync(this.#log, end + torn);
-      // Blocks of another file. Zeros could complete the commit.
-      if (this.#random.chance(0.3))
-        writeFileSync(this.#log, Buffer.alloc(this.#random.below(FRAME_BYTES), 0xaa), { flag: 'a' });
-    }
-    this.#tornAt = end;
-    this.#synced = end;
+    this.#synced = random.pick(ends.filter((end) => end >= this.#synced));
+    if (existsSync(this.#log)) truncateSync(this.#log, this.#synced);
   }
 
   /** Runs a statement of the product, or fails it. Only statements on the file can fail. */
-  around<T>({ step, place }: Statement, run: () => T): T {
-    const isInFile = place !== 'memory';
+  around<T>({ step, isInFile, isAttached }: Statement, run: () => T): T {
     if (step === 'begin') this.#hasWritten = false;
-    if (isInFile && step === 'begin' && this.#tornAt !== undefined) {
-      // The connection has recovered the log. Without the rest, its size tells its length.
-      truncateSync(this.#log, this.#tornAt);
-      this.#tornAt = undefined;
-    }
-    this.#hasWritten ||= isInFile && step === 'write';
-    const isAtRisk = step === 'commit' ? this.#hasWritten : isInFile && step !== 'other';
-    if (isAtRisk && this.fault !== undefined) this.#mayFail(this.fault, { step, place });
+    if (step === 'write') this.#hasWritten ||= isInFile;
+    // A lock is noticed before the first write.
+    const noticesLock = isInFile && (step === 'begin' || (step === 'write' && isAttached));
+    const isWrite = step === 'commit' ? this.#hasWritten : isInFile && step === 'write';
+    if (this.fault === 'locked' ? noticesLock : isWrite) this.#mayFail();
     const result = run();
     if (step === 'commit') this.#hasWritten = false;
     return result;
   }
 
-  #mayFail(fault: DiskFault, { step, place }: Statement): void {
-    // Only a lock is noticed before the first write.
-    const noticesLock = step === 'begin' || (step === 'write' && place === 'attached');
-    if (fault === 'locked' ? !noticesLock : step === 'begin') return;
-    if (fault === 'unreliable' && !this.#random.chance(0.15)) return;
-    const [errcode, message] = ERRORS[fault];
+  #mayFail(): void {
+    if (this.fault === undefined || (this.fault === 'unreliable' && !this.#random.chance(0.15))) return;
+    const [errcode, message] = ERRORS[this.fault];
     throw Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode });
   }
 
-  /** Copies the files to a new folder. */
-  #moveFrom(former: string): void {
+  #nextFolder(): void {
     this.#folders += 1;
     this.folder = join(this.#root, String(this.#folders));
     mkdirSync(this.folder);
-    for (const name of ['tasks.db', 'tasks.db-wal'])
-      if (existsSync(join(former, name))) copyFileSync(join(former, name), join(this.folder, name));
   }
 
   #logLength(): number {
@@ -212,8 +192,9 @@ function commitEnds(log: Buffer): number[] {
 
 interface Statement {
   step: 'begin' | 'commit' | 'write' | 'other';
-  /** Where the statement runs: on the connection of the file, in memory, or on the file that is attached to the memory. */
-  place: 'file' | 'memory' | 'attached';
+  isInFile: boolean;
+  /** Whether the file is attached to the queue in memory. */
+  isAttached: boolean;
 }
 
 const statements = new WeakMap<StatementSync, Statement>();
@@ -223,9 +204,8 @@ DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string, ...o
   const statement = prepare.call(this, sql, ...options);
   const isWrite = /^\s*(INSERT|UPDATE|DELETE|PRAGMA \w+\.application_id)/.test(sql);
   const step = sql.startsWith('BEGIN') ? 'begin' : sql === 'COMMIT' ? 'commit' : isWrite ? 'write' : 'other';
-  const isAttached = /(INTO|FROM) file\.\w/.test(sql);
-  const place = this.location() !== null ? 'file' : isWrite && isAttached ? 'attached' : 'memory';
-  statements.set(statement, { step, place });
+  const isAttached = isWrite && /(INTO|FROM) file\.\w/.test(sql);
+  statements.set(statement, { step, isInFile: this.location() !== null || isAttached, isAttached });
   return statement;
 };
 
@@ -240,11 +220,12 @@ for (const method of ['run', 'get', 'all'] as const) {
   } as StatementSync['run'] & StatementSync['get'] & StatementSync['all'];
 }
 
-function createTemplate(): string {
+function migratedFile(): Buffer {
   const folder = mkdtempSync(join(PARENT, 'simulator-template-'));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   migrate(folder);
-  return folder;
+  const file = readFileSync(join(folder, 'tasks.db'));
+  rmSync(folder, { recursive: true });
+  return file;
 }
 
 /** Number of characters of a row's result that are compared. */

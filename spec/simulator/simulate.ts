@@ -149,9 +149,7 @@ async function runInThreads({ seed: first, runs, minutes, steps, faults }: Plan)
         if (hasFailed) failed.push(seed);
       }
     } finally {
-      const ended = once(thread, 'exit');
-      thread.postMessage('end');
-      await ended;
+      await thread.terminate();
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, runThread)).finally(() => clearInterval(ticking));
@@ -165,9 +163,7 @@ async function runInThreads({ seed: first, runs, minutes, steps, faults }: Plan)
 function runSeeds(settings: Settings): void {
   // The product makes errors by the thousand.
   Error.stackTraceLimit = 0;
-  parentPort?.on('message', async (seed: number | 'end') => {
-    // Removes the files of the thread, unlike `terminate`.
-    if (seed === 'end') process.exit();
+  parentPort?.on('message', async (seed: number) => {
     const { violation } = await simulate({ seed, ...settings });
     parentPort?.postMessage(violation !== undefined);
   });
