@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
-import { callbackProblem, readCallbacks, withoutCallbacks } from './callbacks.ts';
+import { auditCallbacks } from './callbacks.ts';
 import { Disk, type DiskFault, readTables, unfinished } from './disk.ts';
 import { Process, type ProcessOptions, silent } from './process.ts';
 import { SeededRandom } from './random.ts';
@@ -13,7 +13,6 @@ import { World } from './world.ts';
 const COUNTS = 'Counts and lists derive from the tables.';
 const BOUND = 'A full queue refuses tasks.';
 const SAVED = 'A stop saves the queue.';
-const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
 const CRASH = { kill: 0.5, losePower: 0.7, stop: 0.4 };
@@ -211,36 +210,25 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   protected audit(): void {
     const process = this.processes[0];
     if (process === undefined || process.isDead) return;
-    const { tables, callbacks, messages } = this.#read(process);
-    this.history.audit(tables);
-    const counts = process.store.counts();
-    this.history.auditCounts(counts, messages);
-    const called = [...this.history.tasks.values()].filter(
-      ({ id }) => this.history.submissionOf(id).options.callback_url,
-    );
-    const problem = callbackProblem(called, tables, callbacks, this.history);
-    if (problem !== undefined) this.world.broken(CALLBACK, problem);
-    const length = unfinished(counts);
-    if (length > this.world.setting.maxLength) this.world.broken(BOUND, `the queue has ${length} tasks`);
+    const { history, world } = this;
+    const { store } = process;
+    const tables = readTables(store, this.#disk);
+    const counts = store.counts();
+    const { length } = tables.messages;
+    const count = store.isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
+    if (new Set(tables.messages.map(({ id }) => id)).size !== count)
+      world.broken(COUNTS, `${length} of ${count} messages are listed`);
+    history.auditCounts(counts, tables.messages);
+    history.audit(world.setting.callbacks ? auditCallbacks(world, history, this.#disk, tables) : tables);
+    if (unfinished(counts) > world.setting.maxLength) world.broken(BOUND, `the queue has ${unfinished(counts)} tasks`);
   }
 
   protected async finish(): Promise<void> {
     const process = this.processes[0] as FileProcess;
-    this.history.auditRest(this.#read(process).tables, this.clients.unanswered);
+    this.history.auditRest(readTables(process.store, this.#disk), this.clients.unanswered);
     this.audit();
     await this.#stop();
     if (this.world.violation === undefined) await this.start();
-  }
-
-  #read({ store }: FileProcess) {
-    const all = readTables(store, this.#disk);
-    const { messages } = all;
-    const { length } = messages;
-    const count = store.isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
-    const isOnce = new Set(messages.map(({ id }) => id)).size === count;
-    if (!isOnce) this.world.broken(COUNTS, `${length} of ${count} messages are listed`);
-    const callbacks = this.world.setting.callbacks ? readCallbacks(this.#disk) : [];
-    return { tables: withoutCallbacks(all, callbacks), callbacks, messages };
   }
 
   #kill(): void {
