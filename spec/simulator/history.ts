@@ -544,9 +544,9 @@ export class History {
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
   #checkCharge({ name, attempts }: KnownTask, delivery: Delivery): void {
-    const former = [...attempts.values()].at(-1);
-    const isNext = former !== undefined && former.delivery.delivery < delivery.delivery;
-    if (!isNext || (this.hasRedriven && delivery.attempt === 1)) return;
+    // A process that stood still may begin an earlier delivery later.
+    const former = attempts.get(Math.max(...[...attempts.keys()].filter((number) => number < delivery.delivery)));
+    if (former === undefined || (this.hasRedriven && delivery.attempt === 1)) return;
     const { outcome, settled } = former;
     const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
     const charged = delivery.attempt - former.delivery.attempt;
