@@ -34,7 +34,6 @@ export function simulateFile(options: SimulationOptions): Promise<SimulationResu
 class FileProcess extends Process {
   hasFailedToSave = false;
   readonly store: SqliteStore;
-  readonly #options: ProcessOptions;
   readonly #disk: Disk;
   #retention: ReturnType<typeof startRetention> | undefined;
 
@@ -42,7 +41,6 @@ class FileProcess extends Process {
     super(options);
     const { setting } = options.world;
     const { clock } = this;
-    this.#options = options;
     this.#disk = disk;
     this.store = new SqliteStore({
       dataDir: disk.folder,
@@ -63,7 +61,7 @@ class FileProcess extends Process {
   }
 
   async open(): Promise<void> {
-    const { world } = this.#options;
+    const { world } = this.options;
     const { setting } = world;
     const { clock, store } = this;
     const write = (line: string) => world.note(`    log ${this.#disk.hide(line)}`);

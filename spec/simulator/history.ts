@@ -43,7 +43,6 @@ const EVENTS = 'Events report the states of a task in order, each after its comm
 const COUNTS = 'Counts and lists derive from the tables.';
 const TIMELY = 'No task starts before its time.';
 const RUN_NOW = 'A task that is run before its time no longer waits for that.';
-const LIMITED = 'A limit is never exceeded.';
 const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
@@ -335,8 +334,7 @@ export class History {
   #onStart(delivery: Delivery, busy: number): void {
     const { id, isSuspect } = delivery;
     if (isSuspect && busy > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy - 1} others`);
-    const exceeded = this.#limits.started(delivery);
-    if (exceeded !== undefined) this.#broken(LIMITED, exceeded);
+    this.#limits.started(delivery);
   }
 
   /** Called when a process has died. */

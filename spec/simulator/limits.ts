@@ -2,6 +2,8 @@ import type { ActionLimits, Delivery, Limit } from '../../db/task-store.ts';
 import { Known, UNCERTAIN_MS } from './known.ts';
 import type { World } from './world.ts';
 
+const LIMITED = 'A limit is never exceeded.';
+
 /** Use of limits, counted by the starts and ends of the handlers of all processes. */
 export class LimitUse {
   readonly #world: World;
@@ -32,13 +34,13 @@ export class LimitUse {
     return (delivery) => this.#taken.set(delivery, taken);
   }
 
-  /** Returns which limit the start of a handler exceeds. */
-  started(delivery: Delivery): string | undefined {
+  /** Checks the limits when a handler starts. */
+  started(delivery: Delivery): void {
     const taken = this.#taken.get(delivery);
     // The places of a process that was taken for dead are given to others, although its handlers may run.
     const isCurrent =
       taken && taken.at > (this.#recovered.get(taken.process) ?? Number.NEGATIVE_INFINITY) + UNCERTAIN_MS;
-    if (!isCurrent) return undefined;
+    if (!isCurrent) return;
     this.#running.set(delivery, taken.process);
     const { action = '', limitKey } = delivery;
     const { value } = this.#limits.get(action) ?? {};
@@ -51,12 +53,12 @@ export class LimitUse {
       if (value === undefined || taken.answers < value.number) continue;
       const isOf = (each: Delivery) => each.action === action && (key === '' || each.limitKey === key);
       const running = [...this.#running.keys()].filter(isOf).length;
-      if (running > concurrency) return `${running} tasks of ${action} ${key} run, not ${concurrency}`;
+      if (running > concurrency)
+        this.#world.broken(LIMITED, `${running} tasks of ${action} ${key} run, not ${concurrency}`);
       const { length } = rate === undefined ? [] : starts.filter((time) => time > now - rate.ms);
       if (rate !== undefined && length > rate.count)
-        return `${length} tasks of ${action} ${key} start within ${rate.ms} ms, not ${rate.count}`;
+        this.#world.broken(LIMITED, `${length} of ${action} ${key} start within ${rate.ms} ms, not ${rate.count}`);
     }
-    return undefined;
   }
 
   /** Called when a handler has ended, or has settled its task. */

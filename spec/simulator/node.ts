@@ -65,12 +65,10 @@ export interface NodeOptions extends ProcessOptions {
 }
 
 /** One process of several: the parts that `main/nodes` starts. */
-export class Node extends Process {
-  readonly name: string;
+export class Node extends Process<NodeOptions> {
   awakeSince: number;
   feed: TickFeed | undefined;
   tokens: TokenStore | undefined;
-  readonly #options: NodeOptions;
   readonly #bus: Bus;
   #heartbeat: Heartbeat | undefined;
   #store: ObservedStore | undefined;
@@ -80,9 +78,7 @@ export class Node extends Process {
 
   constructor(options: NodeOptions) {
     super(options);
-    const { world, name, place, server, random } = options;
-    this.#options = options;
-    this.name = name;
+    const { world, place, server, random } = options;
     this.awakeSince = world.now;
     const { clock } = this;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
@@ -90,9 +86,13 @@ export class Node extends Process {
     this.owner = this.#bus.id;
   }
 
+  get name(): string {
+    return this.options.name;
+  }
+
   /** Opens all parts. @throws {Error} if the server cannot be reached */
   async open(): Promise<void> {
-    const { place, name, server, ticks } = this.#options;
+    const { place, name, server, ticks } = this.options;
     const { clock } = this;
     const bus = this.#bus;
     const parts = { clock, log: silent };
@@ -121,7 +121,7 @@ export class Node extends Process {
     this.dispatcher = dispatcher;
     dispatcher.start();
     this.#scheduleTick();
-    if (this.#options.world.setting.schedules.length > 0) await this.startSchedules();
+    if (this.options.world.setting.schedules.length > 0) await this.startSchedules();
   }
 
   /** Stops as at SIGTERM. */
@@ -141,14 +141,14 @@ export class Node extends Process {
     // Not `close`, which would send the waiting messages of a killed process.
     this.#bus.receiving.close();
     void this.tokens?.close();
-    this.#options.server.end(this.#options.place);
+    this.options.server.end(this.options.place);
   }
 
   /** Returns the bus, which reports the events of this node only. */
   #observedBus() {
     const bus = this.#bus;
     const send: Bus['send'] = (message) => {
-      if (message.topic === 'event') this.#options.history.onEvent(message.event);
+      if (message.topic === 'event') this.options.history.onEvent(message.event);
       bus.send(message);
     };
     return { send, listen: bus.listen.bind(bus), follow: bus.follow.bind(bus) };
@@ -157,7 +157,7 @@ export class Node extends Process {
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
   #scheduleTick(former = 0): void {
     const { clock, feed, name } = this;
-    const { world, random, ticks } = this.#options;
+    const { world, random, ticks } = this.options;
     if (feed === undefined) return;
     const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
     clock.timer(next * INTERVAL_MS - clock.now(), () => {

@@ -1,9 +1,9 @@
 import type { Delivery } from '../../db/task-store.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
 import type { TaskPool } from '../../main/tasks/pool/thread-pool.ts';
-import type { Clock } from '../../workers/shared/clock.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 import type { History } from './history.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import type { World } from './world.ts';
 
@@ -27,15 +27,6 @@ interface Script {
   heedsAbort: boolean;
 }
 
-export interface SimulatedPoolOptions {
-  world: World;
-  history: History;
-  clock: Clock;
-  random: SeededRandom;
-  /** Called when a handler ends the whole process. */
-  killProcess: () => void;
-}
-
 /** An attempt in a thread. */
 interface Attempt {
   run: Run;
@@ -55,7 +46,10 @@ export class SimulatedPool implements TaskPool {
   readonly overlap = 1;
   readonly serving = true;
   readonly durations = new Histogram([1]);
-  readonly #options: SimulatedPoolOptions;
+  readonly #process: Process;
+  readonly #world: World;
+  readonly #history: History;
+  readonly #random: SeededRandom;
   readonly #waiting: Run[] = [];
   readonly #attempts = new Set<Attempt>();
   #free: number;
@@ -63,9 +57,12 @@ export class SimulatedPool implements TaskPool {
   #isStopping = false;
   readonly #idle = Promise.withResolvers<void>();
 
-  constructor(options: SimulatedPoolOptions) {
-    this.#options = options;
-    this.threads = options.world.setting.threads;
+  constructor(process: Process, world: World, history: History, random: SeededRandom) {
+    this.#process = process;
+    this.#world = world;
+    this.#history = history;
+    this.#random = random;
+    this.threads = world.setting.threads;
     this.#free = this.threads;
   }
 
@@ -75,7 +72,7 @@ export class SimulatedPool implements TaskPool {
 
   run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve(STOPPED);
-    const { history } = this.#options;
+    const history = this.#history;
     const recording = history.begin(delivery, listener, () => this.busy);
     const run = new Run(++this.#runs, delivery, recording);
     // Recorded before the dispatcher settles the delivery.
@@ -114,11 +111,11 @@ export class SimulatedPool implements TaskPool {
     for (let run = this.#waiting[0]; run !== undefined && this.#free > 0; run = this.#waiting[0]) {
       this.#waiting.shift();
       this.#free -= 1;
-      this.#options.history.onAssign(run.delivery);
+      this.#history.onAssign(run.delivery);
       const script = this.#scriptOf(run.delivery);
       const attempt: Attempt = { run, script, cancelTimers: [] };
       this.#attempts.add(attempt);
-      this.#after(attempt, this.#options.random.below(3), () => this.#start(attempt));
+      this.#after(attempt, this.#random.below(3), () => this.#start(attempt));
     }
   }
 
@@ -168,18 +165,23 @@ export class SimulatedPool implements TaskPool {
       this.#assign();
     };
     if (restartMs === 0) free();
-    else this.#options.clock.timer(restartMs, free);
+    else this.#process.clock.timer(restartMs, free);
     if (this.#isStopping && this.#attempts.size === 0) this.#idle.resolve();
   }
 
+  /** Ends the whole process, as a handler can. */
+  #endProcess(): void {
+    this.#process.isKillDue = true;
+  }
+
   #after(attempt: Attempt, ms: number, run: () => void): void {
-    attempt.cancelTimers.push(this.#options.clock.timer(ms * this.#options.world.pace, run));
+    attempt.cancelTimers.push(this.#process.clock.timer(ms * this.#world.pace, run));
   }
 
   #scriptOf(delivery: Delivery): Script {
-    const { name, mood } = this.#options.history.submissionOf(delivery.id);
+    const { name, mood } = this.#history.submissionOf(delivery.id);
     // Not from the common sequence, so that a run does the same when steps are left out.
-    const random = this.#options.random.fork(`${name} ${delivery.delivery}`);
+    const random = this.#random.fork(`${name} ${delivery.delivery}`);
     const after = (most: number, act: Act['act']): Act => ({ afterMs: random.below(most), act });
     const end = (outcome: Outcome, most = 20) => after(most, (attempt) => this.#end(attempt, outcome));
     const output = JSON.stringify(`${name}, delivery ${delivery.delivery}`);
@@ -211,7 +213,7 @@ export class SimulatedPool implements TaskPool {
         acknowledged('ack'),
         random.chance(0.5) ? end(raised('failed after its ack'), 100) : crashed(100),
       ],
-      deadly: () => [random.chance(0.7) ? after(50, () => this.#options.killProcess()) : returned()],
+      deadly: () => [random.chance(0.7) ? after(50, () => this.#endProcess()) : returned()],
     };
     return { acts: scripts[mood](), heedsAbort: mood !== 'stubborn' && random.chance(0.8) };
   }

@@ -27,7 +27,7 @@ export interface ProcessOptions {
 }
 
 /** One process: a queue, its dispatcher and handlers, without HTTP and threads. */
-export abstract class Process {
+export abstract class Process<Options extends ProcessOptions = ProcessOptions> {
   /** The owner of the deliveries. */
   owner: string;
   readonly clock: ProcessClock;
@@ -40,12 +40,12 @@ export abstract class Process {
   /** Times of schedules before it are missed. */
   firesFrom = Number.POSITIVE_INFINITY;
   protected dispatcher: Dispatcher | undefined;
-  readonly #options: ProcessOptions;
+  protected readonly options: Options;
   #queue: Queue | undefined;
   #scheduler: Scheduler | undefined;
 
-  constructor(options: ProcessOptions) {
-    this.#options = options;
+  constructor(options: Options) {
+    this.options = options;
     this.owner = options.name;
     this.clock = new ProcessClock(options.world.time);
     this.newTaskId = taskIds(options.random);
@@ -68,20 +68,17 @@ export abstract class Process {
   kill(): void {
     this.isDead = true;
     this.clock.kill();
-    this.#options.history.onDeath(this.owner);
+    this.options.history.onDeath(this.owner);
   }
 
   /** Opens the queue on a store. The dispatcher is started by the caller. */
   protected async openQueue(store: ObservedStore, bus: QueueBus | undefined, log = silent): Promise<Dispatcher> {
-    const { world, random, history } = this.#options;
+    const { world, random, history } = this.options;
     const { clock } = this;
     history.observe(store, this);
     const onEvent = bus === undefined ? history.onEvent.bind(history) : () => {};
     const queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || onEvent(event), clock });
-    const killProcess = () => {
-      this.isKillDue = true;
-    };
-    const pool = new SimulatedPool({ world, history, clock, random: random.fork('handlers'), killProcess });
+    const pool = new SimulatedPool(this, world, history, random.fork('handlers'));
     this.#queue = queue;
     this.#scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
     const { prefetch } = world.setting;
@@ -91,7 +88,7 @@ export abstract class Process {
 
   /** Starts to fire the schedules, and stores that of the handlers module. */
   protected async startSchedules(): Promise<void> {
-    const { world, hasModule } = this.#options;
+    const { world, hasModule } = this.options;
     const [name = ''] = world.setting.schedules;
     const definition = () => readDefinition(name, scheduleFields(name, { mood: 'quick' }, false), this.clock.now(), []);
     await this.scheduler.start(new Map(hasModule ? [[name, definition()]] : []));
