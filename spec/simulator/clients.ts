@@ -19,6 +19,8 @@ export interface Submission {
   options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
+const RUN_NOW = 'A task that is run before its time no longer waits for that.';
+
 interface Answer {
   answer: string;
   /** What the answer says of tasks. */
@@ -169,8 +171,14 @@ export class Clients {
   runNow(random: SeededRandom): void {
     const tasks = this.#history.in('waiting');
     if (tasks.length === 0) return;
-    const { id, name } = random.pick(tasks);
-    this.#request(random, `run ${name}`, async ({ queue }) => (await queue.runNow(id)) ?? 'unknown');
+    const task = random.pick(tasks);
+    this.#request(random, `run ${task.name}`, async ({ queue }) => {
+      task.dueAt = undefined;
+      const answer = (await queue.runNow(task.id)) ?? 'unknown';
+      const [message] = queue.store.isShared ? [] : await queue.store.read([task.id], 1);
+      if (answer === 'due' && message?.state === 'scheduled') this.#world.broken(RUN_NOW, `${task.name} is scheduled`);
+      return answer;
+    });
   }
 
   limit(random: SeededRandom): void {
@@ -189,6 +197,7 @@ export class Clients {
   redrive(random: SeededRandom): void {
     const selection = this.#selection(random);
     this.#request(random, 'redrive', async ({ queue }) => {
+      this.#history.hasRedriven = true;
       const { done, remaining } = await queue.redrive(selection);
       return `${done.length} done, ${remaining} left`;
     });
@@ -197,6 +206,7 @@ export class Clients {
   purge(random: SeededRandom): void {
     const selection = this.#selection(random);
     this.#request(random, 'purge', async ({ queue }) => {
+      this.#history.hasPurged = true;
       const { done, remaining } = await queue.purge(selection);
       return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, 'purged']) };
     });

@@ -10,7 +10,6 @@ import {
   type Published,
   type QueueCounts,
   QueueFull,
-  type RunNow,
   type Settled,
   type SettleResult,
   type StoredMessage,
@@ -42,7 +41,6 @@ const PAUSED = 'While the queue is paused, no task is given to a thread.';
 const EVENTS = 'Events report the states of a task in order, each after its commit.';
 const COUNTS = 'Counts and lists derive from the tables.';
 const TIMELY = 'No task starts before its time.';
-const RUN_NOW = 'A task that is run before its time no longer waits for that.';
 const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
@@ -208,7 +206,7 @@ export class History {
   /** Follows the calls of a process until its death. */
   observe(store: ObservedStore, process: Process): void {
     const isAlone = !store.isShared;
-    const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setLimits, setPaused, recover } = store;
+    const { publish, publishAll, take, settle, cancel, setLimits, setPaused, recover } = store;
     if (isAlone) this.#alone = store;
     this.#schedules.observe(store.schedules, process, isAlone);
     if (recover !== undefined)
@@ -272,22 +270,8 @@ export class History {
       if (task !== undefined) task.isCancelRequested = true;
       return cancel.call(store, id);
     };
-    store.runNow = (id, onDue) => {
-      const task = this.tasks.get(id);
-      if (task !== undefined) task.dueAt = undefined;
-      const outcome = runNow.call(store, id, onDue);
-      return isAlone ? outcome.then((due) => this.#checkDue(id, due, store, process.isDead)) : outcome;
-    };
-    store.redrive = (selection, onRequeued) => {
-      this.hasRedriven = true;
-      return redrive.call(store, selection, onRequeued);
-    };
     store.setLimits = (action, limits, ...given) =>
       this.#limits.set(action, limits, process, () => setLimits.call(store, action, limits, ...given));
-    store.purge = (selection) => {
-      this.hasPurged = true;
-      return purge.call(store, selection);
-    };
     store.setPaused = (isPaused) =>
       this.#pause.set(isPaused, process, async () => {
         await setPaused.call(store, isPaused);
@@ -499,13 +483,6 @@ export class History {
     const detail = `${task.name} was taken for attempt ${attempt}, after ${task.deaths} deaths, suspect: ${isSuspect}`;
     if (tooMany || isWrong) this.#broken(ATTEMPTS, detail);
     task.isInFlight = isAlone;
-  }
-
-  /** Checks a task that was run before its time. */
-  #checkDue(id: string, outcome: RunNow | undefined, store: TaskStore, isDead: boolean): RunNow | undefined {
-    const [message] = isDead ? [] : (store.read([id], 1) as StoredMessage[]);
-    if (outcome === 'due' && message?.state === 'scheduled') this.#broken(RUN_NOW, `${this.#name(id)} is scheduled`);
-    return outcome;
   }
 
   #onSettled(settled: Settled, effect: Effect): void {
