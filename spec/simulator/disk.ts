@@ -1,9 +1,10 @@
 import {
-  copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
@@ -68,7 +69,8 @@ export class Disk {
   constructor(random: SeededRandom) {
     this.#random = random;
     template ??= migratedFile();
-    this.#nextFolder();
+    this.folder = join(this.#root, '0');
+    mkdirSync(this.folder);
     writeFileSync(this.#file, template);
     current = this;
   }
@@ -123,14 +125,24 @@ export class Disk {
     this.#reader = undefined;
   }
 
-  /** Gives the files to the next process after the death of the present one, which no longer finds them. */
-  loseProcess(): void {
+  /**
+   * Gives the files to the next process after the death of the present one, which no longer finds them.
+   *
+   * @param close closes the connections. Without it, they stay open, because a start has failed, and the files are copied.
+   */
+  loseProcess(close?: () => void): void {
+    const former = this.folder;
+    this.#folders += 1;
+    this.folder = join(this.#root, String(this.#folders));
+    if (close === undefined) cpSync(former, this.folder, { recursive: true });
+    else {
+      // While it reads, no other connection is the last one, which would write the log to the file when it is closed.
+      this.#reader ??= new DatabaseSync(join(former, 'tasks.db'), { readOnly: true });
+      renameSync(former, this.folder);
+      close();
+    }
     this.stopReading();
-    const [former, file, log] = [this.folder, this.#file, this.#log];
-    this.#nextFolder();
-    copyFileSync(file, this.#file);
-    if (existsSync(log)) copyFileSync(log, this.#log);
-    rmSync(former, { recursive: true });
+    rmSync(`${this.#file}-shm`, { force: true });
     this.fault = undefined;
     this.#hasWritten = false;
   }
@@ -159,12 +171,6 @@ export class Disk {
     if (this.fault === undefined || (this.fault === 'unreliable' && !this.#random.chance(0.15))) return;
     const [errcode, message] = ERRORS[this.fault];
     throw Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode });
-  }
-
-  #nextFolder(): void {
-    this.#folders += 1;
-    this.folder = join(this.#root, String(this.#folders));
-    mkdirSync(this.folder);
   }
 
   #logLength(): number {

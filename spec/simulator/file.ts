@@ -230,8 +230,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   }
 
   #kill(): void {
-    this.#disk.loseProcess();
-    this.processes[0]?.kill();
+    this.#disk.loseProcess(() => this.processes[0]?.kill());
     this.history.processEnded();
     this.world.note('    the process is killed');
   }
