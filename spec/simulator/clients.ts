@@ -19,8 +19,6 @@ export interface Submission {
   options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
-const RUN_NOW = 'A task that is run before its time no longer waits for that.';
-
 interface Answer {
   answer: string;
   /** What the answer says of tasks. */
@@ -174,10 +172,7 @@ export class Clients {
     const task = random.pick(tasks);
     this.#request(random, `run ${task.name}`, async ({ queue }) => {
       task.dueAt = undefined;
-      const answer = (await queue.runNow(task.id)) ?? 'unknown';
-      const [message] = queue.store.isShared ? [] : await queue.store.read([task.id], 1);
-      if (answer === 'due' && message?.state === 'scheduled') this.#world.broken(RUN_NOW, `${task.name} is scheduled`);
-      return answer;
+      return (await queue.runNow(task.id)) ?? 'unknown';
     });
   }
 

@@ -302,7 +302,7 @@ export class History {
       onAcknowledged: (how) => {
         attempt.early = how;
         this.#limits.ended(delivery);
-        if (task !== undefined && how === 'ack') task.hasAcked = true;
+        if (task !== undefined) task[how === 'ack' ? 'hasAcked' : 'mayHaveFailed'] = true;
         listener.onAcknowledged(how);
       },
       onProgress: (progress) => listener.onProgress(progress),
@@ -513,8 +513,8 @@ export class History {
     const attempt = task?.attempts.get(delivery.delivery);
     if (task === undefined || attempt === undefined) return;
     attempt.outcome = outcome;
-    if (attempt.early === 'nack' || outcome.ended !== 'returned') task.mayHaveFailed = true;
-    else task.outputs.add(`{"output":${outcome.output}}`);
+    if (outcome.ended !== 'returned') task.mayHaveFailed = true;
+    else if (attempt.early !== 'nack') task.outputs.add(`{"output":${outcome.output}}`);
   }
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
