@@ -74,9 +74,9 @@ class FileProcess extends Process {
     dispatcher.start();
   }
 
-  /** A service whose schedules cannot be stored does not start. */
+  /** A service whose schedules cannot be stored does not start, and is started again later. */
   async #failStart(): Promise<void> {
-    await this.clock.sleep(1000);
+    await this.clock.sleep(10_000);
     this.isKillDue = true;
   }
 

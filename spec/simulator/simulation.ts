@@ -25,7 +25,7 @@ export interface SimulationResult {
 }
 
 /** Steps between two audits. */
-const AUDIT_STEPS = 50;
+const AUDIT_STEPS = 100;
 const FIRES = 'After the faults, schedules make tasks.';
 /** No other schedule has this name. */
 const LAST_SCHEDULE = '5.one.allow';
