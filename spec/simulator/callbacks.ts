@@ -2,8 +2,11 @@ import type { CallbackData, Delivery } from '../../db/task-store.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { Disk } from './disk.ts';
-import type { KnownTask, Tables } from './history.ts';
+import type { History, Tables } from './history.ts';
 import type { SeededRandom } from './random.ts';
+import type { World } from './world.ts';
+
+const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
 
 export const CALLBACK_HOST = 'example.com';
 
@@ -43,56 +46,37 @@ export class SimulatedSender {
   }
 }
 
-/** A callback in the tables, completed or not. */
-export interface StoredCallback {
-  id: string;
-  data: CallbackData;
-}
-
-export function readCallbacks(disk: Disk): StoredCallback[] {
-  const rows = disk.read(`SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
-    UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`) as unknown as { body: string }[];
-  return rows.map(({ body }) => JSON.parse(body));
-}
-
-/** Returns the tables without the callbacks. */
-export function withoutCallbacks({ rows, messages }: Tables, callbacks: readonly StoredCallback[]): Tables {
+/** Checks the callbacks in the tables, completed or not. Returns the tables without them. */
+export function auditCallbacks(world: World, history: History, disk: Disk, { rows, messages }: Tables): Tables {
+  const { tasks, hasPurged, hasRedriven } = history;
+  const bodies = disk.read<{
+    body: string;
+  }>(`SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
+    UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`);
+  const callbacks = bodies.map(({ body }): { id: string; data: CallbackData } => JSON.parse(body));
+  const ofTasks = Map.groupBy(callbacks, ({ data }) => data.task);
+  const completed = new Set(rows.map(({ id }) => id));
+  const states = new Map<string, string>(messages.map(({ id, state }) => [id, state]));
+  for (const id of ofTasks.keys())
+    if (tasks.get(id)?.message.callbackUrl === undefined) world.broken(CALLBACK, `${id} has no callback URL`);
+  for (const { id, name, message, isEndTold, state: told } of tasks.values()) {
+    if (message.callbackUrl === undefined) continue;
+    const count = (status: string) => ofTasks.get(id)?.filter(({ data }) => data.status === status).length ?? 0;
+    const [done, cancelled, failed] = [count('completed'), count('cancelled'), count('failed')];
+    const state =
+      states.get(id) ?? (completed.has(id) ? 'completed' : isEndTold && told === 'cancelled' ? told : 'gone');
+    // A purge may delete callbacks that have failed.
+    const least = hasPurged ? 0 : 1;
+    const isEnded = !states.has(id);
+    const isFinal = state === 'completed' || state === 'cancelled';
+    const ends = done + cancelled;
+    const isRight =
+      ends <= Number(isEnded) && ends >= (isFinal ? least : 0) && (state !== 'completed' || cancelled === 0);
+    const isFailureRight = failed >= (state === 'failed' ? least : 0) && (failed <= 1 || hasRedriven);
+    if (!isRight || !isFailureRight)
+      world.broken(CALLBACK, `${name}, ${state}: ${done} completed, ${cancelled} cancelled, ${failed} failed`);
+  }
   const ids = new Set(callbacks.map(({ id }) => id));
   const isTask = ({ id }: { id: string }) => !ids.has(id);
   return { rows: rows.filter(isTask), messages: messages.filter(isTask) };
-}
-
-/**
- * Returns which task has another number of callbacks than of ends.
- *
- * @param tasks tasks with a callback URL
- * @param hasPurged whether dead letters were purged, callbacks perhaps among them
- * @param hasRedriven whether dead letters were redriven, so that a task may fail again
- */
-export function callbackProblem(
-  tasks: readonly KnownTask[],
-  { rows, messages }: Tables,
-  callbacks: readonly StoredCallback[],
-  { hasPurged, hasRedriven }: { hasPurged: boolean; hasRedriven: boolean },
-): string | undefined {
-  const found = Map.groupBy(callbacks, ({ data }) => data.task);
-  const completed = new Set(rows.map(({ id }) => id));
-  const states = new Map(messages.map(({ id, state }) => [id, state]));
-  for (const { id, name, isEndTold, state } of tasks) {
-    const own = found.get(id) ?? [];
-    const count = (status: string) => own.filter(({ data }) => data.status === status).length;
-    found.delete(id);
-    const isCancelled = state === 'cancelled' && isEndTold && !states.has(id);
-    const [done, cancelled] = [count('completed'), count('cancelled')];
-    const isFinal = completed.has(id) || isCancelled;
-    const least = isFinal && !hasPurged ? 1 : 0;
-    const most = states.has(id) ? 0 : 1;
-    const isWrong = done + cancelled < least || done + cancelled > most || (completed.has(id) && cancelled > 0);
-    const lacksFailure = states.get(id) === 'failed' && count('failed') === 0 && !hasPurged;
-    const isRepeated = count('failed') > 1 && !hasRedriven;
-    if (isWrong || lacksFailure || isRepeated)
-      return `${name}, ${states.get(id) ?? state}: ${done} completed, ${cancelled} cancelled, ${count('failed')} failed`;
-  }
-  const [unknown] = found.keys();
-  return unknown && `${unknown} has no callback URL`;
 }

@@ -1,13 +1,13 @@
 import type { DeadLetterSelection, Published, Submission as StoreSubmission } from '../../db/task-store.ts';
-import type { Queue } from '../../main/tasks/queue.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
-import type { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
 import { CALLBACK_HOST } from './callbacks.ts';
-import type { History, Journal, KnownTask, Promised } from './history.ts';
+import type { History, KnownTask, Promised } from './history.ts';
 import type { Mood } from './pool.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
+import type { World } from './world.ts';
 
 /** A submission that a client has sent. */
 export interface Submission {
@@ -19,41 +19,27 @@ export interface Submission {
   options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
 }
 
-/** A process that receives requests. */
-export interface Target {
-  readonly queue: Queue;
-  readonly scheduler: Scheduler;
-  readonly newTaskId: () => string;
-  readonly isDead: boolean;
-}
-
-export interface ClientsOptions {
-  journal: Journal;
-  /** What is known of the tasks, from which clients choose. */
-  book: History;
-  /** Returns the time in milliseconds since the epoch. */
-  now: () => number;
-  /** Behaviour of the handlers. */
-  moods: readonly Mood[];
-  /** Names of schedules. If there are some, tasks also have delays, priorities and limit keys. */
-  schedules: readonly string[];
-  /** Whether some tasks have callback URLs. */
-  callbacks: boolean;
-  /** Chooses the process of a request. */
-  target: (random: SeededRandom) => Target | undefined;
+interface Answer {
+  answer: string;
+  /** What the answer says of tasks. */
+  promised: [id: string, what: Promised][];
 }
 
 /** Clients of the queue. They call it as the routers do. */
 export class Clients {
-  readonly #options: ClientsOptions;
-  /** Submissions by the task ids that the service gave them. */
-  readonly #submissions = new Map<string, Submission>();
+  readonly #world: World;
+  /** What is known of the tasks, from which clients choose. */
+  readonly #history: History;
+  /** Chooses the process of a request. */
+  readonly #target: (random: SeededRandom) => Process | undefined;
   /** Submissions with a key, which a client may repeat. */
   readonly #repeatable: Submission[] = [];
-  readonly #waiting = new Set<{ what: string; target: Target }>();
+  readonly #waiting = new Set<{ what: string; target: Process }>();
 
-  constructor(options: ClientsOptions) {
-    this.#options = options;
+  constructor(world: World, history: History, target: (random: SeededRandom) => Process | undefined) {
+    this.#world = world;
+    this.#history = history;
+    this.#target = target;
   }
 
   /** Descriptions of the requests without an answer. Requests to a dead process are lost. */
@@ -62,52 +48,38 @@ export class Clients {
     return [...this.#waiting].map(({ what }) => what);
   }
 
-  register(id: string, submission: Submission): void {
-    this.#submissions.set(id, submission);
-  }
-
-  readonly submissionOf = (id: string): Submission => this.#submissions.get(id) ?? UNKNOWN;
-
   submit(name: string, random: SeededRandom): void {
     this.#send(this.#newSubmission(name, random), random);
   }
 
   #newSubmission(name: string, random: SeededRandom): Submission {
+    const { moods, schedules, callbacks } = this.#world.setting;
+    const mood = random.pick(moods);
     const submission: Submission = {
       name,
-      mood: this.#mood(random),
+      // Each death of a process takes long to simulate.
+      mood: mood === 'deadly' && random.chance(0.7) ? 'quick' : mood,
       action: random.chance(0.2) ? 'twice' : 'work',
       key: random.chance(0.4) ? `k${random.below(30)}` : undefined,
-      options: {
-        ...(this.#options.schedules.length > 0 && this.#timing(name, random)),
-        ...this.#callback(name, random),
-      },
+      options: schedules.length > 0 ? this.#timing(name, random) : {},
     };
+    if (callbacks && random.fork(`callback of ${name}`).chance(0.6))
+      submission.options.callback_url = `https://${CALLBACK_HOST}/`;
     if (submission.key !== undefined) this.#repeatable.push(submission);
     return submission;
   }
 
   #timing(name: string, random: SeededRandom): Submission['options'] {
     const delay = random.pick([0, 0.05, 1, 20, 600]);
-    const when = random.pick([{}, {}, { delay }, { run_at: this.#options.now() / 1000 + delay }]);
-    const order = { ...(random.chance(0.5) && { priority: random.between(1, 5) }) };
-    return { ...when, ...order, ...(random.chance(0.6) && { limit_key: random.pick(['one', 'two', 'three', name]) }) };
-  }
-
-  #callback(name: string, random: SeededRandom): Submission['options'] {
-    const isCalled = this.#options.callbacks && random.fork(`callback of ${name}`).chance(0.6);
-    return isCalled ? { callback_url: `https://${CALLBACK_HOST}/` } : {};
-  }
-
-  #mood(random: SeededRandom): Mood {
-    const mood = random.pick(this.#options.moods);
-    // Each death of a process takes long to simulate.
-    return mood === 'deadly' && random.chance(0.7) ? 'quick' : mood;
+    const when = random.pick([{}, {}, { delay }, { run_at: this.#world.now / 1000 + delay }]);
+    const order = random.chance(0.5) ? { priority: random.between(1, 5) } : {};
+    const limit = random.chance(0.6) ? { limit_key: random.pick(['one', 'two', 'three', name]) } : {};
+    return { ...when, ...order, ...limit };
   }
 
   submitMany(name: string, random: SeededRandom): void {
     const names = Array.from({ length: random.between(2, 12) }, (_, index) => `${name}.${index + 1}`).reverse();
-    if (this.#options.schedules.length > 0 && random.chance(0.5)) this.#sendBatch(names, random);
+    if (this.#world.setting.schedules.length > 0 && random.chance(0.5)) this.#sendBatch(names, random);
     else for (const each of names) this.submit(each, random);
   }
 
@@ -119,60 +91,58 @@ export class Clients {
 
   cancel(random: SeededRandom): void {
     // Mostly unfinished tasks, and of those the newest.
-    const { book } = this.#options;
-    const tasks = [...book.tasks.values()];
-    const unfinished = book.in('waiting', 'running');
+    const tasks = [...this.#history.tasks.values()];
+    const unfinished = this.#history.in('waiting', 'running');
     const task = random.chance(0.85) && unfinished.length > 0 ? random.pick(unfinished) : random.pick(tasks.slice(-30));
     if (task === undefined) return;
     this.#request(random, `cancel ${task.name}`, async ({ queue }) => {
-      const answer = await queue.cancel(task.id);
-      if (answer !== 'cancelled' && answer !== 'requested') return { answer: answer ?? 'unknown' };
-      return { answer, promised: [[task.id, answer === 'requested' ? 'cancelling' : 'cancelled']] };
+      const answer = (await queue.cancel(task.id)) ?? 'unknown';
+      return { answer, promised: answer === 'cancelled' || answer === 'requested' ? [[task.id, answer]] : [] };
     });
   }
 
   /** Cancels the tasks that match. Those of earlier answers must all be found. */
   cancelAll(random: SeededRandom): void {
-    const { book, journal, schedules } = this.#options;
+    const history = this.#history;
     const [action, limitKey] = [random.pick(['work', 'twice']), random.pick(['one', 'two', 'three'])];
-    const ids = book.in('waiting', 'running').slice(-5);
+    const ids = history.in('waiting', 'running').slice(-5);
     const filter = random.pick([
       {},
       { action },
       { limitKey },
       { action, limitKey },
-      { schedule: random.pick(schedules) },
+      { schedule: random.pick(this.#world.setting.schedules) },
     ]);
     const isSelected = ({ message }: KnownTask) =>
       Object.entries(filter).every(([field, value]) => message[field as 'action'] === value);
-    const selected = book.untouched().filter(isSelected);
+    const selected = history.untouched().filter(isSelected);
     const isByIds = random.chance(0.3);
     const what = `cancel ${isByIds ? ids.map(({ name }) => name) : JSON.stringify(filter)}`;
     this.#request(random, what, async ({ queue }) => {
       const { count, remaining } = await queue.cancelAll(isByIds ? ids.map(({ id }) => id) : filter);
-      const missed = book.untouched().find((task) => selected.includes(task));
+      const missed = history.untouched().find((task) => selected.includes(task));
       if (missed !== undefined && remaining === 0 && !isByIds)
-        journal.broken('A cancellation by filter finds each task that matches.', `${what} left ${missed.name}`);
-      return { answer: `${count} cancelled, ${remaining} left` };
+        this.#world.broken('A cancellation by filter finds each task that matches.', `${what} left ${missed.name}`);
+      return `${count} cancelled, ${remaining} left`;
     });
   }
 
   schedule(random: SeededRandom): void {
-    const name = random.pick(this.#options.schedules);
+    const name = random.pick(this.#world.setting.schedules);
     if (random.chance(0.8)) this.setSchedule(name, random.chance(0.3), random);
     else
-      this.#request(random, `delete the schedule ${name}`, async ({ queue }) => {
-        return { answer: String(await queue.store.schedules.delete(name, 'api')) };
-      });
+      this.#request(random, `delete the schedule ${name}`, async ({ queue }) =>
+        String(await queue.store.schedules.delete(name, 'api')),
+      );
   }
 
   setSchedule(name: string, isPaused: boolean, random: SeededRandom, source: 'api' | 'module' = 'api'): void {
-    const { now, moods } = this.#options;
+    const { moods, schedules } = this.#world.setting;
     // The last schedule must not fail for long.
-    const mood = this.#options.schedules.includes(name) ? random.pick(moods) : 'quick';
+    const mood = schedules.includes(name) ? random.pick(moods) : 'quick';
     this.#request(random, `${isPaused ? 'pause' : 'set'} the schedule ${name}`, async ({ scheduler }) => {
-      const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), now(), []);
-      return { answer: String(await scheduler.put(name, definition, source)) };
+      const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), this.#world.now, []);
+      return String(await scheduler.put(name, definition, source));
     });
   }
 
@@ -183,23 +153,27 @@ export class Clients {
   }
 
   runSchedule(random: SeededRandom): void {
-    const name = random.pick(this.#options.schedules);
+    const name = random.pick(this.#world.setting.schedules);
     this.#request(random, `run the schedule ${name}`, async ({ queue, scheduler }) => {
       const schedule = await queue.store.schedules.find(name);
-      if (schedule === undefined) return { answer: 'unknown' };
+      if (schedule === undefined) return 'unknown';
       const message = scheduler.taskOf(schedule);
       const { mood } = JSON.parse(schedule.definition).data;
-      this.register(message.id, { ...UNKNOWN, name: `${name} now, ${message.id}`, mood });
+      const now = { name: `${name} now, ${message.id}`, mood, action: 'work', key: undefined, options: {} };
+      this.#history.submissions.set(message.id, now);
       const { id } = await queue.publish(message);
       return { answer: 'accepted', promised: [[id, 'accepted']] };
     });
   }
 
   runNow(random: SeededRandom): void {
-    const tasks = this.#options.book.in('waiting');
+    const tasks = this.#history.in('waiting');
     if (tasks.length === 0) return;
-    const { id, name } = random.pick(tasks);
-    this.#request(random, `run ${name}`, async ({ queue }) => ({ answer: (await queue.runNow(id)) ?? 'unknown' }));
+    const task = random.pick(tasks);
+    this.#request(random, `run ${task.name}`, async ({ queue }) => {
+      task.dueAt = undefined;
+      return (await queue.runNow(task.id)) ?? 'unknown';
+    });
   }
 
   limit(random: SeededRandom): void {
@@ -211,32 +185,34 @@ export class Clients {
     const action = random.pick(['work', 'twice']);
     this.#request(random, `limit ${action} to ${JSON.stringify(limits)}`, async ({ queue }) => {
       await queue.setLimits(action, limits, 'api');
-      return { answer: 'done' };
+      return 'done';
     });
   }
 
   redrive(random: SeededRandom): void {
-    this.#changeDeadLetters('redrive', 'redriven', random);
+    const selection = this.#selection(random);
+    this.#request(random, 'redrive', async ({ queue }) => {
+      this.#history.hasRedriven = true;
+      const { done, remaining } = await queue.redrive(selection);
+      return `${done.length} done, ${remaining} left`;
+    });
   }
 
   purge(random: SeededRandom): void {
-    this.#changeDeadLetters('purge', 'purged', random);
-  }
-
-  #changeDeadLetters(what: 'redrive' | 'purge', promised: Promised, random: SeededRandom): void {
     const selection = this.#selection(random);
-    this.#request(random, what, async ({ queue }) => {
-      const { done, remaining } = await queue[what](selection);
-      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, promised]) };
+    this.#request(random, 'purge', async ({ queue }) => {
+      this.#history.hasPurged = true;
+      const { done, remaining } = await queue.purge(selection);
+      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, 'purged']) };
     });
   }
 
   pause(random: SeededRandom): void {
-    this.#request(random, 'pause', async ({ queue }) => ({ answer: (await queue.setPaused(true)) ?? 'paused' }));
+    this.#request(random, 'pause', async ({ queue }) => (await queue.setPaused(true)) ?? 'paused');
   }
 
   resume(random: SeededRandom): void {
-    this.#request(random, 'resume', async ({ queue }) => ({ answer: (await queue.setPaused(false)) ?? 'resumed' }));
+    this.#request(random, 'resume', async ({ queue }) => (await queue.setPaused(false)) ?? 'resumed');
   }
 
   #send(submission: Submission, random: SeededRandom): void {
@@ -247,7 +223,9 @@ export class Clients {
     this.#request(random, text, async ({ queue, newTaskId }) => {
       const { message, key: idempotency } = this.#parse(submission, newTaskId());
       const published = await queue.publish(message, idempotency);
-      const known = published.isNew ? 'accepted' : `accepted before as ${this.submissionOf(published.id).name}`;
+      const known = published.isNew
+        ? 'accepted'
+        : `accepted before as ${this.#history.submissionOf(published.id).name}`;
       return { answer: known, promised: [[published.id, 'accepted']] };
     });
   }
@@ -262,16 +240,16 @@ export class Clients {
     this.#request(random, `submit ${names} together`, async ({ queue, newTaskId }) => {
       const results = await queue.publishAll(submissions.map((each) => this.#parse(each, newTaskId())));
       const reused = results.filter((each) => each instanceof Error).length;
-      if (reused > 0) return { answer: `refused because of ${reused} keys` };
+      if (reused > 0) return `refused because of ${reused} keys`;
       return { answer: 'accepted', promised: (results as Published[]).map(({ id }) => [id, 'accepted']) };
     });
   }
 
   #parse(submission: Submission, id: string): StoreSubmission {
     const { mood, action, key, options } = submission;
-    this.register(id, submission);
+    this.#history.submissions.set(id, submission);
     const bytes = Buffer.from(JSON.stringify({ action, data: { mood }, ...options }));
-    const given = { bytes, id, now: this.#options.now(), hasKey: key !== undefined, callbackHosts: [CALLBACK_HOST] };
+    const given = { bytes, id, now: this.#world.now, hasKey: key !== undefined, callbackHosts: [CALLBACK_HOST] };
     const parsed = parseSubmission(given);
     if ('error' in parsed) throw new Error(parsed.error);
     const { message, fingerprint } = parsed;
@@ -279,36 +257,30 @@ export class Clients {
   }
 
   #selection(random: SeededRandom): DeadLetterSelection {
-    const letters = this.#options.book.in('failed');
+    const letters = this.#history.in('failed');
     const letter = letters.length > 0 ? random.pick(letters) : undefined;
     const one = letter === undefined ? { ids: [] } : { ids: [letter.id] };
     const reason = letter?.reason === undefined ? { all: true as const } : { reason: letter.reason };
     return random.pick<DeadLetterSelection>([one, reason, { all: true }]);
   }
 
-  #request(
-    random: SeededRandom,
-    what: string,
-    send: (target: Target) => Promise<{ answer: string; promised?: [id: string, what: Promised][] }>,
-  ): void {
-    const { target: choose, journal, book } = this.#options;
-    const target = choose(random);
+  #request(random: SeededRandom, what: string, send: (target: Process) => Promise<string | Answer>): void {
+    const target = this.#target(random);
     if (target === undefined || target.isDead) return;
     const request = { what, target };
     this.#waiting.add(request);
-    journal.note(`    ${what}`);
+    this.#world.note(`    ${what}`);
     const isLate = () => target.isDead || !this.#waiting.delete(request);
     send(target).then(
-      ({ answer, promised = [] }) => {
+      (result) => {
         if (isLate()) return;
-        journal.note(`    ${what}: ${answer}`);
-        for (const [id, told] of promised) book.promise(id, told);
+        const { answer, promised } = typeof result === 'string' ? { answer: result, promised: [] } : result;
+        this.#world.note(`    ${what}: ${answer}`);
+        for (const [id, told] of promised) this.#history.promise(id, told);
       },
       (error: Error) => {
-        if (!isLate()) journal.note(`    ${what}: ${error.name}: ${error.message}`);
+        if (!isLate()) this.#world.note(`    ${what}: ${error.name}: ${error.message}`);
       },
     );
   }
 }
-
-const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };

@@ -1,9 +1,9 @@
 import {
-  copyFileSync,
   cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   renameSync,
   rmSync,
   statSync,
@@ -22,17 +22,22 @@ import type { SeededRandom } from './random.ts';
 /** State of the disk: `full` and `broken` fail each write, `unreliable` some of them, `locked` because of another program. */
 export type DiskFault = 'full' | 'broken' | 'unreliable' | 'locked';
 
-/** SQLite's primary result codes. */
-const CODES = { full: 13, broken: 10, unreliable: 10, locked: 5 };
+/** SQLite's primary result code and message for each fault. */
+const ERRORS = {
+  full: [13, 'database or disk is full'],
+  broken: [10, 'disk I/O error'],
+  unreliable: [10, 'disk I/O error'],
+  locked: [5, 'database is locked'],
+} as const;
 
-/** Bytes of a page in the log, with its header. */
-const FRAME_BYTES = 4096 + 24;
+/** Bytes of the log's header, and of a frame with its page. */
+const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
 
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
-/** A folder with a migrated file, which each simulation of this thread copies. */
-let template: string | undefined;
+/** A migrated file, with which each simulation of this thread begins. */
+let template: Buffer | undefined;
 
 /** The disk whose statements are being run, because a statement does not know its disk. */
 let current: Disk | undefined;
@@ -51,35 +56,22 @@ export class Disk {
   failsSyncs = false;
   /** Longest duration of a sync in milliseconds. */
   syncMs = 2;
-  /** Length of the log after the last commit. */
-  length = 0;
-  /** Called after each commit. */
-  onCommit = () => {};
-  /** Set while a process that was killed closes its connections. */
-  isDetached = false;
   readonly #random: SeededRandom;
   readonly #root = mkdtempSync(join(PARENT, 'simulator-'));
   #folders = 0;
   #reader: DatabaseSync | undefined;
   /** Length of the log that survives a power loss. */
   #synced = 0;
-  /** Lengths of the log after each commit since it was emptied. */
-  #ends: number[] = [0];
   /** Number of times that the log was emptied. */
   #generation = 0;
   /** Whether the open transaction has written to the file. */
   #hasWritten = false;
-  /** Whether a transaction in memory is open, which contains the one of the file. */
-  #isInMemory = false;
-  /** Whether the log may end with a part of a commit, which the next process ignores. */
-  #isTorn = false;
-
   constructor(random: SeededRandom) {
     this.#random = random;
-    template ??= createTemplate();
-    this.#nextFolder();
+    template ??= migratedFile();
+    this.folder = join(this.#root, '0');
     mkdirSync(this.folder);
-    copyFileSync(join(template, 'tasks.db'), this.#file());
+    writeFileSync(this.#file, template);
     current = this;
   }
 
@@ -90,14 +82,14 @@ export class Disk {
     rmSync(this.#root, { recursive: true, force: true });
   }
 
-  /** Lengths of the log at which it may end after a power loss: the synced one, and those of later commits. */
-  get ends(): readonly number[] {
-    return this.#ends.filter((end) => end >= this.#synced);
+  /** Returns a text without the folder, which each run names otherwise. */
+  hide(text: string): string {
+    return text.trim().replaceAll(this.folder, '.');
   }
 
   /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */
   sync(): { ms: number; end: () => void } {
-    const [length, generation] = [this.length, this.#generation];
+    const [length, generation] = [this.#logLength(), this.#generation];
     return {
       ms: this.#random.below(this.syncMs + 1),
       end: () => {
@@ -110,26 +102,21 @@ export class Disk {
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */
   checkpoint(): void {
-    using database = new DatabaseSync(this.#file());
+    using database = new DatabaseSync(this.#file);
     database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+    this.emptied();
   }
 
-  /** Called when the log is empty and synced: after a checkpoint, and after the last connection was closed. */
+  /** Called when the log is synced, and empty if the process was the last that closed the file. */
   emptied(): void {
     this.#generation += 1;
-    this.length = this.#logLength();
-    this.#synced = this.length;
-    this.#ends = [this.length];
+    this.#synced = this.#logLength();
   }
 
   /** Reads from the file while a process has it open. */
-  read(sql: string): Record<string, unknown>[] {
-    return this.#openReader().prepare(sql).all();
-  }
-
-  #openReader(): DatabaseSync {
-    this.#reader ??= new DatabaseSync(this.#file(), { readOnly: true });
-    return this.#reader;
+  read<Row>(sql: string): Row[] {
+    this.#reader ??= new DatabaseSync(this.#file, { readOnly: true });
+    return this.#reader.prepare(sql).all() as Row[];
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
@@ -139,93 +126,81 @@ export class Disk {
   }
 
   /**
-   * Moves the files to the next process after the death of the present one, whose connections no longer find them.
+   * Gives the files to the next process after the death of the present one, which no longer finds them.
    *
    * @param close closes the connections. Without it, they stay open, because a start has failed, and the files are copied.
    */
   loseProcess(close?: () => void): void {
-    // While it is open, no other connection is the last one, which would write the log to the file when it is closed.
-    this.#openReader();
     const former = this.folder;
-    this.#nextFolder();
+    this.#folders += 1;
+    this.folder = join(this.#root, String(this.#folders));
     if (close === undefined) cpSync(former, this.folder, { recursive: true });
-    else renameSync(former, this.folder);
-    close?.();
+    else {
+      // While it reads, no other connection is the last one, which would write the log to the file when it is closed.
+      this.#reader ??= new DatabaseSync(join(former, 'tasks.db'), { readOnly: true });
+      renameSync(former, this.folder);
+      close();
+    }
     this.stopReading();
-    rmSync(`${this.#file()}-shm`, { force: true });
+    rmSync(`${this.#file}-shm`, { force: true });
     this.fault = undefined;
     this.#hasWritten = false;
   }
 
-  /** Loses what follows the commit at which the log has the length `end`, except for a part of the next commit. */
-  losePower(end: number): void {
-    const next = this.#ends.find((length) => length > end) ?? this.length;
-    const rest = Math.max(0, next - end - 1);
-    const torn = this.#random.chance(0.5) ? 0 : this.#random.below(rest + 1);
-    const log = `${this.#file()}-wal`;
-    if (existsSync(log)) {
-      truncateSync(log, Math.min(end + torn, statSync(log).size));
-      // Blocks of another file. Zeros could complete the commit.
-      if (this.#random.chance(0.3))
-        writeFileSync(log, Buffer.alloc(this.#random.below(FRAME_BYTES), 0xaa), { flag: 'a' });
-    }
-    this.#isTorn = true;
-    this.length = end;
-    this.#synced = end;
-    this.#ends = this.#ends.filter((length) => length <= end);
+  /** Loses what follows one of the commits that are not synced. SQLite ignores a part of the next commit. */
+  losePower(random: SeededRandom): void {
+    const ends = existsSync(this.#log) ? commitEnds(readFileSync(this.#log)) : [0];
+    this.#synced = random.pick(ends.filter((end) => end >= this.#synced));
+    if (existsSync(this.#log)) truncateSync(this.#log, this.#synced);
   }
 
   /** Runs a statement of the product, or fails it. Only statements on the file can fail. */
-  around<T>({ step, place }: Statement, run: () => T): T {
-    const isInFile = place !== 'memory';
+  around<T>({ step, isInFile, isAttached }: Statement, run: () => T): T {
     if (step === 'begin') this.#hasWritten = false;
-    if (isInFile && step === 'begin') {
-      // The connection has recovered the log. Without the rest, its size tells its length.
-      if (this.#isTorn) truncateSync(`${this.#file()}-wal`, this.length);
-      this.#isTorn = false;
-    }
-    this.#hasWritten ||= isInFile && step === 'write';
-    const isAtRisk = step === 'commit' ? this.#hasWritten : isInFile && step !== 'other';
-    if (isAtRisk && this.fault !== undefined) this.#mayFail(this.fault, { step, place });
+    if (step === 'write') this.#hasWritten ||= isInFile;
+    // A lock is noticed before the first write.
+    const noticesLock = isInFile && (step === 'begin' || (step === 'write' && isAttached));
+    const isWrite = step === 'commit' ? this.#hasWritten : isInFile && step === 'write';
+    if (this.fault === 'locked' ? noticesLock : isWrite) this.#mayFail();
     const result = run();
-    if (!isInFile && (step === 'begin' || step === 'commit')) this.#isInMemory = step === 'begin';
-    if (step === 'commit') {
-      if (this.#hasWritten) this.length = this.#logLength();
-      this.#hasWritten = false;
-      if (this.length !== this.#ends.at(-1)) this.#ends.push(this.length);
-      if (!this.#isInMemory) this.onCommit();
-    }
+    if (step === 'commit') this.#hasWritten = false;
     return result;
   }
 
-  #mayFail(fault: DiskFault, { step, place }: Statement): void {
-    // Only a lock is noticed before the first write.
-    const noticesLock = step === 'begin' || (step === 'write' && place === 'attached');
-    if (fault === 'locked' ? !noticesLock : step === 'begin') return;
-    if (fault === 'unreliable' && !this.#random.chance(0.15)) return;
-    const message =
-      fault === 'full' ? 'database or disk is full' : fault === 'locked' ? 'database is locked' : 'disk I/O error';
-    throw Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode: CODES[fault] });
-  }
-
-  #nextFolder(): void {
-    this.#folders += 1;
-    this.folder = join(this.#root, String(this.#folders));
-  }
-
-  #file(): string {
-    return join(this.folder, 'tasks.db');
+  #mayFail(): void {
+    if (this.fault === undefined || (this.fault === 'unreliable' && !this.#random.chance(0.15))) return;
+    const [errcode, message] = ERRORS[this.fault];
+    throw Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode });
   }
 
   #logLength(): number {
-    return statSync(`${this.#file()}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+    return statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
   }
+
+  get #file(): string {
+    return join(this.folder, 'tasks.db');
+  }
+
+  get #log(): string {
+    return join(this.folder, 'tasks.db-wal');
+  }
+}
+
+/** Returns the lengths at which a log (`-wal`) ends with a whole commit, from 0 up. */
+function commitEnds(log: Buffer): number[] {
+  const ends = [0];
+  for (let at = LOG_HEADER_BYTES; at + FRAME_BYTES <= log.length; at += FRAME_BYTES) {
+    // The last frame of a commit has the number of the database's pages.
+    if (log.readUInt32BE(at + 4) > 0) ends.push(at + FRAME_BYTES);
+  }
+  return ends;
 }
 
 interface Statement {
   step: 'begin' | 'commit' | 'write' | 'other';
-  /** Where the statement runs: on the connection of the file, in memory, or on the file that is attached to the memory. */
-  place: 'file' | 'memory' | 'attached';
+  isInFile: boolean;
+  /** Whether the file is attached to the queue in memory. */
+  isAttached: boolean;
 }
 
 const statements = new WeakMap<StatementSync, Statement>();
@@ -235,9 +210,8 @@ DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string, ...o
   const statement = prepare.call(this, sql, ...options);
   const isWrite = /^\s*(INSERT|UPDATE|DELETE|PRAGMA \w+\.application_id)/.test(sql);
   const step = sql.startsWith('BEGIN') ? 'begin' : sql === 'COMMIT' ? 'commit' : isWrite ? 'write' : 'other';
-  const isAttached = /(INTO|FROM) file\.\w/.test(sql);
-  const place = this.location() !== null ? 'file' : isWrite && isAttached ? 'attached' : 'memory';
-  statements.set(statement, { step, place });
+  const isAttached = isWrite && /(INTO|FROM) file\.\w/.test(sql);
+  statements.set(statement, { step, isInFile: this.location() !== null || isAttached, isAttached });
   return statement;
 };
 
@@ -246,17 +220,18 @@ for (const method of ['run', 'get', 'all'] as const) {
   const original = StatementSync.prototype[method] as StatementSync['run'];
   StatementSync.prototype[method] = function (this: StatementSync, ...values: Parameters<StatementSync['run']>) {
     const statement = statements.get(this);
-    return current === undefined || current.isDetached || statement === undefined
+    return current === undefined || statement === undefined
       ? original.apply(this, values)
       : current.around(statement, () => original.apply(this, values));
   } as StatementSync['run'] & StatementSync['get'] & StatementSync['all'];
 }
 
-function createTemplate(): string {
+function migratedFile(): Buffer {
   const folder = mkdtempSync(join(PARENT, 'simulator-template-'));
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   migrate(folder);
-  return folder;
+  const file = readFileSync(join(folder, 'tasks.db'));
+  rmSync(folder, { recursive: true });
+  return file;
 }
 
 /** Number of characters of a row's result that are compared. */
@@ -269,9 +244,11 @@ export function unfinished({ waiting, limited, scheduled, retrying, inFlight }: 
 
 /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
 export function readTables(store: SqliteStore, disk: Disk): Tables {
-  const rows = disk.read(`SELECT id, substr(result, 1, ${COMPARED_LENGTH}) AS result FROM tasks`);
+  const rows = disk.read<Tables['rows'][number]>(
+    `SELECT id, substr(result, 1, ${COMPARED_LENGTH}) AS result FROM tasks`,
+  );
   const messages = STATES.flatMap((state) => store.locate({ state }, 10_000).map(({ id }) => ({ id, state })));
-  return { rows: rows as unknown as Tables['rows'], messages };
+  return { rows, messages };
 }
 
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;

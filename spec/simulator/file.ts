@@ -1,17 +1,18 @@
 import { pino } from 'pino';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
-import { callbackProblem, readCallbacks, withoutCallbacks } from './callbacks.ts';
+import { auditCallbacks } from './callbacks.ts';
 import { Disk, type DiskFault, readTables, unfinished } from './disk.ts';
 import { Process, type ProcessOptions, silent } from './process.ts';
 import { SeededRandom } from './random.ts';
-import { Simulation, type SimulationOptions, type SimulationResult, type World } from './simulation.ts';
+import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
 import { type FaultSet, ORDINARY, settingOf } from './steps.ts';
 import { SimulatedTime, turn } from './time.ts';
+import { World } from './world.ts';
 
+const COUNTS = 'Counts and lists derive from the tables.';
 const BOUND = 'A full queue refuses tasks.';
 const SAVED = 'A stop saves the queue.';
-const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
 const CRASH = { kill: 0.5, losePower: 0.7, stop: 0.4 };
@@ -20,34 +21,27 @@ const DISK = { failDisk: 1.5, repairDisk: 4, failSyncs: 1, slowSyncs: 2 };
 type FaultKind = keyof typeof CRASH | keyof typeof DISK | 'checkpoint' | 'waitDay' | keyof typeof ORDINARY;
 
 /** Runs one process with its file. */
-export async function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
+export function simulateFile(options: SimulationOptions): Promise<SimulationResult> {
   const random = new SeededRandom(String(options.seed));
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const simulation = new FileSimulation(
-    { time: new SimulatedTime(), random, setting, note: options.note },
-    options.faults,
-  );
-  try {
-    return await simulation.run(options);
-  } finally {
-    simulation.close();
-  }
+  const world = new World(new SimulatedTime(), random, setting, options.note);
+  return new FileSimulation(world, options.faults).run(options);
 }
 
 /** A process with SQLite: the parts that `startTasks` and the maintenance start. */
 class FileProcess extends Process {
   hasFailedToSave = false;
   readonly store: SqliteStore;
-  readonly #options: ProcessOptions & { disk: Disk; note: ((line: string) => void) | undefined };
+  readonly #disk: Disk;
   #retention: ReturnType<typeof startRetention> | undefined;
 
-  constructor(options: ProcessOptions & { disk: Disk; note: ((line: string) => void) | undefined }) {
+  constructor(options: ProcessOptions, disk: Disk) {
     super(options);
-    const { disk, setting } = options;
+    const { setting } = options.world;
     const { clock } = this;
-    this.#options = options;
+    this.#disk = disk;
     this.store = new SqliteStore({
       dataDir: disk.folder,
       driver: setting.driver,
@@ -67,11 +61,12 @@ class FileProcess extends Process {
   }
 
   async open(): Promise<void> {
-    const { history, setting, note } = this.#options;
+    const { world } = this.options;
+    const { setting } = world;
     const { clock, store } = this;
-    const log = note === undefined ? silent : pino({ base: null, timestamp: false }, { write: note });
+    const write = (line: string) => world.note(`    log ${this.#disk.hide(line)}`);
+    const log = world.isLogged ? pino({ base: null, timestamp: false }, { write }) : silent;
     const dispatcher = await this.openQueue(store, undefined, log);
-    if (store.isDurable) history.onOpen(store.isPaused());
     store.start();
     this.dispatcher = dispatcher;
     this.#retention = startRetention({ store, rows: setting.rows, days: 0, clock, log });
@@ -79,23 +74,20 @@ class FileProcess extends Process {
     dispatcher.start();
   }
 
-  /** A service whose schedules cannot be stored does not start. */
+  /** A service whose schedules cannot be stored does not start, and is started again later. */
   async #failStart(): Promise<void> {
-    await this.clock.sleep(1000);
+    await this.clock.sleep(10_000);
     this.isKillDue = true;
   }
 
   override kill(): void {
     super.kill();
-    const { disk } = this.#options;
-    // Closes the connections, which find no file to write to.
-    disk.isDetached = true;
+    // Its files are gone, so nothing is saved.
     void this.store.close();
-    disk.isDetached = false;
   }
 
-  /** Stops as a service does at SIGTERM. Resolves with whether the queue is kept. */
-  async stop(answered: Promise<unknown>): Promise<boolean> {
+  /** Stops as a service does at SIGTERM. */
+  async stop(answered: Promise<unknown>): Promise<void> {
     const { clock, store } = this;
     this.isStopping = true;
     await this.scheduler.stop();
@@ -105,10 +97,9 @@ class FileProcess extends Process {
     await this.dispatcher?.stop(deadline);
     await this.#retention?.stop();
     this.queue.close();
-    const isKept = await store.close();
+    await store.close();
     this.isDead = true;
     clock.kill();
-    return isKept;
   }
 }
 
@@ -129,7 +120,7 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     };
   }
 
-  close(): void {
+  protected close(): void {
     this.#disk.remove();
     const [process] = this.processes;
     if (process !== undefined && !process.isDead) process.kill();
@@ -138,23 +129,22 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   protected async start(): Promise<void> {
     const disk = this.#disk;
     const { driver, threads, prefetch, maxLength } = this.world.setting;
-    if (this.step === 0) this.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${maxLength} tasks`);
+    if (this.step === 0)
+      this.world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${maxLength} tasks`);
     for (;;) {
-      const hidden = (text: string) => text.trim().replaceAll(disk.folder, '.');
-      const note = this.world.note && ((line: string) => this.note(`    log ${hidden(line)}`));
       try {
-        const process = new FileProcess({ ...this.optionsOf(0), disk, note });
+        const process = new FileProcess(this.optionsOf(0), disk);
         this.processes[0] = process;
         await process.open();
         break;
       } catch (error) {
-        this.note(`    the start failed: ${hidden((error as Error).message)}`);
+        this.world.note(`    the start failed: ${disk.hide((error as Error).message)}`);
         if (disk.fault === undefined) throw error;
         disk.loseProcess();
         await this.world.time.pass(1000);
       }
     }
-    this.note('    the process has started');
+    this.world.note('    the process has started');
     this.audit();
   }
 
@@ -169,16 +159,20 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
       case 'checkpoint':
         return this.#checkpoint(random);
       case 'kill':
-        return this.restart(random);
+        this.#kill();
+        return this.#startAfter(random);
       case 'losePower':
-        return this.#losePower(random);
+        this.#kill();
+        disk.losePower(random);
+        this.world.note('    the power is lost');
+        this.history.powerLost();
+        return this.#startAfter(random);
       case 'stop':
         await this.#stop();
-        await this.#stayAway(random);
-        return this.start();
+        return this.#startAfter(random);
       case 'failDisk':
         disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
-        return this.note(`    the disk is ${disk.fault}`);
+        return this.world.note(`    the disk is ${disk.fault}`);
       case 'repairDisk':
         return this.repair();
       case 'failSyncs':
@@ -193,18 +187,16 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     Object.assign(this.#disk, { fault: undefined, failsSyncs: false, syncMs: 2 });
   }
 
-  /** Kills the process, and starts the next. */
-  protected async restart(random?: number | SeededRandom): Promise<void> {
+  protected async restart(): Promise<void> {
     this.#kill();
-    if (!this.#isDurable) this.history.queueLost();
-    if (random instanceof SeededRandom) await this.#stayAway(random);
     await this.start();
   }
 
-  /** Lets times of schedules pass while no process runs. */
-  async #stayAway(random: SeededRandom): Promise<void> {
-    if (this.world.setting.schedules.length > 0)
-      await this.world.time.pass(random.pick([0, 0, 5000, 100_000, 10_000_000]));
+  /** Starts the next process, perhaps after times of schedules at which none runs. */
+  async #startAfter(random: SeededRandom): Promise<void> {
+    const { setting, time } = this.world;
+    if (setting.schedules.length > 0) await time.pass(random.pick([0, 0, 5000, 100_000, 10_000_000]));
+    await this.start();
   }
 
   protected isAtRest(): boolean {
@@ -216,92 +208,56 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
   protected audit(): void {
     const process = this.processes[0];
     if (process === undefined || process.isDead) return;
-    const { tables, callbacks, messages } = this.#read(process);
-    this.history.audit(tables);
-    const counts = process.store.counts();
-    this.history.auditCounts(counts, messages);
-    const called = [...this.history.tasks.values()].filter(
-      ({ id }) => this.clients.submissionOf(id).options.callback_url,
-    );
-    const problem = callbackProblem(called, tables, callbacks, this.history);
-    if (problem !== undefined) this.broken(CALLBACK, problem);
-    const length = unfinished(counts);
-    if (length > this.world.setting.maxLength) this.broken(BOUND, `the queue has ${length} tasks`);
+    const { history, world } = this;
+    const { store } = process;
+    const tables = readTables(store, this.#disk);
+    const counts = store.counts();
+    const { length } = tables.messages;
+    const count = store.isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
+    if (new Set(tables.messages.map(({ id }) => id)).size !== count)
+      world.broken(COUNTS, `${length} of ${count} messages are listed`);
+    history.auditCounts(counts, tables.messages);
+    history.audit(world.setting.callbacks ? auditCallbacks(world, history, this.#disk, tables) : tables);
+    if (unfinished(counts) > world.setting.maxLength) world.broken(BOUND, `the queue has ${unfinished(counts)} tasks`);
   }
 
   protected async finish(): Promise<void> {
     const process = this.processes[0] as FileProcess;
-    this.history.auditRest(this.#read(process).tables, this.clients.unanswered);
+    this.history.auditRest(readTables(process.store, this.#disk), this.clients.unanswered);
     this.audit();
     await this.#stop();
-    if (this.violation === undefined) await this.start();
-  }
-
-  get #isDurable(): boolean {
-    return this.world.setting.driver === 'sqlite';
-  }
-
-  #read({ store }: FileProcess) {
-    const all = readTables(store, this.#disk);
-    const { messages } = all;
-    const { length } = messages;
-    const count = this.#isDurable ? this.#disk.read('SELECT 1 FROM messages').length : length;
-    const isOnce = new Set(messages.map(({ id }) => id)).size === count;
-    if (!isOnce) this.broken('Counts and lists derive from the tables.', `${length} of ${count} messages are listed`);
-    const callbacks = this.world.setting.callbacks ? readCallbacks(this.#disk) : [];
-    return { tables: withoutCallbacks(all, callbacks), callbacks, messages };
+    if (this.world.violation === undefined) await this.start();
   }
 
   #kill(): void {
     this.#disk.loseProcess(() => this.processes[0]?.kill());
-    this.history.processEnded(this.#isDurable);
-    this.note('    the process is killed');
-  }
-
-  async #losePower(random: SeededRandom): Promise<void> {
-    const disk = this.#disk;
-    this.#kill();
-    const end = random.pick(disk.ends);
-    disk.losePower(end);
-    this.note('    the power is lost');
-    this.history.powerLost(this.#isDurable);
-    // The file may still have the queue that the last stop has saved.
-    if (!this.#isDurable) this.history.queueLost();
-    await this.#stayAway(random);
-    await this.start();
+    this.history.processEnded();
+    this.world.note('    the process is killed');
   }
 
   async #stop(): Promise<void> {
     const process = this.processes[0] as FileProcess;
-    const disk = this.#disk;
-    const isWritable = disk.fault === undefined;
-    disk.stopReading();
-    let isKept: boolean | undefined;
-    void process.stop(this.#untilAnswered()).then((kept) => {
-      isKept = kept;
+    const { world } = this;
+    const isWritable = this.#disk.fault === undefined;
+    this.#disk.stopReading();
+    let isStopped = false;
+    void process.stop(this.#untilAnswered()).then(() => {
+      isStopped = true;
     });
-    const isOver = () => isKept !== undefined || process.isKillDue || this.violation !== undefined;
-    for (let count = 0; count < 100 && !isOver(); count += 1) await this.world.time.pass(1000, isOver);
-    if (process.isKillDue && isKept === undefined) {
-      this.#kill();
-      if (!this.#isDurable) this.history.queueLost();
-      return;
-    }
+    const isOver = () => isStopped || process.isKillDue || world.violation !== undefined;
+    for (let count = 0; count < 100 && !isOver(); count += 1) await world.time.pass(1000, isOver);
+    if (process.isKillDue && !isStopped) return this.#kill();
     process.isKillDue = false;
-    if (isKept === undefined) return this.broken(REST, 'the process did not stop in time');
-    const isSaved = !process.hasFailedToSave;
-    this.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
-    this.history.processEnded(this.#isDurable);
-    if (!this.#isDurable) {
-      if (!isSaved && isWritable) this.broken(SAVED, 'the stop did not save the queue');
-      if (isSaved && !isKept) this.broken(SAVED, `the answer of the stop was ${isKept}`);
-      if (!isSaved) this.history.queueLost();
-    }
+    if (!isStopped) return world.broken(REST, 'the process did not stop in time');
+    const isSaved = process.store.isDurable || !process.hasFailedToSave;
+    world.note(`    the process has stopped${isSaved ? '' : ', and could not save the queue'}`);
+    if (!isSaved && isWritable) world.broken(SAVED, 'the stop did not save the queue');
+    this.history.processEnded(isSaved);
     this.#disk.emptied();
   }
 
   async #untilAnswered(): Promise<void> {
-    while (this.clients.unanswered.length > 0 && this.violation === undefined) await turn();
+    while (this.clients.unanswered.length > 0 && this.world.violation === undefined) await turn();
   }
 
   /** Restarts the log as the maintenance thread does. */
@@ -313,7 +269,6 @@ class FileSimulation extends Simulation<FaultKind, FileProcess> {
     // A process that was killed meanwhile has another successor.
     if (this.processes[0] !== process) return;
     this.#disk.checkpoint();
-    this.#disk.emptied();
     process?.store.resumeWrites();
     await turn();
   }

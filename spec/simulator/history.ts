@@ -10,21 +10,25 @@ import {
   type Published,
   type QueueCounts,
   QueueFull,
-  type RunNow,
   type Settled,
   type SettleResult,
   type StoredMessage,
+  type Submission as StoreSubmission,
   SUSPECT_DEATHS,
   type TaskStore,
   type TaskSubject,
 } from '../../db/task-store.ts';
+import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
+import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
+import type { Acknowledgement } from '../../workers/tasks/messages.ts';
 import type { Submission } from './clients.ts';
 import { Known } from './known.ts';
 import { LimitUse } from './limits.ts';
-import { type FiringProcess, ScheduleOracle } from './schedules.ts';
-import { type RunRecord, settlementProblem } from './settlements.ts';
+import { actions, type Process } from './process.ts';
+import { ScheduleOracle } from './schedules.ts';
 import { TurnOracle } from './turns.ts';
+import type { World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
 const ENDS_ONCE = 'No task has two rows, or both a row and a dead letter.';
@@ -37,9 +41,6 @@ const PAUSED = 'While the queue is paused, no task is given to a thread.';
 const EVENTS = 'Events report the states of a task in order, each after its commit.';
 const COUNTS = 'Counts and lists derive from the tables.';
 const TIMELY = 'No task starts before its time.';
-const RUN_NOW = 'A task that is run before its time no longer waits for that.';
-const LIMITED = 'A limit is never exceeded.';
-const BATCH = 'A batch is accepted as a whole or not at all.';
 const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
@@ -47,57 +48,72 @@ const REST = 'After the faults, processing resumes automatically, and each task 
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
 /** Answers to clients about a task. */
-export type Promised = 'accepted' | 'cancelled' | 'cancelling' | 'redriven' | 'purged';
+export type Promised = 'accepted' | 'cancelled' | 'requested' | 'purged';
 
 type Effect = SettleResult['effects'][number];
 
-/** A delivery that a process was given. */
+/** A delivery that a handler was given. */
 interface Attempt {
   delivery: Delivery;
-  record: RunRecord;
+  /** How the handler settled its task before it ended. */
+  early?: Acknowledgement;
+  outcome?: Outcome;
   /** Its settlement. Undefined without an answer. */
-  settled: { kind: string; effect: Effect } | undefined;
+  settled?: { kind: string; effect: Effect };
 }
 
-export interface KnownTask {
+/** What is known of a task. */
+export class KnownTask {
   readonly id: string;
   readonly name: string;
   readonly message: Message;
-  /** The batch that the task was submitted with. */
-  batch: object | undefined;
-  /** The advance of a schedule that makes the task. */
-  firing: Firing | undefined;
+  readonly key: IdempotencyKey | undefined;
   /** Number of losses of the queue before the submission. */
   readonly era: number;
-  readonly key: IdempotencyKey | undefined;
-  readonly priority: number;
+  /** The advance of a schedule that makes the task. */
+  firing: Firing | undefined;
   /** When the task is due. Undefined if it was run before its time. */
   dueAt: number | undefined;
   /** When the key was stored: number among all keys, time, and era between losses of keys. */
   keyed: { number: number; at: number; era: number } | undefined;
   /** State that events tell. */
-  state: State;
+  state: State = 'waiting';
+  /** Reason of the last failure. */
   reason: string | undefined;
   /** Answer to the submission. */
   answer: 'accepted' | 'refused' | undefined;
   /** Number of the answer after which no take may return the task. */
   endedAt: number | undefined;
   /** Whether a client has received an answer that reports the end. */
-  isEndTold: boolean;
-  isCancelRequested: boolean;
+  isEndTold = false;
+  isCancelRequested = false;
   /** Whether a client has received the answer that a running attempt is the last. */
-  isCancelTold: boolean;
+  isCancelTold = false;
   /** Whether a handler has acked, so that the task may have neither a row nor a message. */
-  hasAcked: boolean;
-  mayHaveFailed: boolean;
-  isInFlight: boolean;
+  hasAcked = false;
+  mayHaveFailed = false;
+  isInFlight = false;
   /** Number of process deaths since the last failed attempt. NaN if unknown. */
-  deaths: number;
-  readonly outputs: Set<string>;
-  readonly attempts: Map<number, Attempt>;
-  lastEvent: QueueEvent['event'] | 'none';
-  /** Number of events of each kind. */
-  readonly events: Map<string, number>;
+  deaths = 0;
+  readonly outputs = new Set<string>();
+  /** Deliveries to handlers, by number. */
+  readonly attempts = new Map<number, Attempt>();
+  lastEvent: EventName | 'none' = 'none';
+  /** The event of the end. */
+  end: EventName | undefined;
+
+  constructor(message: Message, name: string, key: IdempotencyKey | undefined, era: number) {
+    this.id = message.id;
+    this.name = name;
+    this.message = message;
+    this.key = key;
+    this.era = era;
+    this.dueAt = message.runAt;
+  }
+
+  get priority(): number {
+    return this.message.priority ?? NORMAL_PRIORITY;
+  }
 }
 
 /** Contents of the tables at one moment. */
@@ -106,34 +122,9 @@ export interface Tables {
   messages: readonly Pick<StoredMessage, 'id' | 'state'>[];
 }
 
-/** Report of a run. */
-export interface Journal {
-  /** Records a line of the run's log. */
-  note(line: string): void;
-  /** Records that a rule did not hold. The run ends after the present step. */
-  broken(rule: string, detail: string): void;
-}
-
-export interface ObservedProcess extends FiringProcess {
-  /** The owner of the deliveries. */
-  readonly owner: string;
-}
-
 /** A store of one process, or of one node of several, which recovers the messages of others. */
 export interface ObservedStore extends TaskStore {
   recover?(owner: string): Promise<readonly TaskSubject[]>;
-}
-
-export interface HistoryOptions {
-  journal: Journal;
-  now: () => number;
-  submissionOf: (id: string) => Submission;
-  /** Names a task that a schedule makes. */
-  register: (id: string, submission: Submission) => void;
-  maxAttempts: (id: string) => number;
-  maxKeys: number;
-  /** Whether retention keeps all rows. */
-  keepsRows: boolean;
 }
 
 /**
@@ -143,32 +134,39 @@ export interface HistoryOptions {
  */
 export class History {
   readonly tasks = new Map<string, KnownTask>();
-  readonly #options: HistoryOptions;
+  /** Submissions by the task ids that the service gave them. */
+  readonly submissions = new Map<string, Submission>();
+  /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
+  hasRedriven = false;
+  /** Whether a purge was requested. */
+  hasPurged = false;
+  readonly #world: World;
+  /** Whether retention keeps all rows. */
+  readonly #keepsRows: boolean;
+  /** Whether the queue survives the death of its only process. */
+  readonly #isDurable: boolean;
   /** Store of the only process. */
   #alone: TaskStore | undefined;
   #answers = 0;
   #keys = 0;
   #era = 0;
-  /** Number of redrives that were requested. Each may have changed any dead letter, and may still do so. */
-  #redrives = 0;
-  /** Number of requests to run a task before its time. */
-  #runs = 0;
-  #hasPurged = false;
   readonly #limits: LimitUse;
   readonly #schedules: ScheduleOracle;
   readonly #turns: TurnOracle;
   readonly #pause: Known<boolean>;
 
-  constructor(options: HistoryOptions) {
-    const { journal, now } = options;
-    this.#options = options;
-    this.#limits = new LimitUse(now);
-    this.#pause = new Known(now);
-    this.#turns = new TurnOracle(journal, this.tasks);
-    const add = (message: Message, firing: Firing) => this.#addFired(message, firing);
-    const unfinished = (name: string) =>
-      this.in('waiting', 'running').filter(({ message, answer }) => message.schedule === name && answer !== 'refused');
-    this.#schedules = new ScheduleOracle({ journal, now, add, unfinished });
+  constructor(world: World) {
+    this.#world = world;
+    this.#keepsRows = world.setting.rows === 0;
+    this.#isDurable = world.setting.driver === 'sqlite';
+    this.#limits = new LimitUse(world);
+    this.#pause = new Known(world);
+    this.#turns = new TurnOracle(world, this.tasks);
+    this.#schedules = new ScheduleOracle(world, this);
+  }
+
+  submissionOf(id: string): Submission {
+    return this.submissions.get(id) ?? UNKNOWN;
   }
 
   /** The pause that has certainly taken effect. */
@@ -176,20 +174,15 @@ export class History {
     return this.#pause.value?.is ? this.#pause.value : undefined;
   }
 
-  /** Whether dead letters may have been purged. */
-  get hasPurged(): boolean {
-    return this.#hasPurged;
-  }
-
-  /** Whether dead letters may have been redriven. */
-  get hasRedriven(): boolean {
-    return this.#redrives > 0;
-  }
-
   in(...states: State[]): KnownTask[] {
-    const found: KnownTask[] = [];
-    for (const task of this.tasks.values()) if (states.includes(task.state)) found.push(task);
-    return found;
+    return [...this.tasks.values()].filter(({ state }) => states.includes(state));
+  }
+
+  /** Returns the tasks of a schedule that have not ended. */
+  unfinishedOf(schedule: string): KnownTask[] {
+    return this.in('waiting', 'running').filter(
+      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
+    );
   }
 
   /** Returns accepted tasks that no handler has had. */
@@ -204,19 +197,16 @@ export class History {
     const task = this.tasks.get(id);
     if (task === undefined) return;
     if (what === 'accepted') task.answer = 'accepted';
-    if (what === 'cancelling') task.isCancelTold = task.state === 'running';
+    if (what === 'requested') task.isCancelTold = task.state === 'running';
     if (what !== 'cancelled' && what !== 'purged') return;
     this.#end(task);
     task.isEndTold = true;
   }
 
-  /**
-   * Follows the calls of a process until its death.
-   *
-   * @param isAlone whether no other process uses the store
-   */
-  observe(store: ObservedStore, process: ObservedProcess, isAlone: boolean): void {
-    const { publish, publishAll, take, settle, cancel, runNow, redrive, purge, setLimits, setPaused, recover } = store;
+  /** Follows the calls of a process until its death. */
+  observe(store: ObservedStore, process: Process): void {
+    const isAlone = !store.isShared;
+    const { publish, publishAll, take, settle, cancel, setLimits, setPaused, recover } = store;
     if (isAlone) this.#alone = store;
     this.#schedules.observe(store.schedules, process, isAlone);
     if (recover !== undefined)
@@ -224,42 +214,31 @@ export class History {
         this.#limits.gone(owner, true);
         return await recover.call(store, owner);
       };
-    store.publish = async (message, key, onAccepted = () => {}) => {
-      const task = this.#add(message, key);
-      const accept = () => {
-        if (!process.isDead) this.#onAccepted(task);
-        onAccepted();
-      };
-      const published = await publish.call(store, message, key, accept).catch((error: Error) => {
-        if (error instanceof QueueFull || error instanceof KeyReused) task.answer = 'refused';
-        throw error;
-      });
-      if (!process.isDead) this.#onPublished(task, published);
-      return published;
-    };
-    store.publishAll = async (submissions, onAccepted = () => {}) => {
-      const batch = {};
-      const tasks = submissions.map(({ message, key }) => Object.assign(this.#add(message, key), { batch }));
-      const accept = (messages: readonly Message[]) => {
-        const accepted = messages.flatMap(({ id }) => this.tasks.get(id) ?? []);
-        if (!process.isDead) for (const task of accepted) this.#onAccepted(task);
-        onAccepted(messages);
-      };
+    const publishing = async (
+      submissions: readonly StoreSubmission[],
+      send: () => Promise<readonly (Published | KeyReused)[]>,
+    ) => {
+      const tasks = submissions.map(({ message, key }) => this.#add(message, key));
       const refuse = () => {
         for (const task of tasks) task.answer = 'refused';
       };
-      const results = await publishAll.call(store, submissions, accept).catch((error: Error) => {
-        if (error instanceof QueueFull) refuse();
+      const results = await send().catch((error: Error) => {
+        if (error instanceof QueueFull || error instanceof KeyReused) refuse();
         throw error;
       });
       if (process.isDead) return results;
       if (results.some((each) => each instanceof KeyReused)) refuse();
-      else
-        for (const [index, task] of tasks.entries()) {
-          if (!(results[index] instanceof Error)) this.#onPublished(task, results[index] as Published);
-        }
+      else for (const [index, task] of tasks.entries()) this.#onPublished(task, results[index] as Published);
       return results;
     };
+    store.publish = async (message, key, onAccepted) => {
+      const [published] = await publishing([{ message, key }], async () => {
+        return [await publish.call(store, message, key, onAccepted)];
+      });
+      return published as Published;
+    };
+    store.publishAll = (submissions, onAccepted) =>
+      publishing(submissions, () => publishAll.call(store, submissions, onAccepted));
     store.take = (max, isIdle) => {
       const [pause, answers] = [this.#paused, this.#answers];
       const limited = this.#limits.taking(process.owner);
@@ -291,32 +270,13 @@ export class History {
       if (task !== undefined) task.isCancelRequested = true;
       return cancel.call(store, id);
     };
-    store.runNow = (id, onDue) => {
-      this.#runs += 1;
-      const task = this.tasks.get(id);
-      if (task !== undefined) task.dueAt = undefined;
-      const outcome = runNow.call(store, id, onDue);
-      return isAlone ? outcome.then((due) => this.#checkDue(id, due, store, process.isDead)) : outcome;
-    };
-    store.redrive = (selection, onRequeued) => {
-      this.#redrives += 1;
-      return redrive.call(store, selection, onRequeued);
-    };
     store.setLimits = (action, limits, ...given) =>
       this.#limits.set(action, limits, process, () => setLimits.call(store, action, limits, ...given));
-    store.purge = (selection) => {
-      this.#hasPurged = true;
-      return purge.call(store, selection);
-    };
     store.setPaused = (isPaused) =>
       this.#pause.set(isPaused, process, async () => {
         await setPaused.call(store, isPaused);
         return 0;
       });
-  }
-
-  #onAccepted(task: KnownTask): void {
-    if (task.key !== undefined) task.keyed = { number: this.#keys++, at: this.#options.now(), era: this.#era };
   }
 
   #onPublished(task: KnownTask, { id, isNew }: Published): void {
@@ -326,20 +286,27 @@ export class History {
     if (!isSame) this.#broken(ONE_TASK, `${task.name} was answered with ${this.#name(id)}`);
   }
 
-  /** Called when the only process has opened the store. */
-  onOpen(isPaused: boolean): void {
-    if (this.#paused !== undefined && !isPaused) this.#broken(PAUSED, 'the pause has ended with the process');
-  }
-
-  /** Called when a pool is given a delivery. */
-  begin(delivery: Delivery): RunRecord {
-    const record: RunRecord = { early: undefined, outcome: undefined };
+  /** Records a delivery that a pool is given. Returns the listener of its run. @param busy number of running handlers */
+  begin(delivery: Delivery, listener: AttemptListener, busy: () => number): AttemptListener {
+    const attempt: Attempt = { delivery };
     const task = this.tasks.get(delivery.id);
-    if (task?.attempts.has(delivery.delivery) !== false) {
+    if (task?.attempts.has(delivery.delivery) !== false)
       this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(delivery.id)} is given twice`);
-    }
-    task?.attempts.set(delivery.delivery, { delivery, record, settled: undefined });
-    return record;
+    if (task !== undefined) this.#checkCharge(task, delivery);
+    task?.attempts.set(delivery.delivery, attempt);
+    return {
+      onStart: () => {
+        this.#onStart(delivery, busy());
+        listener.onStart();
+      },
+      onAcknowledged: (how) => {
+        attempt.early = how;
+        this.#limits.ended(delivery);
+        if (task !== undefined) task[how === 'ack' ? 'hasAcked' : 'mayHaveFailed'] = true;
+        listener.onAcknowledged(how);
+      },
+      onProgress: (progress) => listener.onProgress(progress),
+    };
   }
 
   /** Called when a thread gets a delivery. */
@@ -348,12 +315,10 @@ export class History {
     if (isPaused) this.#broken(PAUSED, `${this.#name(id)} was given to a thread`);
   }
 
-  /** Called when a handler starts. @param busy number of handlers that run in this process */
-  onStart(delivery: Delivery, busy: number): void {
+  #onStart(delivery: Delivery, busy: number): void {
     const { id, isSuspect } = delivery;
     if (isSuspect && busy > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy - 1} others`);
-    const exceeded = this.#limits.started(delivery);
-    if (exceeded !== undefined) this.#broken(LIMITED, exceeded);
+    this.#limits.started(delivery);
   }
 
   /** Called when a process has died. */
@@ -366,58 +331,56 @@ export class History {
     const task = 'id' in event ? this.tasks.get(event.id) : undefined;
     if (task === undefined) return;
     const name = event.event;
-    this.#options.journal.note(`    ${task.name} ${name}`);
-    const count = (task.events.get(name) ?? 0) + 1;
-    task.events.set(name, count);
+    this.#world.note(`    ${task.name} ${name}`);
     task.state = STATES[name] ?? task.state;
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
+    if (task.key !== undefined) task.keyed ??= { number: this.#keys++, at: this.#world.now, era: this.#era };
     if (name === 'accepted' && this.#alone !== undefined) this.#turns.waits(task);
-    const runs = name === 'accepted' ? this.#runs : 0;
-    const most = MOST.has(name) ? 1 : name === 'accepted' || name === 'failed' ? 1 + this.#redrives + runs : Infinity;
-    const isBoth = task.events.has('completed') && task.events.has('cancelled');
-    if (count > most || isBoth) this.#broken(EVENTS, `${task.name}: ${name} beside ${[...task.events.keys()]}`);
+    if (ENDS.has(name)) {
+      if (task.end !== undefined) this.#broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
+      task.end = name;
+    }
     if (this.#alone !== undefined) this.#checkEvent(task, name, this.#alone);
     task.lastEvent = name;
   }
 
-  /** Called when the only process has ended. @param countsDeaths whether its messages in flight stay in the tables */
-  processEnded(countsDeaths: boolean): void {
+  /** Called when the only process has ended. */
+  processEnded(isQueueKept = this.#isDurable): void {
     this.#pause.settle();
     this.#limits.settle();
     this.#turns.ended();
     for (const task of this.tasks.values()) {
-      if (task.isInFlight && countsDeaths) task.deaths += 1;
+      if (task.isInFlight && this.#isDurable) task.deaths += 1;
       task.mayHaveFailed ||= task.isInFlight;
       task.isInFlight = false;
       task.lastEvent = 'none';
+      if (!isQueueKept && task.answer === 'accepted') task.answer = undefined;
     }
-  }
-
-  /** Called when a queue in memory is lost. */
-  queueLost(): void {
-    this.#limits.lost(true);
-    this.#schedules.lost();
-    this.#era += 1;
+    if (isQueueKept) return;
     this.#pause.value = undefined;
-    for (const task of this.tasks.values()) if (task.answer === 'accepted') task.answer = undefined;
+    this.#changesLost();
   }
 
   /** Called when all changes may be lost that no answer reports. A queue in memory may be back as it was saved. */
-  powerLost(isDurable: boolean): void {
-    this.#limits.lost(!isDurable);
-    this.#schedules.lost();
-    this.#era += 1;
+  powerLost(): void {
+    this.#changesLost();
     for (const task of this.tasks.values()) {
-      task.isEndTold &&= isDurable;
+      task.isEndTold &&= this.#isDurable;
       task.isCancelTold = false;
       task.deaths = Number.NaN;
       task.attempts.clear();
-      task.events.clear();
+      task.end = undefined;
       if (!task.isEndTold) task.endedAt = undefined;
       if (!task.isEndTold && STATES_AT_REST.has(task.state)) task.state = 'waiting';
     }
+  }
+
+  #changesLost(): void {
+    this.#limits.lost(!this.#isDurable);
+    this.#schedules.lost();
+    this.#era += 1;
   }
 
   /** Compares the tables with the record. */
@@ -433,7 +396,6 @@ export class History {
     for (const id of waiting) if (!this.tasks.has(id)) this.#broken(ENDS_ONCE, `${id} was never submitted`);
     const ofKeys = new Map<string, KnownTask>();
     const [ofTimes, ofSchedules] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
-    const [ofBatches, ofLostBatches] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
     const unfinished = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
     for (const task of this.tasks.values()) {
       const [hasRow, hasMessage] = [results.has(task.id), waiting.has(task.id)];
@@ -444,27 +406,14 @@ export class History {
         const { name, task: time, isExclusive } = task.firing;
         const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
         if (other !== undefined) this.#broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
-        const isFirstRun = this.#redrives === 0 || !task.mayHaveFailed;
+        const isFirstRun = !this.hasRedriven || !task.mayHaveFailed;
         const beside = isExclusive && isFirstRun && unfinished.has(task.id) && twinOf(task, name, ofSchedules);
         if (beside) this.#broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
-      // Without a message, a task may have ended, or an earlier task may have its key.
-      const isUnknown = task.key !== undefined || task.isCancelRequested || task.isEndTold;
-      if (task.batch !== undefined && (isStored || !isUnknown) && (this.#options.keepsRows || isStored)) {
-        twinOf(task, task.batch, isStored ? ofBatches : ofLostBatches);
-        const other = (isStored ? ofLostBatches : ofBatches).get(task.batch);
-        if (other?.era === this.#era) this.#broken(BATCH, `of ${task.name} and ${other.name}, one is stored`);
-      }
       const isEnded = task.endedAt !== undefined;
       if (isEnded && hasMessage) this.#broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
-      const isDone = [...task.attempts.values()].some(({ settled }) => {
-        return settled?.effect === 'applied' && (settled.kind === 'complete' || settled.kind === 'row');
-      });
-      const isMissing = isDone && !hasRow && this.#options.keepsRows;
-      if (isMissing) this.#broken(ENDS_ONCE, `${task.name} was completed and has no row`);
-      const isCancelled = task.events.has('cancelled') || (task.isEndTold && task.attempts.size === 0);
+      const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
       if (isCancelled && hasRow) this.#broken(CANCELLED, `${task.name} is cancelled and has a row`);
-      this.#checkAttempts(task);
     }
   }
 
@@ -488,33 +437,29 @@ export class History {
     for (const { id, state } of messages) if (state !== 'failed') this.#broken(REST, `${this.#name(id)} is ${state}`);
     for (const task of this.tasks.values()) {
       if (task.answer !== 'accepted' || stored.has(task.id) || task.isCancelRequested || task.hasAcked) continue;
-      const hasDied = [...task.attempts.values()].some(({ record }) => record.outcome === undefined);
-      const isPurged = this.#hasPurged && (task.mayHaveFailed || hasDied);
-      const isDeleted = !this.#options.keepsRows && task.outputs.size > 0;
+      const hasDied = [...task.attempts.values()].some(({ outcome }) => outcome === undefined);
+      const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied);
+      const isDeleted = !this.#keepsRows && task.outputs.size > 0;
       if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
     }
   }
 
   #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
-    const { id, priority = NORMAL_PRIORITY, runAt: dueAt } = message;
-    const { name } = this.#options.submissionOf(id);
-    const task: KnownTask = {
-      ...{ id, name, key, message, priority, dueAt, batch: undefined, firing: undefined, era: this.#era },
-      ...{ state: 'waiting', lastEvent: 'none', reason: undefined, answer: undefined, endedAt: undefined },
-      ...{ keyed: undefined, isEndTold: false, isCancelRequested: false, isCancelTold: false, hasAcked: false },
-      ...{ mayHaveFailed: false, isInFlight: false, deaths: 0 },
-      ...{ outputs: new Set<string>(), attempts: new Map(), events: new Map() },
-    };
-    this.tasks.set(id, task);
-    this.#turns.hasPriorities ||= priority !== NORMAL_PRIORITY;
+    const task = new KnownTask(message, this.submissionOf(message.id).name, key, this.#era);
+    this.tasks.set(message.id, task);
     return task;
   }
 
-  #addFired(message: Message, firing: Firing): KnownTask {
+  /** Records a message that a schedule may publish. */
+  addFired(message: Message, firing: Firing): KnownTask {
     const { id, action = '', body } = message;
     const name = `${firing.name} at ${firing.task?.at}`;
-    this.#options.register(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
+    this.submissions.set(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
     return Object.assign(this.#add(message, undefined), { firing });
+  }
+
+  #maxAttempts(id: string): number {
+    return actions.get(this.submissionOf(id).action)?.maxAttempts ?? retryPolicy.maxAttempts;
   }
 
   #end(task: KnownTask): void {
@@ -531,20 +476,13 @@ export class History {
     const hasEnded = task.endedAt !== undefined && task.endedAt <= answers;
     if (hasEnded) this.#broken(ENDS_ONCE, `${task.name} was taken after its end`);
     const { dueAt = 0 } = task;
-    const earlyMs = dueAt - this.#options.now();
+    const earlyMs = dueAt - this.#world.now;
     if (earlyMs > 0) this.#broken(TIMELY, `${task.name} was taken ${earlyMs} ms before its time`);
-    const tooMany = attempt > this.#options.maxAttempts(id) || task.deaths > SUSPECT_DEATHS;
+    const tooMany = attempt > this.#maxAttempts(id) || task.deaths > SUSPECT_DEATHS;
     const isWrong = isAlone && !Number.isNaN(task.deaths) && isSuspect !== task.deaths >= SUSPECT_DEATHS;
     const detail = `${task.name} was taken for attempt ${attempt}, after ${task.deaths} deaths, suspect: ${isSuspect}`;
     if (tooMany || isWrong) this.#broken(ATTEMPTS, detail);
     task.isInFlight = isAlone;
-  }
-
-  /** Checks a task that was run before its time. */
-  #checkDue(id: string, outcome: RunNow | undefined, store: TaskStore, isDead: boolean): RunNow | undefined {
-    const [message] = isDead ? [] : (store.read([id], 1) as StoredMessage[]);
-    if (outcome === 'due' && message?.state === 'scheduled') this.#broken(RUN_NOW, `${this.#name(id)} is scheduled`);
-    return outcome;
   }
 
   #onSettled(settled: Settled, effect: Effect): void {
@@ -552,8 +490,9 @@ export class History {
     const task = this.tasks.get(delivery.id);
     if (task === undefined) return;
     const attempt = task.attempts.get(delivery.delivery);
-    const problem = settlementProblem(settled, attempt?.record, this.#options.maxAttempts(task.id));
-    if (problem !== undefined) this.#broken(ATTEMPTS, `${task.name}, attempt ${delivery.attempt}: ${problem}`);
+    const isCharged = settlement.kind === 'retry' || settlement.kind === 'discard';
+    const hasFailed = attempt !== undefined && isFailure(attempt);
+    if (isCharged && !hasFailed) this.#broken(ATTEMPTS, `${task.name} is charged although its handler has not failed`);
     if (attempt !== undefined) attempt.settled = { kind: settlement.kind, effect };
     if (effect === 'late') return;
     task.isInFlight = false;
@@ -567,39 +506,28 @@ export class History {
     if (isUnasked) this.#broken(CANCELLED, `${task.name} was cancelled without a request`);
   }
 
-  /** Called when a handler settles its task before it ends. */
-  onAcknowledged(delivery: Delivery, how: 'ack' | 'nack'): void {
+  /** Records how a handler has ended, before its delivery is settled. */
+  onEnd(delivery: Delivery, outcome: Outcome): void {
     this.#limits.ended(delivery);
     const task = this.tasks.get(delivery.id);
-    if (task !== undefined && how === 'ack') task.hasAcked = true;
-  }
-
-  /** Records how a handler has ended. */
-  onEnd(delivery: Delivery, { early, outcome }: RunRecord): void {
-    this.#limits.ended(delivery);
-    const task = this.tasks.get(delivery.id);
-    if (task === undefined) return;
-    if (early === 'nack' || outcome?.ended !== 'returned') task.mayHaveFailed = true;
-    if (outcome?.ended === 'returned' && early !== 'nack') task.outputs.add(`{"output":${outcome.output}}`);
+    const attempt = task?.attempts.get(delivery.delivery);
+    if (task === undefined || attempt === undefined) return;
+    attempt.outcome = outcome;
+    if (outcome.ended !== 'returned') task.mayHaveFailed = true;
+    else if (attempt.early !== 'nack') task.outputs.add(`{"output":${outcome.output}}`);
   }
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
-  #checkAttempts({ name, attempts }: KnownTask): void {
-    if (attempts.size < 2) return;
-    const sorted = [...attempts.values()].sort((one, other) => one.delivery.delivery - other.delivery.delivery);
-    for (const [index, { delivery }] of sorted.entries()) {
-      const former = sorted[index - 1];
-      if (former === undefined || (this.#redrives > 0 && delivery.attempt === 1)) continue;
-      const { record, settled } = former;
-      const { ended } = record.outcome ?? {};
-      const hasFailed = ended === 'raised' || ended === 'crashed' || record.early === 'nack';
-      const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
-      const charged = delivery.attempt - former.delivery.attempt;
-      if (charged < Number(isCharged) || charged > Number(hasFailed)) {
-        const detail = `attempt ${delivery.attempt} follows ${former.delivery.attempt}`;
-        this.#broken(ATTEMPTS, `${name}: ${detail}, which ended with ${ended}, ${settled?.kind} ${settled?.effect}`);
-      }
-    }
+  #checkCharge({ name, attempts }: KnownTask, delivery: Delivery): void {
+    // A process that stood still may begin an earlier delivery later.
+    const former = attempts.get(Math.max(...[...attempts.keys()].filter((number) => number < delivery.delivery)));
+    if (former === undefined || (this.hasRedriven && delivery.attempt === 1)) return;
+    const { outcome, settled } = former;
+    const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
+    const charged = delivery.attempt - former.delivery.attempt;
+    if (charged >= Number(isCharged) && charged <= Number(isFailure(former))) return;
+    const how = `which ended with ${outcome?.ended}, ${settled?.kind} ${settled?.effect}`;
+    this.#broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
   }
 
   /** @param ofKeys the last task of each key */
@@ -613,7 +541,7 @@ export class History {
     const isForgotten =
       isKnown &&
       (now.era !== before.era ||
-        Math.abs(now.number - before.number) >= this.#options.maxKeys ||
+        Math.abs(now.number - before.number) >= this.#world.setting.maxKeys ||
         Math.abs(now.at - before.at) >= KEY_LIFETIME_MS);
     const isUncertain = !isKnown && this.#era > 0;
     if (!isForgotten && !isUncertain) this.#broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
@@ -632,13 +560,15 @@ export class History {
   }
 
   #broken(rule: string, detail: string): void {
-    this.#options.journal.broken(rule, detail);
+    this.#world.broken(rule, detail);
   }
 
   #name(id: string): string {
     return this.tasks.get(id)?.name ?? id;
   }
 }
+
+const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 
 type EventName = QueueEvent['event'];
 
@@ -649,8 +579,8 @@ const STATES: Partial<Record<EventName, State>> = {
 };
 const STATES_AT_REST: ReadonlySet<State> = new Set(['failed', 'completed', 'cancelled', 'purged']);
 
-/** Events that a task has once. */
-const MOST: ReadonlySet<EventName> = new Set(['scheduled', 'completed', 'cancelled', 'purged']);
+/** Events after which a task has no other end. */
+const ENDS: ReadonlySet<EventName> = new Set(['completed', 'cancelled', 'purged']);
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 
@@ -676,6 +606,11 @@ const STORED: Partial<Record<EventName, readonly (string | undefined)[]>> = {
   retrying: ['retrying', 'waiting', 'running'],
   failed: ['failed'],
 };
+
+/** Whether a handler has failed, so that its attempt is charged. */
+function isFailure({ early, outcome }: Attempt): boolean {
+  return early === 'nack' || outcome?.ended === 'raised' || outcome?.ended === 'crashed';
+}
 
 /** Returns the former task of the same kind that was not lost, and keeps this one. */
 function twinOf(task: KnownTask, kind: unknown, last: Map<unknown, KnownTask>): KnownTask | undefined {

@@ -1,3 +1,5 @@
+import type { World } from './world.ts';
+
 /** Time for which a request without an answer may still take effect. */
 export const UNCERTAIN_MS = 10_000;
 
@@ -5,40 +7,34 @@ export const UNCERTAIN_MS = 10_000;
 export class Known<T> {
   /** The value that has certainly taken effect, with the number that `write` returned. */
   value: { is: T; number: number } | undefined;
-  readonly #now: () => number;
-  readonly #pending = new Set<{ process: { isDead: boolean } }>();
+  readonly #world: World;
   #requests = 0;
+  /** Whether a request has no answer. */
+  #isPending = false;
+  /** Until when a request without an answer may take effect after a later one. */
   #uncertainUntil = 0;
 
-  constructor(now: () => number) {
-    this.#now = now;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   /** Called when no request without an answer can take effect any more. */
   settle(): void {
-    this.#pending.clear();
+    this.#isPending = false;
+    this.#uncertainUntil = 0;
   }
 
   /** Sends a request of a process. */
   async set(is: T, process: { isDead: boolean }, write: () => Promise<number>): Promise<void> {
     this.value = undefined;
-    for (const other of this.#pending) if (other.process.isDead) this.#end(other, false);
-    const request = ++this.#requests;
-    const pending = { process };
-    const isFirst = this.#pending.size === 0;
-    this.#pending.add(pending);
-    let isCertain = false;
-    try {
-      const number = await write();
-      isCertain = isFirst && request === this.#requests && !process.isDead;
-      if (isCertain && this.#now() >= this.#uncertainUntil) this.value = { is, number };
-    } finally {
-      this.#end(pending, isCertain);
-    }
-  }
-
-  #end(pending: { process: { isDead: boolean } }, isCertain: boolean): void {
-    this.#pending.delete(pending);
-    if (!isCertain) this.#uncertainUntil = this.#now() + UNCERTAIN_MS;
+    if (this.#isPending) this.#uncertainUntil = this.#world.now + UNCERTAIN_MS;
+    this.#isPending = true;
+    this.#requests += 1;
+    const request = this.#requests;
+    const isCertain = this.#world.now >= this.#uncertainUntil;
+    const number = await write();
+    if (request !== this.#requests || process.isDead) return;
+    this.#isPending = false;
+    if (isCertain) this.value = { is, number };
   }
 }

@@ -1,9 +1,12 @@
 import type { ActionLimits, Delivery, Limit } from '../../db/task-store.ts';
 import { Known, UNCERTAIN_MS } from './known.ts';
+import type { World } from './world.ts';
+
+const LIMITED = 'A limit is never exceeded.';
 
 /** Use of limits, counted by the starts and ends of the handlers of all processes. */
 export class LimitUse {
-  readonly #now: () => number;
+  readonly #world: World;
   readonly #limits = new Map<string, Known<ActionLimits>>();
   /** Handlers that run, with their processes. */
   readonly #running = new Map<Delivery, string>();
@@ -16,8 +19,8 @@ export class LimitUse {
   /** Number of answers that limits were set. */
   #answers = 0;
 
-  constructor(now: () => number) {
-    this.#now = now;
+  constructor(world: World) {
+    this.#world = world;
   }
 
   /** Whether any action has had limits. */
@@ -27,35 +30,35 @@ export class LimitUse {
 
   /** Called before a take. Returns a function to call with each delivery. */
   taking(process: string): (delivery: Delivery) => void {
-    const taken = { process, at: this.#now(), answers: this.#answers };
+    const taken = { process, at: this.#world.now, answers: this.#answers };
     return (delivery) => this.#taken.set(delivery, taken);
   }
 
-  /** Returns which limit the start of a handler exceeds. */
-  started(delivery: Delivery): string | undefined {
+  /** Checks the limits when a handler starts. */
+  started(delivery: Delivery): void {
     const taken = this.#taken.get(delivery);
     // The places of a process that was taken for dead are given to others, although its handlers may run.
     const isCurrent =
       taken && taken.at > (this.#recovered.get(taken.process) ?? Number.NEGATIVE_INFINITY) + UNCERTAIN_MS;
-    if (!isCurrent) return undefined;
+    if (!isCurrent) return;
     this.#running.set(delivery, taken.process);
     const { action = '', limitKey } = delivery;
     const { value } = this.#limits.get(action) ?? {};
     for (const key of limitKey === undefined ? [''] : ['', limitKey]) {
       const { concurrency = Infinity, rate } = (key === '' ? value?.is : value?.is.perKey) ?? ({} as Limit);
-      const now = this.#now();
+      const now = this.#world.now;
       const starts = [...(this.#starts.get(`${action} ${key}`) ?? []), now];
       this.#starts.set(`${action} ${key}`, starts);
       // A thread may have had it when the limits were set.
       if (value === undefined || taken.answers < value.number) continue;
       const isOf = (each: Delivery) => each.action === action && (key === '' || each.limitKey === key);
       const running = [...this.#running.keys()].filter(isOf).length;
-      if (running > concurrency) return `${running} tasks of ${action} ${key} run, not ${concurrency}`;
+      if (running > concurrency)
+        this.#world.broken(LIMITED, `${running} tasks of ${action} ${key} run, not ${concurrency}`);
       const { length } = rate === undefined ? [] : starts.filter((time) => time > now - rate.ms);
       if (rate !== undefined && length > rate.count)
-        return `${length} tasks of ${action} ${key} start within ${rate.ms} ms, not ${rate.count}`;
+        this.#world.broken(LIMITED, `${length} of ${action} ${key} start within ${rate.ms} ms, not ${rate.count}`);
     }
-    return undefined;
   }
 
   /** Called when a handler has ended, or has settled its task. */
@@ -66,7 +69,7 @@ export class LimitUse {
   /** Called when a process has died, or others take it for dead. */
   gone(process: string, isRecovered: boolean): void {
     for (const [delivery, of] of this.#running) if (of === process) this.#running.delete(delivery);
-    if (isRecovered) this.#recovered.set(process, this.#now());
+    if (isRecovered) this.#recovered.set(process, this.#world.now);
   }
 
   /** Called when the only process has ended. */
@@ -87,7 +90,7 @@ export class LimitUse {
     process: { isDead: boolean },
     write: () => Promise<void>,
   ): Promise<void> {
-    const known = this.#limits.get(action) ?? new Known<ActionLimits>(this.#now);
+    const known = this.#limits.get(action) ?? new Known<ActionLimits>(this.#world);
     this.#limits.set(action, known);
     await known.set(limits ?? {}, process, async () => {
       await write();

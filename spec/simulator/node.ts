@@ -1,5 +1,5 @@
 import type { PostgresDatabase } from '../../db/postgres/database.ts';
-import type { Awaitable, QueueCounts, TaskSubject } from '../../db/task-store.ts';
+import type { Awaitable, QueueCounts } from '../../db/task-store.ts';
 import { Bus } from '../../main/nodes/bus.ts';
 import { Heartbeat } from '../../main/nodes/heartbeat.ts';
 import type { Connect } from '../../main/nodes/link.ts';
@@ -16,30 +16,45 @@ import type { TickOracle } from './ticks.ts';
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
 
+export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
+
 /** The server of several nodes, simulated or real, with faults that the simulation controls. */
-export interface NodeServer {
-  isUp: boolean;
-  lossRate: number;
-  latencyMs: number;
-  isDisordered: boolean;
+export abstract class NodeServer {
+  /** Whether connections can be opened and used. */
+  isUp = true;
+  /** Probability that a request, or its answer, is lost. */
+  lossRate = 0;
+  /** Longest time in one direction. */
+  latencyMs = 0;
+  /** Whether notifications arrive twice and in another order, except for those of revocations. */
+  isDisordered = false;
+  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
   random: SeededRandom;
-  connector(node: number, clock: Clock): Connect;
-  database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
-  openStore(
-    node: number,
-    owner: string,
-    clock: Clock,
-  ): ObservedStore & { recover(owner: string): Promise<readonly TaskSubject[]> };
+
+  constructor(random: SeededRandom) {
+    this.random = random;
+    this.repair();
+  }
+
+  /** Ends the faults. */
+  repair(): void {
+    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false });
+  }
+
+  abstract connector(node: number, clock: Clock): Connect;
+  abstract database(node: number, clock: Clock): Pick<PostgresDatabase, 'query' | 'session'>;
+  abstract openStore(node: number, owner: string, clock: Clock): NodeStore;
   /** Ends connections, all or those of a node. */
-  cut(node?: number): void;
+  abstract cut(node?: number): void;
   /** Ends all connections of a node whose process has died. */
-  end(node: number): void;
-  repair(): void;
-  hasToken(id: string): Awaitable<boolean>;
+  abstract end(node: number): void;
+  abstract hasToken(id: string): Awaitable<boolean>;
   /** Returns the number of messages without the dead letters. */
-  unfinished(): Awaitable<number>;
+  abstract unfinished(): Awaitable<number>;
   /** Reads all tables of tasks. */
-  read(): Awaitable<Tables & { counts: QueueCounts }>;
+  abstract read(): Awaitable<Tables & { counts: QueueCounts }>;
+  /** Removes all tables. */
+  abstract close(): Awaitable<void>;
 }
 
 export interface NodeOptions extends ProcessOptions {
@@ -47,17 +62,13 @@ export interface NodeOptions extends ProcessOptions {
   place: number;
   server: NodeServer;
   ticks: TickOracle;
-  /** Called when a node makes a tick. */
-  onTick: (node: Node) => void;
 }
 
 /** One process of several: the parts that `main/nodes` starts. */
-export class Node extends Process {
-  readonly name: string;
+export class Node extends Process<NodeOptions> {
   awakeSince: number;
   feed: TickFeed | undefined;
   tokens: TokenStore | undefined;
-  readonly #options: NodeOptions;
   readonly #bus: Bus;
   #heartbeat: Heartbeat | undefined;
   #store: ObservedStore | undefined;
@@ -67,19 +78,21 @@ export class Node extends Process {
 
   constructor(options: NodeOptions) {
     super(options);
-    const { name, place, server, time, random } = options;
-    this.#options = options;
-    this.name = name;
-    this.awakeSince = time.now;
+    const { world, place, server, random } = options;
+    this.awakeSince = world.now;
     const { clock } = this;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
     this.#bus = new Bus({ databaseUrl: '', database, connect, clock, random, log: silent });
     this.owner = this.#bus.id;
   }
 
+  get name(): string {
+    return this.options.name;
+  }
+
   /** Opens all parts. @throws {Error} if the server cannot be reached */
   async open(): Promise<void> {
-    const { place, name, server, ticks } = this.#options;
+    const { place, name, server, ticks } = this.options;
     const { clock } = this;
     const bus = this.#bus;
     const parts = { clock, log: silent };
@@ -97,7 +110,7 @@ export class Node extends Process {
     };
     const onTick = (tick: Tick) => {
       onPrices(tick);
-      ticks.onDelivered(tick, name, clock.now());
+      ticks.onDelivered(tick, name);
     };
     feed.follow({ onTick, onPrices });
     feed.setLeaseWanted(true);
@@ -108,7 +121,7 @@ export class Node extends Process {
     this.dispatcher = dispatcher;
     dispatcher.start();
     this.#scheduleTick();
-    if (this.#options.setting.schedules.length > 0) await this.startSchedules();
+    if (this.options.world.setting.schedules.length > 0) await this.startSchedules();
   }
 
   /** Stops as at SIGTERM. */
@@ -128,14 +141,14 @@ export class Node extends Process {
     // Not `close`, which would send the waiting messages of a killed process.
     this.#bus.receiving.close();
     void this.tokens?.close();
-    this.#options.server.end(this.#options.place);
+    this.options.server.end(this.options.place);
   }
 
   /** Returns the bus, which reports the events of this node only. */
   #observedBus() {
     const bus = this.#bus;
     const send: Bus['send'] = (message) => {
-      if (message.topic === 'event') this.#options.history.onEvent(message.event);
+      if (message.topic === 'event') this.options.history.onEvent(message.event);
       bus.send(message);
     };
     return { send, listen: bus.listen.bind(bus), follow: bus.follow.bind(bus) };
@@ -144,7 +157,7 @@ export class Node extends Process {
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
   #scheduleTick(former = 0): void {
     const { clock, feed, name } = this;
-    const { random, journal, ticks, onTick } = this.#options;
+    const { world, random, ticks } = this.options;
     if (feed === undefined) return;
     const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
     clock.timer(next * INTERVAL_MS - clock.now(), () => {
@@ -159,9 +172,8 @@ export class Node extends Process {
       clock.timer(this.#publishedAt - clock.now(), () => {
         if (!feed.publish(tick)) return;
         this.#price = price;
-        journal.note(`    ${name} ticks ${timestamp}`);
-        onTick(this);
-        ticks.onPublished(tick, name, clock.now());
+        world.note(`    ${name} ticks ${timestamp}`);
+        ticks.onPublished(tick, this);
       });
     });
   }

@@ -1,13 +1,12 @@
 import { Node, type NodeServer } from './node.ts';
 import { SeededRandom } from './random.ts';
 import { SimulatedServer } from './server.ts';
-import { Simulation, type SimulationOptions, type SimulationResult, type World } from './simulation.ts';
+import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
 import { ORDINARY, type Setting, settingOf } from './steps.ts';
 import { TickOracle } from './ticks.ts';
 import { SimulatedTime } from './time.ts';
-import { TokenOracle } from './tokens.ts';
-
-const TOKEN_MS = 120_000;
+import { TokenClients } from './tokens.ts';
+import { World } from './world.ts';
 
 const STEPS = {
   ...ORDINARY,
@@ -19,16 +18,12 @@ const STEPS = {
 type StepKind = keyof typeof STEPS;
 
 /** Runs two to four nodes on one simulated server. */
-export async function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
+export function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
   const time = new SimulatedTime();
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
   const server = new SimulatedServer(time, random.fork('server'), setting);
-  try {
-    return await runNodes({ time, server, random, setting, note: options.note }, options);
-  } finally {
-    server.close();
-  }
+  return new NodesSimulation(new World(time, random, setting, options.note), server).run(options);
 }
 
 /** Without eviction of keys and rows, because the order of the commits of several nodes is unknown. */
@@ -36,32 +31,21 @@ export function nodeSetting(random: SeededRandom, seed: number): Setting {
   return { ...settingOf(random.fork('setting'), seed), maxKeys: 1000, rows: 0 };
 }
 
-export async function runNodes(world: NodesWorld, options: SimulationOptions): Promise<SimulationResult> {
-  const simulation = new NodesSimulation(world);
-  try {
-    return await simulation.run(options);
-  } finally {
-    simulation.close();
-  }
-}
-
-interface NodesWorld extends World {
-  server: NodeServer;
-}
-
-class NodesSimulation extends Simulation<StepKind, Node> {
+export class NodesSimulation extends Simulation<StepKind, Node> {
   protected readonly weights = STEPS;
   readonly #server: NodeServer;
-  readonly #ticks = new TickOracle(this);
-  readonly #tokens = new TokenOracle(this);
+  readonly #ticks = new TickOracle(this.world, this.processes);
+  readonly #tokens: TokenClients;
 
-  constructor(world: NodesWorld) {
+  constructor(world: World, server: NodeServer) {
     super(world);
-    this.#server = world.server;
+    this.#server = server;
+    this.#tokens = new TokenClients(world, server);
   }
 
-  close(): void {
+  protected async close(): Promise<void> {
     for (const node of this.processes) node.kill();
+    await this.#server.close();
   }
 
   protected async start(): Promise<void> {
@@ -75,16 +59,14 @@ class NodesSimulation extends Simulation<StepKind, Node> {
     server.random = random.fork('server');
     const place = random.below(this.processes.length);
     const node = this.processes[place] as Node;
-    const ids = this.#tokens.ids.slice(-10);
     switch (kind) {
       case 'issue':
-        return this.#issue(node, random.below(2));
+        return this.#tokens.issue(node, `token${this.step}`, random);
       case 'find':
-        for (const id of ids) if (random.chance(0.4)) this.#find(node, id);
+        for (const id of this.#tokens.ids) if (random.chance(0.4)) this.#tokens.find(node, id);
         break;
       case 'revoke':
-        if (ids.length > 0) this.#revoke(node, random.pick(ids));
-        break;
+        return this.#tokens.revoke(node, random);
       case 'stop':
         await this.#stop(node);
         return this.restart(place);
@@ -116,7 +98,7 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   }
 
   protected override watch(): void {
-    this.#checkLeaders();
+    this.#ticks.checkLeaders();
   }
 
   protected async repair(): Promise<void> {
@@ -135,13 +117,10 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   }
 
   protected async finish(): Promise<void> {
-    const { now } = this.world.time;
+    const { now } = this.world;
     const nodes = this.processes.filter(({ awakeSince }) => now - awakeSince > 5000);
-    this.#ticks.onRest(
-      now,
-      nodes.map(({ name }) => name),
-    );
-    for (const node of nodes) for (const id of this.#tokens.ids.slice(-10)) this.#find(node, id, true);
+    this.#ticks.checkRest(nodes);
+    for (const node of nodes) for (const id of this.#tokens.ids) this.#tokens.find(node, id, true);
     await this.pass(5000);
     const { counts, ...tables } = await this.#server.read();
     this.history.audit(tables);
@@ -152,84 +131,26 @@ class NodesSimulation extends Simulation<StepKind, Node> {
   protected restart(place: number): void {
     const node = this.processes[place] as Node;
     node.kill();
-    this.note(`    ${node.name} is dead`);
+    this.world.note(`    ${node.name} is dead`);
     this.#startNode(place);
-  }
-
-  /** @param maker node that makes a tick now, which must be the only leader */
-  #checkLeaders(maker?: Node): void {
-    const leaders = this.processes.filter((node) => node === maker || (!node.isStill && node.feed?.isLeader));
-    if (leaders.length > 1) this.#ticks.onLeaders(leaders.map(({ name }) => name));
   }
 
   async #goOn(node: Node): Promise<void> {
     if (!node.isStill) return;
     node.isStill = false;
-    node.awakeSince = this.world.time.now;
+    node.awakeSince = this.world.now;
     await node.clock.goOn();
   }
 
   #startNode(place: number): void {
-    const onTick = (maker: Node) => this.#checkLeaders(maker);
-    const node = new Node({ ...this.optionsOf(place), place, server: this.#server, ticks: this.#ticks, onTick });
+    const node = new Node({ ...this.optionsOf(place), place, server: this.#server, ticks: this.#ticks });
     this.processes[place] = node;
     node.open().then(
-      () => this.note(`    ${node.name} is open`),
+      () => this.world.note(`    ${node.name} is open`),
       async (error: Error) => {
-        this.note(`    ${node.name} cannot start: ${error.message}`);
+        this.world.note(`    ${node.name} cannot start: ${error.message}`);
         await node.clock.sleep(500);
         if (!node.isDead) this.restart(place);
-      },
-    );
-  }
-
-  #issue({ tokens, clock, name, isStill }: Node, key: number): void {
-    if (isStill || tokens === undefined) return;
-    const server = this.#server;
-    const id = `token${this.step}`;
-    const expiresAt = clock.now() + TOKEN_MS;
-    this.#ask(`${name} issues ${id}`, async () => {
-      await tokens.put({ id, keyId: `key${key}`, expiresAt });
-      // The oldest token of the key may have been evicted by now.
-      if (await server.hasToken(id)) this.#tokens.onIssued(id, expiresAt);
-      for (const known of this.#tokens.ids)
-        if (!(await server.hasToken(known))) this.#tokens.onRevoking(known, this.world.time.now);
-    });
-  }
-
-  #find({ tokens, clock, name, isStill, awakeSince }: Node, id: string, mustAnswer = false): void {
-    if (isStill || tokens === undefined) return;
-    const server = this.#server;
-    this.#ask(
-      `${name} looks up ${id}`,
-      async () => {
-        const isSure = await server.hasToken(id);
-        const asked = clock.now();
-        const isValid = await tokens.find(id);
-        // A token that was evicted or deleted after its expiry counts as revoked.
-        if (!(await server.hasToken(id))) this.#tokens.onRevoking(id, asked);
-        if (isValid || isSure) this.#tokens.onFound(id, isValid, asked, clock.now(), awakeSince, name);
-        return isValid;
-      },
-      mustAnswer,
-    );
-  }
-
-  #revoke({ tokens, clock, name, isStill }: Node, id: string): void {
-    if (isStill || tokens === undefined) return;
-    this.#tokens.onRevoking(id, clock.now());
-    this.#ask(`${name} revokes ${id}`, async () => {
-      await tokens.revoke(id);
-      this.#tokens.onRevoked(id, clock.now());
-    });
-  }
-
-  #ask(what: string, run: () => Promise<unknown>, mustAnswer = false): void {
-    run().then(
-      (answer) => this.note(`    ${what}: ${answer ?? 'done'}`),
-      (error: Error) => {
-        this.note(`    ${what}: ${error.name}`);
-        if (mustAnswer) this.broken('After the faults, each node answers for tokens.', `${what}: ${error.message}`);
       },
     );
   }

@@ -1,10 +1,11 @@
 import type { Delivery } from '../../db/task-store.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
 import type { TaskPool } from '../../main/tasks/pool/thread-pool.ts';
-import type { Clock } from '../../workers/shared/clock.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 import type { History } from './history.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
+import type { World } from './world.ts';
 
 /** How the handler of a task behaves. */
 export const moods = [
@@ -26,19 +27,6 @@ interface Script {
   heedsAbort: boolean;
 }
 
-export interface SimulatedPoolOptions {
-  threads: number;
-  clock: Clock;
-  random: SeededRandom;
-  /** Factor of all durations. */
-  pace?: number;
-  /** Returns the name and the mood of a task. */
-  subjectOf: (delivery: Delivery) => { name: string; mood: Mood };
-  history: History;
-  /** Called when a handler ends the whole process. */
-  killProcess: () => void;
-}
-
 /** An attempt in a thread. */
 interface Attempt {
   run: Run;
@@ -58,7 +46,10 @@ export class SimulatedPool implements TaskPool {
   readonly overlap = 1;
   readonly serving = true;
   readonly durations = new Histogram([1]);
-  readonly #options: SimulatedPoolOptions;
+  readonly #process: Process;
+  readonly #world: World;
+  readonly #history: History;
+  readonly #random: SeededRandom;
   readonly #waiting: Run[] = [];
   readonly #attempts = new Set<Attempt>();
   #free: number;
@@ -66,10 +57,13 @@ export class SimulatedPool implements TaskPool {
   #isStopping = false;
   readonly #idle = Promise.withResolvers<void>();
 
-  constructor(options: SimulatedPoolOptions) {
-    this.#options = options;
-    this.threads = options.threads;
-    this.#free = options.threads;
+  constructor(process: Process, world: World, history: History, random: SeededRandom) {
+    this.#process = process;
+    this.#world = world;
+    this.#history = history;
+    this.#random = random;
+    this.threads = world.setting.threads;
+    this.#free = this.threads;
   }
 
   get busy(): number {
@@ -78,26 +72,11 @@ export class SimulatedPool implements TaskPool {
 
   run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve(STOPPED);
-    const { history } = this.#options;
-    const record = history.begin(delivery);
-    const recording: AttemptListener = {
-      onStart: () => {
-        history.onStart(delivery, this.busy);
-        listener.onStart();
-      },
-      onAcknowledged: (how) => {
-        record.early = how;
-        history.onAcknowledged(delivery, how);
-        listener.onAcknowledged(how);
-      },
-      onProgress: (progress) => listener.onProgress(progress),
-    };
+    const history = this.#history;
+    const recording = history.begin(delivery, listener, () => this.busy);
     const run = new Run(++this.#runs, delivery, recording);
     // Recorded before the dispatcher settles the delivery.
-    void run.outcome.then((outcome) => {
-      record.outcome = outcome;
-      history.onEnd(delivery, record);
-    });
+    void run.outcome.then((outcome) => history.onEnd(delivery, outcome));
     this.#waiting.push(run);
     this.#assign();
     return run.outcome;
@@ -132,11 +111,11 @@ export class SimulatedPool implements TaskPool {
     for (let run = this.#waiting[0]; run !== undefined && this.#free > 0; run = this.#waiting[0]) {
       this.#waiting.shift();
       this.#free -= 1;
-      this.#options.history.onAssign(run.delivery);
+      this.#history.onAssign(run.delivery);
       const script = this.#scriptOf(run.delivery);
       const attempt: Attempt = { run, script, cancelTimers: [] };
       this.#attempts.add(attempt);
-      this.#after(attempt, this.#options.random.below(3), () => this.#start(attempt));
+      this.#after(attempt, this.#random.below(3), () => this.#start(attempt));
     }
   }
 
@@ -186,18 +165,23 @@ export class SimulatedPool implements TaskPool {
       this.#assign();
     };
     if (restartMs === 0) free();
-    else this.#options.clock.timer(restartMs, free);
+    else this.#process.clock.timer(restartMs, free);
     if (this.#isStopping && this.#attempts.size === 0) this.#idle.resolve();
   }
 
+  /** Ends the whole process, as a handler can. */
+  #endProcess(): void {
+    this.#process.isKillDue = true;
+  }
+
   #after(attempt: Attempt, ms: number, run: () => void): void {
-    attempt.cancelTimers.push(this.#options.clock.timer(ms * (this.#options.pace ?? 1), run));
+    attempt.cancelTimers.push(this.#process.clock.timer(ms * this.#world.pace, run));
   }
 
   #scriptOf(delivery: Delivery): Script {
-    const { name, mood } = this.#options.subjectOf(delivery);
+    const { name, mood } = this.#history.submissionOf(delivery.id);
     // Not from the common sequence, so that a run does the same when steps are left out.
-    const random = this.#options.random.fork(`${name} ${delivery.delivery}`);
+    const random = this.#random.fork(`${name} ${delivery.delivery}`);
     const after = (most: number, act: Act['act']): Act => ({ afterMs: random.below(most), act });
     const end = (outcome: Outcome, most = 20) => after(most, (attempt) => this.#end(attempt, outcome));
     const output = JSON.stringify(`${name}, delivery ${delivery.delivery}`);
@@ -229,7 +213,7 @@ export class SimulatedPool implements TaskPool {
         acknowledged('ack'),
         random.chance(0.5) ? end(raised('failed after its ack'), 100) : crashed(100),
       ],
-      deadly: () => [random.chance(0.7) ? after(50, () => this.#options.killProcess()) : returned()],
+      deadly: () => [random.chance(0.7) ? after(50, () => this.#endProcess()) : returned()],
     };
     return { acts: scripts[mood](), heedsAbort: mood !== 'stubborn' && random.chance(0.8) };
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { connectDirectly } from '../../db/postgres/direct-connection.ts';
 import { migratePostgres } from '../../db/postgres/migrate.ts';
@@ -8,12 +8,13 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
-import type { NodeServer } from './node.ts';
-import { nodeSetting, runNodes } from './nodes.ts';
+import { NodeServer } from './node.ts';
+import { NodesSimulation, nodeSetting } from './nodes.ts';
 import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Setting } from './steps.ts';
 import type { Time } from './time.ts';
+import { World } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
 /** Interval at which a wait looks whether it is over. */
@@ -37,69 +38,52 @@ const realTime: Time = {
 export async function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
-  await using server = await RealServer.open(url, setting, random);
-  return await runNodes({ time: realTime, server, random, setting, note: options.note, pace: PACE }, options);
+  const server = new RealServer(url, setting, random);
+  await server.open();
+  const world = new World(realTime, random, setting, options.note);
+  world.pace = PACE;
+  return await new NodesSimulation(world, server).run(options);
 }
 
 interface Proxy {
-  server: Server;
+  port: number;
   sockets: Set<Socket>;
+  close(): void;
 }
 
 /** A PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
-class RealServer implements NodeServer {
-  lossRate = 0;
-  latencyMs = 0;
-  /** A real server keeps the order of notifications. */
-  isDisordered = false;
-  random: SeededRandom;
+class RealServer extends NodeServer {
   readonly #url: URL;
-  readonly #schema: string;
+  readonly #schema = `simulator_${randomUUID().replaceAll('-', '')}`;
   readonly #setting: Setting;
   readonly #admin: PostgresDatabase;
-  readonly #store: PostgresStore;
   readonly #proxies: Proxy[] = [];
   /** Pools of each node. */
   readonly #pools = new Map<number, PostgresDatabase[]>();
-  #isUp = true;
 
-  private constructor(url: string, schema: string, setting: Setting, random: SeededRandom) {
+  constructor(url: string, setting: Setting, random: SeededRandom) {
+    super(random);
     this.#url = new URL(url);
-    this.#schema = schema;
     this.#setting = setting;
-    this.random = random;
     this.#admin = this.#pool(this.#urlAt(this.#url.host), 4);
-    this.#store = this.#storeOn({ writes: this.#admin, reads: this.#admin }, 'admin', systemClock);
   }
 
-  static async open(url: string, setting: Setting, random: SeededRandom): Promise<RealServer> {
-    const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
-    const server = new RealServer(url, schema, setting, random);
-    await server.#admin.query(`CREATE SCHEMA ${schema}`);
-    await migratePostgres(server.#urlAt(server.#url.host));
-    while (server.#proxies.length < 4) server.#proxies.push(await server.#openProxy());
-    return server;
+  async open(): Promise<void> {
+    await this.#admin.query(`CREATE SCHEMA ${this.#schema}`);
+    await migratePostgres(this.#urlAt(this.#url.host));
+    while (this.#proxies.length < 4) this.#proxies.push(await this.#openProxy());
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async close(): Promise<void> {
     this.isUp = false;
-    for (const { server } of this.#proxies) server.close();
+    for (const proxy of this.#proxies) proxy.close();
     for (const node of this.#pools.keys()) this.end(node);
     await this.#admin.query(`DROP SCHEMA ${this.#schema} CASCADE`);
     await this.#admin.close();
   }
 
-  get isUp(): boolean {
-    return this.#isUp;
-  }
-
-  set isUp(isUp: boolean) {
-    this.#isUp = isUp;
-    if (!isUp) this.cut();
-  }
-
   connector(node: number): Connect {
-    return async (_url, options) => connectDirectly(await this.#urlOf(node), options);
+    return async (_url, options) => connectDirectly(this.#urlOf(node), options);
   }
 
   database(node: number): PostgresDatabase {
@@ -127,10 +111,6 @@ class RealServer implements NodeServer {
     this.#pools.delete(node);
   }
 
-  repair(): void {
-    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 0 });
-  }
-
   async hasToken(id: string): Promise<boolean> {
     return (await this.#admin.query('SELECT FROM tokens WHERE id = $1', [id])).length > 0;
   }
@@ -147,7 +127,8 @@ class RealServer implements NodeServer {
       const messages = await query<StoredMessage>('SELECT id, state, attempts, reason FROM messages');
       return { rows, messages };
     });
-    return { ...tables, counts: await this.#store.counts() };
+    const store = this.#storeOn({ writes: this.#admin, reads: this.#admin }, 'admin', systemClock);
+    return { ...tables, counts: await store.counts() };
   }
 
   #storeOn(databases: ConstructorParameters<typeof PostgresStore>[0], owner: string, clock: Clock): PostgresStore {
@@ -160,8 +141,7 @@ class RealServer implements NodeServer {
   }
 
   #urlOf(node: number): string {
-    const { server } = this.#proxies[node] as Proxy;
-    return this.#urlAt(`127.0.0.1:${(server.address() as AddressInfo).port}`);
+    return this.#urlAt(`127.0.0.1:${this.#proxies[node]?.port}`);
   }
 
   #urlAt(host: string): string {
@@ -190,10 +170,10 @@ class RealServer implements NodeServer {
           else setTimeout(() => other.write(data), this.latencyMs / 4);
         });
       }
-      if (!this.#isUp) near.destroy();
+      if (!this.isUp) near.destroy();
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    return { server, sockets };
+    return { port: (server.address() as AddressInfo).port, sockets, close: () => void server.close() };
   }
 }

@@ -6,34 +6,28 @@ import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { SimulatedSender } from './callbacks.ts';
-import type { Submission, Target } from './clients.ts';
-import type { History, Journal, ObservedStore } from './history.ts';
+import type { History, ObservedStore } from './history.ts';
 import { SimulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
-import type { Setting } from './steps.ts';
-import { ProcessClock, type Time } from './time.ts';
+import { ProcessClock } from './time.ts';
+import type { World } from './world.ts';
 
 export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
 
 export const silent = pino({ level: 'silent' });
 
 export interface ProcessOptions {
-  name: string;
-  time: Time;
-  random: SeededRandom;
-  setting: Setting;
-  journal: Journal;
+  world: World;
   history: History;
-  submissionOf: (id: string) => Submission;
+  name: string;
+  random: SeededRandom;
   /** Whether the handlers module has a schedule. */
   hasModule: boolean;
-  /** Factor of the durations of handlers. */
-  pace?: number;
 }
 
 /** One process: a queue, its dispatcher and handlers, without HTTP and threads. */
-export abstract class Process implements Target {
+export abstract class Process<Options extends ProcessOptions = ProcessOptions> {
   /** The owner of the deliveries. */
   owner: string;
   readonly clock: ProcessClock;
@@ -46,14 +40,14 @@ export abstract class Process implements Target {
   /** Times of schedules before it are missed. */
   firesFrom = Number.POSITIVE_INFINITY;
   protected dispatcher: Dispatcher | undefined;
-  readonly #options: ProcessOptions;
+  protected readonly options: Options;
   #queue: Queue | undefined;
   #scheduler: Scheduler | undefined;
 
-  constructor(options: ProcessOptions) {
-    this.#options = options;
+  constructor(options: Options) {
+    this.options = options;
     this.owner = options.name;
-    this.clock = new ProcessClock(options.time);
+    this.clock = new ProcessClock(options.world.time);
     this.newTaskId = taskIds(options.random);
   }
 
@@ -74,38 +68,28 @@ export abstract class Process implements Target {
   kill(): void {
     this.isDead = true;
     this.clock.kill();
-    this.#options.history.onDeath(this.owner);
+    this.options.history.onDeath(this.owner);
   }
 
   /** Opens the queue on a store. The dispatcher is started by the caller. */
   protected async openQueue(store: ObservedStore, bus: QueueBus | undefined, log = silent): Promise<Dispatcher> {
-    const { random, setting, history, submissionOf, pace } = this.#options;
+    const { world, random, history } = this.options;
     const { clock } = this;
-    history.observe(store, this, bus === undefined);
+    history.observe(store, this);
     const onEvent = bus === undefined ? history.onEvent.bind(history) : () => {};
     const queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || onEvent(event), clock });
-    const pool: SimulatedPool = new SimulatedPool({
-      threads: setting.threads,
-      clock,
-      random: random.fork('handlers'),
-      ...(pace && { pace }),
-      subjectOf: ({ id }) => submissionOf(id),
-      history,
-      killProcess: () => {
-        this.isKillDue = true;
-      },
-    });
+    const pool = new SimulatedPool(this, world, history, random.fork('handlers'));
     this.#queue = queue;
     this.#scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
-    const { prefetch } = setting;
+    const { prefetch } = world.setting;
     const callbacks = new SimulatedSender(clock, random.fork('callbacks'));
     return new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
   }
 
   /** Starts to fire the schedules, and stores that of the handlers module. */
   protected async startSchedules(): Promise<void> {
-    const { setting, hasModule } = this.#options;
-    const [name = ''] = setting.schedules;
+    const { world, hasModule } = this.options;
+    const [name = ''] = world.setting.schedules;
     const definition = () => readDefinition(name, scheduleFields(name, { mood: 'quick' }, false), this.clock.now(), []);
     await this.scheduler.start(new Map(hasModule ? [[name, definition()]] : []));
     this.firesFrom = this.clock.now();

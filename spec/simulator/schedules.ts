@@ -1,7 +1,8 @@
 import type { Fired, Firing, Schedules } from '../../db/schedules.ts';
-import type { Message } from '../../db/task-store.ts';
-import type { Journal, KnownTask } from './history.ts';
+import type { History } from './history.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
+import type { World } from './world.ts';
 
 const ONCE = 'Each time of a schedule makes one task.';
 const CAUGHT_UP = 'Only missed times are left out, as catch_up says.';
@@ -23,31 +24,17 @@ export function scheduleFields(name: string, data: object, paused: boolean): Rec
   return { cron: CRONS[every as unknown as keyof typeof CRONS], action: 'work', data, catch_up, overlap, paused };
 }
 
-/** A process that fires schedules. */
-export interface FiringProcess {
-  readonly isDead: boolean;
-  /** Times before it are missed. */
-  readonly firesFrom: number;
-}
-
-export interface ScheduleOracleOptions {
-  journal: Journal;
-  now: () => number;
-  /** Records a message that a schedule may publish. */
-  add: (message: Message, firing: Firing) => KnownTask;
-  /** Returns the tasks of a schedule that have not ended. */
-  unfinished: (name: string) => readonly KnownTask[];
-}
-
 /** Checks each advance of a schedule. */
 export class ScheduleOracle {
-  readonly #options: ScheduleOracleOptions;
+  readonly #world: World;
+  readonly #history: History;
   /** Next times, as the answers show them. Undefined while a request has no answer. */
   #next = new Map<string, number | null | undefined>();
   readonly #requests = new Map<string, object>();
 
-  constructor(options: ScheduleOracleOptions) {
-    this.#options = options;
+  constructor(world: World, history: History) {
+    this.#world = world;
+    this.#history = history;
   }
 
   /** Called when changes may be lost, so that the next times are unknown. */
@@ -56,14 +43,14 @@ export class ScheduleOracle {
   }
 
   /** @param isAlone whether no other process changes the schedules */
-  observe(schedules: Schedules, process: FiringProcess, isAlone: boolean): void {
+  observe(schedules: Schedules, process: Process, isAlone: boolean): void {
     const fire = schedules.fire.bind(schedules);
     const put = schedules.put.bind(schedules);
     const remove = schedules.delete.bind(schedules);
     schedules.fire = async (firing, onAccepted) => {
       const { name, nextAt, task } = firing;
-      const known = task && this.#options.add(task.message, firing);
-      const hasOthers = this.#options.unfinished(name).length > 1;
+      const known = task && this.#history.addFired(task.message, firing);
+      const hasOthers = this.#history.unfinishedOf(name).length > 1;
       const next = this.#next.get(name);
       const answer = this.#request(name);
       const window = this.#windowProblem(firing, process);
@@ -107,8 +94,8 @@ export class ScheduleOracle {
   }
 
   /** Returns how an advance breaks the rule of missed times. */
-  #windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: FiringProcess): string | undefined {
-    const now = this.#options.now();
+  #windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: Process): string | undefined {
+    const { now } = this.#world;
     const [every, catchUp] = name.split('.');
     const everyMs = Number(every) * 1000;
     const at = task?.at;
@@ -133,6 +120,6 @@ export class ScheduleOracle {
   }
 
   #broken(rule: string, detail: string): void {
-    this.#options.journal.broken(rule, detail);
+    this.#world.broken(rule, detail);
   }
 }

@@ -7,8 +7,9 @@ import { type Awaitable, KeyReused, QueueFull } from '../../db/task-store.ts';
 import type { Connect } from '../../main/nodes/link.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk, readTables, unfinished } from './disk.ts';
+import { NodeServer } from './node.ts';
 import type { SeededRandom } from './random.ts';
-import { openSharedStore, SharedTables } from './shared-store.ts';
+import { type Ask, openSharedStore, SharedTables } from './shared-store.ts';
 import type { Setting } from './steps.ts';
 import type { SimulatedTime } from './time.ts';
 
@@ -17,8 +18,8 @@ interface Listener {
   /** When the last notification arrives, because a connection keeps their order. */
   lastAt: number;
   isListening: boolean;
-  receive: (payload: string) => void;
-  lose: () => void;
+  clock: Clock;
+  options: DirectOptions;
 }
 
 /** A pooled connection while it is used, which may hold advisory locks. */
@@ -37,19 +38,9 @@ const CONNECTION_LOST = 'the connection was lost';
  * are known by their first words; the tables of tasks have a store of their own. Connections lose requests and answers,
  * and end with a delay that the nodes do not know.
  */
-export class SimulatedServer {
-  /** Whether connections can be opened and used. */
-  isUp = true;
+export class SimulatedServer extends NodeServer {
   /** Difference of the server's clock and that of the nodes. */
   skewMs: number;
-  /** Probability that a request, or its answer, is lost. */
-  lossRate = 0;
-  /** Longest time in one direction. */
-  latencyMs = 5;
-  /** Whether notifications arrive twice and in another order, except for those of revocations. */
-  isDisordered = false;
-  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
-  random: SeededRandom;
   readonly tokens = new Map<string, TokenRow>();
   readonly tables: SharedTables;
   readonly #disk: Disk;
@@ -64,8 +55,8 @@ export class SimulatedServer {
   readonly #statements: readonly [start: string, run: Run][];
 
   constructor(time: SimulatedTime, random: SeededRandom, { maxLength, maxKeys }: Setting) {
+    super(random);
     this.#time = time;
-    this.random = random;
     this.#disk = new Disk(random);
     const store = new SqliteStore({
       dataDir: this.#disk.folder,
@@ -146,7 +137,8 @@ export class SimulatedServer {
     return async (_url, options) => {
       await clock.sleep(this.#latency());
       if (!this.isUp) throw new Error('the server cannot be reached');
-      const listener = this.#listen(node, clock, options);
+      const listener = { node, clock, options, lastAt: 0, isListening: false };
+      this.#listeners.add(listener);
       return {
         rows: this.#queryOn(clock, options.timeLimitMs, listener),
         destroy: () => void this.#listeners.delete(listener),
@@ -168,8 +160,8 @@ export class SimulatedServer {
 
   /** Opens the store of a node. */
   openStore(_node: number, owner: string, clock: Clock) {
-    const ask = <T>(run: () => Awaitable<T>) => this.#ask(clock, 2000, undefined, run);
-    return openSharedStore({ tables: this.tables, ask, owner, now: () => clock.now() });
+    const ask: Ask = (run) => this.#ask(clock, 2000, undefined, run);
+    return openSharedStore(this.tables, ask, owner);
   }
 
   hasToken(id: string): boolean {
@@ -191,9 +183,9 @@ export class SimulatedServer {
     this.#disk.remove();
   }
 
-  /** Ends the faults. */
-  repair(): void {
-    Object.assign(this, { isUp: true, lossRate: 0, latencyMs: 5, isDisordered: false });
+  override repair(): void {
+    super.repair();
+    this.latencyMs = 5;
   }
 
   /** Ends connections, all or those of a node. */
@@ -201,8 +193,10 @@ export class SimulatedServer {
     for (const session of this.#sessions) if (node === undefined || session.node === node) this.#close(session);
     for (const listener of this.#listeners) {
       if (node !== undefined && listener.node !== node) continue;
+      const { clock, options, lastAt } = listener;
       this.#listeners.delete(listener);
-      listener.lose();
+      const delayMs = Math.max(this.random.below(500), lastAt - this.#time.now);
+      clock.timer(delayMs, () => options.onLost(CONNECTION_LOST));
     }
   }
 
@@ -216,29 +210,18 @@ export class SimulatedServer {
     for (const [purpose, holder] of this.#locks) if (holder === session) this.#locks.delete(purpose);
   }
 
-  #listen(node: number, clock: Clock, { onNotification, onLost }: DirectOptions): Listener {
-    const listener: Listener = {
-      node,
-      lastAt: 0,
-      isListening: false,
-      receive: (payload) => {
-        const deliver = () => onNotification?.(payload);
-        if (this.isDisordered && !payload.includes('"revoked"')) {
-          for (let copies = this.random.pick([1, 1, 2]); copies > 0; copies -= 1) {
-            clock.timer(this.random.below(300), deliver);
-          }
-          return;
-        }
-        const at = Math.max(this.#time.now + this.#latency(), listener.lastAt);
-        listener.lastAt = at;
-        clock.timer(at - this.#time.now, deliver);
-      },
-      lose: () => {
-        clock.timer(Math.max(this.random.below(500), listener.lastAt - this.#time.now), () => onLost(CONNECTION_LOST));
-      },
-    };
-    this.#listeners.add(listener);
-    return listener;
+  /** Passes a notification on, in the order of its connection unless the server is disordered. */
+  #receive(listener: Listener, payload: string): void {
+    const { clock, options } = listener;
+    const deliver = () => options.onNotification?.(payload);
+    if (this.isDisordered && !payload.includes('"revoked"')) {
+      for (let copies = this.random.pick([1, 1, 2]); copies > 0; copies -= 1) {
+        clock.timer(this.random.below(300), deliver);
+      }
+      return;
+    }
+    listener.lastAt = Math.max(this.#time.now + this.#latency(), listener.lastAt);
+    clock.timer(listener.lastAt - this.#time.now, deliver);
   }
 
   #queryOn(clock: Clock, defaultLimitMs: number, listener?: Listener, session?: Session): Query {
@@ -270,7 +253,7 @@ export class SimulatedServer {
   }
 
   #notify(payload: string): void {
-    for (const listener of this.#listeners) if (listener.isListening) listener.receive(payload);
+    for (const listener of this.#listeners) if (listener.isListening) this.#receive(listener, payload);
   }
 
   #latency(): number {

@@ -3,14 +3,14 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { Worker } from 'node:worker_threads';
-import { simulate } from './seed.ts';
+import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { simulateFile } from './file.ts';
+import { simulateNodes } from './nodes.ts';
 import { shrink } from './shrink.ts';
-import type { SimulationOptions, Violation } from './simulation.ts';
+import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import { faultSets } from './steps.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
-const databaseUrl = process.env.DATABASE_URL ?? DEFAULT_URL;
 
 const USAGE = `npm run simulate -- [options]
 
@@ -26,9 +26,13 @@ const USAGE = `npm run simulate -- [options]
 Ends with exit code 1 when a guarantee is broken.
 `;
 
-interface Plan extends Pick<SimulationOptions, 'seed' | 'steps' | 'faults'> {
+type Settings = Pick<SimulationOptions, 'steps' | 'faults'>;
+
+interface Plan extends Settings {
+  /** The first seed. */
+  seed: number;
   runs: number;
-  minutes: number | undefined;
+  minutes: number;
   only: readonly number[] | undefined;
   postgres: boolean;
   /** Whether to print the log of one run. */
@@ -37,12 +41,19 @@ interface Plan extends Pick<SimulationOptions, 'seed' | 'steps' | 'faults'> {
 
 export class UsageError extends Error {}
 
-if (import.meta.main) process.exitCode = await main();
+if (!isMainThread) runSeeds(workerData as Settings);
+else if (import.meta.main) process.exitCode = await main();
+
+/** Runs one seed. With all faults, every fourth seed has several nodes. */
+export function simulate(options: SimulationOptions): Promise<SimulationResult> {
+  const isSeveral = options.faults === 'nodes' || (options.faults === 'all' && options.seed % 4 === 0);
+  return isSeveral ? simulateNodes(options) : simulateFile(options);
+}
 
 async function main(): Promise<number> {
   try {
     const plan = planFrom(process.argv.slice(2));
-    if (plan !== undefined) return plan.isSingle || plan.postgres ? await runHere(plan) : await runMany(plan);
+    if (plan !== undefined) return plan.isSingle || plan.postgres ? await runHere(plan) : await runInThreads(plan);
     console.log(USAGE);
     return 0;
   } catch (error) {
@@ -54,30 +65,27 @@ async function main(): Promise<number> {
 
 /** @throws {UsageError} with a message that says what to change */
 export function planFrom(args: string[]): Plan | undefined {
-  const { values } = parse(args);
+  const values = parse(args);
   if (values.help) return undefined;
-  const whole = (name: 'seed' | 'runs' | 'steps' | 'minutes', least: number): number | undefined => {
+  const number = (name: 'seed' | 'runs' | 'steps' | 'minutes', least: number): number | undefined => {
     const text = values[name];
     if (text === undefined) return undefined;
-    const number = Number(text);
-    const isValid =
-      text.trim() !== '' && (name === 'minutes' ? number > 0 : Number.isSafeInteger(number) && number >= least);
-    if (!isValid) throw new UsageError(`--${name} ${text}: use a number from ${least} up, for example --${name} 100`);
-    return number;
+    const value = Number(text.trim() || 'none');
+    if (value >= least && (name === 'minutes' || Number.isSafeInteger(value))) return value;
+    throw new UsageError(`--${name} ${text}: use a number from ${least} up, for example --${name} 100`);
   };
   const faults = faultSets.find((set) => set === (values.faults ?? 'all'));
   if (faults === undefined) throw new UsageError(`--faults ${values.faults}: use one of ${faultSets.join(', ')}`);
   const only = values.only?.split(',').map(Number);
-  if (only?.some((step) => !Number.isSafeInteger(step))) {
+  if (only?.some((step) => !Number.isSafeInteger(step)))
     throw new UsageError(`--only ${values.only}: use the numbers of steps, for example --only 3,17`);
-  }
-  const [seed, runs, minutes] = [whole('seed', 0), whole('runs', 1), whole('minutes', 0)];
+  const [seed, runs, minutes] = [number('seed', 0), number('runs', 1), number('minutes', 0)];
   if (only !== undefined && seed === undefined) throw new UsageError('--only needs the seed: add --seed N');
   return {
     seed: seed ?? randomInt(2 ** 31),
     runs: runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY),
-    minutes,
-    steps: whole('steps', 1) ?? 1000,
+    minutes: minutes ?? Number.POSITIVE_INFINITY,
+    steps: number('steps', 1) ?? 1000,
     faults,
     only,
     postgres: values.postgres === true,
@@ -87,9 +95,10 @@ export function planFrom(args: string[]): Plan | undefined {
 
 function parse(args: string[]) {
   const text = { type: 'string' } as const;
-  const options = { seed: text, runs: text, minutes: text, steps: text, faults: text, only: text };
+  const flag = { type: 'boolean' } as const;
+  const numbers = { seed: text, runs: text, minutes: text, steps: text };
   try {
-    return parseArgs({ args, options: { ...options, postgres: { type: 'boolean' }, help: { type: 'boolean' } } });
+    return parseArgs({ args, options: { ...numbers, faults: text, only: text, postgres: flag, help: flag } }).values;
   } catch (error) {
     throw new UsageError(`${(error as Error).message.split('.')[0]}: --help lists the options`);
   }
@@ -97,8 +106,9 @@ function parse(args: string[]) {
 
 /** Runs one seed, or several on a real server. Prints the log of a single run, or of a failure. */
 async function runHere({ seed: first, runs, minutes, steps, faults, only, isSingle, postgres }: Plan): Promise<number> {
+  const databaseUrl = process.env.DATABASE_URL ?? DEFAULT_URL;
   const run = postgres ? (await import('./postgres.ts')).simulateOnPostgres : simulate;
-  const endsAt = minutes === undefined ? Number.POSITIVE_INFINITY : performance.now() + minutes * 60_000;
+  const endsAt = performance.now() + minutes * 60_000;
   for (let seed = first; seed < first + (isSingle ? 1 : runs) && performance.now() < endsAt; seed += 1) {
     const log: string[] = [];
     const note = isSingle ? console.log : (line: string) => void log.push(line);
@@ -114,53 +124,63 @@ async function runHere({ seed: first, runs, minutes, steps, faults, only, isSing
 }
 
 /** Runs many seeds in one thread per core, until one fails. */
-async function runMany(plan: Plan): Promise<number> {
-  const { seed: first, runs, minutes, steps, faults } = plan;
+async function runInThreads({ seed: first, runs, minutes, steps, faults }: Plan): Promise<number> {
   const startedAt = performance.now();
-  const endsAt = minutes === undefined ? Number.POSITIVE_INFINITY : startedAt + minutes * 60_000;
-  const seconds = () => (performance.now() - startedAt) / 1000;
+  const failed: number[] = [];
   let [next, done] = [first, 0];
-  const failures: { seed: number; violation: Violation }[] = [];
-  const progress = () => console.log(`${done} runs, ${(done / seconds()).toFixed(1)} a second`);
+  const progress = () => {
+    const seconds = (performance.now() - startedAt) / 1000;
+    console.log(`${done} runs, ${(done / seconds).toFixed(1)} a second`);
+  };
+  const isOver = () => failed.length > 0 || next >= first + runs || performance.now() >= startedAt + minutes * 60_000;
   const ticking = setInterval(progress, 10_000);
   console.log(`seeds from ${first}, ${steps} steps each, faults: ${faults}`);
   const runThread = async () => {
-    const thread = new Worker(new URL('simulate-thread.ts', import.meta.url), { workerData: { steps, faults } });
+    const thread = new Worker(new URL(import.meta.url), { workerData: { steps, faults } satisfies Settings });
     try {
-      while (failures.length === 0 && next < first + runs && performance.now() < endsAt) {
+      while (!isOver()) {
         const seed = next++;
         thread.postMessage(seed);
         // Rejects at an error of the thread.
-        const [violation] = await once(thread, 'message').catch((error: Error) => {
+        const [hasFailed] = await once(thread, 'message').catch((error: Error) => {
           throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
         });
         done += 1;
-        if (violation !== undefined) failures.push({ seed, violation });
+        if (hasFailed) failed.push(seed);
       }
     } finally {
-      const ended = once(thread, 'exit');
-      thread.postMessage('end');
-      await ended;
+      await thread.terminate();
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, runThread)).finally(() => clearInterval(ticking));
   progress();
-  const [failure] = failures.sort((one, other) => one.seed - other.seed);
-  if (failure === undefined) return 0;
-  await explain(plan, failure.seed, failure.violation);
+  if (failed.length === 0) return 0;
+  await explain(Math.min(...failed), { steps, faults });
   return 1;
 }
 
+/** Runs the seeds that the main thread sends, in a thread of its own, and answers whether each has failed. */
+function runSeeds(settings: Settings): void {
+  // The product makes errors by the thousand.
+  Error.stackTraceLimit = 0;
+  parentPort?.on('message', async (seed: number) => {
+    const { violation } = await simulate({ seed, ...settings });
+    parentPort?.postMessage(violation !== undefined);
+  });
+}
+
 /** Prints the shortest history that breaks the same rule. */
-async function explain({ steps, faults }: Plan, seed: number, { rule, detail }: Violation): Promise<void> {
-  console.log(`\nseed ${seed} breaks a guarantee\n  rule: ${rule}\n  ${detail}\nleaving out steps ...`);
+async function explain(seed: number, { steps, faults }: Settings): Promise<void> {
   const run = (only?: readonly number[], note?: (line: string) => void) =>
-    simulate({ seed, steps, faults, only: only && new Set(only), ...(note && { note }) });
-  const { ran } = await run();
-  const kept = await shrink(ran, async (only) => (await run(only)).violation?.rule === rule);
+    simulate({ seed, steps, faults, only: only && new Set(only), note });
+  const { ran, violation } = await run();
+  const print = (which: typeof violation) => console.log(`  rule: ${which?.rule}\n  ${which?.detail}\n`);
+  console.log(`\nseed ${seed} breaks a guarantee`);
+  print(violation);
+  console.log('leaving out steps ...');
+  const kept = await shrink(ran, async (only) => (await run(only)).violation?.rule === violation?.rule);
   console.log(`the shortest history found, ${kept.length} of ${ran.length} steps:\n`);
-  const { violation } = await run(kept, console.log);
-  console.log(`\nrule: ${rule}\n${violation?.detail ?? detail}\n`);
+  print((await run(kept, console.log)).violation);
   const only = kept.length === 0 ? '' : ` --only ${kept.join(',')}`;
   console.log(`repeat it with: npm run simulate -- --seed ${seed} --steps ${steps} --faults ${faults}${only}`);
 }

@@ -1,18 +1,11 @@
 import type { StoredSchedule } from '../../db/schedules.ts';
-import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import { Clients } from './clients.ts';
-import { History, type HistoryOptions, type Journal } from './history.ts';
-import { actions, type Process, type ProcessOptions } from './process.ts';
+import { History } from './history.ts';
+import type { Process, ProcessOptions } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import { type FaultSet, REQUESTS, SCHEDULING, type Setting } from './steps.ts';
-import { type Time, turn } from './time.ts';
-
-/** A rule that did not hold. */
-export interface Violation {
-  /** A sentence of the guarantees. */
-  rule: string;
-  detail: string;
-}
+import { type FaultSet, REQUESTS, SCHEDULING } from './steps.ts';
+import { turn } from './time.ts';
+import type { Violation, World } from './world.ts';
 
 export interface SimulationOptions {
   seed: number;
@@ -31,17 +24,8 @@ export interface SimulationResult {
   violation: Violation | undefined;
 }
 
-export interface World {
-  time: Time;
-  random: SeededRandom;
-  setting: Setting;
-  note: SimulationOptions['note'];
-  /** Factor of all waits and of the durations of handlers. */
-  pace?: number;
-}
-
 /** Steps between two audits. */
-const AUDIT_STEPS = 50;
+const AUDIT_STEPS = 100;
 const FIRES = 'After the faults, schedules make tasks.';
 /** No other schedule has this name. */
 const LAST_SCHEDULE = '5.one.allow';
@@ -50,38 +34,25 @@ const LONGEST_REST_MS = 24 * 60 * 60 * 1000;
 const isRequest = (kind: string): kind is (typeof REQUESTS)[number] => (REQUESTS as readonly string[]).includes(kind);
 
 /** Runs the steps of a seed: requests of clients, faults, and time. */
-export abstract class Simulation<Kind extends string, One extends Process> implements Journal {
-  readonly note: (line: string) => void;
+export abstract class Simulation<Kind extends string, One extends Process> {
   protected readonly world: World;
   protected readonly history: History;
   protected readonly clients: Clients;
   protected readonly processes: One[] = [];
   /** Number of the present step. */
   protected step = 0;
-  protected violation: Violation | undefined;
   /** Number of processes that were started in the present step. */
   #started = 0;
   /** Whether the steps are over. */
   #isOver = false;
 
   constructor(world: World) {
-    const { time, setting, note } = world;
     this.world = world;
-    const startedAt = time.now;
-    this.note = (line) => note?.(`${String(time.now - startedAt).padStart(9)} ms ${line}`);
-    const now = () => time.now;
-    const submissionOf = (id: string) => this.clients.submissionOf(id);
-    const maxAttempts = (id: string) => actions.get(submissionOf(id).action)?.maxAttempts ?? retryPolicy.maxAttempts;
-    const { maxKeys, rows } = setting;
-    const register: HistoryOptions['register'] = (id, submission) => this.clients.register(id, submission);
-    const tasks = { submissionOf, register, maxAttempts };
-    this.history = new History({ journal: this, now, ...tasks, maxKeys, keepsRows: rows === 0 });
-    const target = (random: SeededRandom) => {
+    this.history = new History(world);
+    this.clients = new Clients(world, this.history, (random) => {
       const serving = this.processes.filter(({ isServing }) => isServing);
       return serving.length === 0 ? undefined : random.pick(serving);
-    };
-    const { moods, schedules, callbacks } = setting;
-    this.clients = new Clients({ journal: this, book: this.history, now, moods, schedules, callbacks, target });
+    });
   }
 
   protected abstract readonly weights: Partial<Record<Kind, number>>;
@@ -94,14 +65,22 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
   protected abstract repair(): void | Promise<void>;
   /** Checks everything after the faults. */
   protected abstract finish(): Promise<void>;
+  /** Ends the processes, and deletes what they shared. */
+  protected abstract close(): void | Promise<void>;
   /** Called after each timer. */
   protected watch(): void {}
 
-  broken(rule: string, detail: string): void {
-    this.violation ??= { rule, detail };
+  async run(options: SimulationOptions): Promise<SimulationResult> {
+    try {
+      const ran = await this.#runSteps(options);
+      if (this.world.violation === undefined) await this.#end();
+      return { ran, violation: this.world.violation };
+    } finally {
+      await this.close();
+    }
   }
 
-  async run({ steps, only }: Pick<SimulationOptions, 'steps' | 'only'>): Promise<SimulationResult> {
+  async #runSteps({ steps, only }: SimulationOptions): Promise<number[]> {
     const planned = this.world.random.fork('steps');
     // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
     // kinds would otherwise be covered by the others.
@@ -114,7 +93,7 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
     const ran: number[] = [];
     await this.start();
     for (const [index, kind] of kinds.entries()) {
-      if (this.violation !== undefined) break;
+      if (this.world.violation !== undefined) break;
       if (only !== undefined && !only.has(index + 1)) continue;
       this.step = index + 1;
       this.#started = 0;
@@ -122,18 +101,17 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
       await this.#run(kind, this.world.random.fork(`step ${this.step}`));
       if (ran.length % AUDIT_STEPS === 0) await this.audit();
     }
-    if (this.violation === undefined) await this.#end();
-    return { ran, violation: this.violation };
+    return ran;
   }
 
   /** Lets time pass, and starts the processes again that end meanwhile. */
   protected async pass(ms: number): Promise<void> {
-    const { time, pace = 1 } = this.world;
+    const { time, pace } = this.world;
     const end = time.now + ms * pace;
-    while (time.now < end && this.violation === undefined) {
+    while (time.now < end && this.world.violation === undefined) {
       await time.pass(end - time.now, () => {
         this.watch();
-        return this.violation !== undefined || this.processes.some(({ isKillDue }) => isKillDue);
+        return this.world.violation !== undefined || this.processes.some(({ isKillDue }) => isKillDue);
       });
       for (const [place, { isKillDue }] of this.processes.entries()) if (isKillDue) await this.restart(place);
     }
@@ -143,15 +121,15 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
   protected optionsOf(place: number): ProcessOptions {
     this.#started += 1;
     const name = `process ${place + 1}.${this.step}.${this.#started}`;
-    const { history } = this;
-    const random = this.world.random.fork(name);
+    const { world, history } = this;
+    const random = world.random.fork(name);
     const hasModule = !this.#isOver && random.fork('module').chance(0.7);
-    return { ...this.world, name, random, journal: this, history, hasModule, submissionOf: this.clients.submissionOf };
+    return { world, history, name, random, hasModule };
   }
 
   async #run(kind: string, random: SeededRandom): Promise<void> {
     const name = `t${this.step}`;
-    this.note(`step ${this.step}: ${kind}`);
+    this.world.note(`step ${this.step}: ${kind}`);
     if (kind === 'wait') await this.pass(random.pick([1, 5, 20, 100, 500]));
     else if (kind === 'waitLong') await this.pass(random.between(1000, 30_000));
     else if (kind === 'submit' || kind === 'submitMany' || kind === 'repeat') this.clients[kind](name, random);
@@ -165,7 +143,7 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
 
   async #end(): Promise<void> {
     const { random } = this.world;
-    this.note('the faults are over');
+    this.world.note('the faults are over');
     this.#isOver = true;
     await this.repair();
     await this.pass(15_000);
@@ -174,30 +152,29 @@ export abstract class Simulation<Kind extends string, One extends Process> imple
     if (this.world.setting.schedules.length === 0) await this.#rest();
     else await this.#endSchedules(random);
     await this.pass(5000);
-    if (this.violation === undefined) await this.finish();
+    if (this.world.violation === undefined) await this.finish();
   }
 
   async #rest(): Promise<void> {
     const { time } = this.world;
     const end = time.now + LONGEST_REST_MS;
-    while (this.violation === undefined && time.now < end && !(await this.isAtRest())) await this.pass(1000);
+    while (this.world.violation === undefined && time.now < end && !(await this.isAtRest())) await this.pass(1000);
   }
 
   /** Pauses the schedules, so that the queue comes to rest, and checks that a new one fires. */
   async #endSchedules(random: SeededRandom): Promise<void> {
     const { clients, world } = this;
-    const { pace = 1 } = world;
     clients.pauseSchedules(world.setting.schedules, random);
     await this.#rest();
     clients.setSchedule(LAST_SCHEDULE, false, random);
-    await this.pass(12_000 / pace);
+    await this.pass(12_000 / world.pace);
     let last: StoredSchedule | undefined;
     const process = this.processes.find(({ isServing }) => isServing);
     void process?.queue.store.schedules.find(LAST_SCHEDULE).then((found) => {
       last = found;
     });
     await this.pass(1000);
-    if ((last?.lastAt ?? 0) < world.time.now - 7000) this.broken(FIRES, `${last?.name} was fired at ${last?.lastAt}`);
+    if ((last?.lastAt ?? 0) < world.now - 7000) this.world.broken(FIRES, `${last?.name} was fired at ${last?.lastAt}`);
     clients.pauseSchedules([LAST_SCHEDULE], random);
     await this.pass(1000);
     await this.#rest();

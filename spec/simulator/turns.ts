@@ -9,7 +9,8 @@ import {
   type TaskStore,
   TURN_OF_LONGEST,
 } from '../../db/task-store.ts';
-import type { Journal, KnownTask } from './history.ts';
+import type { KnownTask } from './history.ts';
+import type { World } from './world.ts';
 
 const TURNS = 'Keys take turns within a priority.';
 const LONGEST = 'One of ten tasks that are taken is the one that has waited longest.';
@@ -20,9 +21,7 @@ const MOST_BEFORE = 2;
 
 /** Checks the order in which the only process takes tasks. */
 export class TurnOracle {
-  /** Whether any task has had a priority of its own. */
-  hasPriorities = false;
-  readonly #journal: Journal;
+  readonly #world: World;
   readonly #tasks: ReadonlyMap<string, KnownTask>;
   /** Messages that wait alone of their key, with all that were taken since, and those of each other key. */
   readonly #alone = new Map<KnownTask, { taken: number; before: Map<string | undefined, Set<string>> }>();
@@ -34,8 +33,8 @@ export class TurnOracle {
   #taken = 0;
   #overtaking = 0;
 
-  constructor(journal: Journal, tasks: ReadonlyMap<string, KnownTask>) {
-    this.#journal = journal;
+  constructor(world: World, tasks: ReadonlyMap<string, KnownTask>) {
+    this.#world = world;
     this.#tasks = tasks;
   }
 
@@ -74,7 +73,7 @@ export class TurnOracle {
     const { length } = deliveries.filter(({ callbackOf }) => callbackOf === undefined);
     this.#others = isPossible ? 0 : this.#others + length;
     if (this.#others >= TURN_OF_LONGEST)
-      this.#journal.broken(LONGEST, `the one of ${oldest} waits while ${this.#others} others were taken`);
+      this.#world.broken(LONGEST, `the one of ${oldest} waits while ${this.#others} others were taken`);
   }
 
   #checkTurns(deliveries: readonly Delivery[], store: TaskStore): void {
@@ -93,14 +92,13 @@ export class TurnOracle {
         since.before.set(limitKey, ids);
         const longest = Math.ceil(since.taken / TURN_OF_LONGEST);
         if (ids.size > MOST_BEFORE + longest)
-          this.#journal.broken(TURNS, `${task.name} waits while ${ids.size} tasks of ${limitKey} were taken`);
+          this.#world.broken(TURNS, `${task.name} waits while ${ids.size} tasks of ${limitKey} were taken`);
       }
     }
   }
 
   #checkPriorities(deliveries: readonly Delivery[], store: TaskStore): void {
     this.#taken += deliveries.length;
-    if (!this.hasPriorities) return;
     const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
     const task = this.#tasks.get(first?.id ?? '');
     // A suspect waits for its turn. That it is one is known only while the deaths are.
@@ -108,10 +106,7 @@ export class TurnOracle {
     const priorityOf = ({ id }: Delivery) => this.#tasks.get(id)?.priority ?? 1;
     this.#overtaking += isOrdinary ? deliveries.filter((each) => priorityOf(each) > task.priority).length : 0;
     if (this.#overtaking > this.#taken / TURN_OF_LONGEST + 1)
-      this.#journal.broken(
-        FIRST,
-        `${this.#overtaking} of ${this.#taken} were taken before others of a higher priority`,
-      );
+      this.#world.broken(FIRST, `${this.#overtaking} of ${this.#taken} were taken before others of a higher priority`);
   }
 
   #hasSuspects(): boolean {

@@ -20,12 +20,15 @@ export function cronTimes(expression: string, timeZone: string) {
     throw error;
   }
   const cron = new Cron(withLists(fields), options);
-  const milliseconds = (dates: readonly Date[]) => dates.map((date) => date.getTime());
   return {
     /** Returns the first `count` times after `time`, in milliseconds since the epoch. */
-    after: (time: number, count: number) => milliseconds(cron.nextRuns(count, new Date(time))),
-    /** Returns the last `count` times up to `time`, oldest first. `previousRuns` excludes the time itself. */
-    until: (time: number, count: number) => milliseconds(cron.previousRuns(count, new Date(time + 1))).reverse(),
+    after: (time: number, count: number) => cron.nextRuns(count, new Date(time)).map((date) => date.getTime()),
+    /** Yields the times up to `time`, newest first. Each takes long to compute. */
+    *until(time: number): Generator<number> {
+      // `previousRuns` excludes the time itself.
+      let [last] = cron.previousRuns(1, new Date(time + 1));
+      for (; last !== undefined; [last] = cron.previousRuns(1, last)) yield last.getTime();
+    },
   };
 }
 

@@ -73,8 +73,9 @@ export class Scheduler {
   async put(name: string, definition: CompleteDefinition, source: StoredSchedule['source']): Promise<boolean> {
     const { queue, clock } = this.#options;
     const { cron, time_zone, paused } = definition;
+    const found = await queue.store.schedules.find(name);
     // Another node's clock may be ahead, and have fired the next time already.
-    const from = Math.max(clock.now(), (await queue.store.schedules.find(name))?.lastAt ?? 0);
+    const from = Math.max(clock.now(), found?.lastAt ?? 0);
     const [nextAt = null] = paused ? [] : cronTimes(cron, time_zone).after(from, 1);
     const timing = paused ? '' : `${cron} ${time_zone}`;
     const schedule = { name, definition: JSON.stringify(definition), source, timing, nextAt };
@@ -131,11 +132,14 @@ export class Scheduler {
     const times = cronTimes(cron, time_zone);
     const now = clock.now();
     const [second = Number.POSITIVE_INFINITY] = times.after(nextAt, 1);
-    const due = second > now ? [nextAt] : times.until(now, MAX_CAUGHT_UP).filter((time) => time >= nextAt);
     const missedBefore = Math.max(this.#startedAt, now - LATE_MS);
-    const missed = due.filter((time) => time < missedBefore);
-    const caughtUp = { none: [], one: missed.slice(-1), all: missed }[catch_up];
-    const runs = [...caughtUp, ...due.slice(missed.length)];
+    let missedRuns = { none: 0, one: 1, all: MAX_CAUGHT_UP }[catch_up];
+    const runs: number[] = [];
+    for (const time of second > now ? [nextAt] : times.until(now)) {
+      if (time < missedBefore) missedRuns -= 1;
+      if (time < nextAt || missedRuns < 0 || runs.length === MAX_CAUGHT_UP) break;
+      runs.unshift(time);
+    }
     const [following = null] = times.after(now, 1);
     for (const [index, at] of (runs.length > 0 ? runs : [undefined]).entries()) {
       if (this.#stopped.signal.aborted) return;

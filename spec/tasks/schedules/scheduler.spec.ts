@@ -167,6 +167,19 @@ describe('the scheduler', () => {
     expect(lines).to.have.length(1);
   });
 
+  it('fires no time before a new schedule is written, although its process stood still until then', async () => {
+    const { scheduler, clock, store } = await open();
+    const { schedules } = store;
+    const find = schedules.find.bind(schedules);
+    schedules.find = async (name) => {
+      clock.advance(HOUR);
+      return await find(name);
+    };
+    await scheduler.put('s', definition(), 'api');
+    schedules.find = find;
+    expect(await nextOf(store)).to.equal(START + HOUR + 30_000);
+  });
+
   it('fires nothing after its stop, which waits for what is being fired', async () => {
     const { put, clock, stop, queue } = await open();
     await put();
