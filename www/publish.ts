@@ -1,10 +1,11 @@
 /**
  * Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files, and
- * the API documents as JSON.
+ * the API documents as JSON, and joins the modules of the client.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { joinModules } from './join-modules.ts';
 import { addModulePreloads } from './module-preloads.ts';
 import { readContract } from './read-contract.ts';
 
@@ -31,9 +32,13 @@ export default uPlot;
 
 for (const client of ['ticker', 'tasks']) {
   const page = `${target}${client}/index.html`;
-  const fileOf = (path: string) => target + (path.startsWith('/shared/') ? path.slice(1) : client + path);
+  const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : client + path);
   writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
 }
+
+// One module, so that a project without a build can copy it.
+const joined = joinModules('/client.js', (path) => target + path.slice(1));
+for (const service of ['ticker', 'tasks']) writeFileSync(`${target}${service}/client.js`, joined);
 
 // Indentation can be removed without a visible effect, because no `pre` element in the HTML files contains text.
 for (const file of globSync(`${target}**/*.{html,css}`)) {

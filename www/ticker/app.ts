@@ -1,3 +1,4 @@
+import { TickInterval } from '../client/tick-interval.ts';
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/dom.ts';
 import { discardKeptSession, keptSession } from '../shared/kept-session.ts';
@@ -9,7 +10,6 @@ import { DeveloperTools } from './developer-tools.ts';
 import { formatMilliseconds, formatTime } from './format.ts';
 import { requestPastPrices } from './past-prices.ts';
 import { Stream, type StreamState } from './stream.ts';
-import { TickInterval } from './tick-interval.ts';
 
 const tools = part(document, 'tools', HTMLElement);
 const windows = part(document, 'windows', HTMLFieldSetElement);

@@ -1,9 +1,9 @@
+import type { TickInterval } from '../client/tick-interval.ts';
 import { onColourChange } from '../shared/canvas-colours.ts';
 import type { PastPrices } from './past-prices.ts';
 import { type ChartSettings, PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';
 import type { Price } from './stream.ts';
-import type { TickInterval } from './tick-interval.ts';
 
 interface Entry {
   quote: Quote;

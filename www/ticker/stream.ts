@@ -1,6 +1,6 @@
-import { backoff } from '../shared/backoff.ts';
+import { backoff } from '../client/backoff.ts';
+import type { TickInterval } from '../client/tick-interval.ts';
 import { revoke, type Session } from '../shared/session.ts';
-import type { TickInterval } from './tick-interval.ts';
 import { checkToken } from './token-check.ts';
 
 /** `timestamp` is in Unix seconds. */
