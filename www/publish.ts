@@ -46,6 +46,13 @@ for (const file of globSync(`${target}**/*.{html,css}`)) {
   writeFileSync(file, text.replace(/\s*\n\s*/g, '\n'));
 }
 
+// A module with a template literal of several lines is left as it is, because their indentation is text.
+for (const file of globSync(`${target}{client,shared,tasks,ticker}/*.js`)) {
+  const lines = readFileSync(file, 'utf8').split('\n');
+  const hasLongTemplate = lines.some((line) => line.split('`').length % 2 === 0);
+  if (!hasLongTemplate) writeFileSync(file, lines.map((line) => line.trimStart()).join('\n'));
+}
+
 for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {
   writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
   writeFileSync(`${file}.br`, brotliCompressSync(readFileSync(file)));

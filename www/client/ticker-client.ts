@@ -51,7 +51,8 @@ export class TickerClient {
     onStop: (error) => this.#emitter.emit('failure', error),
   });
   readonly #emitter = new Emitter<TickerEvents>(() => this.#keep());
-  readonly #interval = new TickInterval();
+  /** Interval of the ticks, learnt from their arrival and from the history. */
+  readonly interval = new TickInterval();
   #connection: PriceConnection | undefined;
   #newest: Price[] | undefined;
 
@@ -66,11 +67,6 @@ export class TickerClient {
 
   get status(): Status {
     return this.#reconnection.status;
-  }
-
-  /** Learnt interval of the ticks in milliseconds. */
-  get intervalMs(): number {
-    return this.#interval.milliseconds;
   }
 
   /** Adds a listener. @returns a function that removes the listener */
@@ -125,7 +121,7 @@ export class TickerClient {
   /** Requests the ticks of the last `seconds`, up to 900. @throws {ServiceError | UnreachableError} */
   async history({ seconds, signal }: Abortable & { seconds?: number } = {}): Promise<PriceHistory> {
     const history = await this.#http.request<PriceHistory>('prices/history', { query: { seconds }, signal });
-    this.#interval.statedMs = history.interval_ms;
+    this.interval.statedMs = history.interval_ms;
     return history;
   }
 
@@ -165,12 +161,12 @@ export class TickerClient {
     let staleTimer: ReturnType<typeof setTimeout> | undefined;
     const expectPrices = () => {
       clearTimeout(staleTimer);
-      staleTimer = setTimeout(() => this.#reconnection.enter({ state: 'stale' }), this.#interval.staleAfterMs);
+      staleTimer = setTimeout(() => this.#reconnection.enter({ state: 'stale' }), this.interval.staleAfterMs);
     };
     const connection = new PriceConnection(this.#Socket, url, token, {
       onOpen: () => {
         isOpen = true;
-        this.#interval.restart();
+        this.interval.restart();
         this.#emitter.emit('open', undefined);
         expectPrices();
       },
@@ -178,7 +174,7 @@ export class TickerClient {
         this.#emitter.emit('frame', text);
         const message = JSON.parse(text);
         if (message.type !== 'ticker') return;
-        this.#interval.note(performance.now());
+        this.interval.note(performance.now());
         expectPrices();
         this.#newest = message.data;
         this.#reconnection.enter({ state: 'live' });

@@ -3,7 +3,6 @@ import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/close-codes.ts';
-import { FINAL_CLOSE_CODES } from '../../../www/client/errors.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
@@ -98,7 +97,6 @@ describe('the clients of the guide', () => {
     const codes = final.map(({ code }) => code).toSorted();
     const [, list = ''] = /\(([\d, ]{20,})\)/.exec(section(OTHERS, 'Python')) ?? [];
     expect(list.split(', ').map(Number)).to.deep.equal(codes);
-    expect(FINAL_CLOSE_CODES.filter((code) => code !== 4001 && code !== 4003)).to.deep.equal(codes);
   });
 
   it('stop in the shell without a valid key with a line that says why', async () => {
