@@ -5,7 +5,7 @@ export interface ScheduleSettings {
   cron: string;
   time_zone?: string;
   action: string;
-  data?: object;
+  data?: Record<string, unknown>;
   priority?: number;
   limit_key?: string;
   callback_url?: string;
@@ -14,8 +14,12 @@ export interface ScheduleSettings {
   paused?: boolean;
 }
 
+type OptionalSetting = 'limit_key' | 'callback_url';
+
 /** Schedule with its next times and its last one. Times are Unix seconds. */
-export interface Schedule extends ScheduleSettings {
+export interface Schedule
+  extends Required<Omit<ScheduleSettings, OptionalSetting>>,
+    Pick<ScheduleSettings, OptionalSetting> {
   name: string;
   source: 'api' | 'module';
   next: number[];
