@@ -171,10 +171,11 @@ describe('the client of the ticker', () => {
     expect(await revoked).to.be.instanceOf(ClosedError);
   });
 
-  it('takes a token from a function, again after it was refused', async () => {
+  it('takes a token from a function, again after the function has failed or the token was refused', async () => {
     const { ticker, apiKey } = running();
-    const tokens = ['v3.local.old', (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token];
-    const { client } = clientOf(ticker, { token: () => tokens.shift() ?? '' });
+    const tokens = [undefined, 'v3.local.old', (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token];
+    const token = () => tokens.shift() ?? Promise.reject(new Error('no network'));
+    const { client } = clientOf(ticker, { token });
     expect(await next(client.prices())).to.have.length(3);
     expect(tokens).to.deep.equal([]);
   });

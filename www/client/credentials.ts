@@ -1,3 +1,5 @@
+import { UnreachableError } from './errors.ts';
+
 /** Neither is needed if the service requires no token. */
 export interface CredentialOptions {
   /** API key, which is exchanged for tokens. Visitors of a page must not get one. */
@@ -50,9 +52,18 @@ export class Credentials {
 
   async #renew(): Promise<string | undefined> {
     const { apiKey, token: given } = this.#options;
-    if (apiKey === undefined) return typeof given === 'function' ? given() : given;
+    if (apiKey === undefined) return typeof given === 'function' ? call(given) : given;
     const { token, expires_in } = await this.#exchange(apiKey);
     this.#renewAt = Date.now() + RENEWED_AFTER * 1000 * expires_in;
     return token;
+  }
+}
+
+/** Calls the function that returns a token. Its failure is transient, because it probably uses the network. */
+async function call(given: () => string | Promise<string>): Promise<string> {
+  try {
+    return await given();
+  } catch (cause) {
+    throw new UnreachableError('no token could be had', { cause });
   }
 }

@@ -27,7 +27,7 @@ export class ServiceError extends Error {
 
   /** Reads the error from a response. */
   static async from(response: Response): Promise<ServiceError> {
-    const body = await response.json().catch(() => ({}));
+    const body = Object(await response.json().catch(() => ({})));
     const seconds = Number(response.headers.get('Retry-After') ?? Number.NaN);
     return new ServiceError(response.status, body, seconds >= 0 ? seconds * 1000 : undefined);
   }

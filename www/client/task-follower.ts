@@ -11,11 +11,9 @@ export type TaskNews =
   | { event: 'completed'; row: TaskRow & Times }
   | { event: 'lost'; error: Error };
 
-type NewsListener = (news: TaskNews) => void;
-
 interface Followed {
   id: string;
-  listeners: Set<NewsListener>;
+  emitter: Emitter<{ news: TaskNews }>;
   /** Text of the latest news, so that what an event and a response tell is told once. */
   told: string;
   /** Number of events, so that a response from before an event is recognized. */
@@ -67,12 +65,12 @@ export class TaskFollower {
   }
 
   /** Follows a task until it ends, or the returned function is called. */
-  follow(id: string, listener: NewsListener): () => void {
+  follow(id: string, listener: (news: TaskNews) => void): () => void {
     const task = this.#followed.get(id) ?? this.#add(id);
-    task.listeners.add(listener);
+    const unfollow = task.emitter.on('news', listener);
     return () => {
-      task.listeners.delete(listener);
-      if (task.listeners.size === 0) this.#remove(task);
+      unfollow();
+      if (!task.emitter.hasListeners('news')) this.#remove(task);
     };
   }
 
@@ -84,7 +82,7 @@ export class TaskFollower {
 
   #add(id: string): Followed {
     const task: Followed = {
-      ...{ id, listeners: new Set(), told: '', events: 0 },
+      ...{ id, emitter: new Emitter<{ news: TaskNews }>(), told: '', events: 0 },
       ...{ hasGap: false, timer: undefined, delayMs: FIRST_LOOK_MS },
     };
     this.#followed.set(id, task);
@@ -157,9 +155,8 @@ export class TaskFollower {
     const text = textOf(news);
     if (text === task.told) return;
     task.told = text;
-    const listeners = [...task.listeners];
     if (ENDS.includes(news.event)) this.#remove(task);
-    for (const listener of listeners) listener(news);
+    task.emitter.emit('news', news);
   }
 }
 

@@ -37,7 +37,7 @@ export class Task<Output = unknown> {
     this.#follower = follower;
   }
 
-  /** Follows the task until it ends. Its present state is reported first. @returns a function that removes the listener */
+  /** Follows the task until it ends. The first listeners also get its present state. @returns a function that removes it */
   on<Name extends keyof TaskListeners<Output>>(
     name: Name,
     listener: (value: TaskListeners<Output>[Name]) => void,
