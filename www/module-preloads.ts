@@ -16,7 +16,7 @@ export function addModulePreloads(page: string, fileOf: (path: string) => string
 }
 
 /** Returns the URL paths of a module and of all modules that it imports, directly or indirectly. */
-function modulesFrom(entry: string, fileOf: (path: string) => string): string[] {
+export function modulesFrom(entry: string, fileOf: (path: string) => string): string[] {
   const paths = new Set([entry]);
   for (const path of paths) {
     const text = readFileSync(fileOf(path), 'utf8');

@@ -1,10 +1,11 @@
 /**
  * Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files, and
- * the API documents as JSON.
+ * the API documents as JSON, and joins the modules of the client.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { joinModules } from './join-modules.ts';
 import { addModulePreloads } from './module-preloads.ts';
 import { readContract } from './read-contract.ts';
 
@@ -31,14 +32,25 @@ export default uPlot;
 
 for (const client of ['ticker', 'tasks']) {
   const page = `${target}${client}/index.html`;
-  const fileOf = (path: string) => target + (path.startsWith('/shared/') ? path.slice(1) : client + path);
+  const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : client + path);
   writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
 }
+
+// One module, so that a project without a build can copy it.
+const joined = joinModules('/client.js', (path) => target + path.slice(1));
+for (const service of ['ticker', 'tasks']) writeFileSync(`${target}${service}/client.js`, joined);
 
 // Indentation can be removed without a visible effect, because no `pre` element in the HTML files contains text.
 for (const file of globSync(`${target}**/*.{html,css}`)) {
   const text = readFileSync(file, 'utf8').replace(/<!--.*?-->|\/\*.*?\*\//gs, '');
   writeFileSync(file, text.replace(/\s*\n\s*/g, '\n'));
+}
+
+// A module with a template literal of several lines is left as it is, because their indentation is text.
+for (const file of globSync(`${target}{client,shared,tasks,ticker}/*.js`)) {
+  const lines = readFileSync(file, 'utf8').split('\n');
+  const hasLongTemplate = lines.some((line) => line.split('`').length % 2 === 0);
+  if (!hasLongTemplate) writeFileSync(file, lines.map((line) => line.trimStart()).join('\n'));
 }
 
 for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {

@@ -30,6 +30,9 @@ export const pageHeaders = {
   'Cache-Control': 'no-cache',
 };
 
+/** The client of both services, which pages of any origin may import. */
+const CLIENT_MODULE = '/client.js';
+
 interface StaticResponse {
   headers: OutgoingHttpHeaders;
   body: Buffer;
@@ -42,13 +45,15 @@ type Encoding = (typeof ENCODINGS)[number];
 type StaticFile = Readonly<Record<Encoding, StaticResponse>>;
 
 /**
- * Returns middleware that serves the files of `www/<client>` and `www/shared` from memory. For unknown paths, the
- * ticker serves `index.html`, and the task service calls the next middleware.
+ * Returns middleware that serves the files of `www/<client>`, `www/shared` and `www/client` from memory. For unknown
+ * paths, the ticker serves `index.html`, and the task service calls the next middleware.
  */
 export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middleware> {
   const served = new Map<string, StaticFile>();
   for (const file of ['', ...files(client)]) served.set(`/${file}`, await readFile(`/${client}/${file}`));
-  for (const file of files('shared')) served.set(`/shared/${file}`, await readFile(`/shared/${file}`));
+  for (const folder of ['shared', 'client']) {
+    for (const file of files(folder)) served.set(`/${folder}/${file}`, await readFile(`/${folder}/${file}`));
+  }
   const fallback = client === 'ticker' ? served.get('/') : undefined;
   const otherMethods = answerOtherMethods('GET', 'HEAD');
 
@@ -59,6 +64,7 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     const accepted = ENCODINGS.find((encoding) => ctx.acceptsEncodings(encoding, 'identity') === encoding);
     const { headers, body } = file[accepted ?? 'identity'];
     ctx.set(headers as Record<string, string>);
+    if (ctx.path === CLIENT_MODULE) ctx.set('Access-Control-Allow-Origin', '*');
     // Appended, because the CORS middleware may already have set `Vary`.
     ctx.vary('Accept-Encoding');
     ctx.body = body;
@@ -90,6 +96,6 @@ async function readResponse(path: string, encoding: Encoding): Promise<StaticRes
 
 function files(folder: string): string[] {
   return readdirSync(`${www}/${folder}`, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !/\.(br|gz)$/.test(entry.name))
+    .filter((entry) => entry.isFile() && !/\.(br|gz|d\.ts)$/.test(entry.name))
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(`${www}/${folder}/`.length));
 }

@@ -103,7 +103,7 @@ export interface VisitOptions {
   height?: number;
   colorScheme?: 'light' | 'dark';
   reducedMotion?: 'reduce' | 'no-preference';
-  /** Console errors that the test provokes on purpose. */
+  /** Errors that the test provokes on purpose. */
   tolerated?: RegExp;
   /** Whether the test changes the browser context, as the page's clock does. */
   ownContext?: boolean;
@@ -130,7 +130,9 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
     const text = `${message.text()} (${message.location().url})`;
     if (['error', 'warning'].includes(message.type()) && !tolerated?.test(text)) problems.push(text);
   });
-  page.on('pageerror', (error) => problems.push(String(error)));
+  page.on('pageerror', (error) => {
+    if (!tolerated?.test(String(error))) problems.push(String(error));
+  });
   await page.exposeFunction('reportViolation', (violation: string) => problems.push(violation));
   await page.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', ({ violatedDirective, blockedURI }) => {

@@ -117,7 +117,12 @@ describe('the installed package', () => {
       const vendor = `dist/www/${client}/vendor`;
       return [`${vendor}/uplot.js`, `${vendor}/uplot.LICENSE.txt`];
     });
-    const own = ['dist/main/index.js', 'dist/main/embed.d.ts', 'dist/db/migrations/tasks/003-tasks.sql'];
+    const own = [
+      'dist/main/index.js',
+      'dist/main/embed.d.ts',
+      'dist/www/client.d.ts',
+      'dist/db/migrations/tasks/003-tasks.sql',
+    ];
     expect(paths).to.include.members(['README.md', 'LICENSE', 'package.json', ...own, ...vendored]);
     const unwanted =
       /^(?!dist\/|www\/guide\/[\w-]+\.md$|[A-Z]+(\.md)?$|package\.json$)|(?<!\.d)\.ts$|\.map$|\.spec\.|removed/;
@@ -180,14 +185,25 @@ describe('the installed package', () => {
     }
   });
 
+  it('has a client that knows the actions of the handlers module, as the guide says', async () => {
+    const program = await launch('node_modules/.bin/ticker-and-tasks', [], { TASK_HANDLERS: './handlers.ts' });
+    const [example = ''] = examples('www/guide/clients.md', 'Tasks', 'ts');
+    await writeFile(join(project, 'call.ts'), example.replace('http://localhost:8080', await urlOf(program, 'tasks')));
+    const called = await output(process.execPath, ['call.ts']);
+    expect(called, called.errors).to.include({ code: 0, output: '3\n' });
+  });
+
   it('has types that a strict project accepts', async () => {
     const strict = { strict: true, exactOptionalPropertyTypes: true, noEmit: true, types: [] };
-    const compilerOptions = { ...strict, module: 'nodenext', target: 'es2024' };
-    const tsconfig = { compilerOptions, files: ['typed.ts', 'handlers.ts'] };
+    const compilerOptions = { ...strict, module: 'nodenext', target: 'es2024', allowImportingTsExtensions: true };
+    const tsconfig = { compilerOptions, files: ['typed.ts', 'handlers.ts', 'call.ts', 'wrong.ts'] };
     await writeFile(join(project, 'tsconfig.json'), JSON.stringify(tsconfig));
     const [example = ''] = examples('www/guide/embedding.md', 'Types', 'ts');
+    const [call = ''] = examples('www/guide/clients.md', 'Tasks', 'ts');
     const wrong = `${example}\n// @ts-expect-error\nawait start({ symbols: 'BTC-USD' });\n`;
     await writeFile(join(project, 'typed.ts'), `${wrong}// @ts-expect-error\nawait services.stop(1);\n`);
+    const misnamed = call.replace("submit('words'", "submit('word'");
+    await writeFile(join(project, 'wrong.ts'), misnamed.replace('const task =', '// @ts-expect-error\nconst task ='));
     const compiler = join(projectFolder, 'node_modules/typescript/bin/tsc');
     const compiled = await output(process.execPath, [compiler, '-p', project]);
     expect(compiled.code, compiled.output).to.equal(0);

@@ -7,7 +7,8 @@ import { freshSettings, type RunningServices, startServices, watch } from '../su
 /** Commands that run wscat, each with another way to pass the token. */
 const commands: Record<string, (services: RunningServices) => string | undefined | Promise<string>> = {
   'a header, as in the README': (services) => adapt(examples('README.md', 'Try it')[1], services),
-  'a subprotocol, as in the guide': (services) => adapt(examples('www/guide/clients.md', 'The shell')[0], services),
+  'a subprotocol, as in the guide': (services) =>
+    adapt(examples('www/guide/other-clients.md', 'The shell')[0], services),
   'a subprotocol, as on the price page': async ({ ticker, token }) =>
     snippets.wscat(ticker).replace('YOUR_TOKEN', await token()),
   'the address': async ({ stream, token }) => `npx wscat --connect '${stream}?token=${await token()}'`,

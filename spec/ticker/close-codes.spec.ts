@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type CloseCode, closeCodes } from '../../main/ticker/close-codes.ts';
-import { FINAL_CODES } from '../../www/ticker/stream.ts';
+import { FINAL_CLOSE_CODES } from '../../www/client/errors.ts';
 
 const codes: CloseCode[] = Object.values(closeCodes);
 
@@ -16,7 +16,7 @@ describe('the close codes', () => {
   });
 
   it('that tell a client not to connect again keep the browser client from it, and no others do', () => {
-    expect([...FINAL_CODES].sort()).to.deep.equal(
+    expect([...FINAL_CLOSE_CODES].sort()).to.deep.equal(
       codes
         .filter(({ reconnect }) => !reconnect)
         .map(({ code }) => code)

@@ -1,5 +1,6 @@
+import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 import { type BoardTask, present, type State } from './board-task.ts';
-import { request, type TaskLimit, type TaskProgress } from './tasks-api.ts';
+import { request } from './tasks-api.ts';
 
 /** Percentiles of a duration, in seconds. */
 export interface Percentiles {

@@ -1,4 +1,4 @@
-import type { TaskLimit, TaskProgress } from './tasks-api.ts';
+import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 
 /** The states of tasks, in the order of the tabs. */
 export const STATES = ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed', 'failed'] as const;

@@ -1,20 +1,5 @@
+import type { BulkResult, LetterSelection, ReasonGroup } from '../client/dead-letters.ts';
 import { request } from './tasks-api.ts';
-
-/** Dead letters with the same reason. A null reason groups all reasons beyond the 100 most frequent. */
-export interface ReasonGroup {
-  reason: string | null;
-  count: number;
-  /** Whether the tasks failed with a permanent error, so that they fail again after a redrive. */
-  permanent: boolean;
-}
-
-export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
-
-/** `remaining` is the number of selected dead letters left unchanged, for example because the queue is full. */
-export interface BulkResult {
-  count: number;
-  remaining: number;
-}
 
 /** Maximum number of ids that the service accepts in one request. */
 const MAX_IDS = 1_000;

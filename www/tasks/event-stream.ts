@@ -1,4 +1,4 @@
-import { type EventBatch, EventDecoder } from './event-batch.ts';
+import { batches, type EventBatch } from './event-batch.ts';
 import { authorization } from './tasks-api.ts';
 
 /** Milliseconds without data after which the stream counts as lost. The service sends a heartbeat every 15 seconds. */
@@ -65,7 +65,7 @@ export class EventStream {
     }
     this.#isOpen = true;
     this.#listeners.onChange();
-    const decoder = new EventDecoder(position);
+    const nextBatch = batches(position);
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     let silence: ReturnType<typeof setTimeout> | undefined;
     try {
@@ -75,7 +75,7 @@ export class EventStream {
         clearTimeout(silence);
         if (done || connection.signal.aborted) return;
         this.#listeners.onData();
-        const batch = decoder.decode(value);
+        const batch = nextBatch(value);
         if (batch !== undefined) this.#listeners.onBatch(batch);
       }
     } finally {

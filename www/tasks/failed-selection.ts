@@ -1,4 +1,4 @@
-import type { LetterSelection } from './dead-letters.ts';
+import type { LetterSelection } from '../client/dead-letters.ts';
 
 /** Selection of failed tasks: either single tasks, or all tasks with the chosen reason. */
 export class FailedSelection {

@@ -1,9 +1,10 @@
+import type { LetterSelection } from '../client/dead-letters.ts';
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { BulkBar } from './bulk-bar.ts';
 import { curlCommand } from './curl.ts';
-import { type LetterSelection, purgeLetters, readReasons, redriveLetters } from './dead-letters.ts';
+import { purgeLetters, readReasons, redriveLetters } from './dead-letters.ts';
 import { FailedList } from './failed-list.ts';
 import { FailedSelection } from './failed-selection.ts';
 import { readPayload } from './json-text.ts';

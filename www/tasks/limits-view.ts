@@ -1,8 +1,9 @@
+import type { ActionLimits } from '../client/limits.ts';
 import { part } from '../shared/dom.ts';
 import { formatClock, formatCount } from './amounts.ts';
 import { confirmDeletion } from './confirmation.ts';
 import { type EditDialog, type EditField, WrongInput } from './edit-dialog.ts';
-import { type ActionLimits, deleteLimits, describeLimit, listLimits, putLimits } from './limits.ts';
+import { deleteLimits, describeLimit, listLimits, putLimits } from './limits.ts';
 import { type Report, SettingsList } from './settings-list.ts';
 
 const INTERVAL_MS = 2_000;

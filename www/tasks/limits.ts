@@ -1,21 +1,7 @@
+import type { ActionLimits, Limit } from '../client/limits.ts';
+import type { TaskLimit } from '../client/task-state.ts';
 import { formatClock, formatCount } from './amounts.ts';
-import type { TaskLimit } from './tasks-api.ts';
 import { request } from './tasks-api.ts';
-
-/** Limit on the tasks that run at once, or start in a period. */
-export interface Limit {
-  concurrency?: number;
-  rate?: { count: number; seconds: number };
-}
-
-/** Limits of an action, as `GET /limits` lists them. */
-export interface ActionLimits extends Limit {
-  action: string;
-  per_key?: Limit;
-  source: 'api' | 'module';
-  running: number;
-  next_start_at_ms?: number;
-}
 
 /** Requests the limits of all actions. @throws {Refused | Unreachable} */
 export async function listLimits(): Promise<ActionLimits[]> {

@@ -1,5 +1,5 @@
+import type { TaskProgress } from '../client/task-state.ts';
 import { part } from '../shared/dom.ts';
-import type { TaskProgress } from './tasks-api.ts';
 import { visibleText } from './visible-text.ts';
 
 /** Shows the progress of a task, or hides the progress bar if `progress` is undefined. */

@@ -1,6 +1,7 @@
+import type { BulkResult, LetterSelection } from '../client/dead-letters.ts';
 import { part } from '../shared/dom.ts';
 import { formatTasks } from './amounts.ts';
-import { type BulkResult, contains, type LetterSelection } from './dead-letters.ts';
+import { contains } from './dead-letters.ts';
 
 const UNDO_MS = 8_000;
 const RESULT_MS = 6_000;

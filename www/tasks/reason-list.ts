@@ -1,6 +1,6 @@
+import type { ReasonGroup } from '../client/dead-letters.ts';
 import { part, stamp } from '../shared/dom.ts';
 import { formatCount } from './amounts.ts';
-import type { ReasonGroup } from './dead-letters.ts';
 import { visibleText } from './visible-text.ts';
 
 /** List of failure reasons with counts, of which the user chooses one or all. */

@@ -1,3 +1,4 @@
+import type { Schedule } from '../client/schedules.ts';
 import { part } from '../shared/dom.ts';
 import { formatClock } from './amounts.ts';
 import { confirmDeletion } from './confirmation.ts';
@@ -9,7 +10,6 @@ import {
   nextText,
   putSchedule,
   runSchedule,
-  type Schedule,
   settingsText,
 } from './schedules.ts';
 import { type Report, SettingsList } from './settings-list.ts';

@@ -1,23 +1,6 @@
+import type { Schedule } from '../client/schedules.ts';
 import { formatClock } from './amounts.ts';
 import { Refused, request } from './tasks-api.ts';
-
-/** Schedule as the service answers it. Times are Unix seconds. */
-export interface Schedule {
-  name: string;
-  cron: string;
-  time_zone: string;
-  action: string;
-  data: Record<string, unknown>;
-  priority: number;
-  limit_key?: string;
-  catch_up: 'none' | 'one' | 'all';
-  overlap: 'allow' | 'skip';
-  paused: boolean;
-  source: 'api' | 'module';
-  next: number[];
-  last_at?: number;
-  last_task?: string;
-}
 
 /** Requests all schedules. @throws {Refused | Unreachable} */
 export async function listSchedules(): Promise<Schedule[]> {

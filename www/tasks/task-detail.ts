@@ -1,7 +1,7 @@
+import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 import type { BoardTask } from './board-task.ts';
 import { limitText } from './limits.ts';
-import type { TaskLimit } from './tasks-api.ts';
-import { Refused, request, type TaskProgress } from './tasks-api.ts';
+import { Refused, request } from './tasks-api.ts';
 
 export interface EndedAttempt {
   started_at_ms: number | null;

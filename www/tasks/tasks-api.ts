@@ -1,27 +1,4 @@
-/** Limit for which a task waits. `key` is absent if it is the action's own. */
-export interface TaskLimit {
-  action: string;
-  key?: string;
-  concurrency?: number;
-  running: number;
-  next_start_at_ms?: number;
-}
-
-/** `payload` and `result` are JSON text, and times are Unix seconds. */
-export interface TaskRow {
-  id: string;
-  payload: string;
-  status: string;
-  result: string | null;
-  created_at: number;
-  processed_at: number | null;
-}
-
-/** Progress reported by a handler. `fraction` is from 0 to 1. */
-export interface TaskProgress {
-  fraction: number;
-  note?: string;
-}
+import type { TaskLimit, TaskProgress, TaskRow } from '../client/task-state.ts';
 
 /** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
 export type TaskState =

@@ -7,9 +7,7 @@ import { Announcer } from './announcer.ts';
 import { Board } from './board.ts';
 import { DeveloperTools } from './developer-tools.ts';
 import { formatMilliseconds, formatTime } from './format.ts';
-import { requestPastPrices } from './past-prices.ts';
 import { Stream, type StreamState } from './stream.ts';
-import { TickInterval } from './tick-interval.ts';
 
 const tools = part(document, 'tools', HTMLElement);
 const windows = part(document, 'windows', HTMLFieldSetElement);
@@ -23,53 +21,45 @@ const retry = part(document, 'retry', HTMLButtonElement);
 const roundTrip = part(document, 'round-trip', HTMLElement);
 
 const pill = new ConnectionPill();
-const interval = new TickInterval();
-const board = new Board(part(document, 'board', HTMLElement), chartSettings(), interval);
-const stream = new Stream(
-  {
-    onState: showState,
-    onOpen: () => developerTools.opened(),
-    onClose: (code) => developerTools.closed(code),
-    onFrame: (text) => developerTools.frameReceived(text),
-    onPrices(prices) {
-      board.take(prices);
-      developerTools.pricesReceived(prices);
-      tools.hidden = false;
-      filter.hidden = !board.isLong;
-      showTitle();
-    },
-    onRoundTrip(milliseconds) {
-      roundTrip.textContent = milliseconds === undefined ? '' : formatMilliseconds(milliseconds);
-      if (milliseconds !== undefined) developerTools.pongReceived(milliseconds);
-    },
+const stream = new Stream({
+  onState: showState,
+  onOpen: () => developerTools.opened(),
+  onClose: (code) => developerTools.closed(code),
+  onFrame: (text) => developerTools.frameReceived(text),
+  onPrices(prices) {
+    board.take(prices);
+    developerTools.pricesReceived(prices);
+    tools.hidden = false;
+    filter.hidden = !board.isLong;
+    showTitle();
   },
-  interval,
-);
+  onRoundTrip(milliseconds) {
+    roundTrip.textContent = milliseconds === undefined ? '' : formatMilliseconds(milliseconds);
+    if (milliseconds !== undefined) developerTools.pongReceived(milliseconds);
+  },
+});
+const board = new Board(part(document, 'board', HTMLElement), chartSettings(), () => stream.interval.staleAfterMs);
 const developerTools = new DeveloperTools(
   () => stream.ping(),
-  () => interval.milliseconds,
+  () => stream.interval.milliseconds,
 );
 const signInForm = new SignInForm(start);
-let session: Session | undefined;
 let live = false;
 let paused = false;
 const announcer = new Announcer(part(document, 'announcement', HTMLElement), () =>
   live && !paused ? board.quotes : [],
 );
 
-function start(newSession: Session): void {
-  session = newSession;
+function start(session: Session): void {
   signInForm.close();
   developerTools.expiresAt = session.expiresAt;
   part(document, 'user', HTMLElement).textContent = session.userId;
   stream.start(session);
 }
 
-async function fillCharts(token: string): Promise<void> {
-  const past = await requestPastPrices(token);
-  if (past === undefined) return;
-  interval.statedMs = past.interval_ms;
-  board.fill(past);
+async function fillCharts(): Promise<void> {
+  const past = await stream.pastPrices();
+  if (past !== undefined) board.fill(past);
 }
 
 function showTitle(): void {
@@ -85,7 +75,7 @@ function showState(state: StreamState): void {
   board.isRunning = state.kind !== 'signed-out';
   showTitle();
   pill.show(connection(state));
-  if (state.kind === 'live' && session !== undefined) void fillCharts(session.token);
+  if (state.kind === 'live') void fillCharts();
   if (state.kind !== 'signed-out') return;
   discardKeptSession();
   developerTools.expiresAt = undefined;
@@ -143,7 +133,6 @@ announce.addEventListener('change', () => {
 
 signOut.addEventListener('click', () => stream.signOut());
 retry.addEventListener('click', () => stream.wake());
-addEventListener('online', () => stream.wake());
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible') stream.wake();
 });

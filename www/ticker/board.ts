@@ -1,9 +1,7 @@
+import type { Price, PriceHistory } from '../client/ticker-client.ts';
 import { onColourChange } from '../shared/canvas-colours.ts';
-import type { PastPrices } from './past-prices.ts';
 import { type ChartSettings, PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';
-import type { Price } from './stream.ts';
-import type { TickInterval } from './tick-interval.ts';
 
 interface Entry {
   quote: Quote;
@@ -20,7 +18,7 @@ const IDLE_DRAW_MS = 1_000;
 export class Board {
   readonly #element: HTMLElement;
   readonly #entries = new Map<string, Entry>();
-  readonly #interval: TickInterval;
+  readonly #staleAfterMs: () => number;
   #settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>;
   #arrivedAt = 0;
   #isRunning = false;
@@ -34,11 +32,11 @@ export class Board {
   constructor(
     element: HTMLElement,
     settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>,
-    interval: TickInterval,
+    staleAfterMs: () => number,
   ) {
     this.#element = element;
     this.#settings = settings;
-    this.#interval = interval;
+    this.#staleAfterMs = staleAfterMs;
     this.#observer = new IntersectionObserver((changes) => this.#onNearer(changes), { rootMargin: DRAWN_MARGIN });
     onColourChange(() => {
       for (const { card } of this.#entries.values()) card.repaint();
@@ -67,7 +65,7 @@ export class Board {
     if (this.#pausedAt === undefined) this.#schedule();
   }
 
-  fill({ timestamps, prices }: PastPrices): void {
+  fill({ timestamps, prices }: PriceHistory): void {
     for (const [symbol, { quote }] of this.#entries) {
       const past = prices[symbol];
       if (past !== undefined) quote.fill(timestamps, past);
@@ -149,7 +147,7 @@ export class Board {
   #draw(): void {
     const to = this.#pausedAt ?? this.#now;
     if (to === undefined) return;
-    const gapSeconds = this.#interval.staleAfterMs / 1000;
+    const gapSeconds = this.#staleAfterMs() / 1000;
     for (const { quote, card } of this.#entries.values()) {
       if (this.#pausedAt === undefined) card.renderFigures(quote, gapSeconds);
       if (this.isLong && !this.#nearCards.has(card.element)) continue;

@@ -1,9 +1,9 @@
+import type { Price } from '../client/ticker-client.ts';
 import { part } from '../shared/dom.ts';
 import { Diagnostics } from './diagnostics.ts';
 import { DiagnosticsPanel } from './diagnostics-panel.ts';
 import { Frames } from './frames.ts';
 import { FramesDrawer } from './frames-drawer.ts';
-import type { Price } from './stream.ts';
 
 const PING_INTERVAL_MS = 2_000;
 

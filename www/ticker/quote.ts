@@ -1,6 +1,6 @@
+import type { Price } from '../client/ticker-client.ts';
 import { type Change, PriceFormat } from './format.ts';
 import { History } from './history.ts';
-import type { Price } from './stream.ts';
 
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;

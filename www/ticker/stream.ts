@@ -1,20 +1,14 @@
-import { backoff } from '../shared/backoff.ts';
+import { ClosedError, ServiceError } from '../client/errors.ts';
+import type { Status } from '../client/reconnection.ts';
+import { TickInterval } from '../client/tick-interval.ts';
+import { type Price, type PriceHistory, TickerClient } from '../client/ticker-client.ts';
 import { revoke, type Session } from '../shared/session.ts';
-import type { TickInterval } from './tick-interval.ts';
-import { checkToken } from './token-check.ts';
-
-/** `timestamp` is in Unix seconds. */
-export interface Price {
-  symbol: string;
-  price: number;
-  timestamp: number;
-}
+import { LONGEST_WINDOW } from './history.ts';
 
 /** `since` is the `performance.now()` of the last price. `at` is the next attempt to connect (epoch milliseconds). */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
-  | { kind: 'connecting' }
-  | { kind: 'live' }
+  | { kind: 'connecting' | 'live' }
   | { kind: 'stale'; since: number }
   | { kind: 'reconnecting'; at: number };
 
@@ -29,48 +23,53 @@ export interface StreamListener {
   onRoundTrip(milliseconds: number | undefined): void;
 }
 
-export const SESSION_ENDED = 'Your session has ended. Enter the API key again to continue; the charts are kept.';
-
-const PING_INTERVAL_MS = 5_000;
-/** Time without a pong after which the page reconnects. */
-const PONG_TIMEOUT_MS = 10_000;
-const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Connection duration after which the backoff is reset. */
-const STABLE_AFTER_MS = 10_000;
+const SESSION_ENDED = 'Your session has ended. Enter the API key again to continue; the charts are kept.';
 /** Close codes for a revoked and for an expired token. */
-const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
-/** Close codes after which the page does not reconnect, because the service would close a new connection as well. */
-export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
+const SESSION_CODES: readonly number[] = [4001, 4003];
+/** Close code that browsers report for a lost or refused connection. */
+const LOST_CODE = 1006;
 
-/** WebSocket connection to the price stream, which reconnects until the session ends. */
+/** Prices of the session in which the user is signed in. */
 export class Stream {
   readonly #listener: StreamListener;
-  readonly #interval: TickInterval;
   #session: Session | undefined;
-  #state: StreamState = { kind: 'signed-out', reason: undefined };
-  #socket: WebSocket | undefined;
-  #release = new AbortController();
-  #retry: ReturnType<typeof setTimeout> | undefined;
-  #failures = 0;
-  #pingedAt: number | undefined;
+  #client: TickerClient | undefined;
+  #lastPricesAt = 0;
 
-  /** @param interval receives the arrival time of each tick, and determines when prices are stale */
-  constructor(listener: StreamListener, interval: TickInterval) {
+  constructor(listener: StreamListener) {
     this.#listener = listener;
-    this.#interval = interval;
+  }
+
+  /** Interval of the ticks, as far as the session has learnt it. */
+  get interval(): Pick<TickInterval, 'milliseconds' | 'staleAfterMs'> {
+    return this.#client?.interval ?? new TickInterval();
   }
 
   start(session: Session): void {
+    this.#client?.close();
+    const client = new TickerClient('/', { token: session.token });
+    const { onOpen, onFrame, onPrices, onRoundTrip, onClose } = this.#listener;
+    client.on('status', (status) => this.#show(status));
+    client.on('failure', (error) => this.stop(reasonOf(error)));
+    client.on('open', onOpen);
+    client.on('frame', onFrame);
+    client.on('roundTrip', onRoundTrip);
+    client.on('end', (error) => onClose(error instanceof ClosedError ? error.code : LOST_CODE));
     this.#session = session;
-    this.#failures = 0;
-    this.#connect(session);
+    this.#client = client;
+    client.on('prices', (prices) => {
+      this.#lastPricesAt = performance.now();
+      onPrices(prices);
+    });
   }
 
   /** Closes the connection and discards the session. @param reason message for the user about the session's end */
   stop(reason?: string): void {
+    this.#client?.close();
     this.#session = undefined;
-    this.#drop();
-    this.#enter({ kind: 'signed-out', reason });
+    this.#client = undefined;
+    this.#listener.onRoundTrip(undefined);
+    this.#listener.onState({ kind: 'signed-out', reason });
   }
 
   signOut(): void {
@@ -78,110 +77,42 @@ export class Stream {
     this.stop();
   }
 
-  /** Reconnects without waiting for the backoff, or pings a stale connection. Called when the network may be back. */
+  /** Requests the prices of the last 15 minutes. Returns undefined if the request fails. */
+  async pastPrices(): Promise<PriceHistory | undefined> {
+    return this.#client?.history({ seconds: LONGEST_WINDOW }).catch(() => undefined);
+  }
+
+  /** Reconnects without waiting any longer. Called when the network may be back. */
   wake(): void {
-    if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
-    else if (this.#state.kind === 'stale') this.ping();
+    this.#client?.wake();
   }
 
-  /** Sends a ping, unless a pong is outstanding or the connection is not open. */
   ping(): void {
-    if (this.#pingedAt !== undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
-    this.#pingedAt = performance.now();
-    this.#socket.send('{"type":"ping"}');
+    this.#client?.ping();
   }
 
-  #connect(session: Session): void {
-    this.#drop();
-    if (Date.now() >= session.expiresAt) {
-      this.stop(SESSION_ENDED);
-      return;
-    }
-    this.#enter({ kind: 'connecting' });
-    const url = new URL('/ws/ticker', location.href.replace(/^http/, 'ws'));
-    const socket = new WebSocket(url, ['ticker.v1', `bearer.${session.token}`]);
-    this.#socket = socket;
-    const { signal } = this.#release;
-    let openedAt: number | undefined;
-    const lose = (code: number) => void this.#lost(session, openedAt, code);
-    const slow = setTimeout(() => lose(1006), HANDSHAKE_TIMEOUT_MS);
-    signal.addEventListener('abort', () => clearTimeout(slow));
-
-    const opened = () => {
-      openedAt = performance.now();
-      this.#listener.onOpen();
-      this.#interval.restart();
-      clearTimeout(slow);
-      this.#expectPrice();
-      const timer = setInterval(() => {
-        if (this.#pingedAt === undefined) this.ping();
-        else if (performance.now() - this.#pingedAt > PONG_TIMEOUT_MS) lose(1006);
-      }, PING_INTERVAL_MS);
-      signal.addEventListener('abort', () => clearInterval(timer));
-      this.ping();
-    };
-    socket.addEventListener('open', opened, { signal });
-    socket.addEventListener('message', ({ data }) => this.#receive(data), { signal });
-    socket.addEventListener('close', ({ code }) => lose(code), { signal });
-  }
-
-  #receive(text: string): void {
-    this.#listener.onFrame(text);
-    const message = JSON.parse(text);
-    if (message.type === 'pong' && this.#pingedAt !== undefined) {
-      this.#listener.onRoundTrip(performance.now() - this.#pingedAt);
-      this.#pingedAt = undefined;
-    } else if (message.type === 'ticker') {
-      this.#interval.note(performance.now());
-      this.#expectPrice();
-      if (this.#state.kind !== 'live') this.#enter({ kind: 'live' });
-      this.#listener.onPrices(message.data);
+  #show(status: Status): void {
+    const { onState, onRoundTrip } = this.#listener;
+    switch (status.state) {
+      case 'stopped':
+        // The session has ended, and `stop` says why.
+        return;
+      case 'offline':
+        onRoundTrip(undefined);
+        onState({ kind: 'reconnecting', at: status.retryAt });
+        return;
+      case 'stale':
+        onState({ kind: 'stale', since: this.#lastPricesAt });
+        return;
+      default:
+        onState({ kind: status.state });
     }
   }
+}
 
-  #staleTimer: ReturnType<typeof setTimeout> | undefined;
-
-  #expectPrice(): void {
-    const since = performance.now();
-    const check = () => {
-      // `staleAfterMs` depends on the measured tick interval, which may have changed since the timer was started.
-      const remaining = since + this.#interval.staleAfterMs - performance.now();
-      if (remaining > 0) this.#staleTimer = setTimeout(check, remaining);
-      else this.#enter({ kind: 'stale', since });
-    };
-    clearTimeout(this.#staleTimer);
-    this.#staleTimer = setTimeout(check, this.#interval.staleAfterMs);
-  }
-
-  async #lost(session: Session, openedAt: number | undefined, code: number): Promise<void> {
-    this.#drop();
-    this.#listener.onClose(code);
-    if (FINAL_CODES.has(code)) {
-      this.stop(SESSION_CODES.has(code) ? SESSION_ENDED : `The service ended the connection with code ${code}.`);
-      return;
-    }
-    if (openedAt !== undefined && performance.now() - openedAt >= STABLE_AFTER_MS) this.#failures = 0;
-    const delay = backoff(this.#failures++);
-    this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
-    this.#retry = setTimeout(() => this.#connect(session), delay);
-    // After a handshake that was refused because of the token, a retry cannot succeed.
-    if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
-    if (this.#session === session) this.stop(SESSION_ENDED);
-  }
-
-  #drop(): void {
-    clearTimeout(this.#retry);
-    clearTimeout(this.#staleTimer);
-    this.#release.abort();
-    this.#release = new AbortController();
-    this.#socket?.close();
-    this.#socket = undefined;
-    this.#pingedAt = undefined;
-    this.#listener.onRoundTrip(undefined);
-  }
-
-  #enter(state: StreamState): void {
-    this.#state = state;
-    this.#listener.onState(state);
-  }
+function reasonOf(error: Error): string {
+  const isRefused = error instanceof ServiceError && error.status === 401;
+  if (isRefused || (error instanceof ClosedError && SESSION_CODES.includes(error.code))) return SESSION_ENDED;
+  if (error instanceof ClosedError) return `The service ended the connection with code ${error.code}.`;
+  return `The service refused the connection: ${error.message}.`;
 }

@@ -2,8 +2,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { describeInBrowser, visit } from '../../browser/chromium.ts';
-import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
+import { describeInBrowser, LOST, visit } from '../../browser/chromium.ts';
+import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples } from '../../support/examples.ts';
 import { startServices } from '../../support/program.ts';
 import { eventually } from '../../support/until.ts';
@@ -15,31 +15,43 @@ async function open(services: Parameters<typeof adapt>[1], key: string, test: (p
   const prepare = async (page: Page) => {
     page.on('dialog', (dialog) => void dialog.accept(key));
   };
-  await visit(`file://${path}`, { prepare, tolerated: /status of 40[01]/ }, test);
+  const tolerated = new RegExp(`${LOST.source}|status of 400|^ServiceError: (api_key required|invalid API key)$`);
+  await visit(`file://${path}`, { prepare, tolerated }, test);
 }
 
-const until = (page: Page, expected: RegExp) =>
+const until = (page: Page, selector: string, expected: RegExp) =>
   eventually(
-    () => page.textContent('#prices'),
+    () => page.textContent(selector),
     (text) => expected.test(text ?? ''),
   );
 
-describeInBrowser('the browser client of the guide', () => {
-  const running = onceForSuite(startServices);
-
-  it('streams', async () => {
-    await open(running(), running().apiKey, async (page) => {
-      await until(page, /^BTC-USD [\d.]+\nETH-USD [\d.]+\nSOL-USD [\d.]+$/);
+describeInBrowser('the page of the guide', () => {
+  it('streams two symbols in at most 15 lines, and survives a restart of the server', async () => {
+    expect(examples('www/guide/clients.md', 'Browser', 'html')[0]?.trimEnd().split('\n').length).to.be.at.most(15);
+    const DATA_DIR = await temporaryFolder();
+    const before = await startServices({ env: { DATA_DIR } });
+    await open(before, before.apiKey, async (page) => {
+      await until(page, '#prices', /^BTC-USD [\d.]+\nETH-USD [\d.]+$/);
+      before.child.kill('SIGKILL');
+      await before.exited;
+      await until(page, 'title', /^offline closed with code 1006$|^offline the service cannot be reached$/);
+      const prices = await page.textContent('#prices');
+      await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
+      await until(page, 'title', /^live $/);
+      await eventually(
+        () => page.textContent('#prices'),
+        (text) => text !== prices,
+      );
     });
   });
 
   for (const [what, key, reason] of [
-    ['no key', '', '400 {"error":"api_key required"}'],
-    ['an invalid key', 'none', '401 {"error":"invalid API key"}'],
+    ['no key', '', 'api_key required'],
+    ['an invalid key', 'none', 'invalid API key'],
   ] as const) {
     it(`stops with ${what} and says why`, async () => {
-      await open(running(), key, async (page) => {
-        expect((await until(page, /^stopped/))?.trim()).to.equal(`stopped: ${reason}`);
+      await open(await startServices(), key, async (page) => {
+        await until(page, 'title', new RegExp(`^stopped ${reason}$`));
       });
     });
   }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/close-codes.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
@@ -9,13 +9,14 @@ import { post, type RunningServices, startServices, watch } from '../../support/
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
 
-const FILE = 'www/guide/clients.md';
+const CLIENT = 'www/guide/clients.md';
+const OTHERS = 'www/guide/other-clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
 /** Writes an example adapted to running services into a file. Returns the path. */
-async function write(services: RunningServices, heading: string, language: string, file: string): Promise<string> {
+async function write(services: RunningServices, page: string, heading: string, language: string, file: string) {
   const path = join(await temporaryFolder(), file);
-  await writeFile(path, adapt(examples(FILE, heading, language)[0], services));
+  await writeFile(path, adapt(examples(page, heading, language)[0], services));
   return path;
 }
 
@@ -37,58 +38,69 @@ async function expectStop(command: string, reason: string): Promise<void> {
   expect(client.errors().trim()).to.equal(reason);
 }
 
-/** Runs a client, and restarts the services on the same port after its first prices. */
-async function expectReturn(heading: string, language: string, file: string, command: string): Promise<void> {
+/** Runs a client, and restarts the services on the same port after its first prices. Returns its error output. */
+async function outputOverRestart(start: (services: RunningServices) => Promise<string>): Promise<string> {
   const DATA_DIR = await temporaryFolder();
   const before = await startServices({ env: { DATA_DIR } });
-  const path = await write(before, heading, language, file);
-  const client = watch(paste(`${command} ${path}`, { API_KEY: before.apiKey }));
+  const client = watch(paste(await start(before), { API_KEY: before.apiKey }));
   const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
   await nextPrices();
   before.child.kill();
   await before.exited;
   await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
   await nextPrices();
-  expect(client.errors()).to.match(/^reconnecting: 1001 server is shutting down\n/);
+  return client.errors();
 }
 
 describe('the clients of the guide', () => {
   const running = onceForSuite(startServices);
 
-  const languages = {
-    Node: ['js', 'client.mjs', 'exec node'],
-    Python: ['python', 'client.py', `exec ${python}`],
-  } as const;
-  for (const [heading, [language, file, command]] of Object.entries(languages)) {
-    describeWith(heading === 'Python' ? lackingPython : undefined, `in ${heading}`, () => {
-      it('stream, and stop without a valid key with a line that says why', async () => {
-        const path = await write(running(), heading, language, file);
-        await expectPrices(watch(paste(`${command} ${path}`, { API_KEY: running().apiKey })));
-        await expectStop(`unset API_KEY; ${command} ${path}`, 'stopped: 400 {"error":"api_key required"}');
-        await expectStop(`export API_KEY=none; ${command} ${path}`, 'stopped: 401 {"error":"invalid API key"}');
-        if (heading === 'Node')
-          await expectStop(
-            `${command} --no-experimental-websocket ${path}`,
-            `stopped: Node 22 or later is needed, this is ${process.version}`,
-          );
-      });
-
-      it('come back after a restart of the server', () => expectReturn(heading, language, file, command));
-    });
+  /** Saves the client of the services and the program for Node. Returns the command that runs it. */
+  async function nodeProgram(services: RunningServices): Promise<string> {
+    const path = await write(services, CLIENT, 'Node', 'js', 'prices.mjs');
+    const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, services));
+    return `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
   }
+
+  it('stream in Node, and stop without a valid key with a line that says why', async () => {
+    const command = await nodeProgram(running());
+    await expectPrices(watch(paste(command, { API_KEY: running().apiKey })));
+    const client = watch(paste(command, { API_KEY: 'none' }));
+    expect(await client.exited).to.include({ code: 1 });
+    expect(client.errors()).to.include('stopped invalid API key\n').and.include('ServiceError: invalid API key');
+  });
+
+  it('come back in Node after a restart of the server', async () => {
+    const errors = await outputOverRestart(nodeProgram);
+    expect(errors).to.match(/^connecting \nlive \noffline server is shutting down\nconnecting \n/);
+  });
+
+  describeWith(lackingPython, 'in Python', () => {
+    const pythonProgram = async (services: RunningServices) =>
+      `exec ${python} ${await write(services, OTHERS, 'Python', 'python', 'client.py')}`;
+
+    it('stream, and stop without a valid key with a line that says why', async () => {
+      const command = await pythonProgram(running());
+      await expectPrices(watch(paste(command, { API_KEY: running().apiKey })));
+      await expectStop(`unset API_KEY; ${command}`, 'stopped: 400 {"error":"api_key required"}');
+      await expectStop(`export API_KEY=none; ${command}`, 'stopped: 401 {"error":"invalid API key"}');
+    });
+
+    it('come back after a restart of the server', async () => {
+      expect(await outputOverRestart(pythonProgram)).to.match(/^reconnecting: 1001 server is shutting down\n/);
+    });
+  });
 
   it('end after exactly those close codes after which reconnecting does not help', () => {
     // Each reconnect fetches a new token, so 4001 and 4003 need not end a client.
     const final = Object.values(closeCodes).filter(({ code, reconnect }) => !reconnect && ![4001, 4003].includes(code));
     const codes = final.map(({ code }) => code).toSorted();
-    for (const heading of ['Browser', 'Node', 'Python']) {
-      const [, list = ''] = /[[(]([\d, ]{20,})[\])]/.exec(section(FILE, heading)) ?? [];
-      expect(list.split(', ').map(Number), heading).to.deep.equal(codes);
-    }
+    const [, list = ''] = /\(([\d, ]{20,})\)/.exec(section(OTHERS, 'Python')) ?? [];
+    expect(list.split(', ').map(Number)).to.deep.equal(codes);
   });
 
   it('stop in the shell without a valid key with a line that says why', async () => {
-    const example = adapt(examples(FILE, 'The shell')[0], running());
+    const example = adapt(examples(OTHERS, 'The shell')[0], running());
     const shell = watch(paste(example, { API_KEY: 'none' }));
     expect(await shell.exited).to.include({ code: 0 });
     expect(shell.output().trim()).to.equal('no token: {"error":"invalid API key"}');
@@ -97,14 +109,14 @@ describe('the clients of the guide', () => {
   it('get the key of the demo user, also if the example is repeated', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
-    const [example = ''] = examples(FILE, 'Before you start');
+    const [example = ''] = examples(CLIENT, 'Before you start');
     const shell = watch(paste(`${example}${example}echo $API_KEY`, { DATA_DIR }));
     expect(await shell.exited, shell.errors()).to.include({ code: 0 });
     expect(shell.output()).to.equal(`${services.apiKey}\n`);
   });
 
   it('submit a task twice, which makes one task, and wait for its row', async () => {
-    const [submitting, waiting] = examples(FILE, 'Tasks').map((example) => adapt(example, running()));
+    const [submitting, waiting] = examples(OTHERS, 'Tasks').map((example) => adapt(example, running()));
     const submitter = watch(paste(submitting ?? ''));
     expect(await submitter.exited).to.include({ code: 0 });
     const [first, second] = submitter.lines;
@@ -116,7 +128,7 @@ describe('the clients of the guide', () => {
   });
 
   it('follow the events of tasks', async () => {
-    const client = watch(paste(`exec ${adapt(examples(FILE, 'Tasks')[2], running())}`));
+    const client = watch(paste(`exec ${adapt(examples(OTHERS, 'Tasks')[2], running())}`));
     const said = async (text: string) => {
       while (!client.output().includes(text)) await once(client.child.stdout as NodeJS.ReadableStream, 'data');
     };

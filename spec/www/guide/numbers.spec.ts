@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { projectFolder } from '../../support/program.ts';
 import { startTasksServer } from '../../tasks/http/tasks-server.ts';
 
-const guide = readFileSync(join(projectFolder, 'www/guide/clients.md'), 'utf8');
+const guide = readFileSync(join(projectFolder, 'www/guide/other-clients.md'), 'utf8');
 
 /** Table rows: submitted `data`, and `data` in `payload`. */
 const rows = [...guide.matchAll(/^\| `(\{.*?\})` \| `(\{.*?\})` \|/gm)].map(([, submitted = '', stored = '']) => ({

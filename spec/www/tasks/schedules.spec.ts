@@ -1,6 +1,7 @@
 import { expect } from 'chai';
+import type { Schedule } from '../../../www/client/schedules.ts';
 import { placeError, WrongInput } from '../../../www/tasks/edit-dialog.ts';
-import { nextText, type Schedule, settingsText } from '../../../www/tasks/schedules.ts';
+import { nextText, settingsText } from '../../../www/tasks/schedules.ts';
 import { Refused } from '../../../www/tasks/tasks-api.ts';
 
 const timing = { cron: '0 3 * * *', time_zone: 'UTC', source: 'api' as const };

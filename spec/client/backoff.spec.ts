@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { backoff } from '../../../www/shared/backoff.ts';
+import { backoff } from '../../www/client/backoff.ts';
 
 describe('the backoff of the clients', () => {
   it('draws from zero to a bound that doubles with each failure, up to 15 s', () => {

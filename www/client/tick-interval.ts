@@ -15,7 +15,7 @@ export class TickInterval {
 
   get milliseconds(): number {
     if (this.#samples.length < MIN_SAMPLES) return this.#statedMs;
-    return this.#samples.toSorted((a, b) => a - b)[this.#samples.length >> 1] as number;
+    return [...this.#samples].sort((a, b) => a - b)[this.#samples.length >> 1] as number;
   }
 
   /** Milliseconds without a tick after which prices are stale. */

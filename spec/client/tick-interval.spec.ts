@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { TickInterval } from '../../../www/ticker/tick-interval.ts';
+import { TickInterval } from '../../www/client/tick-interval.ts';
 
 /** Returns an interval that has measured ticks at these times. The first time is that of the snapshot. */
 function measured(...times: number[]): TickInterval {

@@ -1,0 +1,247 @@
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { ServiceError, TaskCancelledError, TaskClient, TaskFailedError, UnreachableError } from '../../www/client.ts';
+import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
+import { eventually, until } from '../support/until.ts';
+import { faultyProxy } from './faulty-proxy.ts';
+import type handlers from './sample-handlers.ts';
+
+const TASK_HANDLERS = fileURLToPath(new URL('sample-handlers.ts', import.meta.url));
+
+function clientOf(url: string, credentials?: ConstructorParameters<typeof TaskClient>[1]): TaskClient<typeof handlers> {
+  const client = new TaskClient<typeof handlers>(url, credentials);
+  afterTest(() => client.close());
+  return client;
+}
+
+const thrown = (promise: Promise<unknown>): Promise<Error> =>
+  promise.then(
+    () => new Error('nothing was thrown'),
+    (error) => error,
+  );
+
+describe('the client of the task queue', () => {
+  const running = onceForSuite(() => startServices({ env: { TASK_HANDLERS, TASK_CONCURRENCY: '4' } }));
+
+  it('knows the actions, data and outputs of a handlers module', async () => {
+    const client = clientOf(running().tasks);
+    const task = await client.submit('resize', { width: 100 });
+    const { output } = await task.result();
+    const plain: { width: number; at: string } = output;
+    expect(plain).to.deep.equal({ width: 100, at: '1970-01-01T00:00:00.000Z' });
+    const [sum, upper, second] = await client.batch([
+      { action: 'sum', data: { numbers: [1, 2] } },
+      { action: 'uppercase', data: { text: 'a' }, priority: 1 },
+      { action: 'second', data: {} },
+    ]);
+    const outputs: [number, string, number] = [
+      (await sum.result()).output,
+      (await upper.result()).output,
+      (await second.result()).output,
+    ];
+    expect(outputs).to.deep.equal([3, 'A', 2]);
+    // @ts-expect-error
+    expect(await thrown(client.submit('resise', { width: 1 }))).to.include({ status: 400, message: 'unknown action' });
+    // @ts-expect-error
+    await client.submit('resize', { with: 1 });
+    // @ts-expect-error
+    await client.batch([{ action: 'resize', data: { width: '1' } }]);
+    await new TaskClient(running().tasks).submit('resize', { width: 'anything' });
+  });
+
+  it('tells the events of a task, and how it ended', async () => {
+    const client = clientOf(running().tasks);
+    const told: string[] = [];
+    const second = await client.submit('second', {}, { delay: 0.2 });
+    for (const name of ['scheduled', 'started', 'retrying', 'completed', 'failed'] as const) {
+      second.on(name, () => told.push(name));
+    }
+    expect(await second.result()).to.include({ output: 2, attempts: 2 });
+    expect(told).to.deep.equal(['scheduled', 'started', 'retrying', 'started', 'completed']);
+    const resize = await client.submit('resize', { width: 1 }, { delay: 0.1 });
+    resize.on('progress', ({ fraction, note }) => told.push(`${fraction} ${note}`));
+    await resize.result();
+    expect(told.at(-1)).to.equal('0.5 half');
+
+    const failed = await client.submit('fail', {});
+    expect(await thrown(failed.result()))
+      .to.be.instanceOf(TaskFailedError)
+      .and.include({ message: 'never', attempts: 1 });
+    expect(await thrown(failed.result())).to.be.instanceOf(TaskFailedError);
+    const hanging = await client.submit('hang', {});
+    const end = thrown(hanging.result());
+    await new Promise((resolve) => hanging.on('started', resolve));
+    expect(await hanging.cancel()).to.equal(false);
+    expect(await end).to.be.instanceOf(TaskCancelledError);
+    expect((await (await client.submit('early', { ms: 1500 })).result()).output).to.equal('late');
+  });
+
+  it('submits again after 429, 500 and a lost answer, and makes one task', async () => {
+    const proxy = await faultyProxy(running().tasks);
+    const client = clientOf(proxy.url);
+    const { accepted } = await client.queue.status();
+    proxy.fail('/tasks', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 }, 'lost', 'lost');
+    const startedAt = performance.now();
+    const task = await client.submit('resize', { width: 2 });
+    expect(performance.now() - startedAt).to.be.at.least(1000);
+    expect(proxy.requests.filter((each) => each === 'POST /tasks')).to.have.length(5);
+    expect((await task.result()).output.width).to.equal(2);
+    expect((await client.queue.status()).accepted).to.equal(accepted + 1);
+    // A request that may have been done is not repeated, unless it has the same effect twice.
+    proxy.fail(`/tasks/${task.id}/run`, 'lost');
+    expect(await thrown(task.run())).to.be.instanceOf(UnreachableError);
+    expect(await thrown(task.run()))
+      .to.be.instanceOf(ServiceError)
+      .and.include({ status: 409, message: 'task finished' });
+  });
+
+  it('gets results although a proxy buffers the events, refuses them, or cuts them', async () => {
+    const proxy = await faultyProxy(running().tasks);
+    const client = clientOf(proxy.url);
+    proxy.fail('/tasks/events', 'buffered');
+    expect((await (await client.submit('second', {})).result()).output).to.equal(2);
+    expect(client.status.state).to.equal('connecting');
+    proxy.cut();
+    await until(() => client.status.state === 'live');
+
+    // The stream continues after the last event, so none is missing.
+    const told: string[] = [];
+    client.on('event', ({ event }) => told.push(event));
+    const task = await client.submit('second', {}, { delay: 0.5 });
+    await until(() => told.includes('scheduled'));
+    proxy.fail('/tasks/events', { status: 503, headers: { 'Retry-After': '1' } });
+    proxy.cut();
+    await task.result();
+    await until(() => told.includes('completed'));
+    expect(told).to.deep.equal(['scheduled', 'started', 'retrying', 'started', 'completed']);
+  });
+
+  it('follows tasks over the death of the server', async () => {
+    const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite', TASK_HANDLERS };
+    const before = await startServices({ env });
+    const client = clientOf(before.tasks);
+    const states: string[] = [];
+    client.on('status', ({ state }) => states.push(state));
+    const results = Promise.all(
+      (
+        await client.batch([
+          { action: 'sum', data: { numbers: [1] }, delay: 2 },
+          { action: 'resize', data: { width: 3 }, delay: 2 },
+        ])
+      ).map((task) => task.result()),
+    );
+    await until(() => states.includes('live'));
+    before.child.kill('SIGKILL');
+    await before.exited;
+    const submitted = client.submit('sum', { numbers: [4] });
+    const after = await startServices({ env: { ...env, TASKS_PORT: new URL(before.tasks).port } });
+    expect((await results).map(({ output }) => output)).to.deep.equal([
+      1,
+      { width: 3, at: '1970-01-01T00:00:00.000Z' },
+    ]);
+    expect((await (await submitted).result()).output).to.equal(4);
+    expect(after.tasks).to.equal(before.tasks);
+    expect(states.join(' ')).to.match(/^connecting live offline connecting( offline connecting)* live/);
+  });
+
+  it('says that a task is lost if the server died with it', async () => {
+    const before = await startServices();
+    const client = clientOf(before.tasks);
+    const task = await client.submit('sum', {}, { delay: 600 });
+    const end = thrown(task.result());
+    await new Promise((resolve) => task.on('scheduled', resolve));
+    before.child.kill('SIGKILL');
+    await before.exited;
+    await startServices({ env: { TASKS_PORT: new URL(before.tasks).port } });
+    expect(await end)
+      .to.be.instanceOf(ServiceError)
+      .and.include({ status: 404, message: 'task not found' });
+  });
+
+  it('renews its token, and says when it cannot', async () => {
+    const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', TOKEN_LIFETIME_SECONDS: '2' } });
+    const token = await services.token();
+    const [own, given, none] = [{ apiKey: services.apiKey }, { token }, {}].map((each) =>
+      clientOf(services.tasks, each),
+    );
+    const task = await own?.submit('sum', { numbers: [5] }, { delay: 3 });
+    expect((await given?.list())?.length).to.equal(0);
+    expect((await task?.result())?.output).to.equal(5);
+    const refused = { status: 401, message: 'authentication required' };
+    for (const client of [given, none]) {
+      expect(await thrown(client?.task(task?.id ?? '').result() as Promise<unknown>)).to.include(refused);
+    }
+    await until(() => none?.status.state === 'stopped');
+    expect(none?.status).to.include({ reason: 'authentication required' });
+  });
+
+  it('does what the API does', async () => {
+    const client = clientOf(running().tasks);
+    expect((await client.actions()).actions.map(({ name }) => name)).to.include.members(['sum', 'resize']);
+    await client.queue.pause();
+    const events: string[] = [];
+    client.on('event', ({ event }) => events.push(event));
+    await until(() => client.status.state === 'live');
+    const waiting = await client.submit('sum', {}, { limit_key: 'acme', priority: 2 });
+    expect(await waiting.get()).to.include({ status: 'queued', limit_key: 'acme', priority: 2 });
+    expect((await client.queue.tasks('queued')).total).to.equal(1);
+    expect(await client.cancelAll({ limit_key: 'acme' })).to.deep.equal({ count: 1, remaining: 0 });
+    const later = await client.submit('sum', {}, { run_at: new Date(Date.now() + 60_000) });
+    await later.run();
+    await client.queue.resume();
+    await later.result();
+    expect(await client.task(later.id).get()).to.include({ status: 'completed' });
+    expect((await client.list({ action: 'sum', before: later.id })).map(({ id }) => id)).to.not.include(later.id);
+    expect((await client.queue.history()).accepted).to.be.an('array');
+    await until(() => events.includes('resumed'));
+    expect(await client.limits.put('sum', { concurrency: 2 })).to.include({ action: 'sum' });
+    expect((await client.limits.list()).map(({ action }) => action)).to.include('sum');
+    await client.limits.delete('sum');
+
+    const nightly = await client.schedules.put('night', { cron: '0 3 * * *', action: 'sum' });
+    expect(await client.schedules.get('night')).to.deep.equal(nightly);
+    await client.task(await client.schedules.run('night')).result();
+    expect(await client.schedules.list()).to.have.length(1);
+    const wrong = thrown(client.schedules.put('night', { cron: 'x', action: 'sum' }));
+    expect(await wrong).to.include({ message: 'invalid schedule', status: 400, path: '/cron' });
+    await client.schedules.delete('night');
+
+    await client.deadLetters.purgeAll({ all: true });
+    const failed = await client.submit('fail', {});
+    await thrown(failed.result());
+    expect((await client.deadLetters.list({ reason: 'never' })).map(({ id }) => id)).to.deep.equal([failed.id]);
+    expect((await client.deadLetters.reasons()).total).to.equal(1);
+    await client.deadLetters.redrive(failed.id);
+    await eventually(
+      () => client.deadLetters.reasons(),
+      ({ total }) => total === 1,
+    );
+    expect(await client.deadLetters.redriveAll({ ids: [failed.id] })).to.include({ count: 1 });
+    await eventually(
+      () => client.deadLetters.reasons(),
+      ({ total }) => total === 1,
+    );
+    await client.deadLetters.purge(failed.id);
+    expect(await thrown(client.deadLetters.purge(failed.id))).to.include({ message: 'dead letter not found' });
+  });
+
+  it('ends what a signal aborts, and everything with close, also if nothing answers', async () => {
+    const proxy = await severable(running().tasks);
+    const client = clientOf(proxy.url);
+    const task = await client.submit('hang', {});
+    const abort = new AbortController();
+    const [one, other] = [thrown(task.result({ signal: abort.signal })), thrown(task.result())];
+    await until(() => client.status.state === 'live');
+    proxy.stall();
+    const submission = thrown(client.submit('hang', {}, { signal: abort.signal }));
+    const listing = thrown(client.list());
+    abort.abort(new Error('enough'));
+    expect([(await one).message, (await submission).message]).to.deep.equal(['enough', 'enough']);
+    client.close();
+    for (const error of [await other, await listing]) expect(error).to.include({ message: 'the client is closed' });
+    expect(client.status).to.deep.equal({ state: 'stopped', reason: 'closed' });
+    await clientOf(running().tasks).cancelAll({ action: 'hang' });
+  });
+});

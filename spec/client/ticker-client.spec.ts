@@ -1,0 +1,192 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import {
+  ClosedError,
+  type Price,
+  ServiceError,
+  type Status,
+  TickerClient,
+  type TickerOptions,
+} from '../../www/client.ts';
+import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { post, startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
+import { eventually, until } from '../support/until.ts';
+import { faultyProxy } from './faulty-proxy.ts';
+
+/** Creates a client, with the states that it has had. */
+function clientOf(url: string, options: TickerOptions) {
+  const client = new TickerClient(url, options);
+  const states: Status[] = [];
+  client.on('status', (status) => states.push(status));
+  afterTest(() => client.close());
+  return { client, states, names: () => states.map(({ state }) => state).join(' ') };
+}
+
+/** Reads one value of an iterator. */
+async function next(iterator: AsyncIterator<Price[]>): Promise<Price[]> {
+  return (await iterator.next()).value;
+}
+
+/** Reads prices until the client is refused. */
+async function refusal(client: TickerClient): Promise<Error> {
+  try {
+    for await (const _ of client.prices());
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error('the prices ended');
+}
+
+describe('the client of the ticker', () => {
+  const running = onceForSuite(startServices);
+
+  it('yields the newest prices of the chosen symbols, from one connection, while somebody reads', async () => {
+    const { apiKey, ticker } = running();
+    const { client, names } = clientOf(ticker, { apiKey });
+    let ticks = 0;
+    client.on('frame', (text) => {
+      if (text.includes('"ticker"')) ticks += 1;
+    });
+    const slow = client.prices({ symbols: ['ETH-USD', 'BTC-USD'] });
+    const [first] = await next(slow);
+    expect(first?.symbol).to.be.oneOf(['ETH-USD', 'BTC-USD']);
+    await until(() => ticks >= 4);
+    const [second] = await next(slow);
+    expect(second?.timestamp).to.be.at.least((first?.timestamp ?? 0) + 2);
+    const all = client.prices();
+    expect(await next(all)).to.have.length(3);
+    await all.return();
+    expect((await client.history({ seconds: 2 })).prices).to.have.keys(['BTC-USD', 'ETH-USD', 'SOL-USD']);
+    expect(await refusalOf(client, ['DOGE'])).to.match(/^unknown symbol DOGE: the service has [A-Z, -]+$/);
+    await slow.return();
+    await until(() => client.status.state === 'stopped');
+    expect(names()).to.match(/^connecting live( stopped connecting live)* stopped$/);
+  });
+
+  async function refusalOf(client: TickerClient, symbols: string[]): Promise<string> {
+    return client
+      .prices({ symbols })
+      .next()
+      .then(String, ({ message }) => message);
+  }
+
+  it('ends a wait for prices by the signal, and all by close', async () => {
+    const { client } = clientOf('http://127.0.0.1:1', { apiKey: 'key' });
+    const abort = new AbortController();
+    const waiting = client.prices({ signal: abort.signal }).next();
+    const other = client.prices().next();
+    abort.abort(new Error('enough'));
+    expect(await waiting.catch(({ message }) => message)).to.equal('enough');
+    client.close();
+    expect((await other).done).to.equal(true);
+    expect(client.status).to.deep.equal({ state: 'stopped', reason: 'closed' });
+  });
+
+  it('comes back with a new token after the server was killed and restarted', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const before = await startServices({ env: { DATA_DIR } });
+    const { client, names } = clientOf(before.ticker, { apiKey: before.apiKey });
+    const prices = client.prices();
+    await next(prices);
+    before.child.kill('SIGKILL');
+    await before.exited;
+    await until(() => client.status.state === 'offline');
+    await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
+    while (client.status.state !== 'live') await next(prices);
+    expect(names()).to.match(/^connecting live offline connecting( offline connecting)* live$/);
+  });
+
+  it('reconnects when a connection is cut in a frame, and says which error has refused others', async () => {
+    const proxy = await faultyProxy(running().ticker);
+    const { client, states, names } = clientOf(proxy.url, { apiKey: running().apiKey });
+    proxy.fail('/auth/token', { status: 429, headers: { 'Retry-After': '1' } }, { status: 500 });
+    proxy.fail('/ws/ticker', 'cut in a frame');
+    const startedAt = performance.now();
+    const prices = client.prices();
+    await next(prices);
+    expect(performance.now() - startedAt).to.be.at.least(1000);
+    while (names() !== 'connecting offline connecting offline connecting live offline connecting live') {
+      await next(prices);
+    }
+    const reasons = states.flatMap((status) => (status.state === 'offline' ? [status.reason] : []));
+    expect(reasons.slice(0, 2)).to.deep.equal(['made up', 'made up']);
+    // The token is still valid, so it was not exchanged again.
+    expect(proxy.requests.filter((each) => each === 'POST /auth/token')).to.have.length(3);
+  });
+
+  it('notices that nothing arrives any more, and connects again once the network is back', async () => {
+    const proxy = await severable(running().ticker);
+    const { client, names } = clientOf(proxy.url, { apiKey: running().apiKey });
+    const prices = client.prices();
+    await next(prices);
+    proxy.stall();
+    await eventually(names, (text) => text.includes('live stale offline'));
+    proxy.mend();
+    client.wake();
+    await next(prices);
+    expect(client.status.state).to.equal('live');
+  });
+
+  it('exchanges the key again when a token has expired, was revoked, or the clock has jumped', async () => {
+    const env = { TOKEN_LIFETIME_SECONDS: '2', TOKEN_EXPIRY_CLOSES: 'true' };
+    const services = await startServices({ env });
+    const proxy = await faultyProxy(services.ticker);
+    const { client } = clientOf(proxy.url, { apiKey: services.apiKey });
+    const ends: string[] = [];
+    client.on('end', ({ message }) => ends.push(message));
+    const prices = client.prices();
+    while (ends.length < 1) await next(prices);
+    await next(prices);
+    await client.revoke();
+    while (ends.length < 2) await next(prices);
+    expect(ends.slice(0, 2)).to.deep.equal(['token expired', 'token revoked']);
+    const exchanges = () => proxy.requests.filter((each) => each === 'POST /auth/token').length;
+    const jumped = exchanges();
+    mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 });
+    afterTest(() => mock.timers.reset());
+    proxy.cut();
+    while (exchanges() === jumped) await next(prices);
+  });
+
+  it('stops with the reason if another attempt would fail as well', async () => {
+    const { ticker, token } = running();
+    for (const [options, text] of [
+      [{}, 'authentication required'],
+      [{ apiKey: 'none' }, 'invalid API key'],
+      [{ apiKey: '' }, 'api_key required'],
+      [{ token: 'v3.local.none' }, 'authentication required'],
+    ] as const) {
+      const { client } = clientOf(ticker, options);
+      const error = await refusal(client);
+      expect(error).to.be.instanceOf(ServiceError);
+      expect(error.message).to.equal(text);
+      expect(client.status).to.deep.equal({ state: 'stopped', reason: text });
+    }
+    const { client } = clientOf(ticker, { token: await token() });
+    const revoked = refusal(client);
+    await until(() => client.status.state === 'live');
+    await client.revoke();
+    expect(await revoked).to.include({ code: 4001, message: 'token revoked' });
+    expect(await revoked).to.be.instanceOf(ClosedError);
+  });
+
+  it('takes a token from a function, again after the function has failed or the token was refused', async () => {
+    const { ticker, apiKey } = running();
+    const tokens = [undefined, 'v3.local.old', (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token];
+    const token = () => tokens.shift() ?? Promise.reject(new Error('no network'));
+    const { client } = clientOf(ticker, { token });
+    expect(await next(client.prices())).to.have.length(3);
+    expect(tokens).to.deep.equal([]);
+  });
+
+  it('says in one line what to do without a WebSocket', () => {
+    const { WebSocket } = globalThis;
+    afterTest(() => Object.assign(globalThis, { WebSocket }));
+    Object.assign(globalThis, { WebSocket: undefined });
+    expect(() => new TickerClient('http://127.0.0.1:1')).to.throw(
+      TypeError,
+      /^this runtime has no WebSocket: pass .*ws/,
+    );
+  });
+});

@@ -1,0 +1,19 @@
+/** Client of both services, for browsers and for Node 18 or later. Published as `ticker-and-tasks/client`. */
+export type { ActionName, DataOf, OutputOf } from './client/actions.ts';
+export type { CredentialOptions } from './client/credentials.ts';
+export type { DeadLetters, LetterSelection } from './client/dead-letters.ts';
+export {
+  ClosedError,
+  ServiceError,
+  TaskCancelledError,
+  TaskFailedError,
+  UnreachableError,
+} from './client/errors.ts';
+export type { ActionLimits, LimitSettings } from './client/limits.ts';
+export type { QueueHistory, QueueStatus } from './client/queue-api.ts';
+export type { Status } from './client/reconnection.ts';
+export type { Schedule, ScheduleSettings } from './client/schedules.ts';
+export type { Completed, Task, TaskListeners } from './client/task.ts';
+export { type SubmissionOptions, type SubmitOptions, TaskClient } from './client/task-client.ts';
+export type { DeadLetter, TaskEvent, TaskProgress, TaskRow, TaskState } from './client/task-state.ts';
+export { type Price, type PriceHistory, TickerClient, type TickerOptions } from './client/ticker-client.ts';

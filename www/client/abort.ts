@@ -1,0 +1,36 @@
+/**
+ * Returns a controller that is aborted with the first of the signals. Its owner must abort it in the end, which removes
+ * the listeners from the signals. (Node 18 has no `AbortSignal.any`.)
+ */
+export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortController {
+  const linked = new AbortController();
+  for (const signal of signals) {
+    if (signal?.aborted) linked.abort(signal.reason);
+    signal?.addEventListener('abort', () => linked.abort(signal.reason), { signal: linked.signal });
+  }
+  return linked;
+}
+
+/** Settles like the promise, or rejects with the signal's reason if the signal is aborted first. */
+export async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
+  const over = linkedTo(signal);
+  const aborted = new Promise<never>((_, reject) => {
+    over.signal.addEventListener('abort', () => reject(signal.reason));
+  });
+  aborted.catch(() => {});
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([promise, aborted]);
+  } finally {
+    over.abort();
+  }
+}
+
+/** Resolves after a delay. Rejects with the signal's reason if the signal is aborted first. */
+export async function sleep(delayMs: number, signal: AbortSignal): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const delay = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, delayMs);
+  });
+  await abortable(delay, signal).finally(() => clearTimeout(timer));
+}

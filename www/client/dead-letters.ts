@@ -1,0 +1,54 @@
+import type { Abortable, HttpClient } from './http-client.ts';
+import type { DeadLetter } from './task-state.ts';
+
+/** Dead letters with the same reason. A null reason groups all reasons beyond the 100 most frequent. */
+export interface ReasonGroup {
+  reason: string | null;
+  count: number;
+  permanent: boolean;
+}
+
+/** Dead letters to change: up to 1000 by id, those with a reason, or all. */
+export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
+
+/** `remaining` is the number of selected dead letters left unchanged, for example because the queue is full. */
+export interface BulkResult {
+  count: number;
+  remaining: number;
+}
+
+export type DeadLetters = ReturnType<typeof deadLetters>;
+
+/** Requests about failed tasks. */
+export function deadLetters(http: HttpClient) {
+  const pathOf = (id: string) => `dead-letters/${encodeURIComponent(id)}`;
+  return {
+    /** Requests the newest 100. @param query `before` is the id of a dead letter; only older ones are listed */
+    async list({ signal, ...query }: Abortable & { reason?: string; before?: string } = {}): Promise<DeadLetter[]> {
+      const { dead_letters } = await http.request<{ dead_letters: DeadLetter[] }>('dead-letters', { query, signal });
+      return dead_letters;
+    },
+
+    /** Counts the reasons, most frequent first. */
+    reasons(options?: Abortable): Promise<{ reasons: ReasonGroup[]; total: number }> {
+      return http.request('dead-letters/reasons', options);
+    },
+
+    /** Puts a dead letter back into the queue. */
+    async redrive(id: string, options?: Abortable): Promise<void> {
+      await http.request(`${pathOf(id)}/retry`, { ...options, method: 'POST' });
+    },
+
+    async purge(id: string, options?: Abortable): Promise<void> {
+      await http.request(pathOf(id), { ...options, method: 'DELETE' });
+    },
+
+    redriveAll(selection: LetterSelection, options?: Abortable): Promise<BulkResult> {
+      return http.request('dead-letters/redrive', { ...options, method: 'POST', body: selection });
+    },
+
+    purgeAll(selection: LetterSelection, options?: Abortable): Promise<BulkResult> {
+      return http.request('dead-letters/purge', { ...options, method: 'POST', body: selection });
+    },
+  };
+}

@@ -1,0 +1,86 @@
+import { linkedTo } from './abort.ts';
+import { UnreachableError } from './errors.ts';
+import { EventDecoder } from './event-decoder.ts';
+import type { HttpClient } from './http-client.ts';
+import { Reconnection, type Status } from './reconnection.ts';
+import type { QueueEvent, TaskEvent } from './task-state.ts';
+
+/**
+ * Time without data after which the stream is stale, and after which a stale one counts as lost. The service sends a
+ * heartbeat every 15 seconds.
+ */
+const SILENCE_MS = 20_000;
+
+interface Listener {
+  onStatus(status: Status): void;
+  /** Called with `gap` also when the stream starts. */
+  onEvent(event: TaskEvent | QueueEvent): void;
+}
+
+/** Reader of `GET /tasks/events`, which continues after the last known event. `EventSource` could not send a token. */
+export class EventStream {
+  readonly #http: HttpClient;
+  readonly #listener: Listener;
+  #position: string | undefined;
+  readonly #reconnection: Reconnection;
+
+  constructor(http: HttpClient, listener: Listener) {
+    this.#http = http;
+    this.#listener = listener;
+    const onStop = () => {};
+    this.#reconnection = new Reconnection({
+      connect: (signal) => this.#read(signal),
+      onStatus: listener.onStatus,
+      onStop,
+    });
+  }
+
+  get status(): Status {
+    return this.#reconnection.status;
+  }
+
+  start(): void {
+    this.#reconnection.start();
+  }
+
+  stop(reason: string): void {
+    this.#reconnection.stop(reason);
+  }
+
+  async #read(stopped: AbortSignal): Promise<Error> {
+    const connection = linkedTo(stopped);
+    const { signal } = connection;
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    const lose = () => connection.abort(new UnreachableError('the event stream is silent'));
+    const expectData = () => {
+      clearTimeout(silence);
+      silence = setTimeout(() => {
+        this.#reconnection.enter({ state: 'stale' });
+        silence = setTimeout(lose, SILENCE_MS);
+      }, SILENCE_MS);
+    };
+    expectData();
+    try {
+      const headers: Record<string, string> = this.#position === undefined ? {} : { 'Last-Event-ID': this.#position };
+      const { body } = await this.#http.respond('tasks/events', { headers }, signal);
+      const decoder = new EventDecoder(this.#position);
+      const text = new TextDecoder();
+      const reader = body?.getReader();
+      for (;;) {
+        const part = await reader?.read();
+        if (part?.value === undefined) return new UnreachableError('the event stream has ended');
+        expectData();
+        this.#reconnection.enter({ state: 'live' });
+        const events = decoder.decode(text.decode(part.value, { stream: true }));
+        this.#position = decoder.position;
+        for (const event of events) this.#listener.onEvent(event);
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof TypeError ? new UnreachableError('the event stream was cut', { cause: error }) : error;
+    } finally {
+      clearTimeout(silence);
+      connection.abort();
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import { abortable, linkedTo, sleep } from './abort.ts';
+import { backoff } from './backoff.ts';
+import { type CredentialOptions, Credentials, type Grant } from './credentials.ts';
+import { closedClient, ServiceError, UnreachableError } from './errors.ts';
+
+/** Time limit of one attempt. */
+const ATTEMPT_MS = 15_000;
+/** Time after which a request is not repeated any more. */
+const GIVE_UP_MS = 60_000;
+
+export interface Abortable {
+  signal?: AbortSignal | undefined;
+}
+
+export interface RequestOptions extends Abortable {
+  method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Parameters; those that are undefined are left out. */
+  query?: object;
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** Whether a request whose answer was lost can be sent again. By default, `GET` and `PUT` can. */
+  isRepeatable?: boolean;
+  giveUpMs?: number;
+}
+
+/** Requests of a client to a service, with a token, time limits and repeats. */
+export class HttpClient {
+  readonly credentials: Credentials;
+  readonly #base: URL;
+  readonly #life = new AbortController();
+
+  /** @param url base URL of the service; a page may give a relative one */
+  constructor(url: string | URL, options: CredentialOptions) {
+    this.#base = new URL(url, globalThis.location?.href);
+    if (!this.#base.pathname.endsWith('/')) this.#base.pathname += '/';
+    const exchange = (apiKey: string) => {
+      const fields = { method: 'POST', body: { api_key: apiKey } } as const;
+      return this.#attempt<Grant>(fields, (signal) => this.#send('auth/token', fields, undefined, signal));
+    };
+    this.credentials = new Credentials(options, exchange);
+  }
+
+  /** Aborted by `close`. */
+  get closed(): AbortSignal {
+    return this.#life.signal;
+  }
+
+  urlOf(path: string): URL {
+    return new URL(path, this.#base);
+  }
+
+  close(): void {
+    this.#life.abort(closedClient());
+  }
+
+  /**
+   * Sends a request, and again after a transient error, for up to a minute, until a response is the answer.
+   *
+   * @returns the JSON body of the response
+   * @throws {ServiceError | UnreachableError} or the reason of the signal or of `close`
+   */
+  async request<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
+    const { method = 'GET', isRepeatable = method === 'GET' || method === 'PUT', giveUpMs = GIVE_UP_MS } = options;
+    const deadline = performance.now() + giveUpMs;
+    for (let failures = 0; ; failures++) {
+      try {
+        return await this.#attempt(options, (signal) => this.respond(path, options, signal));
+      } catch (error) {
+        const { retryAfterMs = 0 } = error as Partial<ServiceError>;
+        const delayMs = Math.max(retryAfterMs, backoff(failures));
+        if (!mayRepeat(error, isRepeatable) || performance.now() + delayMs > deadline) throw error;
+        const waiting = linkedTo(options.signal, this.closed);
+        await sleep(delayMs, waiting.signal).finally(() => waiting.abort());
+      }
+    }
+  }
+
+  /**
+   * Sends a request once, or twice if the token must be renewed, without a time limit.
+   *
+   * @returns the response once its headers have arrived, if its status is one of success
+   * @throws {ServiceError | UnreachableError} or the reason of the signal
+   */
+  async respond(path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
+    const token = await this.credentials.token();
+    try {
+      return await this.#send(path, options, token, signal);
+    } catch (error) {
+      const isRefused = error instanceof ServiceError && error.status === 401;
+      if (!isRefused || !(await this.credentials.refuse(token))) throw error;
+      return this.#send(path, options, await this.credentials.token(), signal);
+    }
+  }
+
+  async #send(path: string, options: RequestOptions, token: string | undefined, signal: AbortSignal) {
+    const { method = 'GET', query = {}, body = null, headers } = options;
+    const url = this.urlOf(path);
+    for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
+    const response = await fetch(url, {
+      method,
+      headers: { ...headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
+      body: body === null ? body : JSON.stringify(body),
+      signal,
+    }).catch((cause) => unreachable(cause, signal));
+    if (!response.ok) throw await ServiceError.from(response);
+    return response;
+  }
+
+  /** Sends a request within its time limit, and reads its answer. */
+  async #attempt<Answer>(options: RequestOptions, send: (signal: AbortSignal) => Promise<Response>): Promise<Answer> {
+    const attempt = linkedTo(options.signal, this.closed);
+    const { signal } = attempt;
+    const late = () => attempt.abort(new UnreachableError(`the service did not answer in ${ATTEMPT_MS / 1000} s`));
+    const timer = setTimeout(late, ATTEMPT_MS);
+    try {
+      const response = await abortable(send(signal), signal);
+      const text = await response.text().catch((cause) => unreachable(cause, signal));
+      return parse(text, response.status);
+    } finally {
+      clearTimeout(timer);
+      attempt.abort();
+    }
+  }
+}
+
+function parse(text: string, status: number) {
+  try {
+    return text === '' ? undefined : JSON.parse(text);
+  } catch {
+    throw new ServiceError(status, { error: 'the answer is not JSON: check the URL of the service' });
+  }
+}
+
+function unreachable(cause: unknown, signal: AbortSignal): never {
+  signal.throwIfAborted();
+  throw new UnreachableError('the service cannot be reached', { cause });
+}
+
+function mayRepeat(error: unknown, isRepeatable: boolean): boolean {
+  if (error instanceof ServiceError) return error.isRefusal || (isRepeatable && error.isTransient);
+  return isRepeatable && error instanceof UnreachableError;
+}

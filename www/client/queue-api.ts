@@ -1,0 +1,83 @@
+import type { Abortable, HttpClient } from './http-client.ts';
+import type { TaskState } from './task-state.ts';
+
+/** Percentiles of a duration, in seconds. */
+export interface Percentiles {
+  p50: number;
+  p95: number;
+  p99: number;
+}
+
+/** Counts and state of the queue. Times are Unix seconds. */
+export interface QueueStatus {
+  accepted: number;
+  completed: number;
+  dead: number;
+  dropped: number;
+  cancelled: number;
+  waiting: number;
+  limited: number;
+  scheduled: number;
+  delayed: number;
+  in_flight: number;
+  bytes: number;
+  limits: { length: number; bytes: number; dead_letters: number; prefetch: number };
+  oldest_age_seconds: number | null;
+  /** `overlap` is the number of handlers at a time in a thread. */
+  threads: { busy: number; total: number; overlap: number };
+  paused: boolean;
+  /** Reason why no task can be processed, and since when. */
+  stalled: { reason: string; since: number } | null;
+  latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
+}
+
+/** Numbers of each of the last `seconds` until `end` (Unix seconds), oldest first. */
+export interface QueueHistory {
+  end: number;
+  seconds: number;
+  accepted: number[];
+  completed: number[];
+  failed: number[];
+  retried: number[];
+  depth: number[];
+}
+
+/** Unfinished task in a list, with the fields of its status. `payload` has the first 256 characters. */
+export type ListedTask = { action: string | null; payload_bytes: number } & Pick<
+  TaskState,
+  'id' | 'status' | 'payload'
+> &
+  Partial<Record<string, unknown>>;
+
+export type QueueApi = ReturnType<typeof queueApi>;
+
+/** Requests about the queue as a whole. */
+export function queueApi(http: HttpClient) {
+  return {
+    status(options?: Abortable): Promise<QueueStatus> {
+      return http.request('queue', options);
+    },
+
+    /** @param since `end` of the last response; only later seconds are returned */
+    history({ since, signal }: Abortable & { since?: number } = {}): Promise<QueueHistory> {
+      return http.request('queue/history', { query: { since }, signal });
+    },
+
+    /** Requests up to 100 unfinished tasks in a state, next to run first. `total` counts all of them. */
+    tasks(
+      state: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying',
+      options?: Abortable,
+    ): Promise<{ tasks: ListedTask[]; count: number; total: number }> {
+      return http.request('queue/tasks', { ...options, query: { state } });
+    },
+
+    /** Pauses the processing of tasks on all nodes. */
+    async pause(options?: Abortable): Promise<void> {
+      await http.request('queue/pause', { ...options, method: 'POST', isRepeatable: true });
+    },
+
+    async resume(options?: Abortable): Promise<void> {
+      await http.request('queue/resume', { ...options, method: 'POST', isRepeatable: true });
+    },
+  };
+}

@@ -1,0 +1,155 @@
+import type { ActionName, AnyActions, DataOf, OutputOf } from './actions.ts';
+import type { CredentialOptions } from './credentials.ts';
+import { type DeadLetters, deadLetters } from './dead-letters.ts';
+import { type Abortable, HttpClient } from './http-client.ts';
+import { type Limits, limits } from './limits.ts';
+import { type QueueApi, queueApi } from './queue-api.ts';
+import type { Status } from './reconnection.ts';
+import { type Schedules, schedules } from './schedules.ts';
+import { Task } from './task.ts';
+import { type StreamEvents, TaskFollower } from './task-follower.ts';
+import type { TaskRow } from './task-state.ts';
+
+/** Fields of a submission beside action and data. */
+export interface SubmissionOptions {
+  /** Seconds until the task is due. */
+  delay?: number | undefined;
+  /** When the task is due: ISO 8601 with an offset, or Unix seconds. */
+  run_at?: string | number | Date | undefined;
+  /** From 1, the first, to 5. The default is 3. */
+  priority?: 1 | 2 | 3 | 4 | 5 | undefined;
+  limit_key?: string | undefined;
+  callback_url?: string | undefined;
+  /** By default a random one, so that a submission whose answer was lost can be repeated. */
+  idempotency_key?: string | undefined;
+}
+
+export interface SubmitOptions extends SubmissionOptions, Abortable {
+  /** Header `traceparent` (W3C Trace Context). */
+  traceparent?: string | undefined;
+}
+
+/** Submission of a batch. */
+export type Submission<Own, Name extends ActionName<Own> = ActionName<Own>> =
+  Name extends ActionName<Own> ? { action: Name; data: DataOf<Own, Name> } & SubmissionOptions : never;
+
+/** Tasks to cancel: by id, all, or those that match all of the other fields. */
+export type CancelSelection =
+  | { ids: string[] }
+  | { all: true }
+  | {
+      action?: string;
+      state?: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying';
+      limit_key?: string;
+      schedule?: string;
+    };
+
+export interface ListQuery {
+  status?: string | undefined;
+  action?: string | undefined;
+  /** Id of a task; only older ones are listed. */
+  before?: string | undefined;
+}
+
+/** Action that has a handler. `schema` is the JSON Schema of its data. */
+export interface ActionList {
+  actions: { name: string; schema?: object }[];
+  unknown_actions: 'process' | 'reject';
+}
+
+/** Client of the task queue. `Own` is the type of the handlers module's default export, whose actions it knows then. */
+export class TaskClient<Own = AnyActions> {
+  readonly queue: QueueApi;
+  readonly deadLetters: DeadLetters;
+  readonly schedules: Schedules;
+  readonly limits: Limits;
+  readonly #http: HttpClient;
+  readonly #follower: TaskFollower;
+
+  constructor(url: string | URL, credentials: CredentialOptions = {}) {
+    this.#http = new HttpClient(url, credentials);
+    this.#follower = new TaskFollower(this.#http);
+    this.queue = queueApi(this.#http);
+    this.deadLetters = deadLetters(this.#http);
+    this.schedules = schedules(this.#http);
+    this.limits = limits(this.#http);
+  }
+
+  /** State of the event stream, which is open while a task is followed or somebody listens to events. */
+  get status(): Status {
+    return this.#follower.status;
+  }
+
+  /** Adds a listener to all events of the service, or to the state of their stream. @returns a function that removes it */
+  on<Name extends keyof StreamEvents>(name: Name, listener: (value: StreamEvents[Name]) => void): () => void {
+    return this.#follower.on(name, listener);
+  }
+
+  /**
+   * Submits a task, and again after a lost answer or a transient error, for up to a minute. Makes one task nevertheless.
+   *
+   * @throws {ServiceError | UnreachableError} or the reason of the signal
+   */
+  async submit<Name extends ActionName<Own>>(
+    action: Name,
+    data: DataOf<Own, Name>,
+    { signal, traceparent, idempotency_key = randomKey(), ...fields }: SubmitOptions = {},
+  ): Promise<Task<OutputOf<Own, Name>>> {
+    const { id } = await this.#http.request<{ id: string }>('tasks', {
+      method: 'POST',
+      body: { ...fields, action, data },
+      headers: { 'Idempotency-Key': idempotency_key, ...(traceparent !== undefined && { traceparent }) },
+      isRepeatable: true,
+      signal,
+    });
+    return this.task(id);
+  }
+
+  /** Submits up to 1000 tasks, all or none, in the same way as `submit`. */
+  async batch<const Names extends readonly ActionName<Own>[]>(
+    submissions: { [Index in keyof Names]: Submission<Own, Names[Index]> },
+    { signal, traceparent }: Pick<SubmitOptions, 'signal' | 'traceparent'> = {},
+  ): Promise<{ [Index in keyof Names]: Task<OutputOf<Own, Names[Index]>> }> {
+    const all: readonly object[] = submissions;
+    const { tasks } = await this.#http.request<{ tasks: { id: string }[] }>('tasks/batch', {
+      method: 'POST',
+      body: { tasks: all.map((each) => ({ idempotency_key: randomKey(), ...each })) },
+      headers: traceparent === undefined ? {} : { traceparent },
+      isRepeatable: true,
+      signal,
+    });
+    return tasks.map(({ id }) => this.task(id)) as never;
+  }
+
+  /** Returns the task with an id, without a request. */
+  task<Output = unknown>(id: string): Task<Output> {
+    return new Task(id, this.#http, this.#follower);
+  }
+
+  /** Cancels many tasks. `remaining` is the number of selected tasks that could not be cancelled. */
+  cancelAll(selection: CancelSelection, options: Abortable = {}): Promise<{ count: number; remaining: number }> {
+    return this.#http.request('tasks/cancel', { ...options, method: 'POST', body: selection });
+  }
+
+  /** Requests the newest 100 result rows, newest first. */
+  async list({ signal, ...query }: ListQuery & Abortable = {}): Promise<TaskRow[]> {
+    const { tasks } = await this.#http.request<{ tasks: TaskRow[] }>('tasks', { query, signal });
+    return tasks;
+  }
+
+  /** Requests the actions that have a handler. */
+  actions(options?: Abortable): Promise<ActionList> {
+    return this.#http.request('actions', options);
+  }
+
+  /** Ends everything: requests, results that are waited for, and the event stream. */
+  close(): void {
+    this.#http.close();
+    this.#follower.close();
+  }
+}
+
+/** Returns a random key. Neither Node 18 nor a page over plain HTTP has `crypto.randomUUID`. */
+function randomKey(): string {
+  return Array.from({ length: 3 }, () => Math.random().toString(36).slice(2)).join('');
+}
