@@ -12,10 +12,6 @@ const FOUND: { what: string; options: SimulationOptions }[] = [
   { what: 'messages that wait for an ended suspect', options: { seed: 2, steps: 300, faults: 'none' } },
   { what: 'suspects that nobody looks for', options: { seed: 44, steps: 300, faults: 'none' } },
   { what: 'a revoked token in a cache after a lost answer', options: { seed: 67, steps: 300, faults: 'nodes' } },
-  {
-    what: 'a task that is taken before its redrive is reported',
-    options: { seed: 4036411, steps: 200, faults: 'all' },
-  },
   { what: 'a due time that is forgotten after a failed commit', options: { seed: 66, steps: 200, faults: 'disk' } },
   { what: 'a repeated ack after a cancellation', options: { seed: 6016220, steps: 200, faults: 'all' } },
   { what: 'a turn of the longest that a failed commit used', options: { seed: 500318, steps: 200, faults: 'all' } },
