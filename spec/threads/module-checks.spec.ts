@@ -145,11 +145,12 @@ describe('the check of a handlers module', () => {
       plain() {},
       full: {
         handler: () => 1, schema: { type: 'object', toJSON: undefined }, timeoutMs: 5, maxAttempts: 1, overlap: false,
+        backoff: { firstMs: undefined, maxMs: 7 },
       },
       overlapping: { handler: () => 1, overlap: true },
       constructor: () => 2,
     }`;
-    const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false };
+    const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false, backoff: { maxMs: 7 } };
     const expected = new Map(Object.entries({ plain: {}, full, overlapping: {}, constructor: {} }));
     for (const name of ['handlers.ts', 'handlers.mjs']) {
       expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);
