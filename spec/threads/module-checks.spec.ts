@@ -1,5 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { checkHandlers, checkPriceSource } from '../../main/threads/module-checks.ts';
 import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
@@ -95,6 +95,22 @@ for (const [kind, check, usable, noExport] of kinds) {
       it(`refuses in one line a module that ${what}`, () => expectRefusals(check, sources, reason));
     }
 
+    for (const [name, code] of [
+      ['a b/module.mjs', 'throw new Error("no")'],
+      ['a b/module.mts', 'const b = ;'],
+      ['module.cjs', 'throw new Error("no")'],
+    ] as const) {
+      it(`names the place of an error in ${name}`, async () => {
+        const path = join(await temporaryFolder(), name);
+        await mkdir(dirname(path), { recursive: true });
+        await writeFile(path, code);
+        expect(await refusal(check, path))
+          .to.match(/:1:\d+: /)
+          .and.include(`, at ${path}:`)
+          .and.include(code);
+      });
+    }
+
     it('refuses a module that does not load in time, or blocks', async () => {
       for (const source of [WAIT, 'for (;;);']) {
         const module = await file('slow.mjs', source);
@@ -127,11 +143,14 @@ describe('the check of a handlers module', () => {
   it('returns its actions as plain data, by TypeScript and by JavaScript', async () => {
     const source = `export default {
       plain() {},
-      full: { handler: () => 1, schema: { type: 'object', toJSON: undefined }, timeoutMs: 5, maxAttempts: 1, overlap: false },
+      full: {
+        handler: () => 1, schema: { type: 'object', toJSON: undefined }, timeoutMs: 5, maxAttempts: 1, overlap: false,
+        backoff: { firstMs: undefined, maxMs: 7 },
+      },
       overlapping: { handler: () => 1, overlap: true },
       constructor: () => 2,
     }`;
-    const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false };
+    const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false, backoff: { maxMs: 7 } };
     const expected = new Map(Object.entries({ plain: {}, full, overlapping: {}, constructor: {} }));
     for (const name of ['handlers.ts', 'handlers.mjs']) {
       expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { registerHooks } from 'node:module';
 import { relative, resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { oneLine, readThrown } from './thrown.ts';
 
@@ -44,12 +44,13 @@ function placeOf(error: unknown): string | undefined {
   try {
     const lines = (error as Error).stack?.split('\n') ?? [];
     // Node.js puts the place of TypeScript that it cannot parse, and the code with a caret below, before the message.
-    const [, source, sourceLine] = /^(?:file:\/\/)?(\/.*):(\d+)$/.exec(lines[0] ?? '') ?? [];
+    const [, source, sourceLine] = /^((?:file:\/\/)?\/.*):(\d+)$/.exec(lines[0] ?? '') ?? [];
     const caret = lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0;
     const frame = lines
-      .map((text) => /\bat (?:.* \()?file:\/\/(\/.*):(\d+):(\d+)\)?$/.exec(text))
-      .find((found) => found);
-    const [, file = '', line, column] = source === undefined ? (frame ?? []) : ['', source, sourceLine, caret + 1];
+      .map((text) => /\bat (?:.* \()?((?:file:\/\/)?\/.*):(\d+):(\d+)\)?$/.exec(text))
+      .find((match) => match);
+    const [, found = '', line, column] = source === undefined ? (frame ?? []) : ['', source, sourceLine, caret + 1];
+    const file = found.startsWith('file:') ? fileURLToPath(found) : found;
     const code = readFileSync(file, 'utf8').split('\n')[Number(line) - 1]?.trim().slice(0, LONGEST_CODE);
     const path = relative('', file);
     return `${path.startsWith('..') ? file : path}:${line}:${column}: ${code}`;

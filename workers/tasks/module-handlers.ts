@@ -141,5 +141,6 @@ function readBackoff(value: unknown, fail: (problem: string) => Error): Partial<
       throw fail(`backoff.${name} must be a whole number from 1 to ${MAX_TIMEOUT_MS}`);
   if (factor !== undefined && !(typeof factor === 'number' && factor >= 1 && factor <= MAX_FACTOR))
     throw fail(`backoff.factor must be a number from 1 to ${MAX_FACTOR}`);
-  return value;
+  // Without undefined fields, which would replace the defaults.
+  return Object.fromEntries(Object.entries(value).filter(([, given]) => given !== undefined));
 }
