@@ -173,7 +173,6 @@ export type Config = Parsed<typeof parsers>;
 const names = new Set<string>();
 /** With fewer letters, a setting's name is near to others, such as HOME to HOST. */
 const MISSPELLABLE_LENGTH = 8;
-const MISSPELT_EDITS = 2;
 
 /**
  * Reads the settings from environment variables. An empty variable counts as unset.
@@ -212,8 +211,10 @@ export function loadConfig(
 function refuseMisspelt(env: Source['env']): void {
   for (const name of Object.keys(env)) {
     if (!env[name] || names.has(name)) continue;
+    // Two replaced letters make another word, such as PORT of HOST.
     const isMeant = (setting: string) =>
-      setting.length >= MISSPELLABLE_LENGTH && editsBetween(name.toUpperCase(), setting) <= MISSPELT_EDITS;
+      setting.length >= MISSPELLABLE_LENGTH &&
+      editsBetween(name.toUpperCase(), setting) <= (name.length === setting.length ? 1 : 2);
     const meant = [...names].find(isMeant);
     // The value may be a secret.
     if (meant !== undefined) throw new ConfigError(name, `unset: set ${meant} instead`, 'a value');

@@ -360,7 +360,15 @@ describe('the configuration', () => {
   });
 
   it('ignores other variables', () => {
-    const others = { PATH: '/bin', HOME: '/', PORT: 'x', HTTP_PROXY: 'x', TASK_SIZE: 'x', TASK_CONCURENCY: '' };
+    const others = {
+      PATH: '/bin',
+      HOME: '/',
+      PORT: 'x',
+      HTTP_PROXY: 'x',
+      TICKER_HOST: 'x',
+      TASK_SIZE: 'x',
+      TASK_CONCURENCY: '',
+    };
     expect(loadConfig(others)).to.deep.equal(defaults);
   });
 
@@ -369,7 +377,8 @@ describe('the configuration', () => {
       TASK_CONCURENCY: 'TASK_CONCURRENCY',
       TASK_HANDLER: 'TASK_HANDLERS',
       ticker_port: 'TICKER_PORT',
-      TOKENKEYS: 'TOKEN_KEY',
+      TOKENKEY: 'TOKEN_KEY',
+      TOKEN_KEYSS: 'TOKEN_KEY',
       LOG_LEVLE: 'LOG_LEVEL',
     };
     for (const [name, meant] of Object.entries(misspelt))
