@@ -96,7 +96,7 @@ export class Ticker implements Actor, Monitor {
       onMessage: (message) => this.#onMessage(message),
       onOutput: source === undefined ? undefined : (text) => this.source.onOutput(text),
       onExit: () => {
-        this.source.onExit();
+        this.source.problem = undefined;
         feed?.setLeaseWanted(false);
       },
       onHeartbeat: (isBeating) => feed?.setLeaseWanted(isBeating && !this.#isStopped),
