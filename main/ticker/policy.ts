@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { Check, type XStatic } from 'typebox/schema';
+import { Compile, type XStatic } from 'typebox/schema';
 import type { Log } from '../log/log.ts';
 
 const NAMES = { anyOf: [{ const: '*' }, { type: 'array', items: { type: 'string' } }] } as const;
@@ -13,6 +13,9 @@ const POLICY = {
 /** Access rule that allows or denies actions on resources. `*` stands for all. */
 export type Policy = XStatic<typeof POLICY>;
 
+/** Compiled, because each token that this process has not seen is checked. */
+const scopes = Compile({ type: 'array', items: POLICY } as const);
+
 /** Policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
@@ -21,8 +24,8 @@ export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 /** Reads a policy from a JSON file. @throws {Error} if the file does not contain a policy */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
-  if (!Check(POLICY, policy)) throw new Error(`${file.pathname} does not contain a policy`);
-  return policy;
+  if (!isScope([policy])) throw new Error(`${file.pathname} does not contain a policy`);
+  return policy as Policy;
 }
 
 /** Loads the scope that every token gets. If the file cannot be loaded, logs the error and returns an empty scope. */
@@ -44,7 +47,7 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
 }
 
 export function isScope(value: unknown): value is Scope {
-  return Check({ type: 'array', items: POLICY }, value);
+  return scopes.Check(value);
 }
 
 function covers(names: '*' | readonly string[], name: string): boolean {
