@@ -19,7 +19,6 @@ export async function startAdmin(
   shares: Pick<ConnectionShares, 'admin'>,
   { log, metrics: logMetrics }: Pick<LogOutput, 'log' | 'metrics'>,
 ) {
-  const { allowedHosts, corsOrigins } = http;
   if (port === undefined) return undefined;
   let stopping = false;
   const shutdown = () => (stopping ? 'shutting down' : undefined);
@@ -44,10 +43,10 @@ export async function startAdmin(
     },
     rules: tasks.rules,
     symbols,
-    corsOrigins,
+    corsOrigins: http.corsOrigins,
     log,
   });
-  const options = { host, port, allowedHosts, maxConnections: shares.admin };
+  const options = { host, port, allowedHosts: http.allowedHosts, maxConnections: shares.admin };
   const listener = await listen(app.callback(), options).catch((error: unknown) => {
     loop.stop();
     throw error;

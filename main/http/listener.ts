@@ -55,18 +55,10 @@ const BACKLOG = 4096;
 /** Maximum number of bytes that Node reads from a connection at once. */
 const PACKET_BYTES = 64 * 1024;
 
-export interface Listener {
-  server: Server;
-  host: string;
-  port: number;
-  /** Stops counting the socket of a WebSocket as a plain HTTP connection. */
-  release(socket: Duplex): void;
-  /** Stops accepting connections, waits for unfinished responses until `deadline`, then closes all connections. */
-  close(deadline: Promise<void>): Promise<void>;
-}
+export type Listener = Awaited<ReturnType<typeof listen>>;
 
 /** Starts an HTTP server. A client that sends a request before the previous response has ended loses its connection. */
-export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
+export async function listen(handle: RequestListener, options: ListenOptions) {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
   const unfinished = new Map<Duplex, ServerResponse>();
@@ -124,7 +116,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     host,
     port,
     release,
-    async close(deadline) {
+    /** Stops accepting connections, waits for unfinished responses until `deadline`, then closes all connections. */
+    async close(deadline: Promise<void>): Promise<void> {
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));
       for (const response of unfinished.values()) {

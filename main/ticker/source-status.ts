@@ -40,8 +40,4 @@ export class SourceStatus {
     if (this.#infoLimit.admit('output', reportSuppressed))
       this.#log.info(text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
   }
-
-  onExit(): void {
-    this.problem = undefined;
-  }
 }

@@ -79,7 +79,7 @@ export class Ticker implements Actor, Monitor {
 
   constructor(options: TickerOptions) {
     this.#options = options;
-    const { intervalMs, symbols, source, feed, log, file = threadFile('ticker/ticker') } = options;
+    const { intervalMs, symbols, seed, source, feed, log, file = threadFile('ticker/ticker') } = options;
     this.history = priceHistory(symbols, intervalMs);
     this.source = new SourceStatus(source, log);
     this.#symbolNames = symbolNames(symbols);
@@ -90,13 +90,25 @@ export class Ticker implements Actor, Monitor {
     this.#thread = new SupervisedThread({
       name: 'ticker',
       file,
-      workerData: (heartbeat) => this.#threadStart(heartbeat),
+      workerData: (heartbeat): TickerStart => ({
+        threadId: this.#threadId,
+        intervalMs,
+        symbols,
+        seed,
+        source,
+        sourceCounts: this.source.memory,
+        prices: this.#prices.buffer,
+        lastDue: this.#lastDue.buffer,
+        lease: feed?.lease,
+        delays: this.#delayMemory,
+        heartbeat,
+      }),
       isMessage: (message): message is TickerToMain =>
         (message as Partial<TickerToMain> | null | undefined)?.threadId === this.#threadId,
       onMessage: (message) => this.#onMessage(message),
       onOutput: source === undefined ? undefined : (text) => this.source.onOutput(text),
       onExit: () => {
-        this.source.onExit();
+        this.source.problem = undefined;
         feed?.setLeaseWanted(false);
       },
       onHeartbeat: (isBeating) => feed?.setLeaseWanted(isBeating && !this.#isStopped),
@@ -214,22 +226,5 @@ export class Ticker implements Actor, Monitor {
   #message(prices: ArrayLike<number>, timestamp: number): WsSend {
     const data = this.#options.symbols.map(({ symbol }, index) => ({ symbol, price: prices[index], timestamp }));
     return { topic: 'ws.send', type: 'text', data: JSON.stringify({ type: 'ticker', data }) };
-  }
-
-  #threadStart(heartbeat: SharedArrayBuffer): TickerStart {
-    const { intervalMs, symbols, seed, source, feed } = this.#options;
-    return {
-      threadId: this.#threadId,
-      intervalMs,
-      symbols,
-      seed,
-      source,
-      sourceCounts: this.source.memory,
-      prices: this.#prices.buffer,
-      lastDue: this.#lastDue.buffer,
-      lease: feed?.lease,
-      delays: this.#delayMemory,
-      heartbeat,
-    };
   }
 }

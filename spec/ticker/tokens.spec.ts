@@ -62,13 +62,6 @@ describe('tokens', () => {
     expect(token).to.not.include(Buffer.from('demo').toString('base64url'));
   });
 
-  it('restore actor and policies, each time they are verified', async () => {
-    const tokens = await create();
-    const token = await tokens.issue(user, scope, '');
-    for (const node of [tokens, await onOtherNode(tokens)])
-      for (let use = 0; use < 3; use++) expect(await node.verify(token)).to.deep.include(identity);
-  });
-
   it('restore whatever user, role and address they were issued for', async () => {
     const tokens = await create();
     const other = await onOtherNode(tokens);

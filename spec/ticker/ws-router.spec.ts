@@ -123,11 +123,6 @@ describe('GET /ws/ticker', () => {
     expect(bundle.actors.size).to.equal(1);
   });
 
-  it('answers 401 to a token that another service issued', async () => {
-    const [bundle, other] = [await startTickerBundle(), await startTickerBundle()];
-    expectRefusal(await refusal(bundle.stream, { token: await other.token() }), 401, 'authentication required');
-  });
-
   it('answers 401 to a token from its last second on, while the connection that it opened goes on', async () => {
     let shiftMs = 0;
     const clock = { ...systemClock, now: () => 1_790_000_000_000 + shiftMs };
