@@ -1,20 +1,14 @@
 import { readFile } from 'node:fs/promises';
-import { Compile, type XStatic } from 'typebox/schema';
 import type { Log } from '../log/log.ts';
 
-const NAMES = { anyOf: [{ const: '*' }, { type: 'array', items: { type: 'string' } }] } as const;
-const TEXT = { type: 'string' } as const;
-const POLICY = {
-  type: 'object',
-  properties: { name: TEXT, group: TEXT, actions: NAMES, resources: NAMES, effect: { enum: ['allow', 'deny'] } },
-  required: ['name', 'group', 'actions', 'resources', 'effect'],
-} as const;
-
 /** Access rule that allows or denies actions on resources. `*` stands for all. */
-export type Policy = XStatic<typeof POLICY>;
-
-/** Compiled, because each token that this process has not seen is checked. */
-const scopes = Compile({ type: 'array', items: POLICY } as const);
+export interface Policy {
+  name: string;
+  group: string;
+  actions: '*' | readonly string[];
+  resources: '*' | readonly string[];
+  effect: 'allow' | 'deny';
+}
 
 /** Policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
@@ -24,8 +18,8 @@ export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 /** Reads a policy from a JSON file. @throws {Error} if the file does not contain a policy */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
-  if (!isScope([policy])) throw new Error(`${file.pathname} does not contain a policy`);
-  return policy as Policy;
+  if (!isPolicy(policy)) throw new Error(`${file.pathname} does not contain a policy`);
+  return policy;
 }
 
 /** Loads the scope that every token gets. If the file cannot be loaded, logs the error and returns an empty scope. */
@@ -47,9 +41,24 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
 }
 
 export function isScope(value: unknown): value is Scope {
-  return scopes.Check(value);
+  return Array.isArray(value) && value.every(isPolicy);
 }
 
 function covers(names: '*' | readonly string[], name: string): boolean {
   return names === '*' || names.includes(name);
+}
+
+function isPolicy(value: unknown): value is Policy {
+  const { name, group, actions, resources, effect } = (value ?? {}) as Partial<Record<keyof Policy, unknown>>;
+  return (
+    typeof name === 'string' &&
+    typeof group === 'string' &&
+    isNames(actions) &&
+    isNames(resources) &&
+    (effect === 'allow' || effect === 'deny')
+  );
+}
+
+function isNames(value: unknown): boolean {
+  return value === '*' || (Array.isArray(value) && value.every((name) => typeof name === 'string'));
 }
