@@ -200,12 +200,15 @@ export interface Settled {
   endedAt?: number | undefined;
 }
 
+/**
+ * Effect of a settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted the
+ * message because its cancellation had been requested.
+ */
+export type Effect = 'applied' | 'cancelled' | 'late';
+
 export interface SettleResult {
-  /**
-   * Effect of each settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted
-   * the message because its cancellation had been requested.
-   */
-  effects: ReadonlyArray<'applied' | 'cancelled' | 'late'>;
+  /** Effect of each settlement. */
+  effects: readonly Effect[];
   /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
 }
@@ -465,10 +468,8 @@ export class QueueFull extends Error {
 /** Thrown if the idempotency key was already used for a submission with different content. */
 export class KeyReused extends Error {
   override name = 'KeyReused';
+  override message = 'the idempotency key belongs to another submission';
 }
-
-/** Message of {@link KeyReused}. */
-export const REUSED = 'the idempotency key belongs to another submission';
 
 /** Thrown if a listing should start after a dead letter that does not exist. */
 export class UnknownDeadLetter extends Error {

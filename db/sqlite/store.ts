@@ -15,6 +15,7 @@ import {
   type DeadLetterReasons,
   type DeadLetterSelection,
   deadLetterBounds,
+  type Effect,
   type EndStatus,
   type FoundTask,
   hostOfUrl,
@@ -28,7 +29,6 @@ import {
   type QueueBounds,
   type QueueCounts,
   QueueFull,
-  REUSED,
   type Report,
   type RetentionLimits,
   type RunNow,
@@ -491,7 +491,7 @@ export class SqliteStore implements TaskStore {
       const twin = key && keyed.get(key.key);
       if (twin !== undefined) {
         const isSame = twin.key?.fingerprint === key?.fingerprint;
-        return isSame ? { id: twin.message.id, isNew: false } : new KeyReused(REUSED);
+        return isSame ? { id: twin.message.id, isNew: false } : new KeyReused();
       }
       const earlier = key && this.#keys.taskOf(key, now);
       if (earlier !== undefined) return earlier instanceof Error ? earlier : { id: earlier, isNew: false };
@@ -545,7 +545,7 @@ export class SqliteStore implements TaskStore {
     return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
-  #settle(settled: Settled, now: number): 'applied' | 'cancelled' | 'late' {
+  #settle(settled: Settled, now: number): Effect {
     const { settlement } = settled;
     const delivery = settled.delivery as SizedDelivery;
     switch (settlement.kind) {
@@ -565,7 +565,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
-  #change(delivery: SizedDelivery, change: MessageChange, now: number): 'applied' | 'cancelled' | 'late' {
+  #change(delivery: SizedDelivery, change: MessageChange, now: number): Effect {
     const counters = this.#counters;
     const bytes = this.#messages.change(change, delivery.action, now);
     if (bytes === undefined) {
