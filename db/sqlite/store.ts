@@ -52,7 +52,7 @@ import { type Counters, countersOf, unfinished } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import { type EndedMessage, LATER_STATES, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
+import { type EndedMessage, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
 import { sqliteSchedules } from './schedules.ts';
@@ -190,8 +190,7 @@ export class SqliteStore implements TaskStore {
 
   take(max: number, isIdle: boolean): Awaitable<Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
-    if (this.#isClosed || max <= 0) return NOTHING;
-    if (!this.#mayTake()) return NOTHING;
+    if (this.#isClosed || max <= 0 || !this.#mayTake()) return NOTHING;
     const now = this.#options.now();
     const suspect = this.#nextSuspect();
     const isSuspectDue = suspect !== undefined && now >= this.#nextSuspectAt;
@@ -455,7 +454,7 @@ export class SqliteStore implements TaskStore {
     const exhausted = this.#writer.writeNow(() => this.#messages.recover(now, onEnd), false);
     this.#running.clear();
     this.#suspects = this.#messages.suspects();
-    this.#nextDueAt = Math.min(this.#messages.nextDueAt(), this.#messages.limits.nextStartEnd());
+    this.#nextDueAt = this.#messages.nextDueAt();
     this.#messages.turns.load();
     this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
     Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
@@ -513,11 +512,10 @@ export class SqliteStore implements TaskStore {
 
   #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {
     this.#lastArrival += 1;
-    const isScheduled = this.#messages.insert(this.#lastArrival, message, now);
+    this.#messages.insert(this.#lastArrival, message, now);
     this.#nextDueAt = Math.min(this.#nextDueAt, message.runAt ?? Number.POSITIVE_INFINITY);
     if (key !== undefined) this.#keys.add(key, message.id, now);
     this.#counters.accepted += 1;
-    if (isScheduled) this.#counters.scheduled += 1;
     this.#counters.bytes += sizeOf(message);
   }
 
@@ -567,12 +565,9 @@ export class SqliteStore implements TaskStore {
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
   #change(delivery: SizedDelivery, change: MessageChange, now: number): Effect {
     const counters = this.#counters;
-    const bytes = this.#messages.change(change, delivery.action, now);
-    if (bytes === undefined) {
-      if (change.state === 'failed' || !this.#messages.endCancelled(delivery, change, now)) return 'late';
-      this.#leave(delivery, 'cancelled');
-      return 'cancelled';
-    }
+    const bytes = this.#messages.change(change, now);
+    if (bytes === 'cancelled') this.#leave(delivery, 'cancelled');
+    if (typeof bytes === 'string') return bytes;
     if (change.state === 'failed') {
       this.#leave(delivery, 'failed');
       counters.dead += 1;
@@ -682,15 +677,6 @@ export class SqliteStore implements TaskStore {
     return { changed, end, isFull: false };
   }
 
-  /** Makes scheduled and retrying messages wait that are due. Returns when the next one is due. */
-  #stage(now: number): number {
-    for (const state of LATER_STATES) {
-      if (this.#counters[state] > 0) this.#counters[state] -= this.#messages.stage(state, now);
-    }
-    this.#messages.endStarts(now);
-    return Math.min(this.#messages.nextDueAt(), this.#messages.limits.nextStartEnd());
-  }
-
   /** Starts were recorded whose time will pass. */
   #noteStarts(): void {
     this.#nextDueAt = Math.min(this.#nextDueAt, this.#messages.limits.nextStartEnd());
@@ -708,8 +694,14 @@ export class SqliteStore implements TaskStore {
   /** Makes messages wait that are due. Returns whether any may be taken. */
   #mayTake(): boolean {
     const now = this.#options.now();
-    // Only after the commit, which may fail.
-    if (this.#nextDueAt <= now) this.#nextDueAt = this.#writer.writeNow(() => this.#stage(now), false);
+    if (this.#nextDueAt <= now) {
+      const stage = () => {
+        this.#messages.stage(now);
+        return this.#messages.nextDueAt();
+      };
+      // Only after the commit, which may fail.
+      this.#nextDueAt = this.#writer.writeNow(stage, false);
+    }
     return !this.#isPaused && !this.#suspects.some((arrival) => this.#running.has(arrival));
   }
 
