@@ -196,13 +196,10 @@ export class Limits {
   find(action: string, limit_key: string | undefined): Omit<UsedLimit, 'running'> {
     const limits = this.of(action);
     const { concurrency, rate } = (limit_key === undefined ? limits : limits?.perKey) ?? {};
-    return { concurrency, rate, nextStartAt: this.#nextStartAt(action, limit_key, rate) };
-  }
-
-  #nextStartAt(action: string, limit_key: string | undefined, rate: Limit['rate']): number | undefined {
     const key = limit_key ?? OWN;
-    if (rate === undefined || this.#use(action, key).starts < rate.count) return undefined;
-    return this.#database.get<{ endsAt: number | null }>(START_END, action, key)?.endsAt ?? undefined;
+    const isUsedUp = rate !== undefined && this.#use(action, key).starts >= rate.count;
+    const next = isUsedUp ? this.#database.get<{ endsAt: number | null }>(START_END, action, key) : undefined;
+    return { concurrency, rate, nextStartAt: next?.endsAt ?? undefined };
   }
 
   #use(action: string | null, key: string): Use {

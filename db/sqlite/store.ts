@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, type MessageChange, rowOf } from '../message-change.ts';
-import type { Schedules } from '../schedules.ts';
+import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import {
   type ActionLimits,
   type Awaitable,
@@ -55,7 +55,6 @@ import { IdempotencyKeys } from './idempotency-keys.ts';
 import { type EndedMessage, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
-import { sqliteSchedules } from './schedules.ts';
 import { Tasks } from './tasks.ts';
 import { isValueError, TurnWriter } from './turn-writer.ts';
 import { type SyncFile, WalSync } from './wal-sync.ts';
@@ -141,12 +140,12 @@ export class SqliteStore implements TaskStore {
     this.#messages = new Messages(this.#queue, this.#counters);
     this.#deadLetters = new DeadLetters(this.#queue);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
-    this.schedules = sqliteSchedules(this.#queue, {
-      write: (run, onWritten) => this.#writeSynced(run, onWritten),
-      insert: (message) => {
-        const full = this.#fullness(sizeOf(message));
-        if (full === undefined) this.#insert(message, undefined, now());
-        return full;
+    this.schedules = new Schedules({
+      read: (statement, values) => this.#scheduleRows(statement, values),
+      write: (statement, values) => this.#writeSynced(() => this.#scheduleRows(statement, values)),
+      fire: (advance, values, message, onAccepted) => {
+        const run = () => this.#fire(advance, values, message);
+        return this.#writeSynced<Advanced | undefined>(run, (row) => row?.isFired && onAccepted());
       },
     });
     this.#options = options;
@@ -508,6 +507,24 @@ export class SqliteStore implements TaskStore {
     for (const { message, key } of fresh) this.#insert(message, key, now);
     this.#published += fresh.length;
     return { results, accepted: fresh.map(({ message }) => message) };
+  }
+
+  /** Runs a statement on the schedules. */
+  #scheduleRows<Row>(statement: string, values: readonly Value[] = []): Row[] {
+    return this.#queue.all(statement.replaceAll('$', '?'), ...values);
+  }
+
+  /** Advances a schedule and inserts its message, if that fits. */
+  #fire(advance: string, values: readonly Value[], message: Message | undefined): Advanced | QueueFull | undefined {
+    this.#queue.run('SAVEPOINT firing');
+    const [row] = this.#scheduleRows<Advanced>(advance, values);
+    const isFired = message !== undefined && row?.isFired;
+    const full = isFired ? this.#fullness(sizeOf(message)) : undefined;
+    // The transaction has other writes, too.
+    if (full !== undefined) this.#queue.run('ROLLBACK TO firing');
+    else if (isFired) this.#insert(message, undefined, this.#options.now());
+    this.#queue.run('RELEASE firing');
+    return full ?? row;
   }
 
   #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {

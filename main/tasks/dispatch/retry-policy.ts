@@ -20,11 +20,6 @@ export interface Retries {
   backoff: Backoff;
 }
 
-export interface TimeAndChance {
-  clock: Pick<Clock, 'now'>;
-  random: Pick<Random, 'number'>;
-}
-
 export function retriesOf(task: Pick<Delivery, 'action' | 'body' | 'callbackOf'>, actions: HandlersManifest): Retries {
   if (task.callbackOf !== undefined) return { ...retryPolicy, maxAttempts: CALLBACK_ATTEMPTS };
   const settings = actions.get(actionOf(task) ?? '');
@@ -38,7 +33,7 @@ export function decide(
   delivery: Pick<Delivery, 'attempt' | 'crashes'>,
   outcome: Outcome,
   { maxAttempts, backoff: { firstMs, factor, maxMs } }: Retries,
-  { clock, random }: TimeAndChance,
+  { clock, random }: { clock: Pick<Clock, 'now'>; random: Pick<Random, 'number'> },
 ): Settlement {
   if (outcome.ended === 'returned') return { kind: 'complete', result: `{"output":${outcome.output}}` };
   if (outcome.ended === 'cancelled') return { kind: 'cancel' };
