@@ -422,11 +422,6 @@ export interface CallbackData {
 
 export type EndStatus = 'completed' | 'failed' | 'cancelled';
 
-/** Returns the host of a normalised URL, with its port unless that is the default. */
-export function hostOfUrl(url: string): string {
-  return url.split('/')[2] ?? '';
-}
-
 /** Bounds of the dead letters. The oldest is evicted. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
@@ -453,9 +448,6 @@ export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
 /** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
 export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
-
-/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
-export const CANCELLED_SLICE = 500;
 
 /** Largest slice of rows that the retention deletes in one transaction, which then takes only a few milliseconds. */
 export const RETENTION_SLICE = { maxLength: 200, maxBytes: 256 * 1024 };

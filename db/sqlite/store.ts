@@ -18,7 +18,6 @@ import {
   type Effect,
   type EndStatus,
   type FoundTask,
-  hostOfUrl,
   type IdempotencyKey,
   KeyReused,
   type LimitSource,
@@ -209,7 +208,7 @@ export class SqliteStore implements TaskStore {
 
   settle(settled: readonly Settled[]): Awaitable<SettleResult> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
-    const needsRows = settled.some(({ settlement: { kind } }) => kind === 'complete' || kind === 'row');
+    const needsRows = settled.some(({ settlement }) => 'result' in settlement);
     const settleAll = () => {
       const now = this.#options.now();
       const effects = settled.map((each) => this.#settle(each, now));
@@ -546,7 +545,8 @@ export class SqliteStore implements TaskStore {
     const id = this.#options.newId();
     const data: CallbackData = { url, task, action: action ?? null, status };
     const body = JSON.stringify({ id, action: CALLBACK_ACTION, data, created_at: Math.floor(now / 1000) });
-    const order = { priority: CALLBACK_PRIORITY, limitKey: hostOfUrl(url) };
+    // The host of a normalised URL, with its port unless that is the default.
+    const order = { priority: CALLBACK_PRIORITY, limitKey: url.split('/')[2] ?? '' };
     const origin = { traceparent: traceparent ?? undefined, callbackOf: task };
     this.#insert({ id, action: CALLBACK_ACTION, body, ...order, ...origin }, undefined, now);
   }
@@ -562,21 +562,16 @@ export class SqliteStore implements TaskStore {
 
   #settle(settled: Settled, now: number): Effect {
     const { settlement } = settled;
+    const { kind } = settlement;
     const delivery = settled.delivery as SizedDelivery;
-    switch (settlement.kind) {
-      case 'row':
-        this.#storeRow(settled, settlement.result, now);
-        return 'applied';
-      case 'complete':
-      case 'ack':
-      case 'cancel':
-        if (!this.#messages.end(delivery, now)) return 'late';
-        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result, now);
-        this.#leave(delivery, settlement.kind === 'cancel' ? 'cancelled' : 'completed');
-        return 'applied';
-      default:
-        return this.#change(delivery, changeOf(settled, now), now);
+    if (kind === 'retry' || kind === 'discard' || kind === 'release') {
+      return this.#change(delivery, changeOf(settled, now), now);
     }
+    // The message of a row is gone already.
+    if (kind !== 'row' && !this.#messages.end(delivery, now)) return 'late';
+    if ('result' in settlement) this.rows.store(delivery.arrival, rowOf(settled, settlement.result, now));
+    if (kind !== 'row') this.#leave(delivery, kind === 'cancel' ? 'cancelled' : 'completed');
+    return 'applied';
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
@@ -606,10 +601,6 @@ export class SqliteStore implements TaskStore {
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
     this.#addCallback(delivery, total);
-  }
-
-  #storeRow(settled: Settled, result: string, now: number): void {
-    this.rows.store(settled.delivery.arrival, rowOf(settled, result, now));
   }
 
   #cancel(id: string): Cancellation | undefined {

@@ -27,7 +27,6 @@ import type {
   TaskStore,
   TaskSubject,
 } from '../../db/task-store.ts';
-import { CANCELLED_SLICE } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { QueueEvent, TaskChange, TaskEvent } from './task-events.ts';
 
@@ -70,6 +69,8 @@ interface InFlight {
   onSettled: ((isCancelled: boolean) => void) | undefined;
 }
 
+/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
+const CANCELLED_SLICE = 500;
 /** Longest wait for the settlement of an attempt that was withdrawn. */
 const WITHDRAWAL_MS = 1000;
 /** Interval at which a node of several tells the others the start and progress of its attempts. */
