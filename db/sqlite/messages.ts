@@ -297,11 +297,15 @@ export class Messages {
   #end(statement: string, ended: MessageChange['delivery'], start: number | 'none'): boolean {
     const held = this.#held(ended);
     const isEnded = this.#database.run(statement, ended.arrival, ended.delivery) > 0;
-    if (isEnded && held !== undefined) {
-      this.limits.leave(held, start);
-      this.#promote(held);
-    }
+    if (isEnded) this.#leave(held, start);
     return isEnded;
+  }
+
+  /** Releases the places of a message, if it has some, for the next ones. */
+  #leave(held: HeldMessage | undefined, start: number | 'none'): void {
+    if (held === undefined) return;
+    this.limits.leave(held, start);
+    this.#promote(held);
   }
 
   /**
@@ -374,9 +378,7 @@ export class Messages {
   delete(message: Pick<Due, 'arrival' | 'action'>): void {
     const held = this.#held(message);
     this.#database.run('DELETE FROM messages WHERE arrival = ?', message.arrival);
-    if (held === undefined) return;
-    this.limits.leave(held, 'none');
-    this.#promote(held);
+    this.#leave(held, 'none');
   }
 
   /** Deletes the running messages whose cancellation was requested, at the stop. */
