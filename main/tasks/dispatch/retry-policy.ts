@@ -1,4 +1,4 @@
-import type { Delivery, Failure, Settlement } from '../../../db/task-store.ts';
+import type { Delivery, Settlement } from '../../../db/task-store.ts';
 import type { Clock, Random } from '../../../workers/shared/clock.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
 import type { Backoff } from '../../../workers/tasks/handlers-api.ts';
@@ -40,16 +40,11 @@ export function decide(
   if (outcome.ended === 'released') return { kind: 'release' };
   const { attempt, crashes } = delivery;
   const { reason } = outcome;
-  const failure = failureOf(outcome);
+  const failure = outcome.ended === 'crashed' ? 'crash' : outcome.permanent ? 'permanent' : 'transient';
   const hasCrashedTooOften = failure === 'crash' && crashes + 1 >= retryPolicy.maxCrashes;
   if (failure === 'permanent' || attempt >= maxAttempts || hasCrashedTooOften)
     return { kind: 'discard', reason, failure };
   const bound = Math.min(maxMs, firstMs * factor ** (attempt - 1));
   const askedMs = outcome.ended === 'raised' ? outcome.retryAfterMs : undefined;
   return { kind: 'retry', runAt: clock.now() + (askedMs ?? Math.floor(random.number() * bound)), reason, failure };
-}
-
-function failureOf(outcome: Extract<Outcome, { ended: 'raised' | 'crashed' }>): Failure {
-  if (outcome.ended === 'crashed') return 'crash';
-  return outcome.permanent ? 'permanent' : 'transient';
 }
