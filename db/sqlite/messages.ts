@@ -128,7 +128,7 @@ export class Messages {
     if (isScheduled) this.#counters.scheduled += 1;
   }
 
-  /** Makes scheduled and retrying messages wait that are due, and gives back starts whose time has passed, up to a slice of each. */
+  /** Makes due messages wait and gives back starts whose time has passed, up to a slice of each. */
   stage(now: number): void {
     for (const state of LATER_STATES) {
       if (this.#counters[state] === 0) continue;
@@ -141,7 +141,7 @@ export class Messages {
     for (const pool of this.limits.endStarts(now)) this.#promote({ ...pool, limit_key: pool.limit_key || null });
   }
 
-  /** Returns when to stage next: when a message is due or the time of a start has passed. Infinity if there is neither. */
+  /** Returns when a message is due or the time of a start has passed, or infinity if there is neither. */
   nextDueAt(): number {
     const times = LATER_STATES.map((state) => {
       const first = `SELECT min(run_at) AS runAt FROM messages WHERE state = '${state}'`;
