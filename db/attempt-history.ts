@@ -34,25 +34,15 @@ export const PROCESS_DIED = 'the process died while the task was running';
 export function withAttempt(history: AttemptHistory, dueAt: number, attempt: Attempt): AttemptHistory {
   const { attempts, waitedMs, ranMs } = history;
   const { startedAt, endedAt, reason } = attempt;
-  const shared = reason && sharedReason(attempts, reason.slice(0, MAX_REASON_LENGTH));
+  const ended = { ...attempt, reason: reason?.slice(0, MAX_REASON_LENGTH) ?? null };
   return {
     waitedMs: attempts.length > 0 ? waitedMs : startedAt && Math.max(0, startedAt - dueAt),
     ranMs: ranMs + (startedAt === null ? 0 : Math.max(0, endedAt - startedAt)),
-    attempts: [...attempts, { ...attempt, reason: shared }].slice(-MAX_ATTEMPTS),
+    attempts: [...attempts, ended].slice(-MAX_ATTEMPTS),
   };
-}
-
-/** Returns the equal reason of an earlier attempt if there is one, so that equal reasons share memory. */
-function sharedReason(attempts: readonly Attempt[], reason: string): string {
-  return attempts.find((attempt) => attempt.reason === reason)?.reason ?? reason;
 }
 
 /** Reads the JSON text of a history, or null if there is none. */
 export function readHistory(text: string | null): AttemptHistory {
-  if (text === null) return NO_ATTEMPTS;
-  const { attempts, ...sums }: AttemptHistory = JSON.parse(text);
-  return {
-    ...sums,
-    attempts: attempts.map((each) => ({ ...each, reason: each.reason && sharedReason(attempts, each.reason) })),
-  };
+  return text === null ? NO_ATTEMPTS : JSON.parse(text);
 }

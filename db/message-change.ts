@@ -4,7 +4,7 @@ import { type Delivery, type Settled, SUSPECT_DEATHS } from './task-store.ts';
 
 /** Change of a running message that stays in the queue. Absent fields keep their values. */
 export interface MessageChange {
-  delivery: Pick<Delivery, 'arrival' | 'delivery'>;
+  delivery: Pick<Delivery, 'arrival' | 'delivery'> & { action?: string | null | undefined };
   state: 'waiting' | 'retrying' | 'failed';
   runAt?: number;
   attempts?: number;

@@ -89,13 +89,11 @@ export const SUMMARY_LENGTH = 256;
 export const HEAD_LENGTH = 2048;
 
 const WHOLE = 'id, payload, status, result, created_at, processed_at';
-/** Columns of a {@link DetailedRow} that a {@link TaskRow} lacks. */
-export const ATTEMPT_COLUMNS = 'attempts, waited_ms, ran_ms, started_at, ended_at, node, history';
 
 /** Columns of each part of a row, in SQLite and in PostgreSQL. */
 export const rowColumns: Record<keyof RowParts, string> = {
   whole: WHOLE,
-  detailed: `${WHOLE}, ${ATTEMPT_COLUMNS}`,
+  detailed: `${WHOLE}, attempts, waited_ms, ran_ms, started_at, ended_at, node, history`,
   size: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
   summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
     substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,

@@ -200,12 +200,15 @@ export interface Settled {
   endedAt?: number | undefined;
 }
 
+/**
+ * Effect of a settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted the
+ * message because its cancellation had been requested.
+ */
+export type Effect = 'applied' | 'cancelled' | 'late';
+
 export interface SettleResult {
-  /**
-   * Effect of each settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted
-   * the message because its cancellation had been requested.
-   */
-  effects: ReadonlyArray<'applied' | 'cancelled' | 'late'>;
+  /** Effect of each settlement. */
+  effects: readonly Effect[];
   /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
 }
@@ -419,11 +422,6 @@ export interface CallbackData {
 
 export type EndStatus = 'completed' | 'failed' | 'cancelled';
 
-/** Returns the host of a normalised URL, with its port unless that is the default. */
-export function hostOfUrl(url: string): string {
-  return url.split('/')[2] ?? '';
-}
-
 /** Bounds of the dead letters. The oldest is evicted. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
@@ -451,9 +449,6 @@ export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 /** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
 export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
 
-/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
-export const CANCELLED_SLICE = 500;
-
 /** Largest slice of rows that the retention deletes in one transaction, which then takes only a few milliseconds. */
 export const RETENTION_SLICE = { maxLength: 200, maxBytes: 256 * 1024 };
 
@@ -465,10 +460,8 @@ export class QueueFull extends Error {
 /** Thrown if the idempotency key was already used for a submission with different content. */
 export class KeyReused extends Error {
   override name = 'KeyReused';
+  override message = 'the idempotency key belongs to another submission';
 }
-
-/** Message of {@link KeyReused}. */
-export const REUSED = 'the idempotency key belongs to another submission';
 
 /** Thrown if a listing should start after a dead letter that does not exist. */
 export class UnknownDeadLetter extends Error {

@@ -7,7 +7,6 @@ import {
   type Published,
   type QueueBounds,
   QueueFull,
-  REUSED,
   type Submission,
   sizeOf,
 } from '../task-store.ts';
@@ -170,10 +169,7 @@ function answer(
     const found = key && byKey.get(key.key);
     if (accepted.has(message.id)) results.set(each, { id: message.id, isNew: true });
     else if (found !== undefined)
-      results.set(
-        each,
-        found.fingerprint === key?.fingerprint ? { id: found.id, isNew: false } : new KeyReused(REUSED),
-      );
+      results.set(each, found.fingerprint === key?.fingerprint ? { id: found.id, isNew: false } : new KeyReused());
     else if (length >= maxLength) results.set(each, new QueueFull(`the queue holds ${length} messages`));
     else if (bytes + size > maxBytes) results.set(each, new QueueFull(`the queue holds ${bytes} bytes`));
     else {

@@ -1,4 +1,4 @@
-import { type IdempotencyKey, KEY_LIFETIME_MS, KeyReused, REUSED } from '../task-store.ts';
+import { type IdempotencyKey, KEY_LIFETIME_MS, KeyReused } from '../task-store.ts';
 import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
 
@@ -22,8 +22,7 @@ export class IdempotencyKeys {
   taskOf({ key, fingerprint }: IdempotencyKey, now: number): string | KeyReused | undefined {
     const find = 'SELECT fingerprint, task_id AS taskId FROM idempotency_keys WHERE key = ? AND accepted_at > ?';
     const found = this.#database.get<{ fingerprint: string; taskId: string }>(find, key, now - KEY_LIFETIME_MS);
-    if (found === undefined || found.fingerprint === fingerprint) return found?.taskId;
-    return new KeyReused(REUSED);
+    return found === undefined || found.fingerprint === fingerprint ? found?.taskId : new KeyReused();
   }
 
   /** Adds a key. Deletes expired keys, and the oldest above the limit. */

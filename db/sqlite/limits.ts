@@ -23,6 +23,12 @@ export interface Limited {
   limit_key: string | null;
 }
 
+/** A message with its places, and the recorded start of its handler. */
+export interface Held extends Limited {
+  place: Place | null;
+  started_at: number | null;
+}
+
 /** Name of the pool of the action itself. No limit key is empty. */
 const OWN = '';
 
@@ -137,16 +143,15 @@ export class Limits {
   /**
    * Releases the places of a message.
    *
-   * @param start when its handler started. `none` if it did not, undefined if that was recorded
+   * @param start when its handler started, or `none`. Ignored if a start was recorded
    */
-  leave({ action, limit_key }: Limited, place: Place, start: number | 'none' | undefined): void {
-    const pools = poolsOf(this.of(action), limit_key).filter(([key]) => place === PLACES.all || key !== OWN);
-    if (place === PLACES.none) return;
-    for (const [key, limit] of pools) {
-      if (limit.rate !== undefined && typeof start === 'number') {
-        this.#database.runUncounted(ADD_START, action, key, start + limit.rate.ms);
-      }
-      this.#database.runUncounted(VACATE, 1, Number(start === 'none' && limit.rate !== undefined), action, key);
+  leave({ action, limit_key, place, started_at }: Held, start: number | 'none'): void {
+    if (place === null || place === PLACES.none) return;
+    for (const [key, { rate }] of poolsOf(this.of(action), limit_key)) {
+      if (key === OWN && place !== PLACES.all) continue;
+      const isRecorded = rate === undefined || started_at !== null;
+      if (!isRecorded && start !== 'none') this.#database.runUncounted(ADD_START, action, key, start + rate.ms);
+      this.#database.runUncounted(VACATE, 1, Number(!isRecorded && start === 'none'), action, key);
     }
   }
 
@@ -191,13 +196,10 @@ export class Limits {
   find(action: string, limit_key: string | undefined): Omit<UsedLimit, 'running'> {
     const limits = this.of(action);
     const { concurrency, rate } = (limit_key === undefined ? limits : limits?.perKey) ?? {};
-    return { concurrency, rate, nextStartAt: this.#nextStartAt(action, limit_key, rate) };
-  }
-
-  #nextStartAt(action: string, limit_key: string | undefined, rate: Limit['rate']): number | undefined {
     const key = limit_key ?? OWN;
-    if (rate === undefined || this.#use(action, key).starts < rate.count) return undefined;
-    return this.#database.get<{ endsAt: number | null }>(START_END, action, key)?.endsAt ?? undefined;
+    const isUsedUp = rate !== undefined && this.#use(action, key).starts >= rate.count;
+    const next = isUsedUp ? this.#database.get<{ endsAt: number | null }>(START_END, action, key) : undefined;
+    return { concurrency, rate, nextStartAt: next?.endsAt ?? undefined };
   }
 
   #use(action: string | null, key: string): Use {

@@ -21,7 +21,7 @@ import {
 } from '../task-store.ts';
 import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
-import { type Limited, Limits, PLACES, type Place } from './limits.ts';
+import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
 import { type Due, Turns } from './turns.ts';
 
 /** A delivery with the size that the queue's counters need. */
@@ -33,8 +33,7 @@ export interface SizedDelivery extends Delivery {
 }
 
 /** States of messages that are due later. */
-export const LATER_STATES = ['scheduled', 'retrying'] as const;
-export type LaterState = (typeof LATER_STATES)[number];
+const LATER_STATES = ['scheduled', 'retrying'] as const;
 
 /** Size of a message, as the queue's limit counts it. `octet_length` does not read the text. */
 export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifnull(octet_length(history), 0)
@@ -43,7 +42,7 @@ export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifn
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-/** Values of a {@link DueRow}. */
+/** Values of a delivery. */
 const DUE = `arrival, id, action, priority, limit_key, turn, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
   traceparent, callback_url, callback_of, ${BYTES}`;
 
@@ -106,18 +105,17 @@ export class Messages {
   readonly turns: Turns;
   readonly limits: Limits;
   readonly #database: Database;
-  readonly #counters: Pick<Counters, 'waiting' | 'limited'>;
+  readonly #counters: Counters;
 
-  /** @param counters changed for each message that begins to wait, or to be limited */
-  constructor(database: Database, counters: Pick<Counters, 'waiting' | 'limited'>) {
+  /** @param counters changed for each message that begins to wait, and for scheduled ones that are inserted or staged */
+  constructor(database: Database, counters: Counters) {
     this.#database = database;
     this.#counters = counters;
     this.turns = new Turns(database);
     this.limits = new Limits(database);
   }
 
-  /** Returns whether the message is scheduled. */
-  insert(arrival: number, message: NewMessage, now: number): boolean {
+  insert(arrival: number, message: NewMessage, now: number): void {
     const { id, action = null, body, priority = NORMAL_PRIORITY, runAt, limitKey: limit_key = null } = message;
     const { schedule = null, traceparent = null, callbackUrl = null, callbackOf = null } = message;
     const due = { arrival, action, priority, limit_key };
@@ -127,25 +125,29 @@ export class Messages {
     const order = [priority, limit_key, turn, place ?? null, runAt ?? now, now] as const;
     const origin = [schedule, traceparent, callbackUrl, callbackOf] as const;
     this.#database.runUncounted(INSERT, arrival, id, action, state, ...order, ...origin, body);
-    return isScheduled;
+    if (isScheduled) this.#counters.scheduled += 1;
   }
 
-  /** Makes the messages of a state wait that are due, up to a slice. Returns their number. */
-  stage(state: LaterState, now: number): number {
-    const due = `SELECT arrival, action, priority, limit_key FROM messages WHERE state = '${state}' AND run_at <= ?
-      ORDER BY run_at, arrival LIMIT ${STAGED_SLICE}`;
-    const staged = this.#database.all<Due>(due, now);
-    for (const message of staged) this.#wait(message);
-    return staged.length;
+  /** Makes due messages wait and gives back starts whose time has passed, up to a slice of each. */
+  stage(now: number): void {
+    for (const state of LATER_STATES) {
+      if (this.#counters[state] === 0) continue;
+      const due = `SELECT arrival, action, priority, limit_key FROM messages WHERE state = '${state}' AND run_at <= ?
+        ORDER BY run_at, arrival LIMIT ${STAGED_SLICE}`;
+      const staged = this.#database.all<Due>(due, now);
+      for (const message of staged) this.#wait(message);
+      this.#counters[state] -= staged.length;
+    }
+    for (const pool of this.limits.endStarts(now)) this.#promote({ ...pool, limit_key: pool.limit_key || null });
   }
 
-  /** Returns when the first scheduled or retrying message is due, or infinity if there is none. */
+  /** Returns when a message is due or the time of a start has passed, or infinity if there is neither. */
   nextDueAt(): number {
     const times = LATER_STATES.map((state) => {
       const first = `SELECT min(run_at) AS runAt FROM messages WHERE state = '${state}'`;
       return this.#database.get<{ runAt: number | null }>(first)?.runAt ?? Number.POSITIVE_INFINITY;
     });
-    return Math.min(...times);
+    return Math.min(...times, this.limits.nextStartEnd());
   }
 
   /** Makes a message due. */
@@ -209,11 +211,6 @@ export class Messages {
     this.#wait(message, place);
   }
 
-  /** Gives back starts whose time has passed, up to a slice. */
-  endStarts(now: number): void {
-    for (const pool of this.limits.endStarts(now)) this.#promote({ ...pool, limit_key: pool.limit_key || null });
-  }
-
   /** Records the start of a running message whose action has a limit of the starts. */
   start({ arrival, delivery, action, limitKey }: Delivery, startedAt: number): void {
     const isFirst = this.#database.run(START, startedAt, arrival, delivery) > 0;
@@ -230,7 +227,7 @@ export class Messages {
     const limits = this.limits.of(action);
     this.limits.clear(action);
     for (const arrival of running) {
-      const held = this.#database.get<Held>(HELD, arrival);
+      const held = this.#database.get<HeldMessage>(HELD, arrival);
       if (held?.action !== action) continue;
       this.limits.force(held, held.started_at, former);
       this.#database.runUncounted(PLACE, 'running', limits === undefined ? null : PLACES.all, arrival);
@@ -250,14 +247,8 @@ export class Messages {
   }
 
   /** Returns the places of a running message, if its action has limits. */
-  #held({ arrival }: { arrival: number }, action: string | null | undefined): Held | undefined {
-    return this.limits.of(action) && this.#database.get<Held>(HELD, arrival);
-  }
-
-  /** Releases the places of a message for the next ones. */
-  #leave(held: Held, start: number | 'none' | undefined): void {
-    this.limits.leave(held, held.place ?? PLACES.none, start);
-    this.#promote(held);
+  #held({ arrival, action }: Omit<MessageChange['delivery'], 'delivery'>): HeldMessage | undefined {
+    return this.limits.of(action) && this.#database.get<HeldMessage>(HELD, arrival);
   }
 
   /**
@@ -266,62 +257,22 @@ export class Messages {
    * @param isLongest whether it is the one that has waited longest, whatever its priority
    */
   next(isLongest: boolean): SizedDelivery | undefined {
-    return this.#deliveryOf(this.#database.values<DueRow>(isLongest ? NEXT_LONGEST : NEXT));
+    return this.#read(isLongest ? NEXT_LONGEST : NEXT);
   }
 
   /** Returns the next callback, with the number of its next delivery. */
   nextCallback(): SizedDelivery | undefined {
-    return this.#deliveryOf(this.#database.values<DueRow>(NEXT_CALLBACK));
+    return this.#read(NEXT_CALLBACK);
   }
 
   /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
-    const waiting = `SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`;
-    return this.#deliveryOf(this.#database.values<DueRow>(waiting, arrival));
+    return this.#read(`SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`, arrival);
   }
 
-  #deliveryOf(row: DueRow | undefined): SizedDelivery | undefined {
-    if (row === undefined) return undefined;
-    const [
-      arrival,
-      id,
-      action,
-      priority,
-      limitKey,
-      turn,
-      body,
-      delivery,
-      dueAt,
-      attempt,
-      crashes,
-      deaths,
-      history,
-      traceparent,
-      callbackUrl,
-      callbackOf,
-      bytes,
-    ] = row;
-    const limits = this.limits.of(action);
-    return {
-      arrival,
-      id,
-      action: action ?? undefined,
-      priority,
-      limitKey: limitKey ?? undefined,
-      turn,
-      body,
-      delivery,
-      dueAt,
-      attempt,
-      crashes,
-      bytes,
-      isRated: limits?.rate !== undefined || limits?.perKey?.rate !== undefined,
-      isSuspect: deaths >= SUSPECT_DEATHS,
-      history: readHistory(history),
-      traceparent: traceparent ?? undefined,
-      callbackUrl: callbackUrl ?? undefined,
-      callbackOf: callbackOf ?? undefined,
-    };
+  #read(statement: string, ...values: number[]): SizedDelivery | undefined {
+    const row = this.#database.values<DueRow>(statement, ...values);
+    return row && deliveryOf(this.limits, ...row);
   }
 
   /** Returns the positions of all suspects, next to run first. Reads the table once, at the start. */
@@ -343,40 +294,47 @@ export class Messages {
     return this.#end(END, ended, now);
   }
 
-  /** Deletes a running message whose cancellation was requested, instead of a change that would make it wait. */
-  endCancelled(ended: EndedDelivery, change: MessageChange, now: number): boolean {
-    return this.#end(`${END} AND cancel_requested = 1`, ended, isUnstarted(change) ? 'none' : now);
-  }
-
-  #end(statement: string, { arrival, delivery, action }: EndedDelivery, start: number | 'none'): boolean {
-    const held = this.#held({ arrival }, action);
-    const isEnded = this.#database.run(statement, arrival, delivery) > 0;
-    if (isEnded && held !== undefined) this.#leave(held, held.started_at === null ? start : undefined);
+  #end(statement: string, ended: MessageChange['delivery'], start: number | 'none'): boolean {
+    const held = this.#held(ended);
+    const isEnded = this.#database.run(statement, ended.arrival, ended.delivery) > 0;
+    if (isEnded) this.#leave(held, start);
     return isEnded;
   }
 
+  /** Releases the places of a message, if it has some, for the next ones. */
+  #leave(held: HeldMessage | undefined, start: number | 'none'): void {
+    if (held === undefined) return;
+    this.limits.leave(held, start);
+    this.#promote(held);
+  }
+
   /**
-   * Changes a running message.
+   * Changes a running message. If it would wait and its cancellation was requested, deletes it instead.
    *
-   * @returns its new size, or undefined if it is not current, or would wait but was cancelled
+   * @returns its new size, or why it was not changed
    */
-  change(change: MessageChange, action: string | null | undefined, now: number): number | undefined {
-    const held = this.#held(change.delivery, action);
+  change(change: MessageChange, now: number): number | 'cancelled' | 'late' {
+    const held = this.#held(change.delivery);
     const bytes = this.#write(change, now);
-    if (bytes === undefined) return undefined;
+    // The message is released, and its handler has not started.
+    const isUnstarted = change.state === 'waiting' && change.deaths === undefined;
+    const start = isUnstarted ? 'none' : now;
+    if (bytes === undefined) {
+      const isCancelled = this.#end(`${END} AND cancel_requested = 1`, change.delivery, start);
+      return isCancelled ? 'cancelled' : 'late';
+    }
     if (held === undefined) {
       if (change.state === 'waiting') this.#counters.waiting += 1;
       return bytes;
     }
-    const start = held.started_at === null ? (isUnstarted(change) ? 'none' : now) : undefined;
-    this.limits.leave(held, held.place ?? PLACES.none, start);
+    this.limits.leave(held, start);
     if (change.state === 'waiting') this.#waitAgain(held);
     this.#promote(held);
     return bytes;
   }
 
   /** Makes a message wait or be limited before others, because it was taken before. */
-  #waitAgain(held: Held): void {
+  #waitAgain(held: HeldMessage): void {
     const place = this.limits.enter(held);
     const isLimited = place === PLACES.none || place === PLACES.key;
     this.#counters[isLimited ? 'limited' : 'waiting'] += 1;
@@ -417,10 +375,10 @@ export class Messages {
   }
 
   /** Deletes a message that does not run. */
-  delete({ arrival, action }: Pick<Limited, 'action'> & { arrival: number }): void {
-    const held = this.#held({ arrival }, action);
-    this.#database.run('DELETE FROM messages WHERE arrival = ?', arrival);
-    if (held !== undefined) this.#leave(held, 'none');
+  delete(message: Pick<Due, 'arrival' | 'action'>): void {
+    const held = this.#held(message);
+    this.#database.run('DELETE FROM messages WHERE arrival = ?', message.arrival);
+    this.#leave(held, 'none');
   }
 
   /** Deletes the running messages whose cancellation was requested, at the stop. */
@@ -510,17 +468,16 @@ export class Messages {
   recover(now: number, onEnd: (message: EndedMessage, status: EndStatus) => void): TaskSubject[] {
     this.limits.load();
     const lost = this.#database.all<
-      LostMessage & Held & EndedMessage
+      LostMessage & HeldMessage & EndedMessage
     >(`SELECT arrival, delivery, id, action, priority, limit_key, place, started_at, started_at AS startedAt,
       run_at AS dueAt, attempts, crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf,
       cancel_requested AS isCancelRequested FROM messages WHERE state = 'running'`);
     const failed: TaskSubject[] = [];
     for (const { priority, limit_key, place, started_at, callbackUrl, traceparent, ...message } of lost) {
       const change = deathOf(message, now);
-      const isCancelled =
-        this.change(change, message.action, now) === undefined && this.endCancelled(message, change, now);
+      const changed = this.change(change, now);
       const ended = { ...message, callbackUrl, traceparent };
-      if (isCancelled) onEnd(ended, 'cancelled');
+      if (changed === 'cancelled') onEnd(ended, 'cancelled');
       if (change.state !== 'failed') continue;
       onEnd(ended, 'failed');
       failed.push({ id: message.id, action: message.action ?? undefined });
@@ -550,34 +507,10 @@ export interface EndedMessage {
   callbackUrl?: string | null | undefined;
 }
 
-type EndedDelivery = MessageChange['delivery'] & { action?: string | null | undefined };
+/** Values of {@link DUE}. */
+type DueRow = Parameters<typeof deliveryOf> extends [Limits, ...infer Values] ? Values : never;
 
-/** A message with its place in the limits of its action. */
-interface Held extends Due {
-  place: Place | null;
-  started_at: number | null;
-}
-
-type DueRow = [
-  arrival: number,
-  id: string,
-  action: string | null,
-  priority: number,
-  limitKey: string | null,
-  turn: number,
-  body: string,
-  delivery: number,
-  dueAt: number,
-  attempt: number,
-  crashes: number,
-  deaths: number,
-  history: string | null,
-  traceparent: string | null,
-  callbackUrl: string | null,
-  callbackOf: string | null,
-  bytes: number,
-];
-
+type HeldMessage = Due & Held;
 type DueLater = Due & { run_at: number };
 
 export interface MessageFacts extends Due, EndedMessage {
@@ -600,7 +533,46 @@ function conditionOf(state: ListedState): string {
   return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }
 
-/** Whether a change releases a message whose handler has not started. */
-function isUnstarted({ state, deaths }: MessageChange): boolean {
-  return state === 'waiting' && deaths === undefined;
+/** Returns a delivery from the values of {@link DUE}. */
+function deliveryOf(
+  limits: Limits,
+  arrival: number,
+  id: string,
+  action: string | null,
+  priority: number,
+  limitKey: string | null,
+  turn: number,
+  body: string,
+  delivery: number,
+  dueAt: number,
+  attempt: number,
+  crashes: number,
+  deaths: number,
+  history: string | null,
+  traceparent: string | null,
+  callbackUrl: string | null,
+  callbackOf: string | null,
+  bytes: number,
+): SizedDelivery {
+  const { rate, perKey } = limits.of(action) ?? {};
+  return {
+    arrival,
+    id,
+    action: action ?? undefined,
+    priority,
+    limitKey: limitKey ?? undefined,
+    turn,
+    body,
+    delivery,
+    dueAt,
+    attempt,
+    crashes,
+    bytes,
+    isRated: rate !== undefined || perKey?.rate !== undefined,
+    isSuspect: deaths >= SUSPECT_DEATHS,
+    history: readHistory(history),
+    traceparent: traceparent ?? undefined,
+    callbackUrl: callbackUrl ?? undefined,
+    callbackOf: callbackOf ?? undefined,
+  };
 }

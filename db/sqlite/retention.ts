@@ -11,7 +11,6 @@ interface AgedRow {
 
 const COLUMNS = `rowid, created_at, ifnull(processed_at, created_at) AS ended_at,
   octet_length(payload) + ifnull(octet_length(result), 0) + ifnull(octet_length(history), 0) AS bytes`;
-const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
   ORDER BY created_at, rowid LIMIT ${RETENTION_SLICE.maxLength}`;
@@ -19,7 +18,7 @@ const DELETE = 'DELETE FROM tasks WHERE rowid = ?';
 
 /** Returns the number of rows beyond the newest `rows`. Reads a whole index, so it takes long for a large table. */
 export function excessRows(database: Database, rows: number): number {
-  const { count } = database.statement(COUNT).get() as { count: number };
+  const { count } = database.get('SELECT count(*) AS count FROM tasks') as { count: number };
   return Math.max(0, count - rows);
 }
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, type MessageChange, rowOf } from '../message-change.ts';
-import type { Schedules } from '../schedules.ts';
+import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import {
   type ActionLimits,
   type Awaitable,
@@ -15,9 +15,9 @@ import {
   type DeadLetterReasons,
   type DeadLetterSelection,
   deadLetterBounds,
+  type Effect,
   type EndStatus,
   type FoundTask,
-  hostOfUrl,
   type IdempotencyKey,
   KeyReused,
   type LimitSource,
@@ -28,7 +28,6 @@ import {
   type QueueBounds,
   type QueueCounts,
   QueueFull,
-  REUSED,
   type Report,
   type RetentionLimits,
   type RunNow,
@@ -52,10 +51,9 @@ import { type Counters, countersOf, unfinished } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import { type EndedMessage, LATER_STATES, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
+import { type EndedMessage, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
-import { sqliteSchedules } from './schedules.ts';
 import { Tasks } from './tasks.ts';
 import { isValueError, TurnWriter } from './turn-writer.ts';
 import { type SyncFile, WalSync } from './wal-sync.ts';
@@ -141,12 +139,12 @@ export class SqliteStore implements TaskStore {
     this.#messages = new Messages(this.#queue, this.#counters);
     this.#deadLetters = new DeadLetters(this.#queue);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
-    this.schedules = sqliteSchedules(this.#queue, {
-      write: (run, onWritten) => this.#writeSynced(run, onWritten),
-      insert: (message) => {
-        const full = this.#fullness(sizeOf(message));
-        if (full === undefined) this.#insert(message, undefined, now());
-        return full;
+    this.schedules = new Schedules({
+      read: (statement, values) => this.#scheduleRows(statement, values),
+      write: (statement, values) => this.#writeSynced(() => this.#scheduleRows(statement, values)),
+      fire: (advance, values, message, onAccepted) => {
+        const run = () => this.#fire(advance, values, message);
+        return this.#writeSynced<Advanced | undefined>(run, (row) => row?.isFired && onAccepted());
       },
     });
     this.#options = options;
@@ -190,8 +188,7 @@ export class SqliteStore implements TaskStore {
 
   take(max: number, isIdle: boolean): Awaitable<Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
-    if (this.#isClosed || max <= 0) return NOTHING;
-    if (!this.#mayTake()) return NOTHING;
+    if (this.#isClosed || max <= 0 || !this.#mayTake()) return NOTHING;
     const now = this.#options.now();
     const suspect = this.#nextSuspect();
     const isSuspectDue = suspect !== undefined && now >= this.#nextSuspectAt;
@@ -211,7 +208,7 @@ export class SqliteStore implements TaskStore {
 
   settle(settled: readonly Settled[]): Awaitable<SettleResult> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
-    const needsRows = settled.some(({ settlement: { kind } }) => kind === 'complete' || kind === 'row');
+    const needsRows = settled.some(({ settlement }) => 'result' in settlement);
     const settleAll = () => {
       const now = this.#options.now();
       const effects = settled.map((each) => this.#settle(each, now));
@@ -455,7 +452,7 @@ export class SqliteStore implements TaskStore {
     const exhausted = this.#writer.writeNow(() => this.#messages.recover(now, onEnd), false);
     this.#running.clear();
     this.#suspects = this.#messages.suspects();
-    this.#nextDueAt = Math.min(this.#messages.nextDueAt(), this.#messages.limits.nextStartEnd());
+    this.#nextDueAt = this.#messages.nextDueAt();
     this.#messages.turns.load();
     this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
     Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
@@ -491,7 +488,7 @@ export class SqliteStore implements TaskStore {
       const twin = key && keyed.get(key.key);
       if (twin !== undefined) {
         const isSame = twin.key?.fingerprint === key?.fingerprint;
-        return isSame ? { id: twin.message.id, isNew: false } : new KeyReused(REUSED);
+        return isSame ? { id: twin.message.id, isNew: false } : new KeyReused();
       }
       const earlier = key && this.#keys.taskOf(key, now);
       if (earlier !== undefined) return earlier instanceof Error ? earlier : { id: earlier, isNew: false };
@@ -511,13 +508,30 @@ export class SqliteStore implements TaskStore {
     return { results, accepted: fresh.map(({ message }) => message) };
   }
 
+  /** Runs a statement on the schedules. */
+  #scheduleRows<Row>(statement: string, values: readonly Value[] = []): Row[] {
+    return this.#queue.all(statement.replaceAll('$', '?'), ...values);
+  }
+
+  /** Advances a schedule and inserts its message, if that fits. */
+  #fire(advance: string, values: readonly Value[], message: Message | undefined): Advanced | QueueFull | undefined {
+    this.#queue.run('SAVEPOINT firing');
+    const [row] = this.#scheduleRows<Advanced>(advance, values);
+    const isFired = message !== undefined && row?.isFired;
+    const full = isFired ? this.#fullness(sizeOf(message)) : undefined;
+    // The transaction has other writes, too.
+    if (full !== undefined) this.#queue.run('ROLLBACK TO firing');
+    else if (isFired) this.#insert(message, undefined, this.#options.now());
+    this.#queue.run('RELEASE firing');
+    return full ?? row;
+  }
+
   #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {
     this.#lastArrival += 1;
-    const isScheduled = this.#messages.insert(this.#lastArrival, message, now);
+    this.#messages.insert(this.#lastArrival, message, now);
     this.#nextDueAt = Math.min(this.#nextDueAt, message.runAt ?? Number.POSITIVE_INFINITY);
     if (key !== undefined) this.#keys.add(key, message.id, now);
     this.#counters.accepted += 1;
-    if (isScheduled) this.#counters.scheduled += 1;
     this.#counters.bytes += sizeOf(message);
   }
 
@@ -531,7 +545,8 @@ export class SqliteStore implements TaskStore {
     const id = this.#options.newId();
     const data: CallbackData = { url, task, action: action ?? null, status };
     const body = JSON.stringify({ id, action: CALLBACK_ACTION, data, created_at: Math.floor(now / 1000) });
-    const order = { priority: CALLBACK_PRIORITY, limitKey: hostOfUrl(url) };
+    // The host of a normalised URL, with its port unless that is the default.
+    const order = { priority: CALLBACK_PRIORITY, limitKey: url.split('/')[2] ?? '' };
     const origin = { traceparent: traceparent ?? undefined, callbackOf: task };
     this.#insert({ id, action: CALLBACK_ACTION, body, ...order, ...origin }, undefined, now);
   }
@@ -545,34 +560,26 @@ export class SqliteStore implements TaskStore {
     return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
-  #settle(settled: Settled, now: number): 'applied' | 'cancelled' | 'late' {
+  #settle(settled: Settled, now: number): Effect {
     const { settlement } = settled;
+    const { kind } = settlement;
     const delivery = settled.delivery as SizedDelivery;
-    switch (settlement.kind) {
-      case 'row':
-        this.#storeRow(settled, settlement.result, now);
-        return 'applied';
-      case 'complete':
-      case 'ack':
-      case 'cancel':
-        if (!this.#messages.end(delivery, now)) return 'late';
-        if (settlement.kind === 'complete') this.#storeRow(settled, settlement.result, now);
-        this.#leave(delivery, settlement.kind === 'cancel' ? 'cancelled' : 'completed');
-        return 'applied';
-      default:
-        return this.#change(delivery, changeOf(settled, now), now);
+    if (kind === 'retry' || kind === 'discard' || kind === 'release') {
+      return this.#change(delivery, changeOf(settled, now), now);
     }
+    // The message of a row is gone already.
+    if (kind !== 'row' && !this.#messages.end(delivery, now)) return 'late';
+    if ('result' in settlement) this.rows.store(delivery.arrival, rowOf(settled, settlement.result, now));
+    if (kind !== 'row') this.#leave(delivery, kind === 'cancel' ? 'cancelled' : 'completed');
+    return 'applied';
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
-  #change(delivery: SizedDelivery, change: MessageChange, now: number): 'applied' | 'cancelled' | 'late' {
+  #change(delivery: SizedDelivery, change: MessageChange, now: number): Effect {
     const counters = this.#counters;
-    const bytes = this.#messages.change(change, delivery.action, now);
-    if (bytes === undefined) {
-      if (change.state === 'failed' || !this.#messages.endCancelled(delivery, change, now)) return 'late';
-      this.#leave(delivery, 'cancelled');
-      return 'cancelled';
-    }
+    const bytes = this.#messages.change(change, now);
+    if (bytes === 'cancelled') this.#leave(delivery, 'cancelled');
+    if (typeof bytes === 'string') return bytes;
     if (change.state === 'failed') {
       this.#leave(delivery, 'failed');
       counters.dead += 1;
@@ -594,10 +601,6 @@ export class SqliteStore implements TaskStore {
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
     this.#addCallback(delivery, total);
-  }
-
-  #storeRow(settled: Settled, result: string, now: number): void {
-    this.rows.store(settled.delivery.arrival, rowOf(settled, result, now));
   }
 
   #cancel(id: string): Cancellation | undefined {
@@ -682,15 +685,6 @@ export class SqliteStore implements TaskStore {
     return { changed, end, isFull: false };
   }
 
-  /** Makes scheduled and retrying messages wait that are due. Returns when the next one is due. */
-  #stage(now: number): number {
-    for (const state of LATER_STATES) {
-      if (this.#counters[state] > 0) this.#counters[state] -= this.#messages.stage(state, now);
-    }
-    this.#messages.endStarts(now);
-    return Math.min(this.#messages.nextDueAt(), this.#messages.limits.nextStartEnd());
-  }
-
   /** Starts were recorded whose time will pass. */
   #noteStarts(): void {
     this.#nextDueAt = Math.min(this.#nextDueAt, this.#messages.limits.nextStartEnd());
@@ -708,8 +702,14 @@ export class SqliteStore implements TaskStore {
   /** Makes messages wait that are due. Returns whether any may be taken. */
   #mayTake(): boolean {
     const now = this.#options.now();
-    // Only after the commit, which may fail.
-    if (this.#nextDueAt <= now) this.#nextDueAt = this.#writer.writeNow(() => this.#stage(now), false);
+    if (this.#nextDueAt <= now) {
+      const stage = () => {
+        this.#messages.stage(now);
+        return this.#messages.nextDueAt();
+      };
+      // Only after the commit, which may fail.
+      this.#nextDueAt = this.#writer.writeNow(stage, false);
+    }
     return !this.#isPaused && !this.#suspects.some((arrival) => this.#running.has(arrival));
   }
 

@@ -6,6 +6,7 @@ import type {
   BulkResult,
   DeadLetterSelection,
   Delivery,
+  Effect,
   FoundTask,
   IdempotencyKey,
   KeyReused,
@@ -26,7 +27,6 @@ import type {
   TaskStore,
   TaskSubject,
 } from '../../db/task-store.ts';
-import { CANCELLED_SLICE } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { QueueEvent, TaskChange, TaskEvent } from './task-events.ts';
 
@@ -69,6 +69,8 @@ interface InFlight {
   onSettled: ((isCancelled: boolean) => void) | undefined;
 }
 
+/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
+const CANCELLED_SLICE = 500;
 /** Longest wait for the settlement of an attempt that was withdrawn. */
 const WITHDRAWAL_MS = 1000;
 /** Interval at which a node of several tells the others the start and progress of its attempts. */
@@ -261,8 +263,8 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /** Sets the limits of an action, or removes them. Once this resolves, no task starts beyond them. */
-  async setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource): Promise<void> {
-    await this.store.setLimits(action, limits, source, () => {
+  setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource): Promise<void> {
+    return this.store.setLimits(action, limits, source, () => {
       this.emit('limits');
       this.#options.bus?.send({ topic: 'limits' });
       this.#announceReady();
@@ -301,7 +303,21 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   async settle(settled: readonly Settled[]): Promise<SettleResult> {
-    return this.#onSettled(settled, await this.store.settle(settled));
+    const result = await this.store.settle(settled);
+    const now = this.#options.clock.now();
+    for (const [index, each] of settled.entries()) {
+      const change = changeOf(each, result.effects[index]);
+      const inFlight = this.#current(each.delivery);
+      if (inFlight !== undefined) {
+        this.#inFlight.delete(each.delivery.id);
+        inFlight.isCancelled = change?.event === 'cancelled';
+        inFlight.onSettled?.(inFlight.isCancelled);
+      }
+      if (change !== undefined) this.#emit(each.delivery, change, now);
+    }
+    this.#emitPurged(result.evicted);
+    if (settled.some(({ settlement }) => settlement.kind === 'release')) this.#announceReady();
+    return result;
   }
 
   reportRecovery({ failed, cancelled, evicted }: Recovery): void {
@@ -324,25 +340,6 @@ export class Queue extends EventEmitter<QueueEvents> {
       if (delivery.callbackOf !== undefined && delivery.delivery === 1) this.#emit(delivery, { event: 'accepted' });
     }
     return taken;
-  }
-
-  #onSettled(settled: readonly Settled[], result: SettleResult): SettleResult {
-    const now = this.#options.clock.now();
-    for (const [index, each] of settled.entries()) {
-      const effect = result.effects[index];
-      const inFlight = this.#current(each.delivery);
-      if (inFlight !== undefined) {
-        this.#inFlight.delete(each.delivery.id);
-        inFlight.isCancelled = effect === 'cancelled' || (effect === 'applied' && each.settlement.kind === 'cancel');
-        inFlight.onSettled?.(inFlight.isCancelled);
-      }
-      const change = effect === 'applied' ? changeOf(each) : undefined;
-      if (change !== undefined) this.#emit(each.delivery, change, now);
-      if (effect === 'cancelled') this.#emit(each.delivery, { event: 'cancelled' }, now);
-    }
-    this.#emitPurged(result.evicted);
-    if (settled.some(({ settlement }) => settlement.kind === 'release')) this.#announceReady();
-    return result;
   }
 
   /** Ends an attempt. If it has not started, resolves with whether a requested cancellation has deleted its message. */
@@ -446,8 +443,9 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 }
 
-/** Returns what an applied settlement changes for its task. A row that follows an ack changes nothing. */
-function changeOf({ delivery, settlement }: Settled): TaskChange | undefined {
+/** Returns what a settlement with this effect changes for its task. A row that follows an ack changes nothing. */
+function changeOf({ delivery, settlement }: Settled, effect: Effect | undefined): TaskChange | undefined {
+  if (effect !== 'applied') return effect === 'cancelled' ? { event: 'cancelled' } : undefined;
   switch (settlement.kind) {
     case 'complete':
     case 'ack':

@@ -96,7 +96,7 @@ export class Dispatcher {
     while (!isDone()) {
       // Counts only when nothing is in flight, because it queries the store.
       if (this.#inFlight === 0 && this.#settlements.isEmpty && unsettled(await queue.counts()) === 0) return;
-      await this.#nextProgress();
+      await once(this.#progress, 'progress');
     }
   }
 
@@ -106,7 +106,7 @@ export class Dispatcher {
     this.#cancelTimer();
     this.#options.callbacks.stop();
     await this.#options.pool.stop(deadline);
-    while (this.#running > 0 || this.#isTaking) await this.#nextProgress();
+    while (this.#running > 0 || this.#isTaking) await once(this.#progress, 'progress');
     return this.#settlements.finish();
   }
 
@@ -123,7 +123,12 @@ export class Dispatcher {
       const take = free > 0 ? queue.take(free, isIdle) : queue.takeCallbacks(MAX_CALLBACKS - this.#callbacks);
       this.#receive(await take, free);
     } catch (error) {
-      this.#failTake(error);
+      this.#isTaking = false;
+      const reason = (error as Error).message;
+      this.#takeFailure = reason;
+      this.#options.log.error({ reason, delayMs: RETAKE_MS }, 'tasks cannot be taken: all tasks wait');
+      this.#advance();
+      if (!this.#isStopped) this.#fillAfter(RETAKE_MS);
     }
   }
 
@@ -155,15 +160,6 @@ export class Dispatcher {
     if (deliveries.length === 0) this.#settlements.flush();
     const never = Number.POSITIVE_INFINITY;
     this.#fillAfter(Math.min((nextRunAt ?? never) - clock.now(), queue.store.isShared ? POLL_MS : never));
-  }
-
-  #failTake(error: unknown): void {
-    this.#isTaking = false;
-    const reason = (error as Error).message;
-    this.#takeFailure = reason;
-    this.#options.log.error({ reason, delayMs: RETAKE_MS }, 'tasks cannot be taken: all tasks wait');
-    this.#advance();
-    if (!this.#isStopped) this.#fillAfter(RETAKE_MS);
   }
 
   /** One timer waits for whatever is due first. */
@@ -247,10 +243,6 @@ export class Dispatcher {
     }
     this.#fillSoon();
     this.#advance();
-  }
-
-  #nextProgress(): Promise<unknown> {
-    return once(this.#progress, 'progress');
   }
 
   #advance(): void {

@@ -1,4 +1,4 @@
-import type { Delivery, Failure, Settlement } from '../../../db/task-store.ts';
+import type { Delivery, Settlement } from '../../../db/task-store.ts';
 import type { Clock, Random } from '../../../workers/shared/clock.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
 import type { Backoff } from '../../../workers/tasks/handlers-api.ts';
@@ -20,11 +20,6 @@ export interface Retries {
   backoff: Backoff;
 }
 
-export interface TimeAndChance {
-  clock: Pick<Clock, 'now'>;
-  random: Pick<Random, 'number'>;
-}
-
 export function retriesOf(task: Pick<Delivery, 'action' | 'body' | 'callbackOf'>, actions: HandlersManifest): Retries {
   if (task.callbackOf !== undefined) return { ...retryPolicy, maxAttempts: CALLBACK_ATTEMPTS };
   const settings = actions.get(actionOf(task) ?? '');
@@ -38,23 +33,18 @@ export function decide(
   delivery: Pick<Delivery, 'attempt' | 'crashes'>,
   outcome: Outcome,
   { maxAttempts, backoff: { firstMs, factor, maxMs } }: Retries,
-  { clock, random }: TimeAndChance,
+  { clock, random }: { clock: Pick<Clock, 'now'>; random: Pick<Random, 'number'> },
 ): Settlement {
   if (outcome.ended === 'returned') return { kind: 'complete', result: `{"output":${outcome.output}}` };
   if (outcome.ended === 'cancelled') return { kind: 'cancel' };
   if (outcome.ended === 'released') return { kind: 'release' };
   const { attempt, crashes } = delivery;
   const { reason } = outcome;
-  const failure = failureOf(outcome);
+  const failure = outcome.ended === 'crashed' ? 'crash' : outcome.permanent ? 'permanent' : 'transient';
   const hasCrashedTooOften = failure === 'crash' && crashes + 1 >= retryPolicy.maxCrashes;
   if (failure === 'permanent' || attempt >= maxAttempts || hasCrashedTooOften)
     return { kind: 'discard', reason, failure };
   const bound = Math.min(maxMs, firstMs * factor ** (attempt - 1));
   const askedMs = outcome.ended === 'raised' ? outcome.retryAfterMs : undefined;
   return { kind: 'retry', runAt: clock.now() + (askedMs ?? Math.floor(random.number() * bound)), reason, failure };
-}
-
-function failureOf(outcome: Extract<Outcome, { ended: 'raised' | 'crashed' }>): Failure {
-  if (outcome.ended === 'crashed') return 'crash';
-  return outcome.permanent ? 'permanent' : 'transient';
 }

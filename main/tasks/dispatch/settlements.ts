@@ -1,11 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { type Settled, type SettleResult, ValueRefused } from '../../../db/task-store.ts';
+import { type Effect, type Settled, type SettleResult, ValueRefused } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import type { Log } from '../../log/log.ts';
 import { oncePerTurn } from '../../once-per-turn.ts';
 import type { Queue } from '../queue.ts';
-
-type Effect = SettleResult['effects'][number];
 
 /** A settlement that is not committed. `onEffect` is called when it is. */
 export interface Pending extends Settled {
