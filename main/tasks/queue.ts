@@ -443,7 +443,7 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 }
 
-/** Returns what a settlement with this effect changes for its task. A row that follows an ack changes nothing. */
+/** Returns the change of a task by a settlement with this effect. A row that follows an ack changes nothing. */
 function changeOf({ delivery, settlement }: Settled, effect: Effect | undefined): TaskChange | undefined {
   if (effect !== 'applied') return effect === 'cancelled' ? { event: 'cancelled' } : undefined;
   switch (settlement.kind) {

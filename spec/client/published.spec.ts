@@ -17,7 +17,7 @@ const program = `
   const hanging = (await client.submit('sum', {}, { delay: 600 })).result().catch(({ message }) => console.log(message));
   for await (const [{ symbol }] of prices.prices({ symbols: ['BTC-USD'] })) {
     const task = await client.submit('uppercase', { text: 'a' });
-    // What a listener throws is reported, and harms neither the others nor the client.
+    // An error of a listener is reported, and harms neither the others nor the client.
     process.once('uncaughtException', ({ message }) => console.error(message));
     task.on('completed', () => {
       throw new Error('own');

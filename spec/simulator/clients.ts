@@ -21,7 +21,7 @@ export interface Submission {
 
 interface Answer {
   answer: string;
-  /** What the answer says of tasks. */
+  /** Facts about tasks in the answer. */
   promised: [id: string, what: Promised][];
 }
 

@@ -65,7 +65,7 @@ export abstract class Simulation<Kind extends string, One extends Process> {
   protected abstract repair(): void | Promise<void>;
   /** Checks everything after the faults. */
   protected abstract finish(): Promise<void>;
-  /** Ends the processes, and deletes what they shared. */
+  /** Ends the processes, and deletes their shared files. */
   protected abstract close(): void | Promise<void>;
   /** Called after each timer. */
   protected watch(): void {}

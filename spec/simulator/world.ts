@@ -9,7 +9,7 @@ export interface Violation {
   detail: string;
 }
 
-/** What all parts of a simulation share. */
+/** Objects that all parts of a simulation share. */
 export class World {
   /** The first rule that did not hold. The run ends after the present step. */
   violation: Violation | undefined;

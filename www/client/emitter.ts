@@ -22,7 +22,7 @@ export class Emitter<Events> {
     return (this.#listeners.get(name)?.size ?? 0) > 0;
   }
 
-  /** Calls the listeners. What one of them throws is reported as uncaught, and the others are called nevertheless. */
+  /** Calls the listeners. An error of one is reported as uncaught, and the others are called nevertheless. */
   emit<Name extends keyof Events>(name: Name, value: Events[Name]): void {
     for (const listener of [...(this.#listeners.get(name) ?? [])] as ((value: Events[Name]) => void)[]) {
       try {

@@ -9,7 +9,7 @@ export class ServiceError extends Error {
   readonly status: number;
   /** Body of the response, which may have further fields, such as `nearest` or `errors`. */
   readonly body: Readonly<Record<string, unknown>>;
-  /** JSON Pointer of the first wrong field, if the service names one, and what is wrong with it. */
+  /** JSON Pointer of the first wrong field, if the service names one, and the problem with it. */
   readonly path: string | undefined;
   readonly detail: string | undefined;
   /** Delay from the header `Retry-After`, if any. */

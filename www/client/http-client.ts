@@ -14,7 +14,7 @@ export interface Abortable {
 
 export interface RequestOptions extends Abortable {
   method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Parameters; those that are undefined are left out. */
+  /** Parameters. Undefined ones are left out. */
   query?: object;
   body?: unknown;
   headers?: Record<string, string>;

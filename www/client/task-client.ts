@@ -33,7 +33,7 @@ export interface SubmitOptions extends SubmissionOptions, Abortable {
 export type Submission<Own, Name extends ActionName<Own> = ActionName<Own>> =
   Name extends ActionName<Own> ? { action: Name; data: DataOf<Own, Name> } & SubmissionOptions : never;
 
-/** Tasks to cancel: by id, all, or those that match all of the other fields. */
+/** Tasks to cancel: by id, all, or the tasks that match all of the other fields. */
 export type CancelSelection =
   | { ids: string[] }
   | { all: true }

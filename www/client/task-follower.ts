@@ -5,7 +5,7 @@ import type { HttpClient } from './http-client.ts';
 import type { Status } from './reconnection.ts';
 import type { QueueEvent, TaskChange, TaskEvent, TaskRow, TaskState, Times } from './task-state.ts';
 
-/** What a follower of a task learns. A lost task cannot be followed any more. */
+/** News of a task for its followers. A lost task cannot be followed any more. */
 export type TaskNews =
   | Exclude<TaskChange, { event: 'completed' }>
   | { event: 'completed'; row: TaskRow & Times }
@@ -14,7 +14,7 @@ export type TaskNews =
 interface Followed {
   id: string;
   emitter: Emitter<{ news: TaskNews }>;
-  /** Text of the latest news, so that what an event and a response tell is told once. */
+  /** Text of the latest news, so that news in both an event and a response are reported once. */
   told: string;
   /** Number of events, so that a response from before an event is recognized. */
   events: number;

@@ -81,7 +81,7 @@ interface Retry {
   next_attempt_at_ms: number;
 }
 
-/** What happened to a task. */
+/** Change of a task. */
 export type TaskChange =
   | { event: 'accepted' }
   | { event: 'completed' }

@@ -11,7 +11,7 @@ export interface Completed<Output> extends Times {
   output: Output;
 }
 
-/** What the listeners of a task get. */
+/** Values for the listeners of a task, by event. */
 export interface TaskListeners<Output> {
   accepted: object;
   scheduled: Fields<'scheduled'>;

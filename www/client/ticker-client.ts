@@ -25,7 +25,7 @@ export interface PriceHistory {
 const TOKEN_CLOSE_CODES: readonly number[] = [4001, 4003];
 
 export interface TickerOptions extends CredentialOptions {
-  /** Needed where there is no global `WebSocket`, as in Node before version 22. */
+  /** Needed if there is no global `WebSocket`, as in Node before version 22. */
   WebSocket?: WebSocketClass | undefined;
 }
 
