@@ -51,7 +51,8 @@ export function checkAnswers(wire: string): void {
     if (status < 400) continue;
     expect(status, body).to.be.below(500);
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
-    const error: unknown = JSON.parse(body);
-    expect(error).to.have.all.keys('error').and.property('error').that.is.a('string').and.is.not.equal('');
+    const { error, ...fields } = JSON.parse(body);
+    expect(error).to.be.a('string').and.not.equal('');
+    expect(Object.keys(fields), body).to.deep.equal(error === 'invalid query' ? ['parameter', 'detail'] : []);
   }
 }
