@@ -438,7 +438,8 @@ export class History {
     for (const task of this.tasks.values()) {
       if (task.answer !== 'accepted' || stored.has(task.id) || task.isCancelRequested || task.hasAcked) continue;
       const hasDied = [...task.attempts.values()].some(({ outcome }) => outcome === undefined);
-      const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied);
+      // The commit of a completion may be lost with the process, whose death counts then.
+      const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied || task.deaths !== 0);
       const isDeleted = !this.#keepsRows && task.outputs.size > 0;
       if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
     }
