@@ -1,35 +1,7 @@
+import type { QueueStatus } from '../client/queue-api.ts';
 import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 import { type BoardTask, present, type State } from './board-task.ts';
 import { request } from './tasks-api.ts';
-
-/** Percentiles of a duration, in seconds. */
-export interface Percentiles {
-  p50: number;
-  p95: number;
-  p99: number;
-}
-
-/** Response of `GET /queue`. Times are Unix seconds. */
-export interface QueueStatus {
-  accepted: number;
-  completed: number;
-  dead: number;
-  waiting: number;
-  /** Absent in answers of version 0.1.0. */
-  limited?: number;
-  scheduled: number;
-  delayed: number;
-  in_flight: number;
-  bytes: number;
-  limits: { length: number; bytes: number; dead_letters: number; prefetch: number };
-  oldest_age_seconds: number | null;
-  /** `overlap` is the number of handlers at a time in a thread. */
-  threads: { busy: number; total: number; overlap: number };
-  paused: boolean;
-  /** Reason why no task can be processed, and Unix time at which it arose. Null if tasks can be processed. */
-  stalled: { reason: string; since: number } | null;
-  latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
-}
 
 export interface ListQuery {
   action?: string;

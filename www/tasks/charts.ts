@@ -1,6 +1,6 @@
+import type { QueueStatus } from '../client/queue-api.ts';
 import { part } from '../shared/dom.ts';
 import { formatClock, formatCount, formatRate } from './amounts.ts';
-import type { QueueStatus } from './board-api.ts';
 import { LatencyTable } from './latency-table.ts';
 import { HISTORY_SECONDS, type HistoryPart, type Periods, QueueHistory } from './queue-history.ts';
 import { Refused } from './tasks-api.ts';

@@ -1,4 +1,4 @@
-import type { QueueStatus } from './board-api.ts';
+import type { QueueStatus } from '../client/queue-api.ts';
 
 export interface Health {
   waiting: number;

@@ -1,6 +1,6 @@
+import type { QueueStatus } from '../client/queue-api.ts';
 import { part } from '../shared/dom.ts';
 import { formatSpan } from './amounts.ts';
-import type { QueueStatus } from './board-api.ts';
 
 type Latency = QueueStatus['latency'];
 

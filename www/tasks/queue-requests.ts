@@ -1,4 +1,5 @@
-import { type QueueStatus, readQueue } from './board-api.ts';
+import type { QueueStatus } from '../client/queue-api.ts';
+import { readQueue } from './board-api.ts';
 import { Refused } from './tasks-api.ts';
 
 /** With one request per second, a timeout of three seconds bounds the number of open requests to three. */

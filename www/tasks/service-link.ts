@@ -1,4 +1,4 @@
-import type { QueueStatus } from './board-api.ts';
+import type { QueueStatus } from '../client/queue-api.ts';
 import type { TaskEvent } from './board-task.ts';
 import type { EventBatch } from './event-batch.ts';
 import { EventStream } from './event-stream.ts';

@@ -1,4 +1,5 @@
-import { type ListQuery, listState, PAGE_SIZE, type QueueStatus } from './board-api.ts';
+import type { QueueStatus } from '../client/queue-api.ts';
+import { type ListQuery, listState, PAGE_SIZE } from './board-api.ts';
 import { type BoardTask, STATES, type State, type TaskEvent } from './board-task.ts';
 import { type Health, healthOf, RateMeter } from './health.ts';
 import { KnownTasks } from './known-tasks.ts';

@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import type { QueueStatus } from '../../../www/tasks/board-api.ts';
+import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/tasks/board-task.ts';
 import { Store } from '../../../www/tasks/store.ts';
 import { afterTest } from '../../support/cleanup.ts';
