@@ -196,18 +196,34 @@ export async function noteStates(page: Page): Promise<() => Promise<string[]>> {
 /** Returns by how many pixels the page is wider than the window. */
 export const overflow = (page: Page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 
-/** Sums up the layout shifts that no input has caused. Call it before the page loads. */
+/** Records the layout shifts that no input has caused. Call it before the page loads. */
 export const recordShifts = (page: Page) =>
   page.addInitScript(() => {
-    const shifts = { sum: 0 };
+    const shifts: [value: number, ...elements: string[]][] = [];
     Object.assign(window, { shifts });
     new PerformanceObserver((list) => {
       for (const entry of list.getEntries()) {
-        const { value, hadRecentInput } = entry as PerformanceEntry & { value: number; hadRecentInput: boolean };
-        if (!hadRecentInput) shifts.sum += value;
+        const { value, hadRecentInput, sources } = entry as PerformanceEntry & {
+          value: number;
+          hadRecentInput: boolean;
+          sources: { node: Node | null; previousRect: DOMRect; currentRect: DOMRect }[];
+        };
+        const moved = sources.map(
+          ({ node, previousRect: { x, y }, currentRect }) =>
+            `${node instanceof Element ? node.outerHTML.slice(0, 60) : node?.nodeName} ${x},${y} to ${currentRect.x},${currentRect.y}`,
+        );
+        if (!hadRecentInput) shifts.push([value, ...moved]);
       }
     }).observe({ type: 'layout-shift', buffered: true });
+    // The browser may lay out a page between any two of its tasks, for example to find what is under the mouse.
+    const layOut = new MutationObserver(() => document.elementFromPoint(0, 0));
+    addEventListener('DOMContentLoaded', () => layOut.observe(document, { subtree: true, childList: true }));
   });
 
-// @ts-expect-error: defined above
-export const shifts = (page: Page): Promise<number> => page.evaluate(() => window.shifts.sum);
+/** Expects layout shifts below this sum. */
+export const expectFewShifts = async (page: Page, most: number) => {
+  // @ts-expect-error: defined above
+  const shifts: [value: number, ...elements: string[]][] = await page.evaluate(() => window.shifts);
+  const sum = shifts.reduce((total, [value]) => total + value, 0);
+  expect(sum, JSON.stringify(shifts, null, 1)).to.be.below(most);
+};

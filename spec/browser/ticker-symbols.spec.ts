@@ -4,7 +4,7 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { violations } from './accessibility.ts';
-import { changes, describeInBrowser, part, reaches, recordShifts, shifts, signIn, visit } from './chromium.ts';
+import { changes, describeInBrowser, expectFewShifts, part, reaches, recordShifts, signIn, visit } from './chromium.ts';
 import { shown } from './ticker-page.ts';
 
 const MIXED =
@@ -72,7 +72,7 @@ describeInBrowser('the ticker client with other symbols', () => {
         await page.reload();
         await reaches(page, 'live');
         for (let tick = 0; tick < 5; tick++) await changes(price, await price());
-        expect(await shifts(page)).to.be.below(MAX_SHIFT);
+        await expectFewShifts(page, MAX_SHIFT);
         expect(await visibleSymbols(page)).to.have.length(number);
         const middles = () =>
           page

@@ -58,11 +58,13 @@ export class Board {
   }
 
   take(prices: Price[]): void {
-    const isNew = (price: Price) => !this.#entries.has(price.symbol);
-    for (const price of prices.filter(isNew).sort((a, b) => a.symbol.localeCompare(b.symbol))) this.#add(price);
+    const added = prices.filter(({ symbol }) => !this.#entries.has(symbol));
+    for (const price of added.sort((a, b) => a.symbol.localeCompare(b.symbol))) this.#add(price);
     for (const price of prices) this.#entries.get(price.symbol)?.quote.update(price);
     this.#arrivedAt = Date.now();
-    if (this.#pausedAt === undefined) this.#schedule();
+    // The browser may lay out new cards before the next animation frame, so they are filled at once.
+    if (added.length > 0) this.#draw();
+    else if (this.#pausedAt === undefined) this.#schedule();
   }
 
   fill({ timestamps, prices }: PriceHistory): void {
