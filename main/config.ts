@@ -82,7 +82,7 @@ const parsers = {
     dataDir: text('DATA_DIR', 'data'),
   },
   tokens: {
-    /** Secret from which the encryption key of tokens is derived. If undefined, each start uses a random secret. */
+    /** Secret from which the encryption key of tokens is derived. If undefined, a random secret is used. */
     key: variable(
       'TOKEN_KEY',
       undefined,

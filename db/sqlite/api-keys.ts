@@ -63,6 +63,11 @@ export class ApiKeys {
     );
   }
 
+  /** Returns all API keys. */
+  keys(): string[] {
+    return this.#database.all<{ api_key: string }>('SELECT api_key FROM api_keys').map(({ api_key }) => api_key);
+  }
+
   /** Creates an API key. A user may have several keys. `now` is in Unix seconds. */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();

@@ -10,6 +10,7 @@ import { createMaintenance } from '../tasks/maintenance.ts';
 import { startRetention } from '../tasks/retention.ts';
 import type { TasksBackend } from '../tasks/service.ts';
 import { runMigration } from '../threads/migration.ts';
+import { TokensFile } from '../ticker/kept-tokens.ts';
 import type { TickerBackend } from '../ticker/service.ts';
 import { MemoryTokenStore } from '../ticker/token-store.ts';
 
@@ -58,10 +59,17 @@ export async function openBackend(config: BackendConfig, clock: Clock, random: R
   const auth = openAuthDatabase(join(dataDir, 'auth.db'), BUSY_TIMEOUT_MS);
   opened.defer(() => auth.close());
   const all = opened.move();
+  const apiKeys = new ApiKeys(auth);
+  const tokens = new MemoryTokenStore({ maxTokensPerKey: config.tokens.perKey, clock });
+  const file = new TokensFile(join(dataDir, 'tokens.json'), log);
   return {
-    apiKeys: new ApiKeys(auth),
+    apiKeys,
     store,
-    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: config.tokens.perKey, clock }),
+    openTokenStore: () => tokens,
+    lastTokens: {
+      take: () => ({ ...file.take(), apiKeys: apiKeys.keys() }),
+      keep: (key) => file.keep({ key, records: tokens.records() }),
+    },
     openTickFeed: () => undefined,
     startMaintenance() {
       maintenance.start();

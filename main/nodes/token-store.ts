@@ -139,7 +139,7 @@ export class NodeTokenStore implements TokenStore {
   async #reread(): Promise<void> {
     const losses = ++this.#losses;
     const { database, clock, log } = this.#options;
-    const ids = [...this.#cache.ids()];
+    const ids = this.#cache.records().map(({ id }) => id);
     while (losses === this.#losses && !this.#isClosed) {
       try {
         for (let start = 0; start < ids.length; start += REREAD_SLICE) {

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import Koa from 'koa';
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
@@ -11,6 +12,7 @@ import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type ApiKeyStore, type AuthOptions, authRoutes } from './auth.ts';
 import { createHandler, createHandlersByToken, TICKER } from './connection-handler.ts';
+import type { KeptTokens } from './kept-tokens.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
 import { type PricesOptions, pricesRoutes } from './prices.ts';
@@ -25,6 +27,8 @@ export type TickerService = Awaited<ReturnType<typeof startTicker>>;
 export interface TickerBackend {
   apiKeys: ApiKeyStore;
   openTokenStore(): Awaitable<TokenStore>;
+  /** Tokens that an orderly stop has kept, and the present API keys. Undefined if the token store outlives the process. */
+  lastTokens?: { take(): KeptTokens & { apiKeys: string[] }; keep(key: string | undefined): void };
   /** Returns undefined if each node makes its own ticks. */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }
@@ -46,8 +50,11 @@ export async function startTicker(
 
   const actors = new PidRegistry();
   const handlersByToken = createHandlersByToken(actors);
+  const last = backend.lastTokens?.take();
+  const key = tokenSettings.key ?? last?.key ?? randomBytes(64).toString('base64');
   const tokens = new Tokens({
     ...tokenSettings,
+    key,
     store: await backend.openTokenStore(),
     clock,
     onEnd(id, end) {
@@ -55,6 +62,7 @@ export async function startTicker(
     },
   });
   startedParts.defer(() => tokens.store.close());
+  if (last !== undefined) await tokens.restore(last.records, last.apiKeys);
   const relay = new Relay(actors, { ...settings, maxConnections: connectionLimit(settings, shares, log) }, clock);
   startedParts.defer(() => relay.close(Promise.resolve()));
   const feed = await backend.openTickFeed();
@@ -114,6 +122,7 @@ export async function startTicker(
       await ticker.stop();
       await feed?.close();
       await tokensUnused;
+      backend.lastTokens?.keep(tokenSettings.key === undefined ? key : undefined);
       await tokens.store.close();
     },
   };

@@ -78,8 +78,9 @@ export class MemoryTokenStore implements TokenStore {
     return this.#records.size;
   }
 
-  ids(): IterableIterator<string> {
-    return this.#records.keys();
+  /** Returns the tokens, oldest first. */
+  records(): TokenRecord[] {
+    return [...this.#records.values()];
   }
 
   put(record: TokenRecord): void {

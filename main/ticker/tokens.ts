@@ -3,7 +3,7 @@ import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { isScope, type Scope } from './policy.ts';
 import { LocalKey, protocol } from './sync-paseto.ts';
-import type { OnRemove, TokenStore } from './token-store.ts';
+import type { OnRemove, TokenRecord, TokenStore } from './token-store.ts';
 
 export interface Identity {
   actor: { id: string; metadata: { role: string; user_id: string } };
@@ -15,8 +15,8 @@ export interface Identity {
 export type TokenUser = ApiKeyOwner & { apiKey: string };
 
 export interface TokensOptions {
-  /** Secret of at least 32 bytes. If undefined, a random secret is used, so tokens do not survive a restart. */
-  key: string | undefined;
+  /** Secret of at least 32 bytes. */
+  key: string;
   lifetimeSeconds: number;
   store: TokenStore;
   clock: Clock;
@@ -46,8 +46,7 @@ export class Tokens {
   readonly #textOf = new Map<string, string>();
 
   constructor({ key, lifetimeSeconds, store, clock, onEnd }: TokensOptions) {
-    const secret = key ?? randomBytes(64);
-    const derive = (purpose: string) => new Uint8Array(hkdfSync('sha384', secret, '', purpose, DERIVED_KEY_BYTES));
+    const derive = (purpose: string) => new Uint8Array(hkdfSync('sha384', key, '', purpose, DERIVED_KEY_BYTES));
     this.#key = new LocalKey(derive('ticker bearer token, paseto v3.local'));
     this.#digestKey = derive('ticker API key identifier');
     this.lifetimeSeconds = lifetimeSeconds;
@@ -58,6 +57,12 @@ export class Tokens {
       this.#textOf.delete(id);
       onEnd?.(id, end);
     };
+  }
+
+  /** Adds tokens that another process has issued under the same secret, if their API key is one of `apiKeys`. */
+  async restore(records: readonly TokenRecord[], apiKeys: readonly string[]): Promise<void> {
+    const keyIds = new Set(apiKeys.map((apiKey) => this.#keyId(apiKey)));
+    for (const record of records) if (keyIds.has(record.keyId)) await this.store.put(record);
   }
 
   /** @throws {TokenStoreUnavailable | TokenStoreFull} */

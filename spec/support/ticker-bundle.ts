@@ -66,7 +66,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const actors = new PidRegistry();
   const handlersByToken = createHandlersByToken(actors);
   const tokens = new Tokens({
-    key: options.shared?.key,
+    key: options.shared?.key ?? 'the key of the bundle, with 32 bytes',
     lifetimeSeconds,
     store:
       options.shared?.store ??

@@ -104,17 +104,6 @@ describe('tokens', () => {
     expect(await second.verify(token)).to.deep.include(identity);
   });
 
-  it('have a random key where none is given', async () => {
-    const [first, second] = [await create({ key: undefined }), await create({ key: undefined })];
-    const token = await first.issue(user, scope, '');
-    const id = 'x'.repeat(32);
-    for (const tokens of [first, second]) await tokens.store.put({ id, keyId: 'k', expiresAt: clock.now() + 60_000 });
-    expect(await first.verify(token)).to.deep.include(identity);
-    expect(await second.verify(token)).to.equal(undefined);
-    const read = await protocol.Decrypt(await tokenKey(''), token).catch((error: unknown) => error);
-    expect(read).to.be.instanceOf(Error);
-  });
-
   it('are not believed without the claims of a token', async () => {
     const tokens = await create();
     const key = await tokenKey(KEY);

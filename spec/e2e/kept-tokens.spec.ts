@@ -1,0 +1,87 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { type RunningServices, request, startServices } from '../support/program.ts';
+
+const TOKEN_KEY = 'a key of at least thirty-two bytes';
+
+const stop = async ({ child, exited }: RunningServices, signal: NodeJS.Signals) => {
+  child.kill(signal);
+  await exited;
+};
+
+describe('a token over a restart', () => {
+  let DATA_DIR: string;
+  const file = () => join(DATA_DIR, 'tokens.json');
+  const start = (env: Record<string, string> = {}) => startServices({ env: { DATA_DIR, ...env } });
+  const status = async ({ ticker }: RunningServices, token: string) =>
+    (await request(`${ticker}/prices/history`, { headers: { Authorization: `Bearer ${token}` } })).status;
+
+  beforeEach(async () => {
+    DATA_DIR = await temporaryFolder();
+  });
+
+  for (const [kind, env] of [
+    ['a random key', {}],
+    ['TOKEN_KEY', { TOKEN_KEY }],
+  ] as const) {
+    it(`under ${kind} stays valid after an orderly stop, unless it was revoked, and is kept in a file only its owner can read`, async () => {
+      const first = await start(env);
+      const [kept, revoked] = [await first.token(), await first.token()];
+      await request(`${first.ticker}/auth/token`, {
+        method: 'DELETE',
+        headers: { Authorization: `Bearer ${revoked}` },
+      });
+      await stop(first, 'SIGTERM');
+      expect(statSync(file()).mode & 0o777).to.equal(0o600);
+      const content = readFileSync(file(), 'utf8');
+      expect(content).not.to.include(kept);
+      expect(content).not.to.include(TOKEN_KEY);
+      expect(JSON.parse(content)).to.have.all.keys(kind === 'TOKEN_KEY' ? ['records'] : ['key', 'records']);
+
+      const second = await start(env);
+      expect(existsSync(file())).to.equal(false);
+      expect(await status(second, kept)).to.equal(200);
+      expect(await status(second, revoked)).to.equal(401);
+      await stop(second, 'SIGINT');
+      expect(await status(await start(env), kept), 'after a second restart').to.equal(200);
+    });
+  }
+
+  it('ends with a crash', async () => {
+    const first = await start({ TOKEN_KEY });
+    const token = await first.token();
+    await stop(first, 'SIGKILL');
+    expect(await status(await start({ TOKEN_KEY }), token)).to.equal(401);
+  });
+
+  it('ends if its API key was revoked meanwhile', async () => {
+    const first = await start();
+    const token = await first.token();
+    await stop(first, 'SIGTERM');
+    const database = new DatabaseSync(join(DATA_DIR, 'auth.db'));
+    database.exec('DELETE FROM api_keys');
+    database.close();
+    expect(await status(await start(), token)).to.equal(401);
+  });
+
+  it('ends if TOKEN_KEY has changed', async () => {
+    const first = await start({ TOKEN_KEY });
+    const token = await first.token();
+    await stop(first, 'SIGTERM');
+    expect(await status(await start({ TOKEN_KEY: `another ${TOKEN_KEY}` }), token)).to.equal(401);
+  });
+
+  for (const content of ['{"records": [{"id"', '{}', '"text"']) {
+    it(`ends with a warning if the file is damaged: ${content}`, async () => {
+      writeFileSync(file(), content);
+      const services = await start();
+      expect(services.lines.map(({ msg }) => msg)).to.include(
+        'the tokens of the last run cannot be used: users must sign in again',
+      );
+      expect(existsSync(file())).to.equal(false);
+    });
+  }
+});
