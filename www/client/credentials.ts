@@ -5,7 +5,7 @@ export interface CredentialOptions {
   /** API key, which is exchanged for tokens. Visitors of a page must not get one. */
   apiKey?: string | undefined;
   /** Token, or a function that returns one. The function is called again after the service has refused its last token. */
-  token?: string | (() => string | Promise<string>) | undefined;
+  token?: string | (() => string | undefined | Promise<string>) | undefined;
 }
 
 /** Token that `POST /auth/token` gives for an API key. `expires_in` is in seconds. */
@@ -60,7 +60,7 @@ export class Credentials {
 }
 
 /** Calls the function that returns a token. Its failure is transient, because it probably uses the network. */
-async function call(given: () => string | Promise<string>): Promise<string> {
+async function call(given: () => string | undefined | Promise<string>): Promise<string | undefined> {
   try {
     return await given();
   } catch (cause) {

@@ -8,6 +8,9 @@ export interface ReasonGroup {
   permanent: boolean;
 }
 
+/** Time limit of a request that may change all dead letters. */
+const BULK_MS = 60_000;
+
 /** Dead letters to change: up to 1000 by id, those with a reason, or all. */
 export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
 
@@ -44,11 +47,11 @@ export function deadLetters(http: HttpClient) {
     },
 
     redriveAll(selection: LetterSelection, options?: Abortable): Promise<BulkResult> {
-      return http.request('dead-letters/redrive', { ...options, method: 'POST', body: selection });
+      return http.request('dead-letters/redrive', { ...options, method: 'POST', body: selection, timeoutMs: BULK_MS });
     },
 
     purgeAll(selection: LetterSelection, options?: Abortable): Promise<BulkResult> {
-      return http.request('dead-letters/purge', { ...options, method: 'POST', body: selection });
+      return http.request('dead-letters/purge', { ...options, method: 'POST', body: selection, timeoutMs: BULK_MS });
     },
   };
 }

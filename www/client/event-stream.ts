@@ -13,8 +13,11 @@ const SILENCE_MS = 20_000;
 
 interface Listener {
   onStatus(status: Status): void;
-  /** Called with `gap` also when the stream starts. */
-  onEvent(event: TaskEvent | QueueEvent): void;
+  /**
+   * Called with the next events, and the ids of the last event before and in them. A stream that starts without a
+   * position reports `gap`.
+   */
+  onEvents(events: (TaskEvent | QueueEvent)[], from: string | undefined, to: string): void;
 }
 
 /** Reader of `GET /tasks/events`, which continues after the last known event. `EventSource` could not send a token. */
@@ -39,8 +42,15 @@ export class EventStream {
     return this.#reconnection.status;
   }
 
-  start(): void {
+  /** Connects, unless connected. @param position id of the last known event, after which the stream continues */
+  start(position = this.#position): void {
+    this.#position = position;
     this.#reconnection.start();
+  }
+
+  /** Connects without waiting any longer, because the service is back. */
+  wake(): void {
+    this.#reconnection.wake();
   }
 
   stop(reason: string): void {
@@ -71,9 +81,11 @@ export class EventStream {
         if (part?.value === undefined) return new UnreachableError('the event stream has ended');
         expectData();
         this.#reconnection.enter({ state: 'live' });
+        const from = this.#position;
         const events = decoder.decode(text.decode(part.value, { stream: true }));
         this.#position = decoder.position;
-        for (const event of events) this.#listener.onEvent(event);
+        if (this.#position !== undefined && this.#position !== from)
+          this.#listener.onEvents(events, from, this.#position);
       }
     } catch (error) {
       signal.throwIfAborted();

@@ -3,9 +3,7 @@ import { backoff } from './backoff.ts';
 import { type CredentialOptions, Credentials, type Grant } from './credentials.ts';
 import { closedClient, ServiceError, UnreachableError } from './errors.ts';
 
-/** Time limit of one attempt. */
 const ATTEMPT_MS = 15_000;
-/** Time after which a request is not repeated any more. */
 const GIVE_UP_MS = 60_000;
 
 export interface Abortable {
@@ -20,6 +18,8 @@ export interface RequestOptions extends Abortable {
   headers?: Record<string, string>;
   /** Whether a request whose answer was lost can be sent again. By default, `GET` and `PUT` can. */
   isRepeatable?: boolean;
+  /** Time limit of one attempt. */
+  timeoutMs?: number;
   giveUpMs?: number;
 }
 
@@ -27,10 +27,15 @@ export interface RequestOptions extends Abortable {
 export class HttpClient {
   readonly credentials: Credentials;
   readonly #base: URL;
+  readonly #giveUpMs: number;
   readonly #life = new AbortController();
 
-  /** @param url base URL of the service; a page may give a relative one */
-  constructor(url: string | URL, options: CredentialOptions) {
+  /**
+   * @param url base URL of the service; a page may give a relative one
+   * @param giveUpMs time after which a request is not repeated any more, unless the request has its own
+   */
+  constructor(url: string | URL, options: CredentialOptions, giveUpMs = GIVE_UP_MS) {
+    this.#giveUpMs = giveUpMs;
     this.#base = new URL(url, globalThis.location?.href);
     if (!this.#base.pathname.endsWith('/')) this.#base.pathname += '/';
     const exchange = (apiKey: string) => {
@@ -60,7 +65,7 @@ export class HttpClient {
    * @throws {ServiceError | UnreachableError} or the reason of the signal or of `close`
    */
   async request<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
-    const { method = 'GET', isRepeatable = method === 'GET' || method === 'PUT', giveUpMs = GIVE_UP_MS } = options;
+    const { method = 'GET', isRepeatable = method === 'GET' || method === 'PUT', giveUpMs = this.#giveUpMs } = options;
     const deadline = performance.now() + giveUpMs;
     for (let failures = 0; ; failures++) {
       try {
@@ -110,8 +115,9 @@ export class HttpClient {
   async #attempt<Answer>(options: RequestOptions, send: (signal: AbortSignal) => Promise<Response>): Promise<Answer> {
     const attempt = linkedTo(options.signal, this.closed);
     const { signal } = attempt;
-    const late = () => attempt.abort(new UnreachableError(`the service did not answer in ${ATTEMPT_MS / 1000} s`));
-    const timer = setTimeout(late, ATTEMPT_MS);
+    const { timeoutMs = ATTEMPT_MS } = options;
+    const late = () => attempt.abort(new UnreachableError(`the service did not answer in ${timeoutMs / 1000} s`));
+    const timer = setTimeout(late, timeoutMs);
     try {
       const response = await abortable(send(signal), signal);
       const text = await response.text().catch((cause) => unreachable(cause, signal));

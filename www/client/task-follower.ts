@@ -52,7 +52,9 @@ export class TaskFollower {
     this.#http = http;
     this.#stream = new EventStream(http, {
       onStatus: (status) => this.#emitter.emit('status', status),
-      onEvent: (event) => this.#receive(event),
+      onEvents: (events) => {
+        for (const event of events) this.#receive(event);
+      },
     });
   }
 

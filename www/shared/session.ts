@@ -1,3 +1,6 @@
+import type { Grant } from '../client/credentials.ts';
+import { HttpClient } from '../client/http-client.ts';
+
 export interface Session {
   token: string;
   userId: string;
@@ -5,24 +8,11 @@ export interface Session {
   expiresAt: number;
 }
 
-/** Message for the user about a failed sign-in. */
-export class SignInError extends Error {
-  override name = 'SignInError';
-}
-
-/** Exchanges an API key for a session. @throws {SignInError} if the service rejects the key or cannot be reached */
+/** Exchanges an API key for a session. @throws {ServiceError | UnreachableError} */
 export async function signIn(apiKey: string): Promise<Session> {
-  const response = await fetch('/auth/token', {
-    method: 'POST',
-    headers: { 'Content-Type': 'application/json' },
-    body: JSON.stringify({ api_key: apiKey }),
-    signal: AbortSignal.timeout(10_000),
-  }).catch(() => {
-    throw new SignInError('The service cannot be reached.');
-  });
-  const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new SignInError(body.error ?? `The service answered with status ${response.status}.`);
-  return { token: body.token, userId: body.user_id, expiresAt: Date.now() + body.expires_in * 1000 };
+  const request = { method: 'POST', body: { api_key: apiKey } } as const;
+  const grant = await new HttpClient('/', {}, 0).request<Grant & { user_id: string }>('auth/token', request);
+  return { token: grant.token, userId: grant.user_id, expiresAt: Date.now() + grant.expires_in * 1000 };
 }
 
 /** Revokes a token without waiting for the response. If the request fails, the token stays valid until it expires. */

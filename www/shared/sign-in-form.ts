@@ -1,6 +1,7 @@
+import { UnreachableError } from '../client/errors.ts';
 import { part } from './dom.ts';
 import { discardKeptSession, keepSession } from './kept-session.ts';
-import { type Session, SignInError, signIn } from './session.ts';
+import { type Session, signIn } from './session.ts';
 
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
@@ -50,7 +51,7 @@ export class SignInForm {
       this.#setRevealed(false);
       onSession(session);
     } catch (error) {
-      this.#show(error instanceof SignInError ? error.message : String(error));
+      this.#show(error instanceof UnreachableError ? 'The service cannot be reached.' : (error as Error).message);
       this.#field.select();
     } finally {
       this.#button.disabled = false;

@@ -1,8 +1,9 @@
+import type { ActionList } from '../client/task-client.ts';
 import { part } from '../shared/dom.ts';
 import { DataHelp } from './data-help.ts';
 import { dataTemplate } from './data-template.ts';
 import { locate } from './json-location.ts';
-import type { Action, ActionList, Submission, WrongField } from './tasks-api.ts';
+import type { Submission } from './service.ts';
 
 /** Actions with a form of their own, which is used only if the service reports no schema for the action. */
 const OWN_FORMS = ['uppercase', 'sum'];
@@ -14,7 +15,7 @@ export class ActionField {
   readonly #json: HTMLTextAreaElement;
   readonly #help = new DataHelp();
   readonly #texts = new Map<string, string>();
-  #actions = new Map<string, Action>();
+  #actions = new Map<string, ActionList['actions'][number]>();
   /** Name of the chosen action, or an empty string if the user types the name. */
   #chosen = '';
 
@@ -46,7 +47,8 @@ export class ActionField {
     this.#json.value = JSON.stringify(data ?? {}, null, 2);
   }
 
-  showWrong({ path }: WrongField): void {
+  /** @param path JSON Pointer into the task's data */
+  showWrong(path: string): void {
     const { start, end } = locate(this.#json.value, path);
     this.#json.focus();
     this.#json.setSelectionRange(start, end);

@@ -1,7 +1,6 @@
-import type { QueueStatus } from '../client/queue-api.ts';
 import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 import { type BoardTask, present, type State } from './board-task.ts';
-import { request } from './tasks-api.ts';
+import { http } from './service.ts';
 
 export interface ListQuery {
   action?: string;
@@ -13,33 +12,21 @@ export interface ListQuery {
 /** Maximum number of tasks in one response. */
 export const PAGE_SIZE = 100;
 
-/** Requests the queue's counts, limits and latencies. @throws {Refused | Unreachable} */
-export function readQueue(timeoutMs?: number): Promise<QueueStatus> {
-  return request('/queue', {}, timeoutMs);
-}
-
-/** @throws {Refused | Unreachable} */
-export async function resumeQueue(): Promise<void> {
-  await request('/queue/resume', { method: 'POST' });
-}
-
-/** Requests up to {@link PAGE_SIZE} tasks in a state. @throws {Refused | Unreachable} */
+/** Requests up to {@link PAGE_SIZE} tasks in a state. @throws {ServiceError | UnreachableError} */
 export async function listState(state: State, query: ListQuery = {}): Promise<BoardTask[]> {
   const { action, reason, before } = query;
   if (state === 'completed') {
-    const { tasks } = await request(`/tasks?${search({ status: 'completed', action, before, summary: '1' })}`);
+    const query = { status: 'completed', action, before, summary: '1' };
+    const { tasks } = await http.request<{ tasks: Row[] }>('tasks', { query });
     return tasks.map(fromRow);
   }
   if (state === 'failed') {
-    const { dead_letters } = await request(`/dead-letters?${search({ reason, before, summary: '1' })}`);
+    const query = { reason, before, summary: '1' };
+    const { dead_letters } = await http.request<{ dead_letters: Letter[] }>('dead-letters', { query });
     return dead_letters.map(fromDeadLetter);
   }
-  const { tasks } = await request(`/queue/tasks?${search({ state })}`);
+  const { tasks } = await http.request<{ tasks: Unfinished[] }>('queue/tasks', { query: { state } });
   return tasks.map(fromQueue);
-}
-
-function search(fields: Record<string, string | undefined>): URLSearchParams {
-  return new URLSearchParams(present(fields) as Record<string, string>);
 }
 
 interface Summary {
@@ -51,34 +38,47 @@ interface Summary {
   payload_bytes: number;
 }
 
-function fromRow(row: Summary & { result: string; result_bytes: number; created_at: number; processed_at: number }) {
+interface Row extends Summary {
+  result: string;
+  result_bytes: number;
+  created_at: number;
+  processed_at: number;
+}
+
+interface Letter extends Summary {
+  reason: string;
+  attempts: number;
+  permanent: boolean;
+  first_at: number;
+  last_at: number;
+}
+
+interface Unfinished extends Summary {
+  status: 'scheduled' | 'queued' | 'limited' | 'running' | 'retrying';
+  accepted_at_ms: number;
+  started_at_ms?: number;
+  attempt?: number;
+  attempts?: number;
+  reason?: string;
+  next_attempt_at_ms?: number;
+  run_at_ms?: number;
+  progress?: TaskProgress;
+  limit?: TaskLimit;
+}
+
+function fromRow(row: Row): BoardTask {
   const { result, result_bytes: resultBytes, created_at, processed_at } = row;
   const times = { acceptedAtMs: created_at * 1000, endedAtMs: processed_at * 1000 };
-  return { ...summaryOf(row), state: 'completed' as const, result, resultBytes, ...times };
+  return { ...summaryOf(row), state: 'completed', result, resultBytes, ...times };
 }
 
-function fromDeadLetter(
-  letter: Summary & { reason: string; attempts: number; permanent: boolean; first_at: number; last_at: number },
-) {
+function fromDeadLetter(letter: Letter): BoardTask {
   const { reason, attempts, permanent, first_at, last_at } = letter;
   const times = { acceptedAtMs: first_at * 1000, endedAtMs: last_at * 1000 };
-  return { ...summaryOf(letter), state: 'failed' as const, reason, attempts, permanent, ...times };
+  return { ...summaryOf(letter), state: 'failed', reason, attempts, permanent, ...times };
 }
 
-function fromQueue(
-  task: Summary & {
-    status: 'scheduled' | 'queued' | 'limited' | 'running' | 'retrying';
-    accepted_at_ms: number;
-    started_at_ms?: number;
-    attempt?: number;
-    attempts?: number;
-    reason?: string;
-    next_attempt_at_ms?: number;
-    run_at_ms?: number;
-    progress?: TaskProgress;
-    limit?: TaskLimit;
-  },
-): BoardTask {
+function fromQueue(task: Unfinished): BoardTask {
   const { status: state, attempt, attempts, reason, progress, limit } = task;
   const { started_at_ms, next_attempt_at_ms, run_at_ms } = task;
   const times = { startedAtMs: started_at_ms, dueAtMs: next_attempt_at_ms ?? run_at_ms };

@@ -3,7 +3,7 @@ import { part } from '../shared/dom.ts';
 import { formatClock, formatCount, formatRate } from './amounts.ts';
 import { LatencyTable } from './latency-table.ts';
 import { HISTORY_SECONDS, type HistoryPart, type Periods, QueueHistory } from './queue-history.ts';
-import { Refused } from './tasks-api.ts';
+import { isSignedOut } from './service.ts';
 import { type ChartLine, TimeChart } from './time-chart.ts';
 
 const REFRESH_MS = 2_000;
@@ -14,7 +14,7 @@ const TABLE_SECONDS = 60;
 export interface ChartsOptions {
   host: HTMLElement;
   /** Requests the queue's history after the Unix time `since`, or the whole history. */
-  readHistory(since?: number): Promise<HistoryPart>;
+  readHistory(query?: { since?: number }): Promise<HistoryPart>;
   store: { readonly health: Pick<QueueStatus, 'latency'> | undefined; subscribe(listener: () => void): () => void };
 }
 
@@ -68,14 +68,14 @@ export class Charts {
   async #read(): Promise<number> {
     const history = this.#history;
     try {
-      const newer = await this.#readHistory(history.end);
+      const newer = await this.#readHistory(history.end === undefined ? {} : { since: history.end });
       const isReset = history.end !== undefined && newer.end < history.end;
       history.add(isReset ? await this.#readHistory() : newer);
       if (history.end !== undefined) this.#show(history.end);
       this.#say('');
       return REFRESH_MS;
     } catch (error) {
-      if (error instanceof Refused && error.signedOut) this.#isOn = false;
+      if (isSignedOut(error)) this.#isOn = false;
       this.#say(`Not up to date: ${(error as Error).message}`);
       return RETRY_MS;
     }

@@ -1,7 +1,7 @@
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { curlCommand } from './curl.ts';
-import type { Submission } from './tasks-api.ts';
+import type { Submission } from './service.ts';
 
 /** Maximum number of characters shown, because browsers take seconds to lay out a megabyte of text. */
 const MAX_SHOWN = 20_000;

@@ -1,23 +1,17 @@
-import type { BulkResult, LetterSelection, ReasonGroup } from '../client/dead-letters.ts';
-import { request } from './tasks-api.ts';
+import type { BulkResult, LetterSelection } from '../client/dead-letters.ts';
+import { deadLetters } from './service.ts';
 
 /** Maximum number of ids that the service accepts in one request. */
 const MAX_IDS = 1_000;
 
-/** Requests the number of dead letters for each reason, most frequent first. @throws {Refused | Unreachable} */
-export async function readReasons(): Promise<ReasonGroup[]> {
-  const { reasons } = await request('/dead-letters/reasons');
-  return reasons;
-}
-
-/** Puts dead letters back into the queue. @throws {Refused | Unreachable} */
+/** Puts dead letters back into the queue. @throws {ServiceError | UnreachableError} */
 export function redriveLetters(selection: LetterSelection): Promise<BulkResult> {
-  return change('redrive', selection);
+  return change(deadLetters.redriveAll, selection);
 }
 
-/** Deletes dead letters. @throws {Refused | Unreachable} */
+/** Deletes dead letters. @throws {ServiceError | UnreachableError} */
 export function purgeLetters(selection: LetterSelection): Promise<BulkResult> {
-  return change('purge', selection);
+  return change(deadLetters.purgeAll, selection);
 }
 
 /** Returns whether a dead letter belongs to a selection. */
@@ -26,11 +20,13 @@ export function contains(selection: LetterSelection, { id, reason }: { id: strin
   return 'all' in selection || selection.reason === reason;
 }
 
-async function change(operation: 'redrive' | 'purge', selection: LetterSelection): Promise<BulkResult> {
+async function change(
+  send: (selection: LetterSelection) => Promise<BulkResult>,
+  selection: LetterSelection,
+): Promise<BulkResult> {
   const sum = { count: 0, remaining: 0 };
   for (const part of parts(selection)) {
-    const options = { method: 'POST', body: JSON.stringify(part) };
-    const { count, remaining }: BulkResult = await request(`/dead-letters/${operation}`, options, 60_000);
+    const { count, remaining } = await send(part);
     sum.count += count;
     sum.remaining += remaining;
   }

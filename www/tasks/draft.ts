@@ -1,4 +1,4 @@
-import type { Submission } from './tasks-api.ts';
+import type { Submission } from './service.ts';
 
 /** Values of the submit form's fields, as entered by the user. */
 export interface Draft {

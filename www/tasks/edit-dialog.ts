@@ -1,5 +1,5 @@
+import { ServiceError } from '../client/errors.ts';
 import { part, stamp } from '../shared/dom.ts';
-import { Refused } from './tasks-api.ts';
 
 export interface EditField {
   name: string;
@@ -127,9 +127,8 @@ function renderField(
 export function placeError(error: Error, fields: readonly EditField[]): { name: string | undefined; message: string } {
   const isField = (name: string) => fields.some((field) => field.name === name);
   if (error instanceof WrongInput) return { name: error.field, message: error.message };
-  const wrong = error instanceof Refused ? error.wrongField : undefined;
-  if (wrong === undefined) return { name: error.message.split(' ').find(isField), message: error.message };
-  const { path, detail } = wrong;
+  const { path, detail = error.message } = error instanceof ServiceError ? error : {};
+  if (path === undefined) return { name: error.message.split(' ').find(isField), message: error.message };
   if (isField(path.slice(1))) return { name: path.slice(1), message: detail };
   // A path of invalid data leads into the data.
   const name = error.message === 'invalid data' ? 'data' : undefined;

@@ -1,7 +1,7 @@
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
+import { isSignedIn } from './service.ts';
 import type { ListedState } from './task-row.ts';
-import { authorization } from './tasks-api.ts';
 import type { View } from './view-state.ts';
 
 const EXAMPLE = '{"action":"uppercase","data":{"text":"hello"}}';
@@ -64,7 +64,7 @@ export class EmptyState {
 
   /** @param listed number of tasks before the text filter `q` is applied */
   show(state: ListedState, { q, action }: View, listed: number): void {
-    const header = 'Authorization' in authorization() ? ' -H "Authorization: Bearer $TOKEN"' : '';
+    const header = isSignedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '';
     const key = [state, q, action, listed, header].join('\n');
     if (key === this.#shown) return;
     this.#shown = key;

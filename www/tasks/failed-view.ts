@@ -1,18 +1,18 @@
 import type { LetterSelection } from '../client/dead-letters.ts';
+import type { TaskState } from '../client/task-state.ts';
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { BulkBar } from './bulk-bar.ts';
 import { curlCommand } from './curl.ts';
-import { purgeLetters, readReasons, redriveLetters } from './dead-letters.ts';
+import { purgeLetters, redriveLetters } from './dead-letters.ts';
 import { FailedList } from './failed-list.ts';
 import { FailedSelection } from './failed-selection.ts';
 import { readPayload } from './json-text.ts';
 import { PurgeLater } from './purge-later.ts';
 import { ReasonList } from './reason-list.ts';
+import { deadLetters, findTask, type Submission } from './service.ts';
 import type { BoardTask, Store } from './store.ts';
-import { readTask } from './task-detail.ts';
-import type { Submission } from './tasks-api.ts';
 import type { View } from './view-state.ts';
 
 const REASONS_INTERVAL_MS = 2_000;
@@ -121,7 +121,7 @@ export class FailedView {
 
   async #edit(id: string): Promise<void> {
     try {
-      const payload = (await readTask(id))?.payload;
+      const payload = (await findTask<TaskState>(id))?.payload;
       if (payload === undefined) this.#status.textContent = 'The service no longer knows this task.';
       else this.#options.onResubmit(readPayload(payload));
     } catch (error) {
@@ -151,7 +151,7 @@ export class FailedView {
     if (this.#view === undefined) return;
     this.#reasonsAt = performance.now();
     this.#counted = this.#options.store.count('failed');
-    this.#reasons.show(await readReasons());
+    this.#reasons.show((await deadLetters.reasons()).reasons);
   }
 
   #onStore(): void {

@@ -1,7 +1,7 @@
 import { part, stamp } from '../shared/dom.ts';
-import { resumeQueue } from './board-api.ts';
 import type { Health } from './health.ts';
 import { type Notice, noticesOf } from './health-notices.ts';
+import { queue } from './service.ts';
 
 const whole = new Intl.NumberFormat('en-US');
 
@@ -62,7 +62,7 @@ export class HealthStrip {
     button.disabled = true;
     error.textContent = '';
     try {
-      await resumeQueue();
+      await queue.resume();
       this.#onResume();
     } catch (cause) {
       error.textContent = (cause as Error).message;

@@ -1,6 +1,6 @@
 import { part } from '../shared/dom.ts';
 import { isUnfinished } from './board-task.ts';
-import { cancelTask, Refused, retryTask, runTask, type Submission } from './tasks-api.ts';
+import { cancelTask, deadLetters, hasStatus, runTask, type Submission } from './service.ts';
 
 export interface InspectorActionListeners {
   onChange(): void;
@@ -29,7 +29,7 @@ export class InspectorActions {
     this.#cancel.addEventListener('click', () => void this.#onCancel().then(onChange));
     this.#run.addEventListener('click', () => void this.#request(this.#run, runTask, 'Not run').then(onChange));
     this.#redrive.addEventListener('click', () => {
-      void this.#request(this.#redrive, retryTask, 'Not redriven').then(onChange);
+      void this.#request(this.#redrive, deadLetters.redrive, 'Not redriven').then(onChange);
     });
     this.#resubmit.addEventListener('click', () => {
       if (this.#submission !== undefined) onResubmit(this.#submission);
@@ -70,7 +70,7 @@ export class InspectorActions {
     } catch (error) {
       this.#cancelling = undefined;
       // An unknown (404) or finished (409) task needs no error message, because the inspector shows its state.
-      const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
+      const isOver = hasStatus(error, 404, 409);
       if (!isOver && id === this.#id) this.#error.textContent = `Not cancelled: ${(error as Error).message}`;
     }
   }

@@ -7,10 +7,10 @@ import { InspectorActions } from './inspector-actions.ts';
 import { indent, readPayload } from './json-text.ts';
 import { LongText } from './long-text.ts';
 import { showProgress } from './progress.ts';
+import { findTask, isSignedOut, type Submission } from './service.ts';
 import type { Store } from './store.ts';
-import { noteOf, readTask, type TaskDetail } from './task-detail.ts';
+import { noteOf, type TaskDetail } from './task-detail.ts';
 import { factsOf, showFacts } from './task-facts.ts';
-import { Refused, type Submission } from './tasks-api.ts';
 import { Timeline } from './timeline.ts';
 import { visibleText } from './visible-text.ts';
 
@@ -154,7 +154,7 @@ export class Inspector {
     }
     this.#lastRead = performance.now();
     this.#seen = versionOf(this.#known);
-    void readTask(id).then(
+    void findTask<TaskDetail>(id).then(
       (detail) => this.#show(id, detail),
       (error: Error) => this.#onError(id, error),
     );
@@ -162,7 +162,7 @@ export class Inspector {
 
   #onError(id: string, error: Error): void {
     if (id !== this.#id) return;
-    if (error instanceof Refused && error.signedOut) {
+    if (isSignedOut(error)) {
       // The inspector must not cover the sign-in form.
       this.#host.close();
       return;

@@ -1,4 +1,4 @@
-import type { Submission } from './tasks-api.ts';
+import type { Submission } from './service.ts';
 
 /** Indents JSON text. Invalid JSON is returned unchanged. */
 export function indent(json: string): string {

@@ -3,7 +3,8 @@ import { part } from '../shared/dom.ts';
 import { formatClock, formatCount } from './amounts.ts';
 import { confirmDeletion } from './confirmation.ts';
 import { type EditDialog, type EditField, WrongInput } from './edit-dialog.ts';
-import { deleteLimits, describeLimit, listLimits, putLimits } from './limits.ts';
+import { describeLimit } from './limits.ts';
+import { limits } from './service.ts';
 import { type Report, SettingsList } from './settings-list.ts';
 
 const INTERVAL_MS = 2_000;
@@ -30,33 +31,33 @@ export class LimitsView {
       host: part(document, 'limits', HTMLElement),
       template: 'limit',
       intervalMs: INTERVAL_MS,
-      read: listLimits,
+      read: limits.list,
       nameOf: ({ action }) => action,
       render: renderLimits,
-      act: (name, limits) => this.#act(name, limits),
+      act: (name, item) => this.#act(name, item),
     });
   }
 
-  async #act(name: string, limits: ActionLimits | undefined): Promise<Report> {
-    if (name !== 'delete') return this.#edit(limits);
-    if (limits === undefined) return [];
-    const { action } = limits;
+  async #act(name: string, item: ActionLimits | undefined): Promise<Report> {
+    if (name !== 'delete') return this.#edit(item);
+    if (item === undefined) return [];
+    const { action } = item;
     const consequence = 'Those of the handlers module, if it has some, apply again.';
     if (!(await confirmDeletion(`Delete the limits of ${action}?`, consequence))) return [];
-    await deleteLimits(action);
+    await limits.delete(action);
     return [`Deleted the limits of ${action}.`];
   }
 
-  async #edit(limits?: ActionLimits): Promise<Report> {
+  async #edit(item?: ActionLimits): Promise<Report> {
     let saved = '';
     const isSaved = await this.#dialog.open({
-      title: limits === undefined ? 'New limits' : 'Edit the limits',
+      title: item === undefined ? 'New limits' : 'Edit the limits',
       fields: FIELDS,
-      values: limits === undefined ? {} : textsOf(limits),
-      fixed: limits === undefined ? undefined : 'action',
+      values: item === undefined ? {} : textsOf(item),
+      fixed: item === undefined ? undefined : 'action',
       async save({ action = '', ...texts }) {
         if (action === '') throw new WrongInput('action', 'Name the action.');
-        await putLimits(action, limitsFrom(texts));
+        await limits.put(action, limitsFrom(texts));
         saved = action;
       },
     });

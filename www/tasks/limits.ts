@@ -1,27 +1,6 @@
-import type { ActionLimits, Limit } from '../client/limits.ts';
+import type { Limit } from '../client/limits.ts';
 import type { TaskLimit } from '../client/task-state.ts';
 import { formatClock, formatCount } from './amounts.ts';
-import { request } from './tasks-api.ts';
-
-/** Requests the limits of all actions. @throws {Refused | Unreachable} */
-export async function listLimits(): Promise<ActionLimits[]> {
-  const { limits } = await request('/limits');
-  return limits;
-}
-
-/** Replaces the limits of an action. @throws {Refused | Unreachable} */
-export async function putLimits(action: string, limits: object): Promise<void> {
-  await request(pathOf(action), { method: 'PUT', body: JSON.stringify(limits) });
-}
-
-/** @throws {Refused | Unreachable} */
-export async function deleteLimits(action: string): Promise<void> {
-  await request(pathOf(action), { method: 'DELETE' });
-}
-
-function pathOf(action: string): string {
-  return `/limits/${encodeURIComponent(action)}`;
-}
 
 /** Characters of a key that are shown, so that what follows is visible. */
 const MAX_KEY_LENGTH = 32;

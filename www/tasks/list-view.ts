@@ -5,10 +5,10 @@ import type { BoardTask } from './board-task.ts';
 import { EmptyState } from './empty-state.ts';
 import { holdsText } from './find-field.ts';
 import { MAX_LISTED } from './loaded-list.ts';
+import { isSignedOut } from './service.ts';
 import type { Store } from './store.ts';
 import type { ListedState } from './task-row.ts';
 import { TaskTable } from './task-table.ts';
-import { Refused } from './tasks-api.ts';
 import type { ViewState } from './view-state.ts';
 
 const RELOAD_MS = 2_000;
@@ -57,8 +57,8 @@ export class ListView {
       this.#isLoaded = true;
       this.#render();
     } catch (error) {
-      const isSignedOut = error instanceof Refused && error.signedOut;
-      if (requested === this.#requested && !isSignedOut) this.#reload = setTimeout(() => void this.load(), RELOAD_MS);
+      if (requested === this.#requested && !isSignedOut(error))
+        this.#reload = setTimeout(() => void this.load(), RELOAD_MS);
     }
   }
 

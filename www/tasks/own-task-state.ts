@@ -1,9 +1,8 @@
-import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
+import type { TaskLimit, TaskProgress, TaskState } from '../client/task-state.ts';
 import { formatSpan } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
 import { readOutput } from './json-text.ts';
 import { limitText } from './limits.ts';
-import type { TaskState } from './tasks-api.ts';
 
 /** State of a task queued from this page. `gone` means that the service does not know the task. */
 export type OwnTaskState =

@@ -3,7 +3,7 @@ import { isUnfinished } from './board-task.ts';
 import { formatMeasured } from './durations.ts';
 import { describeState, type OwnTaskState } from './own-task-state.ts';
 import { showProgress } from './progress.ts';
-import type { Submission } from './tasks-api.ts';
+import type { Submission } from './service.ts';
 import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 

@@ -1,9 +1,10 @@
+import type { TaskState } from '../client/task-state.ts';
 import { part } from '../shared/dom.ts';
 import { isUnfinished } from './board-task.ts';
 import { OwnTask, type OwnTaskActions } from './own-task.ts';
 import { describeState, fromBoard, fromResponse, type OwnTaskState } from './own-task-state.ts';
+import { cancelTask, deadLetters, findTask, hasStatus, type Submission } from './service.ts';
 import type { Store } from './store.ts';
-import { cancelTask, findTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 
 /** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
 const LIMIT = 8;
@@ -84,7 +85,7 @@ export class OwnTasks {
     each.waitMs = Math.min(each.waitMs * CHECK_GROWTH, MAX_CHECK_MS);
     each.checkAt = performance.now() + each.waitMs;
     try {
-      const found = await findTask(task.id);
+      const found = await findTask<TaskState>(task.id);
       const state: OwnTaskState = found ? fromResponse(found) : { status: task.cancelling ? 'cancelled' : 'gone' };
       // Marks the latest event as seen, because an older event must not reopen a finished task.
       if (!isUnfinished(state.status)) each.seen = this.#store.get(task.id);
@@ -100,7 +101,7 @@ export class OwnTasks {
     const button = part(task.element, 'try-again', HTMLButtonElement);
     button.disabled = true;
     try {
-      await retryTask(task.id);
+      await deadLetters.redrive(task.id);
       this.#reopen(task);
       this.#status.textContent = `Queued ${task.name} again`;
       for (const each of this.#followed) if (each.task === task) Object.assign(each, firstCheck());
@@ -127,7 +128,7 @@ export class OwnTasks {
     } catch (error) {
       task.cancelling = false;
       // An unknown (404) or finished (409) task needs no error message, because the next request shows its state.
-      const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
+      const isOver = hasStatus(error, 404, 409);
       if (!isOver) this.#status.textContent = `Cannot cancel ${task.name}: ${(error as Error).message}`;
     }
     this.checkSoon();

@@ -1,4 +1,6 @@
-import { request } from './tasks-api.ts';
+import type { QueueHistory as HistoryPart } from '../client/queue-api.ts';
+
+export type { QueueHistory as HistoryPart } from '../client/queue-api.ts';
 
 export const HISTORY_SECONDS = 900;
 
@@ -8,19 +10,8 @@ const NEWEST_SECONDS = 5;
 const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
 type Name = (typeof NAMES)[number];
 
-/** Response of `GET /queue/history`: one number per second. `end` is the Unix time of the newest second. */
-export interface HistoryPart extends Record<Name, number[]> {
-  end: number;
-  seconds: number;
-}
-
 /** One value per period: the mean per second, or for `depth` the maximum. `times` are the periods' ends (Unix time). */
 export type Periods = { times: number[] } & Record<Name, (number | null)[]>;
-
-/** @param since Unix time; undefined requests the whole history @throws {Refused | Unreachable} */
-export async function readHistory(since?: number): Promise<HistoryPart> {
-  return request(since === undefined ? '/queue/history' : `/queue/history?since=${since}`);
-}
 
 /** Queue history of the last 15 minutes, with one value per second. The value of an unknown second is null. */
 export class QueueHistory {

@@ -1,6 +1,6 @@
+import { ServiceError } from '../client/errors.ts';
 import type { QueueStatus } from '../client/queue-api.ts';
-import { readQueue } from './board-api.ts';
-import { Refused } from './tasks-api.ts';
+import { queue } from './service.ts';
 
 /** With one request per second, a timeout of three seconds bounds the number of open requests to three. */
 const TIMEOUT_MS = 3_000;
@@ -41,11 +41,11 @@ export class QueueRequests {
     this.#sent += 1;
     const number = this.#sent;
     try {
-      const status = await readQueue(TIMEOUT_MS);
+      const status = await queue.status({ signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (this.#isNews(number)) this.#listeners.onAnswer(status);
     } catch (error) {
       if (!this.#isNews(number)) return;
-      const { retryAfterMs = 0 } = error instanceof Refused ? error : {};
+      const { retryAfterMs = 0 } = error instanceof ServiceError ? error : {};
       this.#notBefore = performance.now() + Math.min(retryAfterMs, MAX_RETRY_AFTER_MS);
       this.#listeners.onFailure(error);
     }

@@ -1,17 +1,10 @@
-import type { Schedule } from '../client/schedules.ts';
+import type { Schedule, ScheduleSettings } from '../client/schedules.ts';
 import { part } from '../shared/dom.ts';
 import { formatClock } from './amounts.ts';
 import { confirmDeletion } from './confirmation.ts';
 import { type EditDialog, type EditField, WrongInput } from './edit-dialog.ts';
-import {
-  deleteSchedule,
-  findSchedule,
-  listSchedules,
-  nextText,
-  putSchedule,
-  runSchedule,
-  settingsText,
-} from './schedules.ts';
+import { nextText, settingsText } from './schedules.ts';
+import { found, schedules } from './service.ts';
 import { type Report, SettingsList } from './settings-list.ts';
 import { dataText } from './summary-text.ts';
 import { addressOf } from './view-state.ts';
@@ -48,7 +41,7 @@ export class SchedulesView {
       host: part(document, 'schedules', HTMLElement),
       template: 'schedule',
       intervalMs: INTERVAL_MS,
-      read: listSchedules,
+      read: schedules.list,
       nameOf: ({ name }) => name,
       render: renderSchedule,
       act: (action, schedule) => this.#act(action, schedule),
@@ -59,11 +52,11 @@ export class SchedulesView {
     if (action === 'new') return this.#edit();
     if (schedule === undefined) return [];
     const { name } = schedule;
-    if (action === 'run') return ['Queued a task of ', name, ': ', taskLink(await runSchedule(name))];
-    if (action === 'edit') return this.#edit(await findSchedule(name));
+    if (action === 'run') return ['Queued a task of ', name, ': ', taskLink(await schedules.run(name))];
+    if (action === 'edit') return this.#edit(await found(schedules.get(name)));
     if (action === 'pause') return togglePause(schedule);
     if (!(await confirmDeletion(`Delete the schedule ${name}?`, 'Tasks that it has made stay.'))) return [];
-    await deleteSchedule(name);
+    await schedules.delete(name);
     return [`Deleted ${name}.`];
   }
 
@@ -95,8 +88,9 @@ async function save({ name = '', data = '', ...texts }: Record<string, string>, 
   if (name === '') throw new WrongInput('name', 'Give the schedule a name.');
   const key = limit_key === '' ? {} : { limit_key };
   const body = { ...settings, ...key, data: parseData(data), priority: Number(priority), paused: paused === 'true' };
-  if (isNew && (await findSchedule(name)) !== undefined) throw new WrongInput('name', 'A schedule has this name.');
-  await putSchedule(name, body);
+  if (isNew && (await found(schedules.get(name))) !== undefined)
+    throw new WrongInput('name', 'A schedule has this name.');
+  await schedules.put(name, body as unknown as ScheduleSettings);
   return name;
 }
 
@@ -110,9 +104,9 @@ function parseData(text: string): unknown {
 
 async function togglePause({ name, paused }: Schedule): Promise<Report> {
   // Read again, so that no change of another client is undone.
-  const schedule = await findSchedule(name);
+  const schedule = await found(schedules.get(name));
   if (schedule === undefined) return [];
-  await putSchedule(name, { ...schedule, paused: !paused });
+  await schedules.put(name, { ...schedule, paused: !paused });
   return [paused ? `Resumed ${name}.` : `Paused ${name}.`];
 }
 

@@ -1,40 +1,5 @@
 import type { Schedule } from '../client/schedules.ts';
 import { formatClock } from './amounts.ts';
-import { Refused, request } from './tasks-api.ts';
-
-/** Requests all schedules. @throws {Refused | Unreachable} */
-export async function listSchedules(): Promise<Schedule[]> {
-  const { schedules } = await request('/schedules');
-  return schedules;
-}
-
-/** Requests a schedule. Returns undefined if there is none of the name. @throws {Refused | Unreachable} */
-export async function findSchedule(name: string): Promise<Schedule | undefined> {
-  return request(pathOf(name)).catch((error) => {
-    if (error instanceof Refused && error.status === 404) return undefined;
-    throw error;
-  });
-}
-
-/** Adds or replaces a schedule. @throws {Refused | Unreachable} */
-export async function putSchedule(name: string, settings: object): Promise<void> {
-  await request(pathOf(name), { method: 'PUT', body: JSON.stringify(settings) });
-}
-
-/** @throws {Refused | Unreachable} */
-export async function deleteSchedule(name: string): Promise<void> {
-  await request(pathOf(name), { method: 'DELETE' });
-}
-
-/** Makes a task of a schedule now. @returns the task's id @throws {Refused | Unreachable} */
-export async function runSchedule(name: string): Promise<string> {
-  const { id } = await request(`${pathOf(name)}/run`, { method: 'POST' });
-  return id;
-}
-
-function pathOf(name: string): string {
-  return `/schedules/${encodeURIComponent(name)}`;
-}
 
 /** Formats the next time of a schedule, or says why there is none. */
 export function nextText({ next: [first], paused }: Schedule, now?: Date): string {

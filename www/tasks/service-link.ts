@@ -1,11 +1,12 @@
+import { ServiceError, UnreachableError } from '../client/errors.ts';
+import { EventStream } from '../client/event-stream.ts';
 import type { QueueStatus } from '../client/queue-api.ts';
+import type { QueueEvent } from '../client/task-state.ts';
 import type { TaskEvent } from './board-task.ts';
-import type { EventBatch } from './event-batch.ts';
-import { EventStream } from './event-stream.ts';
 import { Presence } from './presence.ts';
 import { QueueRequests } from './queue-requests.ts';
+import { http, isSignedOut } from './service.ts';
 import { TabGroup } from './tab-group.ts';
-import { Refused, Unreachable } from './tasks-api.ts';
 
 const TICK_MS = 1_000;
 /** Milliseconds without a response or event after which the service counts as offline. */
@@ -30,6 +31,13 @@ export interface LinkListeners {
   onStatus(status: QueueStatus): void;
   onEvents(events: readonly TaskEvent[]): void;
   onGap(): void;
+}
+
+interface EventBatch {
+  /** Id of the last event before the batch, or undefined if the stream has just started. */
+  from: string | undefined;
+  to: string;
+  events: (TaskEvent | QueueEvent)[];
 }
 
 /** Messages between browser tabs. Only the leader tab sends `batch` and, every second, `news`. */
@@ -60,10 +68,9 @@ export class ServiceLink {
       onLead: (leads) => this.#onLead(leads),
       onMessage: (message) => this.#onMessage(message),
     });
-    this.#stream = new EventStream({
-      onBatch: (batch) => this.#onBatch(batch),
-      onData: () => this.#noteContact(),
-      onChange: () => this.#show({ isStreaming: this.#stream.isOpen }),
+    this.#stream = new EventStream(http, {
+      onStatus: ({ state }) => this.#show({ isStreaming: state === 'live' || state === 'stale' }),
+      onEvents: (events, from, to) => this.#onBatch({ events, from, to }),
     });
     this.#requests = new QueueRequests({
       onAnswer: (status) => this.#onAnswer(status),
@@ -115,7 +122,7 @@ export class ServiceLink {
   }
 
   #disconnect(): void {
-    this.#stream.close();
+    this.#stream.stop('not the leader');
     this.#requests.discard();
   }
 
@@ -133,7 +140,7 @@ export class ServiceLink {
       this.#disconnect();
       return;
     }
-    if (this.#state.kind === 'live') this.#stream.open(this.#position);
+    if (this.#state.kind === 'live') this.#stream.start(this.#position);
     this.#requests.send();
   }
 
@@ -161,34 +168,41 @@ export class ServiceLink {
   }
 
   #onBatch(batch: EventBatch): void {
+    this.#noteContact();
     const isContinued = this.#position === undefined || batch.from === this.#position;
     this.#position = batch.to;
-    if (batch.isGap || !isContinued) this.#listeners.onGap();
-    if (batch.events.length > 0) this.#listeners.onEvents(batch.events);
-    if (batch.events.length > 0 || batch.isPauseChange) this.#show({ lastEventAt: Date.now() });
+    const events = batch.events.filter((each): each is TaskEvent => 'id' in each);
+    const isPauseChange = batch.events.some(({ event }) => event === 'paused' || event === 'resumed');
+    if (!isContinued || batch.events.some(({ event }) => event === 'gap')) this.#listeners.onGap();
+    if (events.length > 0) this.#listeners.onEvents(events);
+    if (events.length > 0 || isPauseChange) this.#show({ lastEventAt: Date.now() });
     if (!this.#group.isLeader) return;
     this.#group.send({ kind: 'batch', batch });
-    if (batch.isPauseChange) this.#requests.send();
+    if (isPauseChange) this.#requests.send();
   }
 
   #onAnswer(status: QueueStatus): void {
     this.#noteContact();
+    const isBack = this.#state.kind !== 'live';
     this.#show({ kind: 'live' });
     this.#receive(status);
     if (!this.#group.isLeader) return;
-    this.#stream.open(this.#position);
+    if (isBack) {
+      this.#stream.start(this.#position);
+      this.#stream.wake();
+    }
     this.#sendNews();
   }
 
   #onFailure(error: unknown): void {
-    if (error instanceof Refused && error.signedOut) {
+    if (isSignedOut(error)) {
       this.signOut();
     } else if (!this.#group.isLeader) {
       // This tab shows the state that the leader sends, and ignores its own failed requests.
-    } else if (error instanceof Refused) {
+    } else if (error instanceof ServiceError) {
       this.#noteContact();
       this.#show({ kind: 'failing', error: error.message });
-    } else if (error instanceof Unreachable && !error.isTimeout) {
+    } else if (error instanceof UnreachableError) {
       this.#show({ kind: 'offline' });
     }
   }

@@ -1,7 +1,7 @@
 import { part, stamp } from '../shared/dom.ts';
 import { formatCount } from './amounts.ts';
 import { holdsText } from './find-field.ts';
-import { Refused } from './tasks-api.ts';
+import { isSignedOut } from './service.ts';
 import { visibleText } from './visible-text.ts';
 
 /** Ratio of the pause between two requests to the duration of a request, so that a long list is read less often. */
@@ -69,7 +69,7 @@ export class SettingsList<Item extends object> {
       notice.textContent = '';
       this.#render();
     } catch (error) {
-      if (number !== this.#requests || (error instanceof Refused && error.signedOut)) return;
+      if (number !== this.#requests || isSignedOut(error)) return;
       notice.textContent = `Not up to date: ${(error as Error).message}`;
     }
     const pauseMs = Math.max(this.#options.intervalMs, PAUSE_RATIO * (performance.now() - startedAt));

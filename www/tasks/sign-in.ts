@@ -2,7 +2,7 @@ import { part } from '../shared/dom.ts';
 import { discardKeptSession, keptSession } from '../shared/kept-session.ts';
 import { revoke, type Session } from '../shared/session.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
-import { useToken } from './tasks-api.ts';
+import { useToken } from './service.ts';
 
 const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
 

@@ -1,8 +1,8 @@
+import { ServiceError } from '../client/errors.ts';
 import { ConnectionPill } from '../shared/connection-pill.ts';
 import { part } from '../shared/dom.ts';
 import type { Health } from './health.ts';
 import type { LinkState } from './service-link.ts';
-import { Refused } from './tasks-api.ts';
 
 export interface PillFacts {
   link: LinkState;
@@ -38,7 +38,7 @@ export class StatusPill {
 }
 
 function describeConnection({ link, problem }: PillFacts): { kind: LinkState['kind']; text: string } {
-  const error = link.kind === 'live' && problem instanceof Refused ? problem.message : link.error;
+  const error = link.kind === 'live' && problem instanceof ServiceError ? problem.message : link.error;
   if (error !== undefined) return { kind: 'failing', text: `Service answers: ${error}` };
   const words = { connecting: 'Connecting', live: 'Live', offline: 'Offline', failing: 'Failing' };
   return { kind: link.kind, text: link.kind === 'signed-out' ? 'Signed out' : words[link.kind] };

@@ -85,7 +85,7 @@ export class Store {
     };
   }
 
-  /** Loads the newest tasks in a state, or tasks older than `query.before`. @throws {Refused | Unreachable} */
+  /** Loads the newest tasks in a state, or tasks older than `query.before`. @throws {ServiceError | UnreachableError} */
   async load(state: State, query: ListQuery = {}): Promise<{ more: boolean }> {
     const { before, ...filter } = query;
     this.#active = state;
@@ -176,7 +176,7 @@ export class Store {
     this.#schedule.request();
   }
 
-  /** Requests a page of tasks. Without `before`, stores any error in `#problem`. @throws {Refused | Unreachable} */
+  /** Requests a page of tasks. Without `before`, stores any error in `#problem`. @throws {ServiceError | UnreachableError} */
   async #list({ state, query }: LoadedList, before: string | undefined): Promise<BoardTask[]> {
     if (before !== undefined) return listState(state, { ...query, before });
     try {

@@ -1,5 +1,5 @@
+import { ServiceError, UnreachableError } from '../client/errors.ts';
 import { part } from '../shared/dom.ts';
-import { Refused, Unreachable } from './tasks-api.ts';
 
 export interface Conditions {
   isLive: boolean;
@@ -29,7 +29,7 @@ export class SubmitError {
   show(error: Error): void {
     this.#error = error;
     this.#wasOffline = !this.#isLive;
-    const waitMs = error instanceof Refused ? (error.retryAfterMs ?? 0) : 0;
+    const waitMs = error instanceof ServiceError ? (error.retryAfterMs ?? 0) : 0;
     this.#notBefore = performance.now() + waitMs;
     this.#write();
   }
@@ -45,9 +45,9 @@ export class SubmitError {
     this.#wasOffline ||= !isLive;
     const isBack = isLive && this.#wasOffline;
     const isOver =
-      error instanceof Unreachable
+      error instanceof UnreachableError
         ? isBack
-        : error instanceof Refused && error.retryAfterMs !== undefined && isLive && !isFull;
+        : error instanceof ServiceError && error.retryAfterMs !== undefined && isLive && !isFull;
     if (isOver && !this.isWaiting) this.clear();
     else this.#write();
   }
@@ -70,7 +70,8 @@ export class SubmitError {
  * is unavailable, as requests for the state of the queue then tell.
  */
 function describe(error: Error, isLive: boolean): string {
-  if (!(error instanceof Refused) || error.retryAfterMs === undefined) return error.message;
+  if (error instanceof UnreachableError) return 'The service cannot be reached.';
+  if (!(error instanceof ServiceError) || error.retryAfterMs === undefined) return error.message;
   const isFull = isLive && error.message === 'failed to queue task';
   return isFull ? 'The queue is full.' : `The service answers: ${error.message}.`;
 }

@@ -1,9 +1,11 @@
+import { ServiceError } from '../client/errors.ts';
+import type { ActionList } from '../client/task-client.ts';
 import { part } from '../shared/dom.ts';
 import { ActionField } from './action-field.ts';
 import { CurlPreview } from './curl-preview.ts';
 import { type Draft, DraftError, type DraftField, parseDraft } from './draft.ts';
+import { isSignedOut, type Submission, submitTask } from './service.ts';
 import { type Conditions, SubmitError } from './submit-error.ts';
-import { type ActionList, Refused, type Submission, submitTask, type WrongField } from './tasks-api.ts';
 
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
@@ -80,8 +82,9 @@ export class SubmitForm {
     try {
       this.#onQueued(await submitTask(submission), submission);
     } catch (error) {
-      if (error instanceof Refused && error.signedOut) this.#onSignedOut();
-      else if (error instanceof Refused && error.wrongField) this.#showWrong(error.message, error.wrongField);
+      if (isSignedOut(error)) this.#onSignedOut();
+      else if (error instanceof ServiceError && error.path !== undefined)
+        this.#showWrong(error.message, error.path, error.detail);
       else this.#error.show(error as Error);
     } finally {
       this.#button.disabled = false;
@@ -135,14 +138,14 @@ export class SubmitForm {
     part(this.#form, `${field}-error`, HTMLElement).textContent = message;
   }
 
-  #showWrong(refusal: string, field: WrongField): void {
-    const message = `${refusal}: ${field.path === '' ? 'it' : field.path} ${field.detail}`;
+  #showWrong(refusal: string, path: string, detail = ''): void {
+    const message = `${refusal}: ${path === '' ? 'it' : path} ${detail}`;
     if (this.#kind !== 'other') {
       this.#error.show(new Error(message));
       return;
     }
     this.#showError(new DraftError('json', message));
-    this.#action.showWrong(field);
+    this.#action.showWrong(path);
   }
 
   #clearErrors(): void {

@@ -1,7 +1,6 @@
 import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 import type { BoardTask } from './board-task.ts';
 import { limitText } from './limits.ts';
-import { Refused, request } from './tasks-api.ts';
 
 export interface EndedAttempt {
   started_at_ms: number | null;
@@ -41,14 +40,6 @@ export interface TaskDetail {
   last_at?: number;
   created_at?: number;
   processed_at?: number | null;
-}
-
-/** Requests a task. Returns undefined if the service does not know the id. @throws {Refused | Unreachable} */
-export async function readTask(id: string): Promise<TaskDetail | undefined> {
-  return request(`/tasks/${encodeURIComponent(id)}`).catch((error) => {
-    if (error instanceof Refused && error.status === 404) return undefined;
-    throw error;
-  });
 }
 
 const UNKNOWN =

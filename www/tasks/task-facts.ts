@@ -1,5 +1,5 @@
+import type { Submission } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
-import type { Submission } from './tasks-api.ts';
 import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 

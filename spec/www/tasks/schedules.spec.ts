@@ -1,8 +1,8 @@
 import { expect } from 'chai';
+import { ServiceError } from '../../../www/client/errors.ts';
 import type { Schedule } from '../../../www/client/schedules.ts';
 import { placeError, WrongInput } from '../../../www/tasks/edit-dialog.ts';
 import { nextText, settingsText } from '../../../www/tasks/schedules.ts';
-import { Refused } from '../../../www/tasks/tasks-api.ts';
 
 const timing = { cron: '0 3 * * *', time_zone: 'UTC', source: 'api' as const };
 const nightly = { name: 'nightly', action: 'sum', data: {}, priority: 3, paused: false, next: [], ...timing };
@@ -33,7 +33,7 @@ describe('schedules on the task board', () => {
   it('place an error at the field that it names', () => {
     const fields = ['cron', 'action', 'data', 'rate/count'].map((name) => ({ name, label: name }));
     const refused = (message: string, path?: string, detail = '') =>
-      placeError(new Refused(message, 400, path === undefined ? {} : { wrongField: { path, detail } }), fields);
+      placeError(new ServiceError(400, { error: message, path, detail }), fields);
     expect(refused('invalid schedule', '/cron', 'has no time')).to.deep.equal({ name: 'cron', message: 'has no time' });
     expect(refused('invalid limits', '/rate/count', 'is wrong')).to.deep.equal({
       name: 'rate/count',

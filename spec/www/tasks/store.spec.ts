@@ -2,10 +2,11 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/tasks/board-task.ts';
+import { http } from '../../../www/tasks/service.ts';
 import { Store } from '../../../www/tasks/store.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { until } from '../../support/until.ts';
-import { imitatePage, replaceGlobal } from './imitated-page.ts';
+import { imitatePage } from './imitated-page.ts';
 
 const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', payload_bytes: 2, accepted_at_ms: 1 };
 const queued = { ...running, id: 'b', status: 'queued' };
@@ -16,15 +17,16 @@ function startStore() {
   let now = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
   const clock = mock.method(performance, 'now', () => now);
+  const requests: ((tasks: object[]) => void)[] = [];
+  let requested = 0;
+  const request = mock.method(http, 'request', () => {
+    requested += 1;
+    return new Promise((resolve) => requests.push((tasks) => resolve({ tasks })));
+  });
   afterTest(() => {
     mock.timers.reset();
     clock.mock.restore();
-  });
-  const requests: ((tasks: object[]) => void)[] = [];
-  let requested = 0;
-  replaceGlobal('fetch', () => {
-    requested += 1;
-    return new Promise((resolve) => requests.push((tasks) => resolve(Response.json({ tasks }))));
+    request.mock.restore();
   });
   const store = new Store();
   return {

@@ -1,0 +1,77 @@
+import { deadLetters as deadLettersOf } from '../client/dead-letters.ts';
+import { ServiceError } from '../client/errors.ts';
+import { HttpClient } from '../client/http-client.ts';
+import { limits as limitsOf } from '../client/limits.ts';
+import { queueApi } from '../client/queue-api.ts';
+import { schedules as schedulesOf } from '../client/schedules.ts';
+import type { ActionList } from '../client/task-client.ts';
+
+export interface Submission {
+  action: string;
+  data: Record<string, unknown>;
+}
+
+let token: string | undefined;
+
+/** The page sends a request once, because it shows a failure at once and reads again on its own. */
+export const http = new HttpClient(new URL('/', import.meta.url), { token: () => token }, 0);
+export const queue = queueApi(http);
+export const deadLetters = deadLettersOf(http);
+export const schedules = schedulesOf(http);
+export const limits = limitsOf(http);
+
+/** Sets or removes the token for all further requests. */
+export function useToken(newToken: string | undefined): void {
+  const earlier = token;
+  token = newToken;
+  void http.credentials.refuse(earlier);
+}
+
+export function isSignedIn(): boolean {
+  return token !== undefined;
+}
+
+/** Whether a request failed because the token is missing or no longer valid. */
+export function isSignedOut(error: unknown): boolean {
+  return hasStatus(error, 401);
+}
+
+/** Whether the service answered a request with one of `statuses`. */
+export function hasStatus(error: unknown, ...statuses: number[]): boolean {
+  return error instanceof ServiceError && statuses.includes(error.status);
+}
+
+/** Resolves like a request, but with undefined if the service does not know what was requested. */
+export function found<Answer>(request: Promise<Answer>): Promise<Answer | undefined> {
+  return request.catch((error) => {
+    if (hasStatus(error, 404)) return undefined;
+    throw error;
+  });
+}
+
+/** Queues a task. @returns the task's id @throws {ServiceError | UnreachableError} */
+export async function submitTask(submission: Submission): Promise<string> {
+  const { id } = await http.request<{ id: string }>('tasks', { method: 'POST', body: submission });
+  return id;
+}
+
+/** Requests a task. Returns undefined if the service does not know the id. @throws {ServiceError | UnreachableError} */
+export function findTask<Detail>(id: string): Promise<Detail | undefined> {
+  return found(http.request<Detail>(`tasks/${encodeURIComponent(id)}`));
+}
+
+/** @returns whether the task is cancelled, or false while its handler still runs @throws {ServiceError | UnreachableError} */
+export async function cancelTask(id: string): Promise<boolean> {
+  const answer = await http.request<{ status: string } | undefined>(`tasks/${id}`, { method: 'DELETE' });
+  return answer?.status !== 'cancelling';
+}
+
+/** Makes a scheduled or retrying task due. @throws {ServiceError | UnreachableError} */
+export async function runTask(id: string): Promise<void> {
+  await http.request(`tasks/${id}/run`, { method: 'POST' });
+}
+
+/** Requests the actions that have a handler. @throws {ServiceError | UnreachableError} */
+export function listActions(): Promise<ActionList> {
+  return http.request('actions');
+}
