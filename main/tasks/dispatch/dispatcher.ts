@@ -239,7 +239,8 @@ export class Dispatcher {
       this.metrics.count(effect === 'cancelled' ? { kind: 'cancel' } : settlement);
       const { kind: decision, ...details } = settlement;
       if (effect !== 'applied' || (decision !== 'retry' && decision !== 'discard')) continue;
-      this.#options.log.warn({ task: delivery.id, attempt: delivery.attempt, decision, ...details }, 'task failed');
+      const { id: task, action, attempt } = delivery;
+      this.#options.log.warn({ task, action, attempt, decision, ...details }, 'task failed');
     }
     this.#fillSoon();
     this.#advance();
