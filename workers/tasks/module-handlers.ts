@@ -3,6 +3,7 @@ import { BroadcastChannel } from 'node:worker_threads';
 import { isWholeUpTo, readLimits } from '../shared/action-limits.ts';
 import { isObject } from '../shared/json-object.ts';
 import { unknownName } from '../shared/nearest-names.ts';
+import '../shared/own-package.ts';
 import { oneLine, readThrown } from '../shared/thrown.ts';
 import { importUserModule } from '../shared/user-module.ts';
 import { HandlerLog } from './handler-log.ts';
