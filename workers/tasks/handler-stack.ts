@@ -4,7 +4,7 @@ import { type AttemptFailure, describe, property } from '../shared/thrown.ts';
 
 const MAX_STACK_LENGTH = 2000;
 const MAX_CAUSES = 5;
-/** A handler can set the property `stack` to a text of any length. */
+/** Part of `stack` that is read, from its end: the frames follow the message, which has any length. */
 const MAX_READ_LENGTH = 8000;
 /** Frame of a file, as V8 writes it: function, path or file URL, line and column. */
 const FRAME = /^ +at (?:(.*) \()?(?:async )?((?:file:\/\/)?\/.*):(\d+:\d+)\)?$/;
@@ -27,7 +27,7 @@ export function stackOf(
     lines.push(`caused by ${name === undefined ? '' : `${describe(name)}: `}${describe(cause)}`, ...framesOf(cause));
   }
   if (lines.length === 0) return undefined;
-  return [describe(property(thrown, 'name')), ...lines].join('\n').slice(0, MAX_STACK_LENGTH);
+  return [describe(property(thrown, 'name') ?? 'Error'), ...lines].join('\n').slice(0, MAX_STACK_LENGTH);
 }
 
 /** Frames in packages are left out, unless there are no others. */
@@ -35,7 +35,7 @@ function framesOf(thrown: unknown): string[] {
   const stack = property(thrown, 'stack');
   if (typeof stack !== 'string') return [];
   const frames: { file: string; text: string }[] = [];
-  for (const line of stack.slice(0, MAX_READ_LENGTH).split('\n')) {
+  for (const line of stack.slice(-MAX_READ_LENGTH).split('\n')) {
     const [, name, source = '', position] = FRAME.exec(line) ?? [];
     if (position === undefined) continue;
     const file = pathOf(source);

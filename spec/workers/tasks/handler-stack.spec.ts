@@ -51,10 +51,10 @@ describe('the stack of a failed attempt', () => {
       },
     };
     expect(stackOf(endless)?.match(/caused by/g)).to.have.length(5);
-    expect(stackOf(Object.assign(new Error('it'), { stack: `    at /a%.js:1:2\n${' at ('.repeat(1e6)}` }))).to.equal(
-      'Error\n    at /a%.js:1:2',
-    );
-    expect(stackOf(new Error('it', { cause: 'long '.repeat(1000) }))?.length).to.be.at.most(2000);
+    endless.message = 'long '.repeat(1e6);
+    expect(stackOf(endless)).to.have.length(2000);
+    const stack = `Error: ${' at ('.repeat(1e6)}\n    at /a%.js:1:2`;
+    expect(stackOf(Object.assign(new Error('it'), { stack }))).to.equal('Error\n    at /a%.js:1:2');
     const unreadable = Object.defineProperties({}, { name: refusing, stack: refusing, cause: refusing });
     for (const thrown of [null, undefined, 'text', 5, Symbol('no'), unreadable])
       expect(stackOf(thrown)).to.equal(undefined);
