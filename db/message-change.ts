@@ -38,25 +38,27 @@ export function changeOf(settled: Settled, now: number, node?: string): MessageC
   const { delivery, settlement } = settled;
   if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return { delivery, state: 'waiting' };
   const { attempt: attempts, crashes } = delivery;
-  const { reason, failure } = settlement;
+  const { reason, stack, failure } = settlement;
   const charged = {
     ...{ delivery, attempts, crashes: crashes + Number(failure === 'crash'), reason },
-    history: JSON.stringify(historyAfter(settled, reason, now, node)),
+    history: JSON.stringify(historyAfter(settled, { reason, stack }, now, node)),
   };
   if (settlement.kind === 'discard') return { ...charged, state: 'failed', isPermanent: failure === 'permanent' };
   // An attempt that ends clears the deaths.
   return { ...charged, state: 'retrying', runAt: settlement.runAt, deaths: 0 };
 }
 
-function historyAfter({ delivery, startedAt, endedAt }: Settled, reason: string | null, now: number, node?: string) {
-  const attempt: Attempt = { startedAt: startedAt ?? null, endedAt: endedAt ?? now, reason, node };
+type Failed = Pick<Attempt, 'reason' | 'stack'>;
+
+function historyAfter({ delivery, startedAt, endedAt }: Settled, failed: Failed, now: number, node?: string) {
+  const attempt: Attempt = { startedAt: startedAt ?? null, endedAt: endedAt ?? now, ...failed, node };
   return withAttempt(delivery.history, delivery.dueAt, attempt);
 }
 
 /** Returns the row of a completed task. */
 export function rowOf(settled: Settled, result: string, now: number, node?: string): DetailedRow {
   const { id, body, attempt: attempts } = settled.delivery;
-  const { waitedMs, ranMs, attempts: ended } = historyAfter(settled, null, now, node);
+  const { waitedMs, ranMs, attempts: ended } = historyAfter(settled, { reason: null }, now, node);
   const last = ended.at(-1) as Attempt;
   return {
     id,

@@ -178,9 +178,9 @@ export type Settlement =
   /** The row of a message that was acked before. Written without a fence, because no other run can exist any more. */
   | { kind: 'row'; result: string }
   /** Failed: the attempt is charged, and the message is due again at `runAt`. */
-  | { kind: 'retry'; runAt: number; reason: string; failure: Failure }
+  | { kind: 'retry'; runAt: number; reason: string; stack?: string; failure: Failure }
   /** Failed for good: the attempt is charged, and the message becomes a dead letter. */
-  | { kind: 'discard'; reason: string; failure: Failure }
+  | { kind: 'discard'; reason: string; stack?: string; failure: Failure }
   /** Not processed: the message is waiting again, in its place, and no attempt is charged. */
   | { kind: 'release' }
   /** Cancelled: the message is deleted, and no row is written. */

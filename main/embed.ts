@@ -16,6 +16,7 @@ export {
   type TaskContext,
   type TaskLog,
 } from '../workers/tasks/handlers-api.ts';
+export { type TestLine, type TestTask, testTask } from './test-task.ts';
 
 export interface StartOptions {
   /** Task handlers module: path relative to the working directory, file URL or package name (`TASK_HANDLERS`). */

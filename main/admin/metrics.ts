@@ -75,6 +75,10 @@ export function tasksMetrics(sources: TasksService['metrics']): MetricsTable {
       tasks_completed_total: ['Tasks that this process completed and stored.', () => dispatched.completed],
       tasks_retried_total: ['Failed attempts that are retried.', () => labelled('reason', dispatched.retried)],
       tasks_dead_total: ['Dead-lettered tasks.', () => labelled('reason', dispatched.dead)],
+      tasks_attempts_total: [
+        'Ended attempts, by action and outcome.',
+        () => [...dispatched.attempts].flatMap(([action, { outcomes }]) => ofAction(action, outcomes)),
+      ],
       tasks_cancelled_total: ['Tasks that this process cancelled.', () => queue.cancelled],
       tasks_callbacks_total: [
         'Attempts to deliver a callback, by outcome.',
@@ -118,9 +122,17 @@ export function tasksMetrics(sources: TasksService['metrics']): MetricsTable {
         'Time from the acceptance of a task to its first attempt.',
         () => [[{}, [dispatched.waits]]],
       ],
+      tasks_attempt_duration_seconds: [
+        'Time from the start of an attempt to its outcome, by action.',
+        () => [...dispatched.attempts].map(([action, { durations }]) => [{ action }, [durations]]),
+      ],
       tasks_run_duration_seconds: ['Duration of an attempt, excluding row storage.', () => [[{}, [pool.durations]]]],
     },
   };
+}
+
+function ofAction(action: string, outcomes: Iterable<readonly [string, number]>): Labelled<number>[] {
+  return Array.from(outcomes, ([outcome, count]) => [{ action, outcome }, count]);
 }
 
 const noSamples: readonly Labelled<number>[] = [];

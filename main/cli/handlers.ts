@@ -79,6 +79,7 @@ async function runHandler(settings: Config['tasks'], actions: HandlersManifest, 
   const final = settled === 'nack' ? NACKED : outcome;
   const isAcked = settled === 'ack' || final.ended === 'returned';
   console.log(isAcked && final.ended !== 'returned' ? 'acknowledged' : describeOutcome(delivery, final, actions));
+  if ('stack' in final) console.error(final.stack);
   if (!isAcked) process.exitCode = 1;
   await pool.stop(Promise.resolve());
 }

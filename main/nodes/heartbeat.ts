@@ -120,8 +120,8 @@ export class Heartbeat {
     const { bus, store, log } = this.#options;
     const owners = await lostOwners(bus.receiving.query);
     for (const owner of owners) {
-      for (const { id } of await store.recover(owner))
-        log.warn({ task: id, decision: 'discard' }, 'task failed: its processes died');
+      for (const { id: task, action } of await store.recover(owner))
+        log.warn({ task, action, decision: 'discard' }, 'task failed: its processes died');
     }
     if (owners.length > 0) bus.changed();
   }

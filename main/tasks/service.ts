@@ -76,7 +76,7 @@ export async function startTasks(
   const dispatcher = new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
   startedParts.defer(() => dispatcher.stop(Promise.resolve()).then(() => {}));
   store.onRecovered?.((recovery) => {
-    for (const _ of recovery.failed) dispatcher.metrics.dead.count('crashes');
+    for (const lost of recovery.failed) dispatcher.metrics.countLost(lost);
     queue.reportRecovery(recovery);
   });
   const checks = {
@@ -107,9 +107,9 @@ export async function startTasks(
   });
   const listener = await listen(app.callback(), { ...http, port: settings.port, maxConnections: shares.tasks });
   startedParts.defer(() => listener.close(Promise.resolve()));
-  for (const { id } of await store.start()) {
-    log.warn({ task: id, decision: 'discard' }, 'task failed: its processes died');
-    dispatcher.metrics.dead.count('crashes');
+  for (const lost of await store.start()) {
+    log.warn({ task: lost.id, action: lost.action, decision: 'discard' }, 'task failed: its processes died');
+    dispatcher.metrics.countLost(lost);
   }
   await storeOwnLimits(store, limits);
   await scheduler.start(schedules);

@@ -9,12 +9,14 @@ import type { TasksService } from '../../main/tasks/service.ts';
 import { Histogram, recordLoopDelay, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
+import { newDelivery } from '../tasks/handlers/handling.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 describe('the metrics of the task service', () => {
-  it('show the last counts of the queue, and omit them before the first count', async () => {
+  it('show the last counts of the queue, omitted before the first count, and the attempts of at most 100 actions', async () => {
     const { queue, submit, takeAll } = await startTasksServer();
     let problem: string | undefined;
+    const dispatched = new DispatchMetrics(['resize', ...Array.from({ length: 99 }, (_, n) => `a${n}`), 'beyond']);
     const registry = new Registry();
     const metrics = tasksMetrics({
       requests: new RequestMetrics(),
@@ -23,7 +25,7 @@ describe('the metrics of the task service', () => {
       queue,
       problem: () => problem,
       bounds: { maxLength: 100, maxBytes: 1000 },
-      dispatcher: { metrics: new DispatchMetrics() },
+      dispatcher: { metrics: dispatched },
       pool: { threads: 2, busy: 1, durations: new Histogram(TASK_DURATION_BOUNDS) },
       callbacks: { outcomes: new CounterByLabel(['delivered', 'failed']) },
       events: { subscribers: 0 },
@@ -46,6 +48,12 @@ describe('the metrics of the task service', () => {
     const { bytes } = await queue.counts();
     await queue.setPaused(true);
     problem = 'disk full';
+    const failed = { kind: 'discard', reason: 'too large', failure: 'permanent' } as const;
+    for (const action of ['resize', 'beyond', 'of a client', 'of a client']) {
+      const attempt = { delivery: newDelivery('a', action), startedAt: 1000, endedAt: 3000 };
+      dispatched.count({ ...attempt, settlement: failed }, 'discard');
+      dispatched.count({ ...attempt, settlement: { kind: 'release' } }, 'release');
+    }
     const counted = await registry.metrics();
     for (const line of [
       `tasks_queue_bytes ${bytes}`,
@@ -57,9 +65,14 @@ describe('the metrics of the task service', () => {
       'tasks_paused 1',
       'tasks_queue_file_failing 1',
       'tasks_pool_threads{state="idle"} 1',
+      'tasks_attempts_total{action="resize",outcome="failed"} 1',
+      'tasks_attempts_total{action="resize",outcome="completed"} 0',
+      'tasks_attempts_total{action="other",outcome="failed"} 3',
+      'tasks_attempt_duration_seconds_sum{action="other"} 6',
     ]) {
       expect(counted).to.include(`\n${line}\n`);
     }
+    expect(counted).to.not.include('beyond').and.not.include('of a client');
   });
 });
 

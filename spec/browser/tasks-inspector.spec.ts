@@ -11,6 +11,7 @@ const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListe
 export default {
   echo: ({ text }) => text,
   breaks() { throw new PermanentError('always broken'); },
+  crashes() { throw new TypeError('no text'); },
   tires() { throw new RetryAfter(1, 'try again'); },
   late() { throw new RetryAfter(90_000, 'much later'); },
   import: (_, { signal, progress }) => { progress(0.256, 'row 256 of 1000'); return untilAborted(signal); },
@@ -68,7 +69,7 @@ describeInBrowser('the inspector of the task board', () => {
     });
   });
 
-  it('shows each failed attempt with its reason, redrives the task, and says that a permanent failure fails again', async () => {
+  it('shows each failed attempt with its reason and stack, redrives the task, and says that a permanent failure fails again', async () => {
     await inspect(await submit({ action: 'tires' }), async (page) => {
       await state(page, 'failed');
       const shown = await steps(page);
@@ -84,6 +85,11 @@ describeInBrowser('the inspector of the task board', () => {
       await goTo(page, await submit({ action: 'breaks' }));
       await page.getByText('This error is permanent: after a redrive the task fails again').waitFor();
       expect((await steps(page)).at(-1)).to.match(/^Failed permanently/);
+
+      await goTo(page, await submit({ action: 'crashes' }));
+      const stack = part(page, 'step-stack').filter({ hasText: 'TypeError' });
+      expect(await stack.textContent()).to.match(/^TypeError\n {4}at .*handlers\.ts:\d+:\d+/);
+      expect(await violations(page)).to.deep.equal([]);
     });
   });
 

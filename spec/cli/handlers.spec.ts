@@ -1,4 +1,5 @@
-import { readdir } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
@@ -27,6 +28,32 @@ describe('npm run handlers', () => {
     const actions = ['double (schema, timeoutMs 5000)', 'permanent', 'later', 'once (maxAttempts 1)'];
     const schedule = 'schedule nightly (0 3 * * *, Europe/Berlin): once';
     expect(stdout.split('\n')).to.deep.equal([...actions, 'hang (timeoutMs 20)', schedule, '']);
+  });
+
+  it('lets a module in any folder import the package and its client, as ES module or CommonJS, beside packages of its own', async () => {
+    const folder = await temporaryFolder();
+    const write = (name: string, text: string) => writeFile(join(folder, name), text);
+    await mkdir(join(folder, 'node_modules/own'), { recursive: true });
+    await write('node_modules/own/index.js', "exports.text = 'own';");
+    const body = 'a() { throw new PermanentError(text + typeof TaskClient); }';
+    await write(
+      'handlers.ts',
+      `import { PermanentError } from 'ticker-and-tasks';
+      import { TaskClient } from 'ticker-and-tasks/client';
+      import { text } from 'own';
+      export default { ${body} };`,
+    );
+    await write(
+      'handlers.cjs',
+      `const { PermanentError } = require('ticker-and-tasks');
+      const { TaskClient } = require('ticker-and-tasks/client');
+      const { text } = require('own');
+      module.exports = { ${body} };`,
+    );
+    for (const name of ['handlers.ts', 'handlers.cjs']) {
+      const { stdout } = await handlers('run', join(folder, name), 'a');
+      expect(stdout, name).to.equal('permanent error: ownfunction\nthe task would be discarded\n');
+    }
   });
 
   it('runs a handler, prints its output, logs and progress to standard error, and leaves no file', async () => {

@@ -13,8 +13,13 @@ describe('the Dockerfile', () => {
   /** Returns the arguments of all instructions of the image with a keyword. */
   const all = (keyword: string) => [...image.matchAll(new RegExp(`^${keyword} (.*)$`, 'gm'))].map(([, rest]) => rest);
 
-  it('passes the linter', () => {
-    expect(validate(text).map(({ message }) => message)).to.deep.equal([]);
+  it('passes the linter, and so do those of the guide for own handlers', () => {
+    const ofGuide = Array.from(
+      read('www/guide/running.md').matchAll(/^ *```dockerfile\n([\s\S]*?)```$/gm),
+      ([, block = '']) => block.replace(/^ {2}/gm, ''),
+    );
+    expect(ofGuide).to.have.length(2);
+    for (const each of [text, ...ofGuide]) expect(validate(each).map(({ message }) => message)).to.deep.equal([]);
   });
 
   it('has the Node version of package.json as its base image, on glibc', () => {

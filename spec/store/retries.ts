@@ -71,16 +71,24 @@ export function describeRetries({ it }: QueueTests): void {
       expect(history.attempts.map(({ endedAt }) => endedAt - START)).to.deep.equal([-1, 20, 30]);
     });
 
-    it('keeps the newest 20 attempts, each reason cut to 1000 characters', async (queue) => {
+    it('keeps the newest 20 attempts, each reason cut to 1000 characters, and the newest five stacks', async (queue) => {
       await queue.publish('a');
-      for (let attempt = 1; attempt <= 22; attempt++)
-        await queue.settle(await queue.next(), retry(queue.now, `${attempt} ${'ä'.repeat(2000)}`));
+      for (let attempt = 1; attempt <= 22; attempt++) {
+        const reason = `${attempt} ${'ä'.repeat(2000)}`;
+        await queue.settle(await queue.next(), { ...retry(queue.now, reason), stack: `stack ${attempt}` });
+      }
       await queue.settle(await queue.next(), discard('last'));
       const { attempts, ...letter } = await queue.message('a');
       const reasons = reasonsOf(letter);
       expect([attempts, reasons.length, reasons.at(-1)]).to.deep.equal([23, 20, 'last']);
       expect(reasons.at(-2)).to.equal(`22 ${'ä'.repeat(997)}`);
       expect(reasons[0]?.slice(0, 3)).to.equal('4 ä');
+      const stacks = letter.history.attempts.map(({ stack }) => stack);
+      expect(stacks.slice(-6)).to.deep.equal([
+        undefined,
+        ...[19, 20, 21, 22].map((each) => `stack ${each}`),
+        undefined,
+      ]);
     });
 
     it('counts the bytes of reason and history', async (queue) => {

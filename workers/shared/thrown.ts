@@ -10,6 +10,8 @@ export interface AttemptFailure {
   permanent: boolean;
   /** If undefined, the retry policy sets the delay. */
   retryAfterMs?: number;
+  /** Where a handler threw, and why. */
+  stack?: string;
 }
 
 /** Never throws. Recognizes errors by name, because a handlers module may load its own copy of the error classes. */
@@ -21,7 +23,8 @@ export function readThrown(thrown: unknown): AttemptFailure {
   return { ...failure, retryAfterMs: Math.min(Math.ceil(delayMs), MAX_RETRY_DELAY_MS) };
 }
 
-function property(value: unknown, key: string): unknown {
+/** Returns undefined if the property cannot be read. */
+export function property(value: unknown, key: string): unknown {
   try {
     return (value as Record<string, unknown> | null | undefined)?.[key];
   } catch {
@@ -29,7 +32,8 @@ function property(value: unknown, key: string): unknown {
   }
 }
 
-function describe(thrown: unknown): string {
+/** Returns the message of an error, or any other value as text. Never throws. */
+export function describe(thrown: unknown): string {
   try {
     const text: unknown = thrown instanceof Error ? messageOf(thrown) : thrown;
     return (typeof text === 'string' ? text : inspect(text, { depth: 1 })).slice(0, MAX_REASON_LENGTH);

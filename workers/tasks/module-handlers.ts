@@ -3,9 +3,11 @@ import { BroadcastChannel } from 'node:worker_threads';
 import { isWholeUpTo, readLimits } from '../shared/action-limits.ts';
 import { isObject } from '../shared/json-object.ts';
 import { unknownName } from '../shared/nearest-names.ts';
+import '../shared/own-package.ts';
 import { oneLine, readThrown } from '../shared/thrown.ts';
 import { importUserModule } from '../shared/user-module.ts';
 import { HandlerLog } from './handler-log.ts';
+import { stackOf } from './handler-stack.ts';
 import { type Backoff, type Handler, PermanentError } from './handlers-api.ts';
 import type { AbortRequest, ActionSettings, HandlerOutcome, TaskAnswer, TaskThreadStart } from './messages.ts';
 import { RunningTask, type TaskIdentity } from './running-task.ts';
@@ -26,7 +28,9 @@ export async function startHandlers(module: string, { maxOutputBytes, abortChann
   const handlers = await loadHandlers(module);
   // Registered after the import, because an uncaught error during the import must end the thread.
   process.on('uncaughtException', (err, origin) => {
-    log.write('error', { handlers: module, origin, err: readThrown(err).reason }, ['error outside of a task']);
+    log.write('error', { handlers: module, origin, err: readThrown(err).reason, stack: stackOf(err) }, [
+      'error outside of a task',
+    ]);
   });
   const running = new Map<number, RunningTask>();
   /** Abort request for all handlers, including handlers that start later. */

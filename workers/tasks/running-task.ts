@@ -2,6 +2,7 @@ import { parentPort } from 'node:worker_threads';
 import type { TaskProgress } from '../../db/task-store.ts';
 import { readThrown } from '../shared/thrown.ts';
 import type { HandlerLog } from './handler-log.ts';
+import { stackOf } from './handler-stack.ts';
 import type { TaskContext } from './handlers-api.ts';
 import {
   type AbortRequest,
@@ -68,7 +69,11 @@ export class RunningTask {
   /** Returns the outcome of a handler that threw. The reason is the abort, if the handler had read `signal`. */
   outcomeOf(thrown: unknown): HandlerOutcome {
     const request = this.#controller && this.#abortRequest;
-    if (request === undefined) return { ended: 'raised', ...readThrown(thrown) };
+    if (request === undefined) {
+      const failure = readThrown(thrown);
+      const stack = stackOf(thrown, failure);
+      return { ended: 'raised', ...failure, ...(stack && { stack }) };
+    }
     if (request.reason === 'timeout') return { ended: 'raised', ...readThrown(abortError(request)) };
     return { ended: 'released', reason: request.reason };
   }

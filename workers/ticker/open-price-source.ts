@@ -1,3 +1,4 @@
+import '../shared/own-package.ts';
 import { importUserModule } from '../shared/user-module.ts';
 import { priceWalk, seededPrices } from './computed-prices.ts';
 import type { TickerStart } from './messages.ts';

@@ -3,6 +3,8 @@ export interface Attempt {
   started_at_ms: number | null;
   ended_at_ms: number;
   reason: string | null;
+  /** Error class, stack and causes, if the handler threw an error that says where. */
+  stack?: string;
   /** Node that ran the attempt, if there are several. */
   node?: string;
 }

@@ -1,13 +1,6 @@
-import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
+import type { Attempt, TaskLimit, TaskProgress } from '../client/task-state.ts';
 import type { BoardTask } from './board-task.ts';
 import { limitText } from './limits.ts';
-
-export interface EndedAttempt {
-  started_at_ms: number | null;
-  ended_at_ms: number;
-  /** Null for the attempt that completed the task. */
-  reason: string | null;
-}
 
 /** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
 export interface TaskDetail {
@@ -18,7 +11,7 @@ export interface TaskDetail {
   /** JSON text, or null if the task has no result. */
   result?: string | null;
   /** Ended attempts, oldest first. */
-  history?: EndedAttempt[];
+  history?: Attempt[];
   accepted_at_ms?: number;
   started_at_ms?: number;
   attempt?: number;
@@ -70,6 +63,7 @@ export interface Step {
   /** False if `atMs` is rounded to a whole second. */
   isExact?: boolean;
   reason?: string;
+  stack?: string | undefined;
 }
 
 /** Returns the steps of a task, oldest first. @param known task from events, whose times have milliseconds */
@@ -81,10 +75,10 @@ export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): St
   if (hidden > 0 && status !== 'completed') {
     steps.push({ kind: 'failed-attempt', title: hidden === 1 ? '1 earlier attempt' : `${hidden} earlier attempts` });
   }
-  for (const [index, { ended_at_ms: atMs, reason }] of history.entries()) {
+  for (const [index, { ended_at_ms: atMs, reason, stack }] of history.entries()) {
     if (reason === null) continue;
     const title = `Attempt ${Math.max(hidden, 0) + index + 1} failed`;
-    steps.push({ kind: 'failed-attempt', title, atMs, isExact: true, reason });
+    steps.push({ kind: 'failed-attempt', title, atMs, isExact: true, reason, stack });
   }
   const last = lastStep(detail, known);
   return last === undefined ? steps : [...steps, last];

@@ -48,11 +48,15 @@ function isAhead(kind: Step['kind']): boolean {
   return kind === 'retrying' || kind === 'scheduled';
 }
 
-function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previous: Step | undefined): HTMLElement {
+function renderStep(
+  { kind, title, atMs, isExact = false, reason, stack }: Step,
+  previous: Step | undefined,
+): HTMLElement {
   const item = stamp('timeline-step');
   item.dataset.kind = kind;
   part(item, 'step-title', HTMLElement).textContent = title;
   part(item, 'step-reason', HTMLElement).textContent = visibleText(reason ?? '');
+  part(item, 'step-stack', HTMLElement).textContent = visibleText(stack ?? '');
   if (atMs === undefined) return item;
   part(item, 'step-time', HTMLElement).textContent = formatClock(atMs, isExact);
   if (previous?.atMs === undefined || isAhead(kind)) return item;

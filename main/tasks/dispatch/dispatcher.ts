@@ -1,7 +1,17 @@
 import { EventEmitter, once } from 'node:events';
-import type { Delivery, QueueCounts, Settled, Settlement, SettleResult, Taken } from '../../../db/task-store.ts';
+import {
+  CALLBACK_ACTION,
+  type Delivery,
+  type QueueCounts,
+  type Settled,
+  type Settlement,
+  type SettleResult,
+  type Taken,
+  type TaskSubject,
+} from '../../../db/task-store.ts';
 import type { Clock, Random } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
+import { builtInActions } from '../../../workers/tasks/actions.ts';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
 import type { Log } from '../../log/log.ts';
 import { CounterByLabel } from '../../metrics/metrics-table.ts';
@@ -10,6 +20,7 @@ import type { CallbackSender } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
 import type { TaskPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
+import { ByAction } from './by-action.ts';
 import { decide, retriesOf } from './retry-policy.ts';
 import { type Pending, Settlements } from './settlements.ts';
 
@@ -34,7 +45,7 @@ const POLL_MS = 1000;
 
 /** Takes deliveries from the queue, runs each in the pool, and settles it according to the outcome. */
 export class Dispatcher {
-  readonly metrics = new DispatchMetrics();
+  readonly metrics: DispatchMetrics;
   readonly #options: DispatcherOptions;
   readonly #settlements: Settlements;
   readonly #fillSoon = oncePerTurn(() => void this.#fill());
@@ -57,6 +68,7 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     const { queue, pool, callbacks, clock, log } = options;
     this.#options = options;
+    this.metrics = new DispatchMetrics([...options.actions.keys(), ...builtInActions, CALLBACK_ACTION]);
     const onWritten = (settled: readonly Settled[], result: SettleResult) => this.#onWritten(settled, result);
     this.#settlements = new Settlements({ queue, onWritten, clock, log });
     queue.onCancel((delivery) => (isCallback(delivery) ? callbacks : pool).cancel(delivery));
@@ -233,13 +245,15 @@ export class Dispatcher {
   }
 
   #onWritten(settled: readonly Settled[], { effects }: SettleResult): void {
-    for (const [index, { delivery, settlement }] of settled.entries()) {
+    for (const [index, ended] of settled.entries()) {
       const effect = effects[index];
       if (effect === 'late') continue;
-      this.metrics.count(effect === 'cancelled' ? { kind: 'cancel' } : settlement);
+      const { delivery, settlement } = ended;
+      this.metrics.count(ended, effect === 'cancelled' ? 'cancel' : settlement.kind);
       const { kind: decision, ...details } = settlement;
       if (effect !== 'applied' || (decision !== 'retry' && decision !== 'discard')) continue;
-      this.#options.log.warn({ task: delivery.id, attempt: delivery.attempt, decision, ...details }, 'task failed');
+      const { id: task, action, attempt } = delivery;
+      this.#options.log.warn({ task, action, attempt, decision, ...details }, 'task failed');
     }
     this.#fillSoon();
     this.#advance();
@@ -259,16 +273,42 @@ export class DispatchMetrics {
   completed = 0;
   readonly retried = new CounterByLabel(['error', 'crash']);
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
+  /** Ended attempts by outcome, and their durations in seconds. */
+  readonly attempts: ByAction<{ outcomes: CounterByLabel; durations: Histogram }>;
   /** Time in seconds from when a task, other than a callback, became due to the start of its first attempt. */
   readonly waits = new Histogram(TASK_DURATION_BOUNDS);
 
-  count(settlement: Settlement): void {
-    if (settlement.kind === 'complete' || settlement.kind === 'ack') this.completed += 1;
+  constructor(actions: readonly string[]) {
+    this.attempts = new ByAction(actions, () => {
+      const outcomes = new CounterByLabel(Object.values(OUTCOMES));
+      return { outcomes, durations: new Histogram(TASK_DURATION_BOUNDS) };
+    });
+  }
+
+  /** @param kind that of the settlement, or `cancel` if the task had been cancelled meanwhile */
+  count({ delivery, settlement, startedAt, endedAt }: Settled, kind: Settlement['kind']): void {
+    const outcome = OUTCOMES[kind];
+    if (outcome === undefined || (kind === 'cancel' && startedAt === undefined)) return;
+    const { outcomes, durations } = this.attempts.of(delivery.action);
+    outcomes.count(outcome);
+    if (startedAt !== undefined && endedAt !== undefined) durations.observe(Math.max(0, endedAt - startedAt) / 1000);
+    if (outcome === 'completed') this.completed += 1;
+    if (settlement.kind !== kind) return;
     if (settlement.kind === 'retry') this.retried.count(settlement.failure === 'crash' ? 'crash' : 'error');
     if (settlement.kind === 'discard') this.dead.count(CAUSES[settlement.failure]);
   }
+
+  /** Counts a task that was dead-lettered because its processes died. */
+  countLost({ action }: TaskSubject): void {
+    this.attempts.of(action).outcomes.count('failed');
+    this.dead.count('crashes');
+  }
 }
 
+/** Outcomes of attempts by settlement. Other settlements end no attempt. */
+const OUTCOMES: Partial<Record<Settlement['kind'], string>> = {
+  ...{ complete: 'completed', ack: 'completed', retry: 'retried', discard: 'failed', cancel: 'cancelled' },
+};
 const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes' } as const;
 
 /** Outcome of an attempt that its handler has nacked. */

@@ -40,11 +40,13 @@ export function decide(
   if (outcome.ended === 'released') return { kind: 'release' };
   const { attempt, crashes } = delivery;
   const { reason } = outcome;
+  const stack = outcome.ended === 'raised' && outcome.stack !== undefined ? { stack: outcome.stack } : {};
   const failure = outcome.ended === 'crashed' ? 'crash' : outcome.permanent ? 'permanent' : 'transient';
   const hasCrashedTooOften = failure === 'crash' && crashes + 1 >= retryPolicy.maxCrashes;
   if (failure === 'permanent' || attempt >= maxAttempts || hasCrashedTooOften)
-    return { kind: 'discard', reason, failure };
+    return { kind: 'discard', reason, ...stack, failure };
   const bound = Math.min(maxMs, firstMs * factor ** (attempt - 1));
   const askedMs = outcome.ended === 'raised' ? outcome.retryAfterMs : undefined;
-  return { kind: 'retry', runAt: clock.now() + (askedMs ?? Math.floor(random.number() * bound)), reason, failure };
+  const runAt = clock.now() + (askedMs ?? Math.floor(random.number() * bound));
+  return { kind: 'retry', runAt, reason, ...stack, failure };
 }

@@ -149,7 +149,10 @@ export class Settlements {
     const [{ settlement: refused, ...others }] = batch;
     this.#remove(batch);
     const text = `its result cannot be stored: ${reason}`;
-    this.#options.log.error({ task: others.delivery.id, reason }, 'the database refuses a result');
+    this.#options.log.error(
+      { task: others.delivery.id, action: others.delivery.action, reason },
+      'the database refuses a result',
+    );
     const settlement = { kind: 'discard', reason: text, failure: 'permanent' } as const;
     // The message of a row is gone already.
     if (refused.kind !== 'row') this.#pending.push({ ...others, settlement });

@@ -47,6 +47,7 @@ export async function startHandlers(handlers: string, env: Record<string, string
   const told: string[] = [];
   const deliveries: Delivery[] = [];
   let output: string | undefined;
+  let stack: string | undefined;
   const run = async (action: string, data: object = {}, about: Partial<Delivery> = {}): Promise<Outcome> => {
     const id = String(deliveries.length + 1);
     const delivery = newDelivery(id, action, data, about);
@@ -57,6 +58,11 @@ export async function startHandlers(handlers: string, env: Record<string, string
       onProgress: (progress) => reports.push({ id, ...progress }),
     });
     told.push(`${id} ended`);
+    if (outcome.ended === 'raised') {
+      stack = outcome.stack;
+      const { stack: _, ...others } = outcome;
+      return others;
+    }
     if (outcome.ended !== 'returned') return outcome;
     output = outcome.output;
     return returned;
@@ -66,6 +72,8 @@ export async function startHandlers(handlers: string, env: Record<string, string
     ...{ pool, run, reports, told, module },
     /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
     cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
+    /** Returns the stack of the handler that threw last, which the outcomes of `run` do not have. */
+    stack: () => stack,
     /** Returns the output of the handler that returned last. */
     output: () => output && JSON.parse(output),
   };

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
@@ -13,14 +13,9 @@ const HTTP_CALL = 'An HTTP call';
 const PROCESSOR = 'Work for the processor';
 const SCHEMA = 'A schema and a permanent error';
 
-/** Writes the module below a heading, exactly as printed, in a folder where the package is installed. Returns its path. */
+/** Writes the module below a heading, exactly as printed, in a folder of its own. Returns its path. */
 async function writeExample(heading: string): Promise<string> {
   const folder = await temporaryFolder();
-  const installed = join(folder, 'node_modules/ticker-and-tasks');
-  await mkdir(installed, { recursive: true });
-  await writeFile(join(installed, 'package.json'), '{"type": "module", "exports": "./index.js"}');
-  const api = new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href;
-  await writeFile(join(installed, 'index.js'), `export * from ${JSON.stringify(api)};`);
   const [module = '', ...others] = examples(FILE, heading, 'ts');
   expect(others).to.deep.equal([]);
   const file = join(folder, 'handlers.ts');
@@ -98,6 +93,18 @@ describe('the handlers of the guide', () => {
     expect(completed.result).to.equal('{"output":{"name":"Ada Ltd","cents":2880}}');
     const failed = await reaches(await submit('invoice', { customer: 'C-2', lines }), 'failed');
     expect(failed).to.include({ attempts: 1, reason: 'there is no customer C-2' });
+  });
+
+  it('pass the unit tests of the guide', async () => {
+    const cwd = join(await writeExample(SCHEMA), '..');
+    const [test = ''] = examples(FILE, 'Unit tests', 'ts');
+    await writeFile(join(cwd, 'handlers.spec.ts'), test);
+    await mkdir(join(cwd, 'node_modules'));
+    await symlink(projectFolder, join(cwd, 'node_modules/ticker-and-tasks'));
+    const mocha = join(projectFolder, 'node_modules/mocha/bin/mocha.js');
+    const { code, stdout } = await run(process.execPath, [mocha, 'handlers.spec.ts'], { cwd });
+    expect(code, stdout).to.equal(0);
+    expect(stdout).to.include('2 passing');
   });
 
   it('are checked and run with the commands of the guide', async () => {

@@ -8,7 +8,7 @@ const steps = (detail: Readonly<Partial<TaskDetail>>) =>
 
 describe('the timeline of a task', () => {
   it('has the failed attempts, the number of those that are older than the history, and what follows', () => {
-    const first = { started_at_ms: 9, ended_at_ms: 10, reason: 'first' };
+    const first = { started_at_ms: 9, ended_at_ms: 10, reason: 'first', stack: 'Error\n    at lib.ts:3:9' };
     const history = [first, { started_at_ms: null, ended_at_ms: 20, reason: 'second' }];
     const failures = ['Attempt 1 failed: first', 'Attempt 2 failed: second'];
     const last = { attempts: 3, history: [first], reason: 'first' };
