@@ -399,6 +399,14 @@ export interface QueueBounds {
   maxKeys: number;
 }
 
+/** Returns the number of messages that are no dead letters. */
+export function unfinished(
+  counts: Pick<QueueCounts, 'waiting' | 'limited' | 'scheduled' | 'retrying' | 'inFlight'>,
+): number {
+  const { waiting, limited, scheduled, retrying, inFlight } = counts;
+  return waiting + limited + scheduled + retrying + inFlight;
+}
+
 /** Size of an accepted message, as the bounds count it. */
 export function sizeOf({ body, callbackUrl = '' }: Pick<Message, 'body' | 'callbackUrl'>): number {
   return Buffer.byteLength(body) + callbackUrl.length;

@@ -45,9 +45,10 @@ import {
   type TaskSubject,
   TURN_OF_LONGEST,
   type UsedLimit,
+  unfinished,
   ValueRefused,
 } from '../task-store.ts';
-import { type Counters, countersOf, unfinished } from './counters.ts';
+import { type Counters, countersOf } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
@@ -359,14 +360,14 @@ export class SqliteStore implements TaskStore {
   }
 
   counts(): QueueCounts {
-    const { running: inFlight, deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
+    const { deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
     try {
       this.#oldest = this.#messages.oldest();
     } catch (error) {
       // While the file is away, the last value stands in.
       if (!(error instanceof DatabaseUnavailable)) throw error;
     }
-    return { ...counters, inFlight, oldest: this.#oldest };
+    return { ...counters, oldest: this.#oldest };
   }
 
   async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
@@ -585,7 +586,7 @@ export class SqliteStore implements TaskStore {
       counters.dead += 1;
       counters.deadBytes += bytes;
     } else {
-      counters.running -= 1;
+      counters.inFlight -= 1;
       counters.bytes += bytes - delivery.bytes;
       if (change.state === 'retrying') {
         counters.retrying += 1;
@@ -597,7 +598,7 @@ export class SqliteStore implements TaskStore {
   }
 
   #leave(delivery: SizedDelivery, total: EndStatus): void {
-    this.#counters.running -= 1;
+    this.#counters.inFlight -= 1;
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
     this.#addCallback(delivery, total);
@@ -733,7 +734,7 @@ export class SqliteStore implements TaskStore {
       next = deliveries.length < max ? following() : undefined;
     }
     this.#counters.waiting -= deliveries.length;
-    this.#counters.running += deliveries.length;
+    this.#counters.inFlight += deliveries.length;
     return deliveries;
   }
 
