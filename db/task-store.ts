@@ -454,9 +454,6 @@ export const STAGED_SLICE = 200;
 /** Longest time until the next attempt. A longer time in a stored message means that the clock was set back. */
 export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
-/** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
-export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
-
 /** Largest slice of rows that the retention deletes in one transaction, which then takes only a few milliseconds. */
 export const RETENTION_SLICE = { maxLength: 200, maxBytes: 256 * 1024 };
 

@@ -1,3 +1,4 @@
+import { changeInSlices } from '../bulk-change.ts';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
@@ -324,16 +325,11 @@ export class PostgresStore implements TaskStore {
 
   redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
-    return deadLetters.change(
-      this.#reads.query,
-      selection,
-      this.#change(deadLetters.REDRIVE, this.#now(), maxLength, maxBytes),
-      onRequeued,
-    );
+    return this.#changeAll(selection, [deadLetters.REDRIVE, this.#now(), maxLength, maxBytes], onRequeued);
   }
 
   purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return deadLetters.change(this.#reads.query, selection, this.#change(deadLetters.PURGE));
+    return this.#changeAll(selection, [deadLetters.PURGE]);
   }
 
   async counts(): Promise<QueueCounts> {
@@ -575,12 +571,18 @@ export class PostgresStore implements TaskStore {
     return { failed, cancelled, evicted };
   }
 
-  /** Returns a function that changes a slice of dead letters. */
-  #change(text: string, ...values: number[]) {
-    return (arrivals: readonly number[]) =>
-      this.#operate(() =>
-        this.#write<deadLetters.BulkRow>(text, [...this.#counter('operations'), arrivals, ...values]),
-      );
+  /** Changes the selected dead letters by a statement with these further values. */
+  async #changeAll(
+    selection: DeadLetterSelection,
+    [text, ...values]: [text: string, ...values: number[]],
+    onChanged?: (tasks: readonly TaskSubject[]) => void,
+  ): Promise<BulkResult> {
+    const selected = await this.#reads.query<{ arrival: number }>(...deadLetters.selected(selection));
+    const change = async (arrivals: readonly number[]) => {
+      const all = [...this.#counter('operations'), arrivals, ...values];
+      return deadLetters.readSlice(await this.#operate(() => this.#write(text, all)));
+    };
+    return changeInSlices(selected, change, onChanged);
   }
 }
 
