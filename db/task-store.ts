@@ -480,38 +480,6 @@ export class ValueRefused extends Error {
 
 export type SetLimits = Omit<StoredLimits, 'use'>;
 
-/** A row of the table `limits`. */
-export interface LimitsRow {
-  action: string;
-  source: StoredLimits['source'];
-  concurrency: number | null;
-  rate_count: number | null;
-  rate_ms: number | null;
-  key_concurrency: number | null;
-  key_rate_count: number | null;
-  key_rate_ms: number | null;
-}
-
-export function rowOfLimits({ action, limits, source }: SetLimits): LimitsRow {
-  const [rate_count, rate_ms] = [limits.rate?.count ?? null, limits.rate?.ms ?? null];
-  const { concurrency: key_concurrency = null, rate } = limits.perKey ?? {};
-  const ofKey = { key_concurrency, key_rate_count: rate?.count ?? null, key_rate_ms: rate?.ms ?? null };
-  return { action, source, concurrency: limits.concurrency ?? null, rate_count, rate_ms, ...ofKey };
-}
-
-export function limitsOfRow({ action, source, ...row }: LimitsRow): SetLimits {
-  const perKey = limitOf(row.key_concurrency, row.key_rate_count, row.key_rate_ms);
-  const own = limitOf(row.concurrency, row.rate_count, row.rate_ms);
-  return { action, limits: { ...own, ...(Object.keys(perKey).length > 0 && { perKey }) }, source };
-}
-
-function limitOf(concurrency: number | null, count: number | null, ms: number | null): Limit {
-  return {
-    ...(concurrency !== null && { concurrency }),
-    ...(count !== null && ms !== null && { rate: { count, ms } }),
-  };
-}
-
 const MAX_REASONS = 100;
 
 /** Sorts counts by frequency, and merges all counts beyond the 100 most frequent into one. */

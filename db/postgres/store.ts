@@ -15,7 +15,6 @@ import {
   type KeyReused,
   type LimitSource,
   type Located,
-  limitsOfRow,
   type Message,
   type MessageFilter,
   type MessageState,
@@ -29,7 +28,6 @@ import {
   type Report,
   type RetentionLimits,
   type RunNow,
-  rowOfLimits,
   type Selection,
   type Settled,
   type SettleResult,
@@ -255,9 +253,9 @@ export class PostgresStore implements TaskStore {
 
   async limits(): Promise<StoredLimits[]> {
     const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
-    return rows.map(({ running, nextStartAt, ...row }) => {
+    return rows.map(({ action, source, definition: limits, running, nextStartAt }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
-      return { ...limitsOfRow(row), action: messages.actionOf(row.action) as string, use };
+      return { action: messages.actionOf(action) as string, limits, source, use };
     });
   }
 
@@ -267,12 +265,11 @@ export class PostgresStore implements TaskStore {
     source: LimitSource,
     onSet = () => {},
   ): Promise<void> {
-    const row = rowOfLimits({ action: actionText(action), limits: limits ?? {}, source });
-    const given = JSON.stringify({ ...row, ...(limits === undefined && { source: null }) });
+    const given = [actionText(action), limits === undefined ? null : source, limits ?? {}];
     const work = async (query: Query) => {
       // The change of another node may take as long.
       await query(`SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
-      await query(messages.SET_LIMITS, [given]);
+      await query(messages.SET_LIMITS, given);
     };
     await this.#operate(() => this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS }));
     this.#lookAt = 0;
@@ -283,8 +280,7 @@ export class PostgresStore implements TaskStore {
     const values = [actionText(action), actionText(limitKey ?? '')];
     const [row] = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
-    const { running, nextStartAt } = row;
-    const { limits } = limitsOfRow(row);
+    const { running, nextStartAt, definition: limits } = row;
     const { concurrency, rate } = (limitKey === undefined ? limits : limits.perKey) ?? {};
     return { concurrency, rate, running, nextStartAt: nextStartAt ?? undefined };
   }
