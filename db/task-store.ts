@@ -399,6 +399,14 @@ export interface QueueBounds {
   maxKeys: number;
 }
 
+/** Returns the number of messages that are no dead letters. */
+export function unfinished(
+  counts: Pick<QueueCounts, 'waiting' | 'limited' | 'scheduled' | 'retrying' | 'inFlight'>,
+): number {
+  const { waiting, limited, scheduled, retrying, inFlight } = counts;
+  return waiting + limited + scheduled + retrying + inFlight;
+}
+
 /** Size of an accepted message, as the bounds count it. */
 export function sizeOf({ body, callbackUrl = '' }: Pick<Message, 'body' | 'callbackUrl'>): number {
   return Buffer.byteLength(body) + callbackUrl.length;
@@ -446,9 +454,6 @@ export const STAGED_SLICE = 200;
 /** Longest time until the next attempt. A longer time in a stored message means that the clock was set back. */
 export const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
-/** Largest slice of messages that a bulk redrive or purge changes in one transaction. */
-export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
-
 /** Largest slice of rows that the retention deletes in one transaction, which then takes only a few milliseconds. */
 export const RETENTION_SLICE = { maxLength: 200, maxBytes: 256 * 1024 };
 
@@ -474,38 +479,6 @@ export class ValueRefused extends Error {
 }
 
 export type SetLimits = Omit<StoredLimits, 'use'>;
-
-/** A row of the table `limits`. */
-export interface LimitsRow {
-  action: string;
-  source: StoredLimits['source'];
-  concurrency: number | null;
-  rate_count: number | null;
-  rate_ms: number | null;
-  key_concurrency: number | null;
-  key_rate_count: number | null;
-  key_rate_ms: number | null;
-}
-
-export function rowOfLimits({ action, limits, source }: SetLimits): LimitsRow {
-  const [rate_count, rate_ms] = [limits.rate?.count ?? null, limits.rate?.ms ?? null];
-  const { concurrency: key_concurrency = null, rate } = limits.perKey ?? {};
-  const ofKey = { key_concurrency, key_rate_count: rate?.count ?? null, key_rate_ms: rate?.ms ?? null };
-  return { action, source, concurrency: limits.concurrency ?? null, rate_count, rate_ms, ...ofKey };
-}
-
-export function limitsOfRow({ action, source, ...row }: LimitsRow): SetLimits {
-  const perKey = limitOf(row.key_concurrency, row.key_rate_count, row.key_rate_ms);
-  const own = limitOf(row.concurrency, row.rate_count, row.rate_ms);
-  return { action, limits: { ...own, ...(Object.keys(perKey).length > 0 && { perKey }) }, source };
-}
-
-function limitOf(concurrency: number | null, count: number | null, ms: number | null): Limit {
-  return {
-    ...(concurrency !== null && { concurrency }),
-    ...(count !== null && ms !== null && { rate: { count, ms } }),
-  };
-}
 
 const MAX_REASONS = 100;
 

@@ -1,6 +1,5 @@
+import { BULK_SLICE, type ChangedSlice } from '../bulk-change.ts';
 import {
-  BULK_SLICE,
-  type BulkResult,
   type DeadLetterSelection,
   deadLetterBounds,
   type Located,
@@ -56,7 +55,7 @@ export function subjectOf({ id, action }: LetterRow): TaskSubject {
 }
 
 /** Returns the statement that finds the positions of selected dead letters, oldest first. */
-function selected(selection: DeadLetterSelection): BoundStatement {
+export function selected(selection: DeadLetterSelection): BoundStatement {
   const select = (condition: string, values: unknown[]): BoundStatement => [
     `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
     values,
@@ -67,7 +66,7 @@ function selected(selection: DeadLetterSelection): BoundStatement {
 }
 
 /** A dead letter of a slice. It was not changed if the slice had become too large, or if the queue is full. */
-export interface BulkRow extends LetterRow {
+interface BulkRow extends LetterRow {
   arrival: number;
   isDone: boolean;
 }
@@ -101,33 +100,9 @@ export const REDRIVE = bulk(
 );
 export const PURGE = bulk('true', 'DELETE FROM messages WHERE', { dropped: 'count(*)' });
 
-/**
- * Changes the selected dead letters in slices. The slices before an error count as done.
- *
- * @param change changes the first of the dead letters with these positions
- */
-export async function change(
-  query: Query,
-  selection: DeadLetterSelection,
-  change: (arrivals: readonly number[]) => Promise<BulkRow[]>,
-  onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
-): Promise<BulkResult> {
-  let rest = (await query<{ arrival: number }>(...selected(selection))).map(({ arrival }) => arrival);
-  const done: TaskSubject[] = [];
-  try {
-    for (let isFull = false; rest.length > 0 && !isFull; ) {
-      const rows = await change(rest.slice(0, BULK_SLICE.maxLength));
-      const tasks = rows.filter(({ isDone }) => isDone).map(subjectOf);
-      done.push(...tasks);
-      onChanged(tasks);
-      const kept = rows.filter(({ isDone }) => !isDone).map(({ arrival }) => arrival);
-      rest = [...kept, ...rest.slice(BULK_SLICE.maxLength)];
-      isFull = tasks.length === 0 && kept.length > 0;
-    }
-  } catch (error) {
-    if (done.length === 0) throw error;
-  }
-  return { done, remaining: rest.length };
+export function readSlice(rows: readonly BulkRow[]): ChangedSlice {
+  const { done = [], kept = [] } = Object.groupBy(rows, ({ isDone }) => (isDone ? 'done' : 'kept'));
+  return { done: done.map(subjectOf), kept: kept.map(({ arrival }) => arrival) };
 }
 
 export const REASONS = `SELECT reason, count(*) AS count, bool_and(permanent) AS permanent FROM messages

@@ -2,11 +2,12 @@ import { readHistory } from '../attempt-history.ts';
 import { type MessageChange, rowOf } from '../message-change.ts';
 import { defined, rowColumns, type Stored } from '../task-rows.ts';
 import {
+  type ActionLimits,
   type Delivery,
-  type LimitsRow,
   type ListedState,
   LONGEST_WAIT_MS,
   type Report,
+  type SetLimits,
   type Settled,
   type Settlement,
   type SettlementOf,
@@ -340,11 +341,11 @@ export const LOCATE: Record<ListedState, string> = {
   running: located('running', 'started_at NULLS LAST'),
 };
 
-/** Sets the limits of an action, given as JSON. Its messages get their places from scratch, which takes long if there are many. */
-export const SET_LIMITS = 'SELECT set_limits(json_populate_record(NULL::limits, $1::json))';
+/** Sets the limits of an action. Its messages get their places from scratch, which takes long if there are many. */
+export const SET_LIMITS = 'SELECT set_limits($1, $2, $3)';
 
 /** The limits of the action $1, or of all actions, with the use of their own, or of that of the key $2 unless this is empty. */
-export const LIMITS = `SELECT limits.*,
+export const LIMITS = `SELECT action, source, definition,
     (SELECT count(*) FROM messages WHERE state = 'running' AND messages.action = limits.action
       AND ($2::text = '' OR messages.limit_key = $2)) AS running,
     (SELECT min(ends_at) FROM limit_starts JOIN limit_uses USING (action, limit_key)
@@ -352,7 +353,8 @@ export const LIMITS = `SELECT limits.*,
         AND starts >= CASE $2 WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
   FROM limits WHERE $1::text IS NULL OR action = $1 ORDER BY action`;
 
-export interface LimitUseRow extends LimitsRow {
+export interface LimitUseRow extends Omit<SetLimits, 'limits'> {
+  definition: ActionLimits;
   running: number;
   nextStartAt: number | null;
 }

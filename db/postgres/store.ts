@@ -1,3 +1,4 @@
+import { changeInSlices } from '../bulk-change.ts';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
@@ -14,7 +15,6 @@ import {
   type KeyReused,
   type LimitSource,
   type Located,
-  limitsOfRow,
   type Message,
   type MessageFilter,
   type MessageState,
@@ -28,7 +28,6 @@ import {
   type Report,
   type RetentionLimits,
   type RunNow,
-  rowOfLimits,
   type Selection,
   type Settled,
   type SettleResult,
@@ -254,9 +253,9 @@ export class PostgresStore implements TaskStore {
 
   async limits(): Promise<StoredLimits[]> {
     const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
-    return rows.map(({ running, nextStartAt, ...row }) => {
+    return rows.map(({ action, source, definition: limits, running, nextStartAt }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
-      return { ...limitsOfRow(row), action: messages.actionOf(row.action) as string, use };
+      return { action: messages.actionOf(action) as string, limits, source, use };
     });
   }
 
@@ -266,12 +265,11 @@ export class PostgresStore implements TaskStore {
     source: LimitSource,
     onSet = () => {},
   ): Promise<void> {
-    const row = rowOfLimits({ action: actionText(action), limits: limits ?? {}, source });
-    const given = JSON.stringify({ ...row, ...(limits === undefined && { source: null }) });
+    const given = [actionText(action), limits === undefined ? null : source, limits ?? {}];
     const work = async (query: Query) => {
       // The change of another node may take as long.
       await query(`SET LOCAL lock_timeout = ${LONG_LIMIT_MS}`);
-      await query(messages.SET_LIMITS, [given]);
+      await query(messages.SET_LIMITS, given);
     };
     await this.#operate(() => this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS }));
     this.#lookAt = 0;
@@ -282,8 +280,7 @@ export class PostgresStore implements TaskStore {
     const values = [actionText(action), actionText(limitKey ?? '')];
     const [row] = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
-    const { running, nextStartAt } = row;
-    const { limits } = limitsOfRow(row);
+    const { running, nextStartAt, definition: limits } = row;
     const { concurrency, rate } = (limitKey === undefined ? limits : limits.perKey) ?? {};
     return { concurrency, rate, running, nextStartAt: nextStartAt ?? undefined };
   }
@@ -324,16 +321,11 @@ export class PostgresStore implements TaskStore {
 
   redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
-    return deadLetters.change(
-      this.#reads.query,
-      selection,
-      this.#change(deadLetters.REDRIVE, this.#now(), maxLength, maxBytes),
-      onRequeued,
-    );
+    return this.#changeAll(selection, [deadLetters.REDRIVE, this.#now(), maxLength, maxBytes], onRequeued);
   }
 
   purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return deadLetters.change(this.#reads.query, selection, this.#change(deadLetters.PURGE));
+    return this.#changeAll(selection, [deadLetters.PURGE]);
   }
 
   async counts(): Promise<QueueCounts> {
@@ -575,12 +567,18 @@ export class PostgresStore implements TaskStore {
     return { failed, cancelled, evicted };
   }
 
-  /** Returns a function that changes a slice of dead letters. */
-  #change(text: string, ...values: number[]) {
-    return (arrivals: readonly number[]) =>
-      this.#operate(() =>
-        this.#write<deadLetters.BulkRow>(text, [...this.#counter('operations'), arrivals, ...values]),
-      );
+  /** Changes the selected dead letters by a statement with these further values. */
+  async #changeAll(
+    selection: DeadLetterSelection,
+    [text, ...values]: [text: string, ...values: number[]],
+    onChanged?: (tasks: readonly TaskSubject[]) => void,
+  ): Promise<BulkResult> {
+    const selected = await this.#reads.query<{ arrival: number }>(...deadLetters.selected(selection));
+    const change = async (arrivals: readonly number[]) => {
+      const all = [...this.#counter('operations'), arrivals, ...values];
+      return deadLetters.readSlice(await this.#operate(() => this.#write(text, all)));
+    };
+    return changeInSlices(selected, change, onChanged);
   }
 }
 

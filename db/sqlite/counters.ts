@@ -1,5 +1,3 @@
-import type { MessageState } from '../task-store.ts';
-
 const NONE = {
   accepted: 0,
   completed: 0,
@@ -15,7 +13,7 @@ const NONE = {
   limited: 0,
   scheduled: 0,
   retrying: 0,
-  running: 0,
+  inFlight: 0,
   /** Size of the messages that are no dead letters. */
   bytes: 0,
   dead: 0,
@@ -30,22 +28,14 @@ const NONE = {
  */
 export type Counters = typeof NONE;
 
-type UnfinishedState = Exclude<MessageState, 'failed'>;
-
-/** Returns the number of messages that are no dead letters. */
-export function unfinished(counters: Pick<Counters, UnfinishedState>): number {
-  const { waiting, limited, scheduled, retrying, running } = counters;
-  return waiting + limited + scheduled + retrying + running;
-}
-
-/** Returns the counts of a queue with these messages. */
+/** Returns the counts of a queue with these messages, of which none is running. */
 export function countersOf(totals: readonly { state: string; count: number; bytes: number }[], keys: number): Counters {
   const counters = { ...NONE, keys };
   for (const { state, count, bytes } of totals) {
     counters.accepted += count;
     if (state === 'failed') Object.assign(counters, { dead: count, deadBytes: bytes });
     else {
-      counters[state as UnfinishedState] = count;
+      counters[state as 'waiting' | 'limited' | 'scheduled' | 'retrying'] = count;
       counters.bytes += bytes;
     }
   }

@@ -56,7 +56,7 @@ export class DeadLetters {
   }
 
   /** Returns the positions of the selected dead letters, oldest first. */
-  select(selection: DeadLetterSelection): number[] {
+  select(selection: DeadLetterSelection): { arrival: number }[] {
     const [condition, ...values] =
       'ids' in selection
         ? ['AND id IN (SELECT value FROM json_each(?))', JSON.stringify(selection.ids)]
@@ -64,7 +64,7 @@ export class DeadLetters {
           ? ['AND reason = ?', selection.reason]
           : [''];
     const select = `SELECT arrival FROM messages WHERE failed_at IS NOT NULL ${condition} ORDER BY failed_at, arrival`;
-    return this.#database.all<{ arrival: number }>(select, ...values).map(({ arrival }) => arrival);
+    return this.#database.all(select, ...values);
   }
 
   find(arrival: number): SizedDeadLetter | undefined {

@@ -1,8 +1,6 @@
 import {
   type ActionLimits,
   type Limit,
-  limitsOfRow,
-  rowOfLimits,
   type SetLimits,
   STAGED_SLICE,
   TURN_OF_LONGEST,
@@ -32,6 +30,7 @@ export interface Held extends Limited {
 /** Name of the pool of the action itself. No limit key is empty. */
 const OWN = '';
 
+const STORED = 'SELECT action, source, definition FROM limits ORDER BY action';
 const USE = 'SELECT starts, promoted FROM limit_uses WHERE action = ? AND limit_key = ?';
 const OCCUPY = `INSERT INTO limit_uses (action, limit_key, used, starts, promoted) VALUES (?, ?, 1, ?, ?)
   ON CONFLICT DO UPDATE SET used = used + 1, starts = starts + excluded.starts, promoted = promoted + excluded.promoted
@@ -61,8 +60,9 @@ export class Limits {
   }
 
   load(): void {
-    const rows = this.#database.all<Parameters<typeof limitsOfRow>[0]>('SELECT * FROM limits ORDER BY action');
-    this.#limits = new Map(rows.map((row) => [row.action, limitsOfRow(row)]));
+    const rows = this.#database.all<Record<'action' | 'definition', string> & Pick<SetLimits, 'source'>>(STORED);
+    const limits = rows.map(({ definition, ...row }) => ({ ...row, limits: JSON.parse(definition) }));
+    this.#limits = new Map(limits.map((row) => [row.action, row]));
   }
 
   list(): SetLimits[] {
@@ -81,9 +81,8 @@ export class Limits {
     this.#shiftStarts(action, "= ''", former?.rate, limits?.rate);
     this.#shiftStarts(action, "<> ''", former?.perKey?.rate, limits?.perKey?.rate);
     if (limits === undefined) return;
-    const row = rowOfLimits({ action, limits, source });
-    const names = Object.keys(row);
-    this.#database.run(`INSERT INTO limits (${names}) VALUES (${names.map(() => '?')})`, ...Object.values(row));
+    const insert = 'INSERT INTO limits (action, source, definition) VALUES (?, ?, ?)';
+    this.#database.run(insert, action, source, JSON.stringify(limits));
   }
 
   #shiftStarts(action: string, keys: string, former: Limit['rate'], rate: Limit['rate']): void {

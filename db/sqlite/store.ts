@@ -1,12 +1,11 @@
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { BULK_SLICE, type ChangedSlice, changeInSlices } from '../bulk-change.ts';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, type MessageChange, rowOf } from '../message-change.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import {
   type ActionLimits,
   type Awaitable,
-  BULK_SLICE,
   type BulkResult,
   CALLBACK_ACTION,
   CALLBACK_PRIORITY,
@@ -45,9 +44,10 @@ import {
   type TaskSubject,
   TURN_OF_LONGEST,
   type UsedLimit,
+  unfinished,
   ValueRefused,
 } from '../task-store.ts';
-import { type Counters, countersOf, unfinished } from './counters.ts';
+import { type Counters, countersOf } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
@@ -347,11 +347,11 @@ export class SqliteStore implements TaskStore {
       this.#counters.bytes += letter.bodyBytes;
       return true;
     };
-    return this.#inSlices(selection, requeue, onRequeued);
+    return this.#changeAll(selection, requeue, onRequeued);
   }
 
   purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return this.#inSlices(selection, (letter) => {
+    return this.#changeAll(selection, (letter) => {
       this.#messages.delete(letter);
       this.#counters.dropped += 1;
       return true;
@@ -359,14 +359,14 @@ export class SqliteStore implements TaskStore {
   }
 
   counts(): QueueCounts {
-    const { running: inFlight, deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
+    const { deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
     try {
       this.#oldest = this.#messages.oldest();
     } catch (error) {
       // While the file is away, the last value stands in.
       if (!(error instanceof DatabaseUnavailable)) throw error;
     }
-    return { ...counters, inFlight, oldest: this.#oldest };
+    return { ...counters, oldest: this.#oldest };
   }
 
   async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
@@ -585,7 +585,7 @@ export class SqliteStore implements TaskStore {
       counters.dead += 1;
       counters.deadBytes += bytes;
     } else {
-      counters.running -= 1;
+      counters.inFlight -= 1;
       counters.bytes += bytes - delivery.bytes;
       if (change.state === 'retrying') {
         counters.retrying += 1;
@@ -597,7 +597,7 @@ export class SqliteStore implements TaskStore {
   }
 
   #leave(delivery: SizedDelivery, total: EndStatus): void {
-    this.#counters.running -= 1;
+    this.#counters.inFlight -= 1;
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
     this.#addCallback(delivery, total);
@@ -641,48 +641,32 @@ export class SqliteStore implements TaskStore {
     this.#counters.deadBytes -= bytes;
   }
 
-  /**
-   * Changes the selected dead letters, oldest first, one slice a turn, until `change` returns false for one. The selection
-   * is fixed at the start, so that a task that fails again meanwhile is not selected again.
-   */
-  async #inSlices(
+  /** Changes the selected dead letters, oldest first, until `change` returns false for one. */
+  async #changeAll(
     selection: DeadLetterSelection,
     change: (letter: SizedDeadLetter) => boolean,
-    onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
+    onChanged?: (tasks: readonly TaskSubject[]) => void,
   ): Promise<BulkResult> {
-    const done: TaskSubject[] = [];
-    let rest = this.#deadLetters.select(selection);
-    try {
-      for (let isFull = false; rest.length > 0 && !isFull; await setImmediate()) {
-        const slice = await this.#writer.write(() => this.#changeSlice(rest, change));
-        done.push(...slice.changed);
-        onChanged(slice.changed);
-        rest = rest.slice(slice.end);
-        isFull = slice.isFull;
-      }
-    } catch (error) {
-      // The slices that are committed count as done.
-      if (done.length === 0) throw error;
-    }
-    if (done.length > 0) await this.#sync();
-    return { done, remaining: rest.length };
+    const changeSlice = (arrivals: readonly number[]) => this.#writer.write(() => this.#changeSlice(arrivals, change));
+    const result = await changeInSlices(this.#deadLetters.select(selection), changeSlice, onChanged);
+    if (result.done.length > 0) await this.#sync();
+    return result;
   }
 
-  /** Changes the first of these dead letters that still exist: up to {@link BULK_SLICE}, but at least one. */
-  #changeSlice(arrivals: readonly number[], change: (letter: SizedDeadLetter) => boolean) {
-    const changed: TaskSubject[] = [];
+  /** Changes the first of these dead letters that still exist: up to the size of a slice, but at least one. */
+  #changeSlice(arrivals: readonly number[], change: (letter: SizedDeadLetter) => boolean): ChangedSlice {
+    const done: TaskSubject[] = [];
     let bytes = 0;
-    let end = 0;
-    for (const last = Math.min(arrivals.length, BULK_SLICE.maxLength); end < last; end++) {
-      const letter = this.#deadLetters.find(arrivals[end] as number);
+    for (const [index, arrival] of arrivals.entries()) {
+      const letter = this.#deadLetters.find(arrival);
       if (letter === undefined) continue;
       bytes += letter.bytes;
-      if (changed.length > 0 && bytes > BULK_SLICE.maxBytes) break;
-      if (!change(letter)) return { changed, end, isFull: true };
+      const isTooLarge = done.length > 0 && bytes > BULK_SLICE.maxBytes;
+      if (isTooLarge || !change(letter)) return { done, kept: arrivals.slice(index) };
       this.#removeDeadLetter(letter);
-      changed.push(subjectOf(letter));
+      done.push(subjectOf(letter));
     }
-    return { changed, end, isFull: false };
+    return { done, kept: [] };
   }
 
   /** Starts were recorded whose time will pass. */
@@ -733,7 +717,7 @@ export class SqliteStore implements TaskStore {
       next = deliveries.length < max ? following() : undefined;
     }
     this.#counters.waiting -= deliveries.length;
-    this.#counters.running += deliveries.length;
+    this.#counters.inFlight += deliveries.length;
     return deliveries;
   }
 

@@ -69,16 +69,30 @@ export async function listen(handle: RequestListener, options: ListenOptions) {
     if (host === undefined) return 'badRequest';
     return isAllowed(host) ? undefined : 'hostNotAllowed';
   };
-  const server = createBareServer(options, times, (request) => {
-    const { socket } = request;
-    // Node would emit `upgrade` even if the previous response has not ended. Without an upgrade, `accept` closes the
-    // connection.
-    if (!isHandshake(request) || unfinished.has(socket) || refusal(request) !== undefined) return false;
-    if (server.listenerCount('upgrade') === 0) return false;
-    reading.delete(socket);
-    reading.check();
-    return true;
+  const { highWaterMark, maxConnections } = options;
+  const server: Server = createServer({
+    ...(highWaterMark !== undefined && { highWaterMark }),
+    headersTimeout: times.headers,
+    requestTimeout: times.request,
+    connectionsCheckingInterval: times.check,
+    keepAliveTimeout: times.keepAlive,
+    // Node would respond to a missing `Host` header with an empty body, so `hostOf` checks the header instead.
+    requireHostHeader: false,
+    shouldUpgradeCallback: (request) => {
+      const { socket } = request;
+      // Node would emit `upgrade` even if the previous response has not ended. Without an upgrade, `accept` closes the
+      // connection.
+      if (!isHandshake(request) || unfinished.has(socket) || refusal(request) !== undefined) return false;
+      if (server.listenerCount('upgrade') === 0) return false;
+      reading.delete(socket);
+      reading.check();
+      return true;
+    },
   });
+  server.timeout = times.stalled;
+  // No limit, because Node silently drops headers beyond a limit. Node limits all headers together to 16 KiB.
+  server.maxHeadersCount = 0;
+  if (maxConnections !== undefined) server.maxConnections = maxConnections;
   const accept = (request: IncomingMessage, response: ServerResponse, answer: RequestListener) => {
     const { socket } = request;
     reading.check();
@@ -140,28 +154,6 @@ function checkBody(request: IncomingMessage, response: ServerResponse, reading: 
   request.once('resume', () => request.on('data', reading.check));
   // Discards the rest of the body before Node's own listener does, because Node would not emit `data` events for it.
   response.prependOnceListener('finish', () => request.resume());
-}
-
-function createBareServer(
-  { highWaterMark, maxConnections }: ListenOptions,
-  times: Timeouts,
-  shouldUpgradeCallback: (request: IncomingMessage) => boolean,
-): Server {
-  const server = createServer({
-    ...(highWaterMark !== undefined && { highWaterMark }),
-    headersTimeout: times.headers,
-    requestTimeout: times.request,
-    connectionsCheckingInterval: times.check,
-    keepAliveTimeout: times.keepAlive,
-    // Node would respond to a missing `Host` header with an empty body, so `hostOf` checks the header instead.
-    requireHostHeader: false,
-    shouldUpgradeCallback,
-  });
-  server.timeout = times.stalled;
-  // No limit, because Node silently drops headers beyond a limit. Node limits all headers together to 16 KiB.
-  server.maxHeadersCount = 0;
-  if (maxConnections !== undefined) server.maxConnections = maxConnections;
-  return server;
 }
 
 /** Whether a request is a WebSocket handshake without a body. */

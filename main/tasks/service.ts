@@ -1,4 +1,4 @@
-import type { QueueCounts, TaskStore } from '../../db/task-store.ts';
+import { type QueueCounts, type TaskStore, unfinished } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import { DEFERRED, type MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
 import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
@@ -10,7 +10,7 @@ import type { Checks } from '../http/readiness.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
 import { CallbackSender } from './callbacks/callback-sender.ts';
-import { Dispatcher, unfinished } from './dispatch/dispatcher.ts';
+import { Dispatcher } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
 import { createTasksApp } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';

@@ -137,12 +137,14 @@ CREATE TABLE IF NOT EXISTS limits (
   action text NOT NULL PRIMARY KEY,
   -- `api` or `module`: who set them.
   source text NOT NULL,
-  concurrency integer,
-  rate_count integer,
-  rate_ms bigint,
-  key_concurrency integer,
-  key_rate_count integer,
-  key_rate_ms bigint,
+  -- `ActionLimits`.
+  definition jsonb NOT NULL,
+  concurrency integer GENERATED ALWAYS AS ((definition->>'concurrency')::integer) STORED,
+  rate_count integer GENERATED ALWAYS AS ((definition->'rate'->>'count')::integer) STORED,
+  rate_ms bigint GENERATED ALWAYS AS ((definition->'rate'->>'ms')::bigint) STORED,
+  key_concurrency integer GENERATED ALWAYS AS ((definition->'perKey'->>'concurrency')::integer) STORED,
+  key_rate_count integer GENERATED ALWAYS AS ((definition->'perKey'->'rate'->>'count')::integer) STORED,
+  key_rate_ms bigint GENERATED ALWAYS AS ((definition->'perKey'->'rate'->>'ms')::bigint) STORED,
   -- Number of the action's messages that are limited.
   limited bigint NOT NULL DEFAULT 0
 );
@@ -350,21 +352,22 @@ CREATE OR REPLACE FUNCTION add_uses(given limits, states text[]) RETURNS void LA
     ON CONFLICT (action, limit_key) DO UPDATE SET used = use.used + excluded.used, starts = use.starts + excluded.starts
 $$;
 
--- Sets the limits of an action, or removes them if `source` is null, and gives its messages their places from scratch. Plans
+-- Sets the limits of an action, or removes them if `new_source` is null, and gives its messages their places from scratch. Plans
 -- joins for many messages.
-CREATE OR REPLACE FUNCTION set_limits(given limits) RETURNS void LANGUAGE plpgsql
+CREATE OR REPLACE FUNCTION set_limits(of_action text, new_source text, new_definition jsonb) RETURNS void LANGUAGE plpgsql
 SET enable_hashjoin = on SET enable_nestloop = off AS $$
 DECLARE
   former limits;
+  given limits;
   free bigint;
 BEGIN
   PERFORM pg_advisory_xact_lock(hashtextextended('ticker-and-tasks ' || current_schema() || ' limits changed', 0));
   PERFORM pg_advisory_xact_lock(hashtextextended('ticker-and-tasks ' || current_schema() || ' limits used', 0));
-  SELECT * INTO former FROM limits WHERE action = given.action;
-  DELETE FROM limits WHERE action = given.action;
-  DELETE FROM limit_uses WHERE action = given.action;
-  given.limited = 0;
-  INSERT INTO limits SELECT given.* WHERE given.source IS NOT NULL;
+  DELETE FROM limits WHERE action = of_action RETURNING * INTO former;
+  DELETE FROM limit_uses WHERE action = of_action;
+  INSERT INTO limits (action, source, definition) SELECT of_action, new_source, new_definition WHERE new_source IS NOT NULL
+    RETURNING * INTO given;
+  given.action = of_action;
 
   -- Recorded starts count for the new period, and those of running messages for a rate that is new.
   DELETE FROM limit_starts

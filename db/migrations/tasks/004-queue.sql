@@ -92,12 +92,8 @@ CREATE TABLE IF NOT EXISTS limits (
   action TEXT NOT NULL PRIMARY KEY,
   -- `api` or `module`: who set them.
   source TEXT NOT NULL,
-  concurrency INTEGER,
-  rate_count INTEGER,
-  rate_ms INTEGER,
-  key_concurrency INTEGER,
-  key_rate_count INTEGER,
-  key_rate_ms INTEGER
+  -- `ActionLimits` as JSON.
+  definition TEXT NOT NULL
 );
 
 -- What is used of a limit. The limit key is empty for the limit of the action itself.

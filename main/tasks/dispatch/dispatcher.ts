@@ -321,8 +321,3 @@ export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledg
 function unsettled({ waiting, retrying, inFlight }: QueueCounts): number {
   return waiting + retrying + inFlight;
 }
-
-/** Returns the number of messages that are lost if the queue is not kept. */
-export function unfinished(counts: QueueCounts): number {
-  return unsettled(counts) + counts.limited + counts.scheduled;
-}
