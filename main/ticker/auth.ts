@@ -70,7 +70,7 @@ export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOption
     }
   }
 
-  return router({ '/auth/token': { POST: exchange, DELETE: revoke } }, cors({ origin: '*' }));
+  return router({ '/auth/token': { POST: exchange, DELETE: revoke } }, cors({ origin: '*', exposeHeaders: 'Retry-After' }));
 }
 
 /** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */

@@ -19,6 +19,7 @@ describe('POST /auth/token, too often', () => {
       const passed = Math.ceil((performance.now() - startedAt) / 1000);
       expect(Number(headers.get('retry-after'))).to.be.within(20 - passed, 20);
       expect(headers.get('access-control-allow-origin')).to.equal('*');
+      expect(headers.get('access-control-expose-headers'), 'for scripts of another origin').to.equal('Retry-After');
     }
   });
 
