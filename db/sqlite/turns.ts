@@ -1,4 +1,3 @@
-import { PRIORITIES } from '../task-store.ts';
 import type { Database } from './database.ts';
 import type { Limited } from './limits.ts';
 
@@ -71,6 +70,6 @@ export class Turns {
 
   /** Nothing waits any more, so that cancelled messages no longer count. */
   reset(): void {
-    for (const priority of PRIORITIES) this.#last.delete(priority);
+    this.#last.clear();
   }
 }

@@ -2,13 +2,13 @@ import { deadLetterBounds, type QueueBounds } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type CumulativeCounts, type Histogram, quantile } from '../../workers/shared/histogram.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
-import type { TaskPool } from './pool/thread-pool.ts';
+import type { ThreadPool } from './pool/thread-pool.ts';
 import type { Queue } from './queue.ts';
 import { queueHistory } from './queue-history.ts';
 
 interface QueueMonitorOptions {
   queue: Pick<Queue, 'counts' | 'isPaused'>;
-  pool: Pick<TaskPool, 'threads' | 'overlap' | 'busy' | 'durations'>;
+  pool: Pick<ThreadPool, 'threads' | 'overlap' | 'busy' | 'durations'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   prefetch: number;

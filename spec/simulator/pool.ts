@@ -1,6 +1,6 @@
 import type { Delivery } from '../../db/task-store.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
-import type { TaskPool } from '../../main/tasks/pool/thread-pool.ts';
+import type { ThreadPool } from '../../main/tasks/pool/thread-pool.ts';
 import { Histogram } from '../../workers/shared/histogram.ts';
 import type { History } from './history.ts';
 import type { Process } from './process.ts';
@@ -41,7 +41,13 @@ const LARGE = 'x'.repeat(100 * 1024);
 const raised = (reason: string, permanent = false): Outcome => ({ ended: 'raised', reason, permanent });
 
 /** Pool whose handlers follow scripts. Each thread runs one handler at a time. */
-export class SimulatedPool implements TaskPool {
+export class SimulatedPool
+  implements
+    Pick<
+      ThreadPool,
+      'threads' | 'overlap' | 'busy' | 'serving' | 'durations' | 'run' | 'cancel' | 'releaseWaiting' | 'stop'
+    >
+{
   readonly threads: number;
   readonly overlap = 1;
   readonly serving = true;

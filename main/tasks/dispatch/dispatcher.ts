@@ -18,7 +18,7 @@ import { CounterByLabel } from '../../metrics/metrics-table.ts';
 import { oncePerTurn } from '../../once-per-turn.ts';
 import type { CallbackSender } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
-import type { TaskPool } from '../pool/thread-pool.ts';
+import type { ThreadPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
 import { ByAction } from './by-action.ts';
 import { decide, retriesOf } from './retry-policy.ts';
@@ -26,7 +26,7 @@ import { type Pending, Settlements } from './settlements.ts';
 
 export interface DispatcherOptions {
   queue: Queue;
-  pool: Pick<TaskPool, 'run' | 'cancel' | 'releaseWaiting' | 'stop'>;
+  pool: Pick<ThreadPool, 'run' | 'cancel' | 'releaseWaiting' | 'stop'>;
   callbacks: Pick<CallbackSender, 'isUsed' | 'run' | 'cancel' | 'stop'>;
   /** Maximum number of deliveries in the window: taken from the queue, not ended, and no callbacks. */
   prefetch: number;

@@ -475,9 +475,3 @@ function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
   if (!(fraction >= 0 && fraction <= 1) || typeof fraction !== 'number' || !isNote) throw new Error('invalid progress');
   return { fraction, ...(note !== undefined && { note }) };
 }
-
-/** The part of the pool that other modules use. */
-export type TaskPool = Pick<
-  ThreadPool,
-  'threads' | 'overlap' | 'busy' | 'serving' | 'durations' | 'run' | 'cancel' | 'releaseWaiting' | 'stop'
->;
