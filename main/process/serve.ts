@@ -100,11 +100,13 @@ function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (s
 type Address = Pick<Listener, 'host' | 'port'>;
 
 /** Returns the text that a terminal shows after startup: the URLs, the demo user's API key, and how to stop. */
-export function banner(listeners: { ticker: Address; tasks: Address; admin?: Address }, apiKey: string): string {
-  const { ticker, tasks, admin } = listeners;
+export function banner(
+  { ticker, tasks, admin }: Partial<Record<'ticker' | 'tasks' | 'admin', Address | undefined>>,
+  apiKey: string,
+): string {
   const lines = [
-    `Prices      ${urlOf(ticker)}   API key ${apiKey}`,
-    `Tasks       ${urlOf(tasks)}`,
+    ...(ticker === undefined ? [] : [`Prices      ${urlOf(ticker)}   API key ${apiKey}`]),
+    ...(tasks === undefined ? [] : [`Tasks       ${urlOf(tasks)}`]),
     ...(admin === undefined ? [] : [`Operation   ${urlOf(admin)}`]),
     'Ctrl-C stops both services.',
   ];

@@ -54,13 +54,17 @@ export async function startServices(
     explainListenError(planned.admin),
   );
   startedParts.move();
-  const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
-  for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
-  if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
+  const listeners = { ticker: ticker.listener, tasks: tasks.listener, admin: admin?.listener };
+  for (const [service, listener] of Object.entries(listeners)) {
+    if (listener !== undefined) log.info({ service, host: listener.host, port: listener.port }, 'listening');
+  }
+  if (access === undefined && tasks.listener !== undefined && !isLoopbackAddress(tasks.listener.host)) {
     log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
   }
   return {
     listeners,
+    ticker,
+    tasks,
     demoApiKey: ticker.demoApiKey,
     /** Closes all connections, and processes or stores accepted tasks, within `SHUTDOWN_TIMEOUT_MS`. */
     async stop(): Promise<Unfinished> {
@@ -87,7 +91,12 @@ export async function startServices(
 }
 
 function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
-  const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
+  const service = (port: number | undefined, name: string) => ({
+    host,
+    port,
+    reusePort,
+    variables: { host: 'HOST', port: name },
+  });
   return {
     ticker: service(ticker.port, 'TICKER_PORT'),
     tasks: service(tasks.port, 'TASKS_PORT'),

@@ -6,6 +6,7 @@ import type { Config } from '../config.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import type { ConnectionShares } from '../http/descriptor-shares.ts';
 import { listen } from '../http/listener.ts';
+import { localFetch } from '../http/local-fetch.ts';
 import type { Checks } from '../http/readiness.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
@@ -98,15 +99,17 @@ export async function startTasks(
   const requests = new RequestMetrics();
   const bodies = new ByteBudget(settings.bodyBudgetBytes);
   const responses = new ByteBudget(settings.responseBudgetBytes);
-  const app = await createTasksApp({
+  const { app, local } = await createTasksApp({
     ...{ requests, queue, events, monitor, scheduler, submissions, check, rules, responses, access, clock, log },
     ...{ callbackHosts, ownLimits: limits, newTaskId },
     bodies: { limit: settings.bodyLimit, budget: bodies },
     corsOrigins: http.corsOrigins,
     trustProxy: http.trustProxy,
   });
-  const listener = await listen(app.callback(), { ...http, port: settings.port, maxConnections: shares.tasks });
-  startedParts.defer(() => listener.close(Promise.resolve()));
+  const { port } = settings;
+  const options = { ...http, maxConnections: shares.tasks };
+  const listener = port === undefined ? undefined : await listen(app.callback(), { ...options, port });
+  startedParts.defer(() => listener?.close(Promise.resolve()));
   for (const { id } of await store.start()) {
     log.warn({ task: id, decision: 'discard' }, 'task failed: its processes died');
     dispatcher.metrics.dead.count('crashes');
@@ -121,6 +124,8 @@ export async function startTasks(
   let unsaved = () => (store.isDurable ? 0 : unfinished(store.counts() as QueueCounts));
   return {
     listener,
+    /** Requests of this process, which need no token. */
+    fetch: localFetch(local.callback()),
     rules,
     /** Readiness checks by name. While a check returns a problem, the service is not ready. */
     checks,
@@ -134,7 +139,7 @@ export async function startTasks(
     async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
       await scheduler.stop();
-      await listener.close(connections);
+      await listener?.close(connections);
       await submissions.stop();
       monitor.stop();
       // Drains an in-memory queue first, because its tasks would be lost if it could not be saved. Built-in handlers have
