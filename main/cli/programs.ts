@@ -4,6 +4,7 @@ const USAGE = `ticker-and-tasks                  runs both services; their setti
 ticker-and-tasks keys ...         lists, creates and revokes API keys
 ticker-and-tasks backup ...       copies the databases
 ticker-and-tasks migrate          creates or updates the databases
+ticker-and-tasks init ...         writes a handlers module to begin with, with its test
 ticker-and-tasks handlers ...     checks a handlers module, or runs one of its handlers
 ticker-and-tasks healthcheck ...  requests a health check of the running services
 `;
@@ -13,6 +14,7 @@ const programs: Readonly<Record<string, () => Promise<unknown>>> = {
   keys: () => import('./keys.ts'),
   backup: () => import('./backup.ts'),
   migrate: () => import('./migrate.ts'),
+  init: () => import('./init.ts'),
   handlers: () => import('./handlers.ts'),
   healthcheck: () => import('./healthcheck.ts'),
 };
