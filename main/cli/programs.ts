@@ -1,6 +1,7 @@
 import { runCommand, UsageError } from './command.ts';
 
 const USAGE = `ticker-and-tasks                  runs both services; their settings are environment variables
+ticker-and-tasks --watch          does the same, and loads the module of TASK_HANDLERS again when it changes
 ticker-and-tasks keys ...         lists, creates and revokes API keys
 ticker-and-tasks backup ...       copies the databases
 ticker-and-tasks migrate          creates or updates the databases
