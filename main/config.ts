@@ -68,9 +68,7 @@ const parsers = {
   admin: {
     // Loopback by default, because clients must not reach the admin listener.
     host: text('ADMIN_HOST', '127.0.0.1'),
-    /** Undefined if `ADMIN_PORT` is `off`, which disables the admin listener. */
-    port: (source: Source) =>
-      source.env.ADMIN_PORT === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535, ', or off')(source),
+    port: listenerPort('ADMIN_PORT', 9464),
   },
   storage: {
     /** URL of the PostgreSQL database that several nodes share. Undefined on a single node. */
@@ -98,7 +96,7 @@ const parsers = {
     requestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
   },
   ticker: {
-    port: integer('TICKER_PORT', 8081, 0, 65_535),
+    port: listenerPort('TICKER_PORT', 8081),
     intervalMs: integer('TICK_INTERVAL_MS', 1000, 10, 60_000),
     symbols,
     /** Seed for reproducible prices. If undefined, prices are random. */
@@ -111,7 +109,7 @@ const parsers = {
     maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 1, 1_000_000),
   },
   tasks: {
-    port: integer('TASKS_PORT', 8080, 0, 65_535),
+    port: listenerPort('TASKS_PORT', 8080),
     requireToken: flag('TASKS_REQUIRE_TOKEN'),
     concurrency,
     /** Maximum number of handlers of a module at a time in one worker thread. */
@@ -298,6 +296,12 @@ function integer(
   };
   const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
   return variable(name, fallback, parse, `a whole number ${range}${others}`);
+}
+
+/** Creates a parser for a port, which is undefined if there is no listener. */
+function listenerPort(name: string, fallback: number): Parser<number | undefined> {
+  const parse = integer(name, fallback, 0, 65_535, ', or off');
+  return (source) => (source.env[name] === 'off' ? undefined : parse(source));
 }
 
 function oneOf<T extends string>(name: string, fallback: T | Parser<T>, choices: readonly T[]): Parser<T> {

@@ -2,6 +2,10 @@
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { unknownName } from '../workers/shared/nearest-names.ts';
+import type { AnyActions } from '../www/client/actions.ts';
+import type { Grant } from '../www/client/credentials.ts';
+import type { TaskClient } from '../www/client/task-client.ts';
+import type { TickerClient } from '../www/client/ticker-client.ts';
 
 export {
   type Backoff,
@@ -31,9 +35,22 @@ export interface StartOptions {
 
 const OPTIONS = ['handlers', 'symbols', 'priceSource', 'settings'];
 
-export interface RunningServices {
-  /** Ports of the listeners. `admin` is undefined if the setting `ADMIN_PORT` is `off`. */
-  readonly ports: { readonly ticker: number; readonly tasks: number; readonly admin: number | undefined };
+/** `Own` is the type of the handlers module's default export, whose actions `tasks` knows then. */
+export interface RunningServices<Own = AnyActions> {
+  /** Ports of the listeners. A port is undefined if its setting, such as `ADMIN_PORT`, is `off`. */
+  readonly ports: Readonly<Record<'ticker' | 'tasks' | 'admin', number | undefined>>;
+  /** Client of the task queue in this process. Needs no token and may do everything. `stop` closes it. */
+  readonly tasks: TaskClient<Own>;
+  /** Prices in this process. `stop` ends the iterations. */
+  readonly ticker: Pick<TickerClient, 'prices' | 'history'>;
+  readonly tokens: {
+    /**
+     * Issues a bearer token, as `POST /auth/token` does for an API key. The newest `TOKENS_PER_KEY` of a user are valid.
+     *
+     * @throws {ServiceError} if the token cannot be stored
+     */
+    issue(userId: string, role?: string): Promise<Grant>;
+  };
   /**
    * Stops the ticker and the task service within `SHUTDOWN_TIMEOUT_MS`. Further calls return the same promise.
    *
@@ -47,13 +64,14 @@ export interface RunningServices {
  *
  * @throws {Error} if an option is unknown, a setting is invalid, or a service cannot start; the message is one line that says what to fix
  */
-export async function start(options: StartOptions = {}): Promise<RunningServices> {
+export async function start<Own = AnyActions>(options: StartOptions = {}): Promise<RunningServices<Own>> {
   const { runtimeIsNewEnough, tooOld } = await import('./process/runtime.ts');
   if (!runtimeIsNewEnough()) throw new Error(tooOld());
-  const [{ loadConfig }, { createLog }, { startServices }] = await Promise.all([
+  const [{ loadConfig }, { createLog }, { startServices }, { localClients }] = await Promise.all([
     import('./config.ts'),
     import('./log/log.ts'),
     import('./process/start-services.ts'),
+    import('./process/local-clients.ts'),
   ]);
   const misspelt = unknownName('option', Object.keys(options), OPTIONS);
   if (misspelt !== undefined) throw misspelt;
@@ -64,11 +82,16 @@ export async function start(options: StartOptions = {}): Promise<RunningServices
     throw error;
   });
   const { ticker, tasks, admin } = services.listeners;
+  const clients = localClients<Own>(services);
   let stopped: ReturnType<RunningServices['stop']> | undefined;
   return {
-    ports: { ticker: ticker.port, tasks: tasks.port, admin: admin?.port },
+    ...clients,
+    ports: { ticker: ticker?.port, tasks: tasks?.port, admin: admin?.port },
     stop() {
-      stopped ??= services.stop().finally(() => output.end());
+      stopped ??= services.stop().finally(() => {
+        clients.tasks.close();
+        return output.end();
+      });
       return stopped;
     },
   };

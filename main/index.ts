@@ -15,9 +15,9 @@ async function main(): Promise<void> {
   const [name] = process.argv.slice(2);
   if (!runtimeIsNewEnough()) {
     await runWithInstalledNode();
-  } else if (name === undefined) {
+  } else if (name === undefined || (name === '--watch' && process.argv.length === 3)) {
     const { serve } = await import('./process/serve.ts');
-    await serve();
+    await serve({ watch: name !== undefined });
   } else {
     const { runProgram } = await import('./cli/programs.ts');
     await runProgram(name);

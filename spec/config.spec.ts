@@ -80,10 +80,14 @@ const variables: Record<string, Variable> = {
   HOST: anyText('http.host', '127.0.0.1', '::1', 'localhost'),
   TICKER_PORT: {
     key: 'ticker.port',
-    good: { '0': 0, '1': 1, '65535': 65_535, '08081': 8081 },
-    bad: allBad('a whole number from 0 to 65535', '65536', '-1'),
+    good: { '0': 0, '1': 1, '65535': 65_535, '08081': 8081, off: undefined },
+    bad: allBad('a whole number from 0 to 65535, or off', '65536', '-1'),
   },
-  TASKS_PORT: wholeNumber('tasks.port', 0, 65_535),
+  TASKS_PORT: {
+    key: 'tasks.port',
+    good: { '0': 0, '65535': 65_535, off: undefined },
+    bad: allBad('a whole number from 0 to 65535, or off', '65536', 'none'),
+  },
   ADMIN_HOST: anyText('admin.host', '0.0.0.0'),
   ADMIN_PORT: {
     key: 'admin.port',
@@ -334,12 +338,12 @@ describe('the configuration', () => {
       formerNats('NATS_REPLICAS', '3'),
     ],
     'several invalid settings by the first of them': [
-      [{ TASKS_PORT: 'x', TICKER_PORT: 'x' }, 'TICKER_PORT must be a whole number from 0 to 65535, got "x"'],
+      [{ TASKS_PORT: 'x', TICKER_PORT: 'x' }, 'TICKER_PORT must be a whole number from 0 to 65535, or off, got "x"'],
     ],
     'a value with Unicode line separators, which it escapes': [
       [
         { TICKER_PORT: '1\u2028', TICKER_SYMBOLS: '' },
-        'TICKER_PORT must be a whole number from 0 to 65535, got "1\\u2028"',
+        'TICKER_PORT must be a whole number from 0 to 65535, or off, got "1\\u2028"',
       ],
       symbols('A\u2029B', '"A\\u2029B"'),
     ],

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { type RunningServices, type StartOptions, start } from '../main/embed.ts';
+import { ServiceError } from '../www/client/errors.ts';
 import { afterTest, temporaryFolder } from './support/cleanup.ts';
 import { openDescriptors, threadCount } from './support/proc.ts';
 import { post, request, untilTask } from './support/program.ts';
@@ -54,8 +55,90 @@ describe('embedded services', () => {
     expect(await request(tasksAt(services)).catch(() => 'refused')).to.equal('refused');
   });
 
-  it('have no admin listener if its port is off', async () => {
-    expect((await embed({ ADMIN_PORT: 'off' })).ports.admin).to.equal(undefined);
+  describe('without listeners', () => {
+    const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
+
+    it('process tasks of the program, which sees their progress and results, and manages the queue', async () => {
+      const file = join(await temporaryFolder(), 'handlers.mjs');
+      const half = '({ text }, { progress }) => { progress(0.5, text); return text.length; }';
+      await writeFile(file, `export default { half: ${half}, broken() { throw new Error('out of ink'); } };`);
+      const services = await start<{ half: (data: { text: string }) => number; broken: () => void }>({
+        handlers: file,
+        settings: await settings({ ...OFF, TASKS_REQUIRE_TOKEN: true }),
+      });
+      afterTest(() => services.stop());
+      expect(services.ports).to.deep.equal({ ticker: undefined, tasks: undefined, admin: undefined });
+      const { tasks } = services;
+      await tasks.queue.pause();
+      const task = await tasks.submit('half', { text: 'ink' }, { priority: 1, idempotency_key: 'one' });
+      expect((await tasks.submit('half', { text: 'ink' }, { priority: 1, idempotency_key: 'one' })).id).to.equal(
+        task.id,
+      );
+      const progress: unknown[] = [];
+      task.on('progress', (value) => progress.push(value));
+      expect(await task.get()).to.include({ status: 'queued', priority: 1 });
+      await until(() => tasks.status.state === 'live');
+      await tasks.queue.resume();
+      expect((await task.result()).output).to.equal(3);
+      expect(progress).to.deep.equal([{ attempt: 1, fraction: 0.5, note: 'ink' }]);
+      expect((await tasks.list()).map(({ id }) => id)).to.deep.equal([task.id]);
+      const scheduled = await tasks.submit('half', { text: 'ink' }, { delay: 3600 });
+      expect(await scheduled.cancel()).to.equal(true);
+      await services.stop();
+      expect(await tasks.list().catch(({ name }) => name)).to.equal('AbortError');
+    });
+
+    it('refuse a submission with the errors of the HTTP API', async () => {
+      const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 1 });
+      const refusal = (submission: Promise<unknown>) =>
+        submission.then(
+          () => undefined,
+          (error: ServiceError) => error,
+        );
+      const misspelt = await refusal(tasks.submit('uppercase', {}, { dealy: 1 } as never));
+      expect(misspelt).to.be.instanceOf(ServiceError).and.to.include({ status: 400, path: '/dealy' });
+      expect(misspelt?.message).to.equal('unknown option');
+      const unknown = await refusal(tasks.submit('uppercas', {}));
+      expect(unknown?.body).to.deep.equal({ error: 'unknown action', nearest: ['uppercase'] });
+      expect(await refusal(tasks.task('none').get())).to.include({ status: 404, message: 'task not found' });
+      await tasks.queue.pause();
+      await tasks.submit('uppercase', {});
+      const full = refusal(tasks.batch([{ action: 'sum', data: {} }], { signal: AbortSignal.timeout(50) }));
+      expect(await full).to.have.property('name', 'TimeoutError');
+    });
+
+    it('tick, and issue tokens that other listeners of the same key accept', async () => {
+      const TOKEN_KEY = 'k'.repeat(32);
+      const { ticker, tokens, stop } = await embed({
+        ...OFF,
+        TASKS_PORT: 0,
+        TASKS_REQUIRE_TOKEN: true,
+        TOKEN_KEY,
+        TICK_INTERVAL_MS: 50,
+      });
+      const seen: unknown[] = [];
+      for await (const prices of ticker.prices({ symbols: ['ETH-USD'] })) {
+        seen.push(prices);
+        expect(prices.map(({ symbol }) => symbol)).to.deep.equal(['ETH-USD']);
+        if (seen.length === 3) break;
+      }
+      expect((await ticker.history({ seconds: 60 })).interval_ms).to.equal(50);
+      expect(await ticker.history({ seconds: 0 }).catch(({ status }) => status)).to.equal(400);
+      const unknown = await ticker
+        .prices({ symbols: ['DOGE-USD'] })
+        .next()
+        .catch(({ message }) => message);
+      expect(unknown).to.equal('unknown symbol DOGE-USD: the service has BTC-USD, ETH-USD, SOL-USD');
+      const { token, expires_in } = await tokens.issue('alice');
+      expect([token, expires_in]).to.deep.equal([token, 3600]);
+      const last = ticker.prices();
+      await last.next();
+      const end = (async () => {
+        for await (const _ of last);
+      })();
+      await stop();
+      await end;
+    });
   });
 
   it('leave no event listener, descriptor or thread behind', async () => {

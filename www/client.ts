@@ -9,6 +9,7 @@ export {
   TaskFailedError,
   UnreachableError,
 } from './client/errors.ts';
+export type { ClientOptions } from './client/http-client.ts';
 export type { ActionLimits, LimitSettings } from './client/limits.ts';
 export type { QueueHistory, QueueStatus } from './client/queue-api.ts';
 export type { Status } from './client/reconnection.ts';

@@ -10,10 +10,10 @@ const folder = new URL(`${build}www/contracts/`, import.meta.url);
 
 /** Returns functions that return the OpenAPI and the AsyncAPI document of this process as JSON text. */
 export function apiDocuments(rules: SubmissionRules, symbols: readonly TickerSymbol[]) {
-  let openApi: string | undefined;
   let asyncApi: string | undefined;
   return {
-    openApi: async () => (openApi ??= jsonText(describeActions(await read<OpenApi>('openapi'), rules))),
+    // Not kept, because a reload of the handlers module changes the rules.
+    openApi: async () => jsonText(describeActions(await read<OpenApi>('openapi'), rules)),
     asyncApi: async () => (asyncApi ??= jsonText(describePrices(await read<AsyncApi>('asyncapi'), symbols))),
   };
 }

@@ -1,9 +1,11 @@
 import { runCommand, UsageError } from './command.ts';
 
 const USAGE = `ticker-and-tasks                  runs both services; their settings are environment variables
+ticker-and-tasks --watch          does the same, and loads the module of TASK_HANDLERS again when it changes
 ticker-and-tasks keys ...         lists, creates and revokes API keys
 ticker-and-tasks backup ...       copies the databases
 ticker-and-tasks migrate          creates or updates the databases
+ticker-and-tasks init ...         writes a handlers module to begin with, with its test
 ticker-and-tasks handlers ...     checks a handlers module, or runs one of its handlers
 ticker-and-tasks healthcheck ...  requests a health check of the running services
 `;
@@ -13,6 +15,7 @@ const programs: Readonly<Record<string, () => Promise<unknown>>> = {
   keys: () => import('./keys.ts'),
   backup: () => import('./backup.ts'),
   migrate: () => import('./migrate.ts'),
+  init: () => import('./init.ts'),
   handlers: () => import('./handlers.ts'),
   healthcheck: () => import('./healthcheck.ts'),
 };

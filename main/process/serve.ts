@@ -18,9 +18,9 @@ const ExitCode = {
 /** Milliseconds after the first signal during which other signals are ignored, because one Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
-/** Runs the ticker and the task service until SIGTERM, SIGINT or SIGHUP, then stops both and exits the process. */
-export async function serve(): Promise<void> {
-  const config = readConfig();
+/** Runs the ticker and the task service, with `watch` reloading a changed handlers module, until SIGTERM, SIGINT or SIGHUP, then stops both and exits the process. */
+export async function serve({ watch = false } = {}): Promise<void> {
+  const config = readConfig(watch);
   const output = await createLog(config.log);
   const { log } = output;
   // Without a listener, a failed write to a closed terminal would end the process.
@@ -52,9 +52,10 @@ export async function serve(): Promise<void> {
   // After a signal during startup, the startup may continue for at most the shutdown timeout.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
-    const start = startServices(config, output, (ofTasks) => {
+    const onTasks = (ofTasks: () => number) => {
       unsaved = ofTasks;
-    });
+    };
+    const start = startServices(config, output, onTasks, watch);
     services = await Promise.race([start, startTimeout]);
   } catch (error) {
     log.fatal((error as Error).message);
@@ -73,9 +74,12 @@ export async function serve(): Promise<void> {
   await end(ExitCode.stopped, lost);
 }
 
-function readConfig(): Config {
+function readConfig(watch: boolean): Config {
   try {
-    return loadConfig(process.env, isatty(1));
+    const config = loadConfig(process.env, isatty(1));
+    if (watch && config.tasks.handlers === undefined)
+      throw new ConfigError('TASK_HANDLERS', 'set for --watch', 'nothing');
+    return config;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     console.error(error.message);
@@ -100,11 +104,13 @@ function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (s
 type Address = Pick<Listener, 'host' | 'port'>;
 
 /** Returns the text that a terminal shows after startup: the URLs, the demo user's API key, and how to stop. */
-export function banner(listeners: { ticker: Address; tasks: Address; admin?: Address }, apiKey: string): string {
-  const { ticker, tasks, admin } = listeners;
+export function banner(
+  { ticker, tasks, admin }: Partial<Record<'ticker' | 'tasks' | 'admin', Address | undefined>>,
+  apiKey: string,
+): string {
   const lines = [
-    `Prices      ${urlOf(ticker)}   API key ${apiKey}`,
-    `Tasks       ${urlOf(tasks)}`,
+    ...(ticker === undefined ? [] : [`Prices      ${urlOf(ticker)}   API key ${apiKey}`]),
+    ...(tasks === undefined ? [] : [`Tasks       ${urlOf(tasks)}`]),
     ...(admin === undefined ? [] : [`Operation   ${urlOf(admin)}`]),
     'Ctrl-C stops both services.',
   ];

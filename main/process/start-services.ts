@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
+import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import { startAdmin } from '../admin/service.ts';
 import { openBackend } from '../backends/backend.ts';
 import { type Config, checkHeapBudget } from '../config.ts';
@@ -16,12 +17,14 @@ import { authorizationToken } from '../ticker/auth.ts';
 import { allows } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
+import { watchHandlers } from './watch-handlers.ts';
 
 export type Services = Awaited<ReturnType<typeof startServices>>;
 
 /**
  * Starts the ticker service, the task service and the admin listener.
  *
+ * @param isWatching whether a change of the handlers module replaces its threads
  * @param onTasks receives a function that returns how many accepted tasks would be lost if the process ended
  * @throws {Error} if a service cannot start; the message says what to fix
  */
@@ -29,13 +32,15 @@ export async function startServices(
   config: Config,
   output: LogOutput,
   onTasks: (unsaved: () => number) => void = () => {},
+  isWatching = false,
 ) {
   const { log } = output;
   const { shutdownTimeoutMs } = config;
   checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
   // User modules are checked before any database or connection is opened, so that a refused start changes nothing.
-  const handlersModule = await checkHandlers(config.tasks);
+  const sources: ModuleSources = new Map();
+  const handlersModule = await checkHandlers(config.tasks, undefined, sources);
   await checkPriceSource(config.ticker);
   const planned = plannedListeners(config);
   await checkPorts(Object.values(planned));
@@ -46,25 +51,32 @@ export async function startServices(
   const ticker = await startTicker(config, backend, shares, clock, log).catch(explainListenError(planned.ticker));
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
-  const parts = { ...handlersModule, access, clock, random };
+  const parts = { ...handlersModule, ...(isWatching && { sources }), access, clock, random };
   const tasks = await startTasks(config, backend, shares, log, parts).catch(explainListenError(planned.tasks));
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
+  const watcher = isWatching ? watchHandlers(config.tasks, handlersModule, sources, tasks, log) : undefined;
+  startedParts.defer(() => watcher?.stop());
   const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output).catch(
     explainListenError(planned.admin),
   );
   startedParts.move();
-  const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
-  for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
-  if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
+  const listeners = { ticker: ticker.listener, tasks: tasks.listener, admin: admin?.listener };
+  for (const [service, listener] of Object.entries(listeners)) {
+    if (listener !== undefined) log.info({ service, host: listener.host, port: listener.port }, 'listening');
+  }
+  if (access === undefined && tasks.listener !== undefined && !isLoopbackAddress(tasks.listener.host)) {
     log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
   }
   return {
     listeners,
+    ticker,
+    tasks,
     demoApiKey: ticker.demoApiKey,
     /** Closes all connections, and processes or stores accepted tasks, within `SHUTDOWN_TIMEOUT_MS`. */
     async stop(): Promise<Unfinished> {
       admin?.shuttingDown();
+      watcher?.stop();
       const ended = new AbortController();
       const after = (ms: number) => setTimeout(ms, undefined, { signal: ended.signal }).catch(() => {});
       const deadlines = {
@@ -87,7 +99,12 @@ export async function startServices(
 }
 
 function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
-  const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
+  const service = (port: number | undefined, name: string) => ({
+    host,
+    port,
+    reusePort,
+    variables: { host: 'HOST', port: name },
+  });
   return {
     ticker: service(ticker.port, 'TICKER_PORT'),
     tasks: service(tasks.port, 'TASKS_PORT'),

@@ -14,6 +14,8 @@ interface QueueMonitorOptions {
   prefetch: number;
   /** Functions that return a reason why no task can be processed, or undefined. Called once per second. */
   problems: readonly (() => string | undefined)[];
+  /** Returns why the changed handlers module cannot be used, if it cannot. */
+  moduleProblem?: () => string | undefined;
   clock: Clock;
 }
 
@@ -68,6 +70,7 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
       threads: { busy: pool.busy, total: pool.threads, overlap: pool.overlap },
       paused: queue.isPaused,
       stalled: stalled ?? null,
+      module_problem: options.moduleProblem?.(),
       latency: {
         window_seconds: SAMPLE_SECONDS * MAX_SAMPLES,
         waiting: waiting.percentiles() ?? null,

@@ -1,11 +1,13 @@
 import { type QueueCounts, type TaskStore, unfinished } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
+import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import { DEFERRED, type MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
 import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import type { ConnectionShares } from '../http/descriptor-shares.ts';
 import { listen } from '../http/listener.ts';
+import { localFetch } from '../http/local-fetch.ts';
 import type { Checks } from '../http/readiness.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
@@ -52,6 +54,8 @@ export interface TasksParts {
   access?: TaskAccess | undefined;
   actions?: HandlersManifest;
   schedules?: ModuleSchedules;
+  /** Files of the handlers module, if it is watched. */
+  sources?: ModuleSources | undefined;
   clock: Clock;
   random: Random;
 }
@@ -62,14 +66,17 @@ export async function startTasks(
   { store, bus, startMaintenance }: TasksBackend,
   shares: ConnectionShares,
   log: Log,
-  { access, actions = new Map(), schedules, clock, random }: TasksParts,
+  { access, actions: first = new Map(), schedules, sources, clock, random }: TasksParts,
 ) {
   await using startedParts = new AsyncDisposableStack();
+  /** Changed in place by a reload, because all parts share it. */
+  const actions = new Map(first);
+  let moduleProblem: string | undefined;
   const events = new TaskEvents({ clock, random, follow: (isFollowing) => bus?.follow(isFollowing) });
   const queue = await Queue.open({ store, bus, onEvent: events.record, clock });
   startedParts.defer(() => queue.close());
   reportPauses(queue, events, clock, log);
-  const pool = await ThreadPool.start(settings, { actions, clock, log });
+  const pool = await ThreadPool.start(settings, { actions, sources, clock, log });
   const { prefetch, callbackHosts, callbackSecrets: secrets } = settings;
   const find = (id: string) => queue.find(id);
   const callbacks = new CallbackSender({ hosts: callbackHosts, secrets, find, clock, random });
@@ -84,12 +91,23 @@ export async function startTasks(
     task_queue: () => dispatcher.writeFailure ?? store.problem(),
   };
   const problems = Object.values(checks);
-  const monitor = createQueueMonitor({ queue, pool, dispatcher, bounds, prefetch, problems, clock });
+  const monitor = createQueueMonitor({
+    queue,
+    pool,
+    dispatcher,
+    bounds,
+    prefetch,
+    problems,
+    moduleProblem: () => moduleProblem,
+    clock,
+  });
   startedParts.defer(() => monitor.stop());
   const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
-  const check = await compileRules(rules);
+  let compiled = await compileRules(rules);
+  const check: MainThreadCheck = (action, data) => compiled?.(action, data);
   const memoryMb = parserMemoryMb(settings.bodyLimit);
-  const submissions = new SubmissionThread({ memoryMb, rules: check && rules, clock, log });
+  const hasRules = compiled !== undefined || sources !== undefined;
+  const submissions = new SubmissionThread({ memoryMb, rules: hasRules ? rules : undefined, clock, log });
   startedParts.defer(() => submissions.stop());
   const newTaskId = taskIds(random);
   const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log });
@@ -98,15 +116,17 @@ export async function startTasks(
   const requests = new RequestMetrics();
   const bodies = new ByteBudget(settings.bodyBudgetBytes);
   const responses = new ByteBudget(settings.responseBudgetBytes);
-  const app = await createTasksApp({
+  const { app, local } = await createTasksApp({
     ...{ requests, queue, events, monitor, scheduler, submissions, check, rules, responses, access, clock, log },
     ...{ callbackHosts, ownLimits: limits, newTaskId },
     bodies: { limit: settings.bodyLimit, budget: bodies },
     corsOrigins: http.corsOrigins,
     trustProxy: http.trustProxy,
   });
-  const listener = await listen(app.callback(), { ...http, port: settings.port, maxConnections: shares.tasks });
-  startedParts.defer(() => listener.close(Promise.resolve()));
+  const { port } = settings;
+  const options = { ...http, maxConnections: shares.tasks };
+  const listener = port === undefined ? undefined : await listen(app.callback(), { ...options, port });
+  startedParts.defer(() => listener?.close(Promise.resolve()));
   for (const lost of await store.start()) {
     log.warn({ task: lost.id, action: lost.action, decision: 'discard' }, 'task failed: its processes died');
     dispatcher.metrics.countLost(lost);
@@ -117,24 +137,44 @@ export async function startTasks(
   const maintenance = startMaintenance();
   dispatcher.start();
   startedParts.move();
+  const warnings = warningsOf(queue);
   // A store that is not durable is in this process, and counts at once.
   let unsaved = () => (store.isDurable ? 0 : unfinished(store.counts() as QueueCounts));
   return {
     listener,
+    /** Requests of this process, which need no token. */
+    fetch: localFetch(local.callback()),
     rules,
     /** Readiness checks by name. While a check returns a problem, the service is not ready. */
     checks,
     /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
-    warnings: warningsOf(queue),
+    warnings: sources === undefined ? warnings : { ...warnings, handlers_module: () => moduleProblem },
     metrics: {
       ...{ requests, bodies, responses, queue, bounds, dispatcher, pool, callbacks, events, scheduler },
       /** Returns the reason why the store cannot be written, or undefined when healthy. */
       problem: () => store.problem(),
     },
+    /** Continues with a changed handlers module, whose files are loaded by new threads. @throws {Error} */
+    async reload(module: Pick<TasksParts, 'actions' | 'schedules'>, files: ModuleSources): Promise<void> {
+      const { actions: next = new Map(), schedules: definitions = new Map() } = module;
+      compiled = await compileRules({ ...rules, actions: next });
+      actions.clear();
+      for (const [action, own] of next) actions.set(action, own);
+      submissions.reload();
+      pool.reload(files);
+      limits.clear();
+      for (const [action, own] of ownLimits(actions, callbackHosts)) limits.set(action, own);
+      await storeOwnLimits(store, limits);
+      await scheduler.replace(definitions);
+    },
+    /** @param problem why the changed handlers module cannot be used, or undefined */
+    reportModule(problem: string | undefined): void {
+      moduleProblem = problem;
+    },
     async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
       await scheduler.stop();
-      await listener.close(connections);
+      await listener?.close(connections);
       await submissions.stop();
       monitor.stop();
       // Drains an in-memory queue first, because its tasks would be lost if it could not be saved. Built-in handlers have

@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import { CALLBACK_ACTION } from '../../db/task-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { oneLine } from '../../workers/shared/thrown.ts';
-import type { OneShotReport } from '../../workers/shared/user-module.ts';
+import type { ModuleSources, OneShotReport } from '../../workers/shared/user-module.ts';
 import { readCallbackUrl } from '../../workers/submissions/callback-url.ts';
 import type { HandlersManifest, HandlersModule, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
@@ -17,6 +17,8 @@ type CheckedSettings = Pick<Config['tasks'], 'handlers' | 'memoryMb' | 'unknownA
 export interface CheckedModule {
   actions: HandlersManifest;
   schedules: ModuleSchedules;
+  /** Texts of the handlers by action. */
+  texts: ReadonlyMap<string, string>;
 }
 
 const TIME_LIMIT_MS = 10_000;
@@ -25,17 +27,24 @@ const LONGEST_ACTION = 200;
 /** Heap limit of the thread that checks a price source in MB, three times the size of the largest allowed recording. */
 const PRICE_SOURCE_MEMORY_MB = 1024;
 
-/** Loads the handlers module in a separate thread. @throws {Error} that names the module and why it cannot be used */
+/**
+ * Loads the handlers module in a separate thread.
+ *
+ * @param sources gets the files that were loaded, also if the module cannot be used
+ * @throws {Error} that names the module and why it cannot be used
+ */
 export async function checkHandlers(
   { handlers: module, memoryMb, unknownActions, callbackHosts }: CheckedSettings,
   timeLimitMs = TIME_LIMIT_MS,
+  sources: ModuleSources = new Map(),
 ): Promise<CheckedModule> {
-  if (module === undefined) return { actions: new Map(), schedules: new Map() };
+  if (module === undefined) return { actions: new Map(), schedules: new Map(), texts: new Map() };
   try {
     const file = threadFile('tasks/handlers-check');
-    const { actions, schedules } = await check<HandlersModule>(file, { module }, memoryMb, timeLimitMs);
+    const loaded = await check<HandlersModule>(file, { module }, memoryMb, timeLimitMs, sources);
+    const { actions, schedules, texts } = loaded;
     const rules = { actions: withCheckedCallbacks(actions, callbackHosts), rejectUnknown: unknownActions === 'reject' };
-    return { actions: rules.actions, schedules: await readSchedules(schedules, rules, callbackHosts) };
+    return { actions: rules.actions, schedules: await readSchedules(schedules, rules, callbackHosts), texts };
   } catch (error) {
     throw new Error(`the handlers module ${module} cannot be used: ${(error as Error).message}`);
   }
@@ -91,7 +100,13 @@ export async function checkPriceSource(
 }
 
 /** Runs a check of a user's module in a new thread, and returns its result. Discards the thread's output. */
-async function check<Result>(file: URL, data: object, memoryMb: number, timeLimitMs: number): Promise<Result> {
+async function check<Result>(
+  file: URL,
+  data: object,
+  memoryMb: number,
+  timeLimitMs: number,
+  sources: ModuleSources = new Map(),
+): Promise<Result> {
   const reportId = randomUUID();
   await using worker = new Worker(file, {
     workerData: { ...data, reportId },
@@ -103,6 +118,7 @@ async function check<Result>(file: URL, data: object, memoryMb: number, timeLimi
   worker.on('message', (message: Partial<OneShotReport> | null | undefined) => {
     if (message?.reportId !== reportId || message.report === undefined) return;
     const { report } = message;
+    for (const [url, source] of message.sources ?? []) sources.set(url, source);
     if ('failure' in report) reject(new Error(report.failure));
     else resolve(report.result as Result);
   });

@@ -33,7 +33,8 @@ export interface AuthOptions {
 }
 
 /** Returns the routes of `/auth/token`, which exchange API keys for tokens and revoke tokens. */
-export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOptions): Middleware {
+export function authRoutes(options: AuthOptions): Middleware {
+  const { apiKeys, tokens, rateLimit } = options;
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const turns = new TurnLimit();
   const exchange: Handler = async (ctx) => {
@@ -44,7 +45,7 @@ export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOption
     if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
     const owner = await findOwner(apiKey);
     if (owner === undefined) throw new HttpError('invalidApiKey');
-    const token = await issue({ ...owner, apiKey }, ctx.ip);
+    const token = await issueToken(options, { ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
   };
@@ -61,16 +62,24 @@ export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOption
     }
   }
 
-  async function issue(user: TokenUser, remoteAddress: string): Promise<string> {
-    try {
-      return await tokens.issue(user, userScope, remoteAddress);
-    } catch (cause) {
-      if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
-      throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
-    }
-  }
+  return router(
+    { '/auth/token': { POST: exchange, DELETE: revoke } },
+    cors({ origin: '*', exposeHeaders: 'Retry-After' }),
+  );
+}
 
-  return router({ '/auth/token': { POST: exchange, DELETE: revoke } }, cors({ origin: '*', exposeHeaders: 'Retry-After' }));
+/** @throws {HttpError} */
+export async function issueToken(
+  { tokens, userScope }: Pick<AuthOptions, 'tokens' | 'userScope'>,
+  user: TokenUser,
+  remoteAddress: string,
+): Promise<string> {
+  try {
+    return await tokens.issue(user, userScope, remoteAddress);
+  } catch (cause) {
+    if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
+    throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
+  }
 }
 
 /** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */

@@ -69,7 +69,7 @@ export function pricesRoutes({ tokens, history, clock }: PricesOptions): Middlew
   return router({ '/prices/history': { GET: read } }, cors({ origin: '*' }));
 }
 
-function parseSeconds(text = String(HISTORY_SECONDS)): number {
+export function parseSeconds(text = String(HISTORY_SECONDS)): number {
   const seconds = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : Number.NaN;
   if (!(seconds <= HISTORY_SECONDS)) throw new HttpError('invalidSeconds');
   return seconds;

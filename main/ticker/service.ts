@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import Koa from 'koa';
+import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
@@ -10,9 +11,10 @@ import { rateLimit } from '../http/rate-limit.ts';
 import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
-import { type ApiKeyStore, type AuthOptions, authRoutes } from './auth.ts';
+import { type ApiKeyStore, type AuthOptions, authRoutes, issueToken } from './auth.ts';
 import { createHandler, createHandlersByToken, TICKER } from './connection-handler.ts';
 import type { KeptTokens } from './kept-tokens.ts';
+import { localPrices } from './local-prices.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
 import { type PricesOptions, pricesRoutes } from './prices.ts';
@@ -95,13 +97,11 @@ export async function startTicker(
     createHandler: (actorId) => createHandler(actors, actorId),
   };
   const handle = (await createTickerApp(options)).callback();
-  const listener = await listen(handle, {
-    ...http,
-    port: settings.port,
-    highWaterMark: SOCKET_BUFFER,
-    maxConnections: shares.ticker,
-  });
-  listener.server.on('upgrade', relay.upgradeListener(handle, listener.release));
+  const { port } = settings;
+  const limits = { highWaterMark: SOCKET_BUFFER, maxConnections: shares.ticker };
+  const listener = port === undefined ? undefined : await listen(handle, { ...http, ...limits, port });
+  listener?.server.on('upgrade', relay.upgradeListener(handle, listener.release));
+  const prices = localPrices(ticker, settings.symbols, clock);
   startedParts.move();
   return {
     listener,
@@ -114,11 +114,15 @@ export async function startTicker(
       ...(settings.priceSource !== undefined && { price_source: () => ticker.source.problem }),
     },
     tokens,
+    prices,
+    /** Issues a token for a user of this process. @throws {HttpError} */
+    issueToken: (user: ApiKeyOwner) => issueToken(options, { ...user, apiKey: `user ${user.user_id}` }, 'local'),
     /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
     tokenRoutes: authRoutes(options),
     /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
     async stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void> {
-      await Promise.all([listener.close(deadline), relay.close(deadline)]);
+      prices.close();
+      await Promise.all([listener?.close(deadline), relay.close(deadline)]);
       await ticker.stop();
       await feed?.close();
       await tokensUnused;

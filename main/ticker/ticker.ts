@@ -71,6 +71,8 @@ export class Ticker implements Actor, Monitor {
   readonly #delayMemory = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
   /** Subscribed clients by the pids of their handlers. */
   readonly #clients = new Map<Pid, Pid>();
+  /** Listeners in this process. */
+  readonly #followers = new Set<(message: WsSend) => void>();
   readonly #threadId = randomBytes(16).toString('hex');
   readonly #thread: SupervisedThread<never, TickerToMain>;
   /** Whether the last tick from another node was refused because its symbols differ from this node's. */
@@ -118,6 +120,13 @@ export class Ticker implements Actor, Monitor {
       onPrices: (tick) => this.#setPrices(tick),
       onTick: (tick) => this.#onRelayedTick(tick),
     });
+  }
+
+  /** Calls `listener` with the newest prices, now and at each tick. @returns a function that ends this */
+  follow(listener: (message: WsSend) => void): () => void {
+    this.#followers.add(listener);
+    listener(this.#snapshot);
+    return () => this.#followers.delete(listener);
   }
 
   get subscriptions(): number {
@@ -213,6 +222,7 @@ export class Ticker implements Actor, Monitor {
     const { broadcast, clock } = this.#options;
     this.#snapshot = this.#message(prices, timestamp);
     this.history.add(timestamp, prices);
+    for (const follow of this.#followers) follow(this.#snapshot);
     if (this.#clients.size === 0) return;
     broadcast(this.#clients.values(), this.#snapshot);
     this.lateness.observe(Math.max(0, clock.now() - due) / 1000);

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { expect } from 'chai';
@@ -125,7 +125,7 @@ describe('the installed package', () => {
     ];
     expect(paths).to.include.members(['README.md', 'LICENSE', 'package.json', ...own, ...vendored]);
     const unwanted =
-      /^(?!dist\/|www\/guide\/[\w-]+\.md$|[A-Z]+(\.md)?$|package\.json$)|(?<!\.d)\.ts$|\.map$|\.spec\.|removed/;
+      /^(?!dist\/|www\/guide\/[\w-]+\.md$|[A-Z]+(\.md)?$|package\.json$)|(?<!\.d|www\/init\/[\w.]+)\.ts$|\.map$|\.spec\.|removed/;
     expect(paths.filter((path) => unwanted.test(path))).to.deep.equal([]);
     expect(archive.size).to.be.below(MAX_ARCHIVE_BYTES);
     expect(archive.files.reduce((sum, { size }) => sum + size, 0)).to.be.below(MAX_UNPACKED_BYTES);
@@ -207,6 +207,24 @@ describe('the installed package', () => {
     const compiler = join(projectFolder, 'node_modules/typescript/bin/tsc');
     const compiled = await output(process.execPath, [compiler, '-p', project]);
     expect(compiled.code, compiled.output).to.equal(0);
+  });
+
+  it('writes a handlers module, its test and a tsconfig.json that accept each other', async () => {
+    const folder = await temporaryFolder();
+    await mkdir(join(folder, 'node_modules'));
+    await symlink(installed(), join(folder, 'node_modules/ticker-and-tasks'));
+    // What the command asks the user to install.
+    await symlink(join(projectFolder, 'node_modules/@types'), join(folder, 'node_modules/@types'));
+    const command = (...args: string[]) => run(process.execPath, args, { cwd: folder, env: shell });
+    const written = await command(installed('dist/main/index.js'), 'init');
+    expect(written.stdout, written.stderr).to.match(/^wrote handlers\.ts, handlers\.test\.ts, tsconfig\.json\./);
+    const compiled = await command(join(projectFolder, 'node_modules/typescript/bin/tsc'), '-p', folder);
+    expect(compiled.code, compiled.stdout).to.equal(0);
+    const tested = await command('--test');
+    expect(tested.code, tested.stdout).to.equal(0);
+    expect(tested.stdout).to.include('pass 3');
+    const checked = await command(installed('dist/main/index.js'), 'handlers', 'check', './handlers.ts');
+    expect(checked.stdout, checked.stderr).to.match(/^greet\ncount \(schema, /);
   });
 
   const node = oldNode() ?? '';

@@ -29,6 +29,8 @@ export interface ProgramOptions {
   nodeOptions?: string[];
   /** Command prefix, such as `nice`, that replaces itself with the program. */
   within?: string[];
+  /** Command line arguments. */
+  args?: string[];
   /** Host name or address of the listeners. */
   host?: string;
   cwd?: string;
@@ -41,8 +43,8 @@ export function limitedTo(openFiles: number): Required<Pick<ProgramOptions, 'wit
 
 /** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
 export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
-  const { env = {}, node = process.execPath, nodeOptions = [], within = [], cwd } = options;
-  const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main'];
+  const { env = {}, node = process.execPath, nodeOptions = [], within = [], args: own = [], cwd } = options;
+  const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main', ...own];
   const child = spawn(command, args, {
     cwd: cwd ?? projectFolder,
     env: { ...process.env, ...(await freshSettings()), ...env },

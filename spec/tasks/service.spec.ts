@@ -49,7 +49,7 @@ describe('service B', () => {
 
   it('warns of a pause, logs each change once, and does not wait for the tasks of a paused queue when it stops', async () => {
     const { listener, warnings, metrics, lines, stop } = await start();
-    const tasks = `http://localhost:${listener.port}`;
+    const tasks = `http://localhost:${listener?.port}`;
     const gauge = () => tasksMetrics(metrics).gauge?.tasks_paused?.[1]();
     const post = async (path: string, body?: string) =>
       (await request(tasks + path, { method: 'POST', ...(body && { body }) })).body;

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { registerHooks } from 'node:module';
+import { type LoadFnOutput, registerHooks, stripTypeScriptTypes } from 'node:module';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -9,16 +9,43 @@ import { oneLine, readThrown } from './thrown.ts';
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
 
-/** Returns an export of a path or package. @throws {Error} with a one-line reason and its place, whatever the module throws */
-export async function importUserModule(name: string, exportName = 'default'): Promise<unknown> {
+/** Files outside of `node_modules` that a module and its imports have loaded, by URL. */
+export type ModuleSources = Map<string, Pick<LoadFnOutput, 'format' | 'source'>>;
+
+/**
+ * Returns an export of a path or package.
+ *
+ * @param sources if given, files are loaded from it, and those that it lacks are added
+ * @throws {Error} with a one-line reason and its place, whatever the module throws
+ */
+export async function importUserModule(
+  name: string,
+  exportName = 'default',
+  sources?: ModuleSources,
+): Promise<unknown> {
+  using _hooks = sources && keepSources(sources);
   try {
     return (await importFromWorkingDirectory(name))[exportName];
   } catch (error) {
     const reason = oneLine(readThrown(error).reason);
-    const place = placeOf(error);
+    const place = placeOf(error) ?? (error instanceof SyntaxError ? placeOfSyntaxError(sources) : undefined);
     if (ES_SYNTAX.test(reason)) throw new Error(`${reason}: ${ES_REMEDY}`, { cause: error });
     throw new Error(place === undefined ? reason : `${reason}, at ${oneLine(place)}`, { cause: error });
   }
+}
+
+function keepSources(sources: ModuleSources): Disposable {
+  const hooks = registerHooks({
+    load(url, context, next) {
+      const kept = sources.get(url);
+      if (kept !== undefined) return { ...kept, shortCircuit: true };
+      const loaded = next(url, context);
+      if (url.startsWith('file:') && !url.includes('/node_modules/'))
+        sources.set(url, { format: loaded.format, source: loaded.source });
+      return loaded;
+    },
+  });
+  return { [Symbol.dispose]: () => hooks.deregister() };
 }
 
 async function importFromWorkingDirectory(name: string): Promise<Record<string, unknown>> {
@@ -59,22 +86,37 @@ function placeOf(error: unknown): string | undefined {
   }
 }
 
+/** Finds the place of a syntax error in JavaScript, which Node.js does not tell, with the parser for TypeScript. */
+function placeOfSyntaxError(sources: ModuleSources = new Map()): string | undefined {
+  for (const [sourceUrl, { format, source }] of sources) {
+    if (format !== 'module') continue;
+    try {
+      stripTypeScriptTypes(String(source), { sourceUrl });
+    } catch (error) {
+      return placeOf(error);
+    }
+  }
+  return undefined;
+}
+
 /** Report of a one-shot thread. `reportId` distinguishes reports from messages that a user's module sends. */
 export interface OneShotReport {
   reportId: string;
   /** `failure` is a single line. */
   report: { result: unknown } | { failure: string };
+  sources: ModuleSources;
 }
 
 /** Runs a one-shot thread's check of a user's module. Sends the result, or the reason of a failure, as the report. */
-export function reportCheck(check: () => Promise<unknown>): void {
+export function reportCheck(check: (sources: ModuleSources) => Promise<unknown>): void {
+  const sources: ModuleSources = new Map();
   const { reportId } = workerData as Pick<OneShotReport, 'reportId'>;
   const send = (report: OneShotReport['report']) =>
-    parentPort?.postMessage({ reportId, report } satisfies OneShotReport);
+    parentPort?.postMessage({ reportId, report, sources } satisfies OneShotReport);
   // Node emits `beforeExit` if the module awaits a promise that never settles, because nothing is left to run.
   process.once('beforeExit', () => send({ failure: 'it never finishes loading' }));
   // Not awaited, because Node prints a warning if a top-level `await` never settles.
-  void check().then(
+  void check(sources).then(
     (result) => send({ result }),
     (error) => send({ failure: oneLine(readThrown(error).reason) }),
   );

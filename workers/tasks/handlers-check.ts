@@ -5,11 +5,12 @@ import { reportCheck } from '../shared/user-module.ts';
 import type { ActionSettings, HandlersModule } from './messages.ts';
 import { type LoadedHandler, loadHandlers, loadSchedules } from './module-handlers.ts';
 
-reportCheck(async (): Promise<HandlersModule> => {
-  const handlers = await loadHandlers(workerData.module);
+reportCheck(async (sources): Promise<HandlersModule> => {
+  const handlers = await loadHandlers(workerData.module, sources);
   const manifest = new Map<string, ActionSettings>();
   for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));
-  return { actions: manifest, schedules: await loadSchedules(workerData.module) };
+  const texts = new Map([...handlers].map(([action, { handler }]) => [action, String(handler)]));
+  return { actions: manifest, schedules: await loadSchedules(workerData.module), texts };
 });
 
 /** @throws {Error} if the schema is not JSON or does not compile */

@@ -1,5 +1,6 @@
 import type { ActionLimits, Delivery, TaskProgress } from '../../db/task-store.ts';
 import type { AttemptFailure } from '../shared/thrown.ts';
+import type { ModuleSources } from '../shared/user-module.ts';
 import type { Backoff } from './handlers-api.ts';
 
 /** Settings of an action in the handlers module, as plain data. */
@@ -22,6 +23,8 @@ export interface HandlersModule {
   actions: HandlersManifest;
   /** Schedules by name, unchecked. */
   schedules: Readonly<Record<string, unknown>>;
+  /** Texts of the handlers by action. */
+  texts: ReadonlyMap<string, string>;
 }
 
 export interface SubmissionRules {
@@ -33,6 +36,8 @@ export interface SubmissionRules {
 export interface TaskThreadStart {
   /** Path or package name of the handlers module. Undefined if only built-in actions run. */
   module: string | undefined;
+  /** Files from which the module is loaded instead of the disk. Undefined unless it is watched. */
+  sources: ModuleSources | undefined;
   /** Maximum size of a handler's return value as JSON text, in bytes. */
   maxOutputBytes: number;
   /** Name of the `BroadcastChannel` for {@link AbortRequest} messages. */

@@ -5,7 +5,7 @@ import { isObject } from '../shared/json-object.ts';
 import { unknownName } from '../shared/nearest-names.ts';
 import '../shared/own-package.ts';
 import { oneLine, readThrown } from '../shared/thrown.ts';
-import { importUserModule } from '../shared/user-module.ts';
+import { importUserModule, type ModuleSources } from '../shared/user-module.ts';
 import { HandlerLog } from './handler-log.ts';
 import { stackOf } from './handler-stack.ts';
 import { type Backoff, type Handler, PermanentError } from './handlers-api.ts';
@@ -16,7 +16,7 @@ import { RunningTask, type TaskIdentity } from './running-task.ts';
  * Imports a handlers module in a task thread. Returns a function that runs the handler of a task. It returns undefined if
  * the module has no handler for the action, and its promise is never rejected.
  */
-export async function startHandlers(module: string, { maxOutputBytes, abortChannel }: TaskThreadStart) {
+export async function startHandlers(module: string, { sources, maxOutputBytes, abortChannel }: TaskThreadStart) {
   const log = new HandlerLog();
   log.captureConsole({ handlers: module });
   // The end of the thread would count as a crash of the task that happens to be running. Replaced before the import,
@@ -25,7 +25,7 @@ export async function startHandlers(module: string, { maxOutputBytes, abortChann
     throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
   };
   syncBuiltinESMExports();
-  const handlers = await loadHandlers(module);
+  const handlers = await loadHandlers(module, sources);
   // Registered after the import, because an uncaught error during the import must end the thread.
   process.on('uncaughtException', (err, origin) => {
     log.write('error', { handlers: module, origin, err: readThrown(err).reason, stack: stackOf(err) }, [
@@ -95,8 +95,8 @@ const MAX_ATTEMPTS = 1000;
 const MAX_FACTOR = 10;
 
 /** Imports a handlers module, without compiling its schemas. @throws {Error} with a one-line reason */
-export async function loadHandlers(name: string): Promise<ReadonlyMap<string, LoadedHandler>> {
-  const exported = await importUserModule(name);
+export async function loadHandlers(name: string, sources?: ModuleSources): Promise<ReadonlyMap<string, LoadedHandler>> {
+  const exported = await importUserModule(name, 'default', sources);
   if (!isObject(exported)) throw new Error('its default export must be an object that maps actions to handlers');
   return new Map(Object.entries(exported).map(([action, value]) => [action, readHandler(action, value)]));
 }

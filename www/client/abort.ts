@@ -6,23 +6,26 @@ export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortControll
   const linked = new AbortController();
   for (const signal of signals) {
     if (signal?.aborted) linked.abort(signal.reason);
-    signal?.addEventListener('abort', () => linked.abort(signal.reason), { signal: linked.signal });
+    const follow = () => linked.abort(signal?.reason);
+    signal?.addEventListener('abort', follow);
+    linked.signal.addEventListener('abort', () => signal?.removeEventListener('abort', follow));
   }
   return linked;
 }
 
 /** Settles like the promise, or rejects with the signal's reason if the signal is aborted first. */
 export async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const over = linkedTo(signal);
+  let abort = () => {};
   const aborted = new Promise<never>((_, reject) => {
-    over.signal.addEventListener('abort', () => reject(signal.reason));
+    abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort);
   });
   aborted.catch(() => {});
   try {
     signal.throwIfAborted();
     return await Promise.race([promise, aborted]);
   } finally {
-    over.abort();
+    signal.removeEventListener('abort', abort);
   }
 }
 

@@ -1,3 +1,5 @@
+import type { Answer } from './fetch.ts';
+
 /** Statuses of the 4xx class after which the same request may succeed. */
 const TRANSIENT_STATUSES: readonly number[] = [408, 429];
 /** Close codes after which another connection would be closed as well. 4001 and 4003 are about the token. */
@@ -26,7 +28,7 @@ export class ServiceError extends Error {
   }
 
   /** Reads the error from a response. */
-  static async from(response: Response): Promise<ServiceError> {
+  static async from(response: Answer): Promise<ServiceError> {
     const body = Object(await response.json().catch(() => ({})));
     const seconds = Number(response.headers.get('Retry-After') ?? Number.NaN);
     return new ServiceError(response.status, body, seconds >= 0 ? seconds * 1000 : undefined);

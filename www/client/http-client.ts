@@ -2,6 +2,7 @@ import { abortable, linkedTo, sleep } from './abort.ts';
 import { backoff } from './backoff.ts';
 import { type CredentialOptions, Credentials, type Grant } from './credentials.ts';
 import { closedClient, ServiceError, UnreachableError } from './errors.ts';
+import type { Answer, Fetch } from './fetch.ts';
 
 const ATTEMPT_MS = 15_000;
 const GIVE_UP_MS = 60_000;
@@ -23,10 +24,16 @@ export interface RequestOptions extends Abortable {
   giveUpMs?: number;
 }
 
+export interface ClientOptions extends CredentialOptions {
+  /** By default the global `fetch`. */
+  fetch?: Fetch | undefined;
+}
+
 /** Requests of a client to a service, with a token, time limits and repeats. */
 export class HttpClient {
   readonly credentials: Credentials;
   readonly #base: URL;
+  readonly #fetch: Fetch | undefined;
   readonly #giveUpMs: number;
   readonly #life = new AbortController();
 
@@ -34,9 +41,10 @@ export class HttpClient {
    * @param url base URL of the service; a page may give a relative one
    * @param giveUpMs time after which a request is not repeated any more, unless the request has its own
    */
-  constructor(url: string | URL, options: CredentialOptions, giveUpMs = GIVE_UP_MS) {
+  constructor(url: string | URL, options: ClientOptions, giveUpMs = GIVE_UP_MS) {
+    this.#fetch = options.fetch;
     this.#giveUpMs = giveUpMs;
-    this.#base = new URL(url, globalThis.location?.href);
+    this.#base = new URL(url, (globalThis as { location?: { href: string } }).location?.href);
     if (!this.#base.pathname.endsWith('/')) this.#base.pathname += '/';
     const exchange = (apiKey: string) => {
       const fields = { method: 'POST', body: { api_key: apiKey } } as const;
@@ -64,7 +72,7 @@ export class HttpClient {
    * @returns the JSON body of the response
    * @throws {ServiceError | UnreachableError} or the reason of the signal or of `close`
    */
-  async request<Answer>(path: string, options: RequestOptions = {}): Promise<Answer> {
+  async request<Body>(path: string, options: RequestOptions = {}): Promise<Body> {
     const { method = 'GET', isRepeatable = method === 'GET' || method === 'PUT', giveUpMs = this.#giveUpMs } = options;
     const deadline = performance.now() + giveUpMs;
     for (let failures = 0; ; failures++) {
@@ -86,7 +94,7 @@ export class HttpClient {
    * @returns the response once its headers have arrived, if its status is one of success
    * @throws {ServiceError | UnreachableError} or the reason of the signal
    */
-  async respond(path: string, options: RequestOptions, signal: AbortSignal): Promise<Response> {
+  async respond(path: string, options: RequestOptions, signal: AbortSignal): Promise<Answer> {
     const token = await this.credentials.token();
     try {
       return await this.#send(path, options, token, signal);
@@ -101,7 +109,8 @@ export class HttpClient {
     const { method = 'GET', query = {}, body = null, headers } = options;
     const url = this.urlOf(path);
     for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, value);
-    const response = await fetch(url, {
+    const send = this.#fetch ?? fetch;
+    const response = await send(url, {
       method,
       headers: { ...headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
       body: body === null ? body : JSON.stringify(body),
@@ -112,7 +121,7 @@ export class HttpClient {
   }
 
   /** Sends a request within its time limit, and reads its answer. */
-  async #attempt<Answer>(options: RequestOptions, send: (signal: AbortSignal) => Promise<Response>): Promise<Answer> {
+  async #attempt<Body>(options: RequestOptions, send: (signal: AbortSignal) => Promise<Answer>): Promise<Body> {
     const attempt = linkedTo(options.signal, this.closed);
     const { signal } = attempt;
     const { timeoutMs = ATTEMPT_MS } = options;
@@ -124,7 +133,8 @@ export class HttpClient {
       return parse(text, response.status);
     } finally {
       clearTimeout(timer);
-      attempt.abort();
+      // With a reason, because the default is an exception, which takes long to create.
+      attempt.abort('answered');
     }
   }
 }

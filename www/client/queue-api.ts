@@ -28,6 +28,8 @@ export interface QueueStatus {
   paused: boolean;
   /** Reason why no task can be processed, and since when. */
   stalled: { reason: string; since: number } | null;
+  /** Why a changed handlers module cannot be loaded. */
+  module_problem?: string;
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }
 

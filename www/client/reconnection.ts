@@ -89,7 +89,9 @@ export class Reconnection {
   async #wait(delayMs: number, signal: AbortSignal): Promise<void> {
     const waiting = linkedTo(signal);
     this.#waiting = waiting;
-    globalThis.addEventListener?.('online', () => waiting.abort(), { signal: waiting.signal });
+    (globalThis as Partial<EventTarget>).addEventListener?.('online', () => waiting.abort(), {
+      signal: waiting.signal,
+    });
     await sleep(delayMs, waiting.signal).catch(() => {});
     waiting.abort();
   }

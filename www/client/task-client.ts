@@ -1,7 +1,6 @@
 import type { ActionName, AnyActions, DataOf, OutputOf } from './actions.ts';
-import type { CredentialOptions } from './credentials.ts';
 import { type DeadLetters, deadLetters } from './dead-letters.ts';
-import { type Abortable, HttpClient } from './http-client.ts';
+import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
 import { type Limits, limits } from './limits.ts';
 import { type QueueApi, queueApi } from './queue-api.ts';
 import type { Status } from './reconnection.ts';
@@ -66,8 +65,8 @@ export class TaskClient<Own = AnyActions> {
   readonly #http: HttpClient;
   readonly #follower: TaskFollower;
 
-  constructor(url: string | URL, credentials: CredentialOptions = {}) {
-    this.#http = new HttpClient(url, credentials);
+  constructor(url: string | URL, options: ClientOptions = {}) {
+    this.#http = new HttpClient(url, options);
     this.#follower = new TaskFollower(this.#http);
     this.queue = queueApi(this.#http);
     this.deadLetters = deadLetters(this.#http);

@@ -1,8 +1,7 @@
 import { linkedTo } from './abort.ts';
-import type { CredentialOptions } from './credentials.ts';
 import { Emitter } from './emitter.ts';
 import { ClosedError, ServiceError } from './errors.ts';
-import { type Abortable, HttpClient } from './http-client.ts';
+import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
 import { PriceConnection, type WebSocketClass } from './price-connection.ts';
 import { Reconnection, type Status } from './reconnection.ts';
 import { TickInterval } from './tick-interval.ts';
@@ -24,7 +23,7 @@ export interface PriceHistory {
 /** Close codes for a revoked and for an expired token. */
 const TOKEN_CLOSE_CODES: readonly number[] = [4001, 4003];
 
-export interface TickerOptions extends CredentialOptions {
+export interface TickerOptions extends ClientOptions {
   /** Needed if there is no global `WebSocket`, as in Node before version 22. */
   WebSocket?: WebSocketClass | undefined;
 }
@@ -57,12 +56,12 @@ export class TickerClient {
   #newest: Price[] | undefined;
 
   /** @throws {TypeError} if there is no `WebSocket` */
-  constructor(url: string | URL, { WebSocket = globalThis.WebSocket, ...credentials }: TickerOptions = {}) {
+  constructor(url: string | URL, { WebSocket = globalThis.WebSocket, ...options }: TickerOptions = {}) {
     if (WebSocket === undefined) {
       throw new TypeError('this runtime has no WebSocket: pass that of the package ws, { WebSocket }');
     }
     this.#Socket = WebSocket;
-    this.#http = new HttpClient(url, credentials);
+    this.#http = new HttpClient(url, options);
   }
 
   get status(): Status {

@@ -2,7 +2,7 @@ import { formatMoment } from './durations.ts';
 import type { Health } from './health.ts';
 
 export interface Notice {
-  kind: 'stalled' | 'paused' | 'full';
+  kind: 'stalled' | 'paused' | 'full' | 'module';
   problem: string;
   advice: string;
 }
@@ -20,7 +20,7 @@ const ADVICE: readonly [RegExp, string][] = [
 const whole = new Intl.NumberFormat('en-US');
 
 /** Returns the problems of the queue, most urgent first. @param origin origin of the service's URL */
-export function noticesOf({ stalled, paused, full, ...health }: Health, origin: string): Notice[] {
+export function noticesOf({ stalled, paused, full, moduleProblem, ...health }: Health, origin: string): Notice[] {
   const notices: Notice[] = [];
   if (stalled !== null) {
     const [, advice] = ADVICE.find(([word]) => word.test(stalled.reason)) ?? [];
@@ -38,6 +38,10 @@ export function noticesOf({ stalled, paused, full, ...health }: Health, origin: 
     });
   }
   if (full) notices.push({ kind: 'full', ...describeFull(health, paused || stalled !== null) });
+  if (moduleProblem !== undefined) {
+    const advice = 'The previous module keeps running. The changed one is loaded again when a file changes.';
+    notices.push({ kind: 'module', problem: `${moduleProblem}.`, advice });
+  }
   return notices;
 }
 

@@ -5,7 +5,7 @@ import { queue } from './service.ts';
 
 const whole = new Intl.NumberFormat('en-US');
 
-const KINDS: readonly Notice['kind'][] = ['stalled', 'paused', 'full'];
+const KINDS: readonly Notice['kind'][] = ['stalled', 'paused', 'full', 'module'];
 
 export class HealthStrip {
   readonly #strip = part(document, 'health', HTMLElement);
@@ -22,7 +22,8 @@ export class HealthStrip {
   show(health: Health | undefined, isCurrent: boolean): void {
     this.#strip.toggleAttribute('data-outdated', !isCurrent);
     if (health === undefined) return;
-    this.#strip.dataset.condition = health.stalled !== null || health.paused || health.full ? 'warning' : 'normal';
+    const isWarning = health.stalled !== null || health.paused || health.full || health.moduleProblem !== undefined;
+    this.#strip.dataset.condition = isWarning ? 'warning' : 'normal';
     for (const [name, text] of Object.entries(figuresOf(health))) {
       write(part(this.#strip, `health-${name}`, HTMLElement), text);
     }

@@ -14,6 +14,7 @@ export interface Health {
   full: boolean;
   paused: boolean;
   stalled: QueueStatus['stalled'];
+  moduleProblem?: string | undefined;
   limits: QueueStatus['limits'];
   latency: QueueStatus['latency'];
   bytes: number;
@@ -23,11 +24,12 @@ export interface Health {
 export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
   const { waiting, limited = 0, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
+  const { module_problem: moduleProblem } = status;
   const length = waiting + limited + status.scheduled + running + retrying;
   const full = length >= limits.length || bytes >= limits.bytes;
   return {
     ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },
-    ...{ full, paused, stalled, limits, latency, bytes },
+    ...{ full, paused, stalled, moduleProblem, limits, latency, bytes },
   };
 }
 

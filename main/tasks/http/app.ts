@@ -23,8 +23,8 @@ export interface TasksAppOptions
   requests: RequestMetrics;
 }
 
-/** Creates the Koa app of the task service. @throws {Error} if a file of the browser client cannot be read */
-export async function createTasksApp({ access, corsOrigins, trustProxy, ...options }: TasksAppOptions): Promise<Koa> {
+/** Creates the Koa apps of the task service, for clients and for this process. @throws {Error} if a file of the browser client cannot be read */
+export async function createTasksApp({ access, corsOrigins, trustProxy, ...options }: TasksAppOptions) {
   const app = new Koa({ proxy: trustProxy > 0, maxIpsCount: trustProxy });
   const routing: RouterOptions = { ...options, turns: new TurnLimit() };
   app.on('error', logLateError(options.log));
@@ -39,9 +39,14 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
   const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
-  for (const routes of all) app.use(router(routes(routing)));
-  app.use(notFound);
-  return app;
+  const routers = all.map((routes) => router(routes(routing)));
+  const local = new Koa();
+  local.use(jsonErrors(options.log));
+  for (const routed of [...routers, notFound]) {
+    app.use(routed);
+    local.use(routed);
+  }
+  return { app, local };
 }
 
 const TASK_PATH = /^\/tasks\/(?!(?:events|batch|cancel)$)([\w-]+)$/;

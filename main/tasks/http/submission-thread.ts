@@ -59,6 +59,11 @@ export class SubmissionThread {
     return parsed;
   }
 
+  /** Starts another thread, with the present rules, for the next submission. */
+  reload(): void {
+    this.#previousEnded = this.#previousEnded.then(() => this.#retire());
+  }
+
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#cancelIdleTimer();

@@ -3,6 +3,7 @@ import { Piscina, queueOptionsSymbol } from 'piscina';
 import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
+import type { ModuleSources } from '../../../workers/shared/user-module.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
 import {
   type AbortRequest,
@@ -34,17 +35,21 @@ const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
 interface Thread {
   readonly id: number;
-  state: 'loading' | 'ready' | 'ending';
+  /** `leaving`: ended once its runs have ended, because it has loaded an older handlers module. */
+  state: 'loading' | 'ready' | 'leaving' | 'ending';
   /** Time limit for the thread to load, or to start one of its tasks. */
   dueAt: number;
   /** Runs that were given to the thread, oldest first. */
   readonly runs: Set<Run>;
   /** Whether the thread is ended for a reason unrelated to its tasks. */
   isBlameless: boolean;
+  readonly sources: ModuleSources | undefined;
 }
 
 interface PoolParts {
   actions: HandlersManifest;
+  /** Files of the handlers module, if it is watched. */
+  sources?: ModuleSources | undefined;
   clock: Clock;
   log: Log;
 }
@@ -72,6 +77,8 @@ export class ThreadPool {
   /** Number of tasks at a time in a thread. Built-in actions wait in the thread, which saves a round trip. */
   readonly #capacity: number;
   readonly #abortChannel = `task-aborts-${++pools}`;
+  /** Read by each new thread. */
+  readonly #threadStart: TaskThreadStart;
   #aborts: BroadcastChannel | undefined;
   /** Tasks that wait for a thread, first come, first served. Bounded by the caller's window of deliveries. */
   readonly #waiting: Run[] = [];
@@ -99,6 +106,11 @@ export class ThreadPool {
     this.#capacity = this.#hasModule ? overlap : Math.ceil(prefetch / concurrency);
     // Errors logged by handlers arrive as plain objects, whose `type` the default serializer would set to `Object`.
     this.#log = parts.log.child({}, { serializers: { err: (err) => err } });
+    const { memoryMb, bodyLimit: maxOutputBytes } = settings;
+    this.#threadStart = {
+      ...{ module: handlers, sources: parts.sources, maxOutputBytes, abortChannel: this.#abortChannel, memoryMb },
+      overlap: this.overlap,
+    };
     this.#piscina = this.#create();
     if (this.#hasModule) this.#aborts = new BroadcastChannel(this.#abortChannel);
   }
@@ -157,6 +169,12 @@ export class ThreadPool {
     return false;
   }
 
+  /** Replaces each thread, once its handlers have ended, by one that loads these files of the handlers module. */
+  reload(sources: ModuleSources): void {
+    this.#threadStart.sources = sources;
+    for (const thread of this.#threads.values()) if (thread.state === 'ready') this.#leave(thread);
+  }
+
   /** Ends all deliveries whose handlers have not started as `released`. */
   releaseWaiting(): void {
     for (const run of this.#waiting.splice(0)) run.end({ ended: 'released', reason: 'no thread was free' });
@@ -180,6 +198,11 @@ export class ThreadPool {
       this.#waiting.shift();
       this.#runIn(run, thread);
     }
+  }
+
+  #leave(thread: Thread): void {
+    thread.state = 'leaving';
+    if (thread.runs.size === 0) this.#terminate(thread);
   }
 
   #limitOf({ settings }: Run): number {
@@ -237,6 +260,7 @@ export class ThreadPool {
     if (progress !== undefined) run.report(progress);
     if (acknowledged !== undefined) run.acknowledge(acknowledged);
     run.end(outcome);
+    if (thread.state === 'leaving') this.#leave(thread);
     this.#assign();
   }
 
@@ -337,9 +361,7 @@ export class ThreadPool {
   }
 
   #create(): TaskThreads {
-    const { memoryMb, handlers: module, bodyLimit: maxOutputBytes } = this.#settings;
-    const [overlap, abortChannel] = [this.overlap, this.#abortChannel];
-    const start: TaskThreadStart = { module, maxOutputBytes, abortChannel, overlap, memoryMb };
+    const start = this.#threadStart;
     const pool = this.#hasProcesses ? new TaskProcesses(start, this.threads) : this.#createPiscina(start);
     pool.on('message', (message: FromTaskThread) => this.#receive(message));
     pool.on('error', (error: Error) => this.#parts.log.error({ err: error }, 'a task thread died outside of a task'));
@@ -386,7 +408,8 @@ export class ThreadPool {
   #watch(worker: TaskThreads['threads'][number]): Thread {
     const id = worker.threadId;
     const dueAt = this.#parts.clock.now() + this.#startMs;
-    const thread: Thread = { id, state: 'loading', dueAt, runs: new Set(), isBlameless: false };
+    const { sources } = this.#threadStart;
+    const thread: Thread = { id, state: 'loading', dueAt, runs: new Set(), isBlameless: false, sources };
     this.#threads.set(id, thread);
     let failure: string | undefined;
     worker.once('error', (error: Error | null) => {
@@ -416,6 +439,7 @@ export class ThreadPool {
   #onLoaded(thread: Thread | undefined): void {
     if (thread?.state !== 'loading') return;
     thread.state = 'ready';
+    if (thread.sources !== this.#threadStart.sources) this.#leave(thread);
     // Piscina gives no task to the thread before the end of this turn.
     queueMicrotask(() => this.#assign());
   }

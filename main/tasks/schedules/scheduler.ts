@@ -50,16 +50,21 @@ export class Scheduler {
     return Math.max(0, this.#options.clock.now() - this.#nextAt);
   }
 
-  /** Stores the schedules of the handlers module, deletes those of former modules, and starts to fire. */
+  /** Stores the schedules of the handlers module, and starts to fire. */
   async start(module: ModuleSchedules = new Map()): Promise<void> {
     const { queue, clock } = this.#options;
-    const { schedules, isShared } = queue.store;
+    await this.replace(module);
+    this.#startedAt = queue.store.isShared ? 0 : clock.now();
+    this.#running = this.#run();
+  }
+
+  /** Stores the schedules of the handlers module, and deletes those of former modules. */
+  async replace(module: ModuleSchedules): Promise<void> {
+    const { schedules } = this.#options.queue.store;
     for (const { id, source } of await schedules.list())
       if (source === 'module' && !module.has(id)) await schedules.delete(id, 'module');
     for (const [name, definition] of module)
       if (!(await this.put(name, definition, 'module'))) throw new Error('there are too many schedules: delete some');
-    this.#startedAt = isShared ? 0 : clock.now();
-    this.#running = this.#run();
   }
 
   /** Stops firing. Resolves after the firings in progress. */

@@ -85,7 +85,7 @@ export async function startTasksServer(options: Options = {}) {
   const newTaskId = taskIds(random);
   const { actions } = rules ?? { actions: new Map() };
   const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log: captured.log });
-  const app = await createTasksApp({
+  const { app } = await createTasksApp({
     requests,
     queue,
     scheduler,

@@ -25,6 +25,11 @@ describe('the health of the queue', () => {
     expect(whilePaused?.advice).to.equal('New tasks are refused until tasks are processed again.');
   });
 
+  it('has a notice of a handlers module that cannot be loaded, with its place', () => {
+    const [notice] = notices({ module_problem: 'lib.ts:1:2: x' } as never);
+    expect(notice).to.deep.include({ kind: 'module', problem: 'lib.ts:1:2: x.' });
+  });
+
   it('has a notice with advice for each reason of a stall, before all others', () => {
     const reasons = {
       'the task threads do not start': 'log',

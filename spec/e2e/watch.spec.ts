@@ -1,0 +1,86 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { post, request, startServices, untilTask } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+
+describe('a process that watches its handlers module', () => {
+  /** Starts it with a module whose action `slow` ends once the file `end` exists, and which imports `lib.ts`. */
+  async function start(env: Record<string, string> = {}) {
+    const folder = await temporaryFolder();
+    const write = (name: string, text: string) => writeFile(join(folder, name), text);
+    await write('lib.ts', `export const word: string = 'old';`);
+    const imports = `import { existsSync } from 'node:fs';\nimport { word } from './lib.ts';\n`;
+    const slow = `async slow() { while (!existsSync(new URL('end', import.meta.url))) await new Promise(setImmediate); return word; }`;
+    const module = (rest: string) => write('handlers.ts', `${imports}export default { ${slow}, ${rest} };\n`);
+    await module('say: () => word, gone: () => 1');
+    const TASK_HANDLERS = join(folder, 'handlers.ts');
+    const services = await startServices({ args: ['--watch'], env: { TASK_HANDLERS, TASK_CONCURRENCY: '2', ...env } });
+    const { tasks } = services;
+    const submit = (action: string, data = {}) => post(`${tasks}/tasks`, { action, data });
+    const outcome = async (id: string) => JSON.parse((await untilTask(tasks, id)).result).output;
+    const run = async (action: string) => outcome((await submit(action)).body.id);
+    const line = (text: string) => services.logged(({ msg }) => msg.includes(text));
+    return { ...services, write, module, submit, outcome, run, line };
+  }
+
+  for (const TASK_ISOLATION of ['thread', 'process']) {
+    it(`runs a changed import in new threads, while running handlers end in the old ones: ${TASK_ISOLATION}`, async () => {
+      const { write, submit, outcome, run, line, tasks } = await start({ TASK_ISOLATION });
+      const { id } = (await submit('slow')).body;
+      await untilTask(tasks, id, 'running');
+      expect(await run('say')).to.equal('old');
+      await write('lib.ts', `export const word: string = 'new';`);
+      await line('handlers module reloaded');
+      const words = await Promise.all([1, 2, 3].map(() => run('say')));
+      expect(words).to.deep.equal(['new', 'new', 'new']);
+      await write('end', '');
+      expect(await outcome(id)).to.equal('old');
+      expect((await untilTask(tasks, id)).attempts).to.equal(1);
+      expect(await run('slow')).to.equal('new');
+    });
+  }
+
+  it('follows the rules of a changed module, and says what was added, removed and changed', async () => {
+    const { module, submit, line, tasks } = await start();
+    expect((await submit('fresh')).body.error).to.equal('unknown action');
+    const schema = `{ type: 'object', required: ['n'] }`;
+    await module(`say: () => word + '!', fresh: { handler: () => 2, schema: ${schema}, limits: { concurrency: 1 } } };
+      export const schedules = { nightly: { cron: '0 0 * * *', action: 'say' }`);
+    const { msg } = await line('handlers module reloaded');
+    expect(msg).to.match(/handlers\.ts\): added "fresh"; removed "gone"; changed "say"$/);
+    expect((await submit('gone')).body.error).to.equal('unknown action');
+    expect((await submit('fresh')).body).to.include({ error: 'invalid data', path: '/n' });
+    // Limits and schedules follow in other transactions.
+    const names = async () => {
+      const { limits } = (await request(`${tasks}/limits`)).body;
+      const { schedules } = (await request(`${tasks}/schedules`)).body;
+      return [...limits, ...schedules].map(({ action, name }) => name ?? action);
+    };
+    await eventually(names, (found) => found.join() === 'fresh,nightly');
+  });
+
+  it('keeps the previous module while the changed one cannot be loaded, also in a thread that is replaced', async () => {
+    const { write, run, line, submit, tasks, admin } = await start({
+      TASK_TIMEOUT_MS: '300',
+      TASK_CANCEL_GRACE_MS: '0',
+    });
+    await write('lib.ts', `export const word: string = 'new`);
+    const place = /Unterminated string constant, at \S*lib\.ts:1:29: export const word: string = 'new$/;
+    expect((await line('the previous handlers module keeps running: ')).msg).to.match(place);
+    expect((await request(`${tasks}/queue`)).body.module_problem).to.match(place);
+    const { checks } = (await request(`${admin}/readyz`)).body;
+    expect(checks.handlers_module.state).to.equal('warning');
+    const { id } = (await submit('slow')).body;
+    await eventually(
+      () => request(`${tasks}/tasks/${id}`),
+      ({ body }) => body.attempts > 0,
+    );
+    expect(await Promise.all([1, 2, 3].map(() => run('say')))).to.deep.equal(['old', 'old', 'old']);
+    await write('lib.ts', `export const word: string = 'new';`);
+    await line('handlers module reloaded');
+    expect(await run('say')).to.equal('new');
+    expect((await request(`${tasks}/queue`)).body).to.not.have.property('module_problem');
+  });
+});
