@@ -13,7 +13,7 @@ import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
 import { authorizationToken } from '../ticker/auth.ts';
-import { allows } from '../ticker/policy.ts';
+import { allows, loadRoles } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
 
@@ -34,16 +34,19 @@ export async function startServices(
   const { shutdownTimeoutMs } = config;
   checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-  // User modules are checked before any database or connection is opened, so that a refused start changes nothing.
+  // User modules and policies are checked before any database or connection is opened, so that a refused start changes nothing.
   const handlersModule = await checkHandlers(config.tasks);
   await checkPriceSource(config.ticker);
+  const scopeOf = await loadRoles(log, config.tokens.policiesDir);
   const planned = plannedListeners(config);
   await checkPorts(Object.values(planned));
   await using startedParts = new AsyncDisposableStack();
   const backend = await openBackend(config, clock, random, log);
   startedParts.defer(() => backend.close());
   const now = Promise.resolve();
-  const ticker = await startTicker(config, backend, shares, clock, log).catch(explainListenError(planned.ticker));
+  const ticker = await startTicker(config, backend, scopeOf, shares, clock, log).catch(
+    explainListenError(planned.ticker),
+  );
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
   const parts = { ...handlersModule, access, clock, random };

@@ -11,7 +11,7 @@ import { replyJson } from '../http/json-reply.ts';
 import { type RateLimit, rateLimitKey } from '../http/rate-limit.ts';
 import { readJsonObject } from '../http/request-body.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
-import type { Scope } from './policy.ts';
+import type { ScopeOf } from './policy.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens, TokenUser } from './tokens.ts';
 
@@ -28,12 +28,12 @@ const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 export interface AuthOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
-  userScope: Scope;
+  scopeOf: ScopeOf;
   rateLimit: Pick<RateLimit, 'take'>;
 }
 
 /** Returns the routes of `/auth/token`, which exchange API keys for tokens and revoke tokens. */
-export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOptions): Middleware {
+export function authRoutes({ apiKeys, tokens, scopeOf, rateLimit }: AuthOptions): Middleware {
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const turns = new TurnLimit();
   const exchange: Handler = async (ctx) => {
@@ -63,7 +63,7 @@ export function authRoutes({ apiKeys, tokens, userScope, rateLimit }: AuthOption
 
   async function issue(user: TokenUser, remoteAddress: string): Promise<string> {
     try {
-      return await tokens.issue(user, userScope, remoteAddress);
+      return await tokens.issue(user, scopeOf(user.role), remoteAddress);
     } catch (cause) {
       if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
       throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });

@@ -12,7 +12,7 @@ import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type ApiKeyStore, type AuthOptions, authRoutes } from './auth.ts';
 import { createHandler, createHandlersByToken, TICKER } from './connection-handler.ts';
 import { PidRegistry } from './pid-registry.ts';
-import { loadScope, userPolicyFile } from './policy.ts';
+import type { ScopeOf } from './policy.ts';
 import { type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
@@ -35,6 +35,7 @@ const TICK_TIMEOUT_MS = 3_000;
 export async function startTicker(
   { http, tokens: tokenSettings, ticker: settings }: Pick<Config, 'http' | 'tokens' | 'ticker'>,
   backend: TickerBackend,
+  scopeOf: ScopeOf,
   shares: ConnectionShares,
   clock: Clock,
   log: Log,
@@ -76,7 +77,7 @@ export async function startTicker(
     requests,
     apiKeys,
     tokens,
-    userScope: await loadScope(userPolicyFile, log),
+    scopeOf,
     rateLimit: rateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
     handlersByToken,

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 
 export type Action = 'create' | 'read' | 'update' | 'delete';
-export type Resource = 'task' | 'dead_letter' | 'queue' | 'schedule';
+export type Resource = 'task' | 'dead_letter' | 'queue' | 'schedule' | 'action';
 
 /** The authenticated user of a request. */
 export interface Actor {

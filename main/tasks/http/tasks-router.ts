@@ -89,7 +89,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
     '/actions': {
-      GET: authorized('read', 'task', (ctx) => {
+      GET: authorized('read', 'action', (ctx) => {
         const { actions, rejectUnknown } = rules;
         const names = new Set([...builtInActions, ...actions.keys()]);
         const listed = [...names].map((name) => ({ name, schema: actions.get(name)?.schema }));

@@ -1,9 +1,10 @@
 import { expect } from 'chai';
 import { tokenAccess } from '../../../main/process/start-services.ts';
 import { authRoutes } from '../../../main/ticker/auth.ts';
-import type { Scope } from '../../../main/ticker/policy.ts';
+import { loadRoles, type Scope } from '../../../main/ticker/policy.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { itemsOf } from '../../support/contract.ts';
+import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { request } from '../../support/program.ts';
 import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
@@ -43,7 +44,8 @@ const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
 /** Operations of service B except `/auth/token`, by the permission that they require. HEAD requires that of GET. */
 const operationsOf: Record<string, string[]> = {
-  'read task': ['get /tasks', 'get /tasks/events', 'get /tasks/{id}', 'get /actions', 'get /queue/tasks'],
+  'read task': ['get /tasks', 'get /tasks/events', 'get /tasks/{id}', 'get /queue/tasks'],
+  'read action': ['get /actions'],
   'create task': [
     ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run'],
     ...['post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
@@ -162,6 +164,21 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
           if (!operation.startsWith('head')) expect(error, operation).to.equal('action not allowed');
         }
       }
+    });
+  }
+
+  for (const [role, mayDo] of Object.entries<(permission: string) => boolean>({
+    viewer: (permission) => permission.startsWith('read'),
+    operator: () => true,
+  })) {
+    it(`lets the role ${role} do what the guide says, and nothing else`, async () => {
+      const { tasks, token } = shared();
+      const headers = bearer(await token('r', (await loadRoles(captureLog().log))(role)));
+      for (const [permission, required] of Object.entries(operationsOf))
+        for (const operation of required) {
+          const { status } = await ask(tasks, operation, headers);
+          expect(status, operation).to.be.oneOf(mayDo(permission) ? [outcomeOf(operation)].flat() : [403]);
+        }
     });
   }
 
