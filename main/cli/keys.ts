@@ -14,7 +14,7 @@ const USAGE = `npm run keys -- <command>
 
   list                                  lists all keys: id, user, role, creation time, last four characters
   create --user <user> [--role <role>]  creates a key and prints it once. Roles: user (the default), viewer,
-                                        operator, and those of the files in POLICIES_DIR
+                                        submitter, operator, and those of the files in POLICIES_DIR
   demo                                  prints the key of the user demo, and nothing else
   revoke <id>                           deletes a key: it can no longer be exchanged for a token
 
@@ -85,7 +85,9 @@ async function revoke(args: string[]): Promise<void> {
   if (!(id > 0)) throw new UsageError(`the id of a key is a whole number, got ${JSON.stringify(text)}`);
   const revoked = await withKeys((keys) => keys.revoke(id));
   if (revoked === undefined) throw new Error(`no key with id ${id}: list keys with "npm run keys -- list"`);
-  console.error(`revoked key ${id} of ${printable(revoked.user_id)}: tokens already issued expire within an hour`);
+  console.error(
+    `revoked key ${id} of ${printable(revoked.user_id)}: its tokens expire within an hour, those for tasks within a day`,
+  );
   if (revoked.user_id === 'demo' && revoked.others === 0) {
     console.error('the user demo gets a new key at the next start of the services');
   }

@@ -12,8 +12,8 @@ import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
-import { authorizationToken } from '../ticker/auth.ts';
-import { allows, loadRoles } from '../ticker/policy.ts';
+import { authorizationToken, notIssued } from '../ticker/auth.ts';
+import { allowedTasks, loadRoles, type Policy } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
 
@@ -105,9 +105,13 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
     async requireToken(ctx, next) {
       const identity = await tokens.verify(authorizationToken(ctx.req.headers));
       if (identity === undefined) throw authenticationRequired();
+      const { user_id, role } = identity.actor.metadata;
       ctx.state.actor = {
-        userId: identity.actor.metadata.user_id,
-        allows: (action, resource) => allows(identity.scope, action, resource),
+        userId: user_id,
+        access(action, resource) {
+          const tasks = allowedTasks(identity.scope, action, resource);
+          return tasks === 'own' ? { submitter: user_id } : tasks;
+        },
         isSignedIn() {
           try {
             return tokens.isLive(identity);
@@ -115,6 +119,25 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
             // An open stream continues while tokens cannot be checked.
             if (error instanceof TokenStoreUnavailable) return true;
             throw error;
+          }
+        },
+        async issue({ id, limit_key }, mayCancel, lifetimeSeconds, remoteAddress) {
+          const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
+          const actions = mayCancel ? ['read', 'delete'] : ['read'];
+          const policy: Policy = {
+            name: 'task token',
+            group: 'user',
+            actions,
+            resources: ['task'],
+            effect: 'allow',
+            tasks,
+          };
+          // A bound of their own, so that these tokens never evict the token of an API key.
+          const user = { user_id, role, apiKey: `tokens created by ${user_id}` };
+          try {
+            return await tokens.issue(user, [policy], remoteAddress, lifetimeSeconds);
+          } catch (cause) {
+            throw notIssued(cause);
           }
         },
       };

@@ -65,12 +65,17 @@ export function authRoutes({ apiKeys, tokens, scopeOf, rateLimit }: AuthOptions)
     try {
       return await tokens.issue(user, scopeOf(user.role), remoteAddress);
     } catch (cause) {
-      if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
-      throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
+      throw notIssued(cause);
     }
   }
 
   return router({ '/auth/token': { POST: exchange, DELETE: revoke } }, cors({ origin: '*' }));
+}
+
+/** Converts an error of `Tokens.issue`. */
+export function notIssued(cause: unknown): HttpError {
+  if (cause instanceof TokenStoreUnavailable) return new HttpError('tokenStoreUnavailable', { cause });
+  return new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
 }
 
 /** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */

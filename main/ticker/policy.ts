@@ -10,6 +10,8 @@ export interface Policy {
   actions: '*' | readonly string[];
   resources: '*' | readonly string[];
   effect: 'allow' | 'deny';
+  /** Tasks to which the resource `task` is restricted: the user's own submissions, a single task, or the tasks of a limit key. */
+  tasks?: 'own' | { readonly id: string } | { readonly limit_key: string };
 }
 
 /** Policies of a token. An empty scope allows nothing. */
@@ -78,10 +80,22 @@ export async function loadRoles(log: Log, own?: string, builtIn = builtInPolicie
 
 /** Whether at least one policy of `scope` allows `action` on `resource`, and none denies it. */
 export function allows(scope: Scope, action: string, resource: string): boolean {
-  const effects = scope
-    .filter((policy) => covers(policy.actions, action) && covers(policy.resources, resource))
-    .map((policy) => policy.effect);
-  return effects.includes('allow') && !effects.includes('deny');
+  return allowedTasks(scope, action, resource) === 'all';
+}
+
+/**
+ * Returns the tasks on which `scope` allows `action`, or `all` if it allows it on another resource. If no policy allows it
+ * on all, the first one counts.
+ */
+export function allowedTasks(
+  scope: Scope,
+  action: string,
+  resource: string,
+): NonNullable<Policy['tasks']> | 'all' | 'none' {
+  const covering = scope.filter((policy) => covers(policy.actions, action) && covers(policy.resources, resource));
+  if (covering.some(({ effect }) => effect === 'deny')) return 'none';
+  const tasks = covering.map((policy) => (resource === 'task' && policy.tasks) || 'all');
+  return tasks.includes('all') ? 'all' : (tasks[0] ?? 'none');
 }
 
 export function isScope(value: unknown): value is Scope {
@@ -93,14 +107,21 @@ function covers(names: '*' | readonly string[], name: string): boolean {
 }
 
 function isPolicy(value: unknown): value is Policy {
-  const { name, group, actions, resources, effect } = (value ?? {}) as Partial<Record<keyof Policy, unknown>>;
+  const { name, group, actions, resources, effect, tasks } = (value ?? {}) as Partial<Record<keyof Policy, unknown>>;
   return (
     typeof name === 'string' &&
     typeof group === 'string' &&
     isNames(actions) &&
     isNames(resources) &&
-    (effect === 'allow' || effect === 'deny')
+    (effect === 'allow' || (effect === 'deny' && tasks === undefined)) &&
+    (tasks === undefined || isTasks(tasks))
   );
+}
+
+function isTasks(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return value === 'own';
+  const [[name, text] = [], ...others] = Object.entries(value);
+  return others.length === 0 && (name === 'id' || name === 'limit_key') && typeof text === 'string' && text !== '';
 }
 
 function isNames(value: unknown): boolean {

@@ -40,7 +40,7 @@ describe('npm run keys', () => {
 
   it('creates no key whose role has no policy, and names the roles', async () => {
     const { dataDir, records } = await fresh();
-    const known = '--role must be one of operator, user, viewer';
+    const known = '--role must be one of operator, submitter, user, viewer';
     const create = (role: string, policiesDir = '') =>
       runCommand('keys', ['create', '--user', 'a', '--role', role], { dataDir, policiesDir });
     expect(await create('veiwer')).to.deep.equal(failed(`${known}, got "veiwer": did you mean viewer?`));
@@ -69,7 +69,7 @@ describe('npm run keys', () => {
   it('revokes the key with the given id, and no other', async () => {
     const { keys, records, beside } = await fresh();
     for (const key of ['k1', 'k2']) beside.prepare(insert).run(key, 'alice', 'user', 1);
-    const stderr = 'revoked key 2 of alice: tokens already issued expire within an hour\n';
+    const stderr = 'revoked key 2 of alice: its tokens expire within an hour, those for tasks within a day\n';
     expect(await keys('revoke', '2')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].id', 1);
     expect(await keys('revoke', '2')).to.deep.equal(failed('no key with id 2: list keys with "npm run keys -- list"'));
@@ -134,7 +134,7 @@ describeWithPostgres('npm run keys with DATABASE_URL', () => {
     ]);
     const { stdout } = await keys('list');
     expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  viewer  \\d{4}-.*Z  …${key.slice(-4)}$`));
-    const stderr = 'revoked key 1 of alice: tokens already issued expire within an hour\n';
+    const stderr = 'revoked key 1 of alice: its tokens expire within an hour, those for tasks within a day\n';
     expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(await sql('SELECT * FROM api_keys')).to.deep.equal([]);
     expect(await keys('revoke', '1')).to.include({ code: 1 });

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { allows, isScope, loadRoles, loadScope, type Policy } from '../../main/ticker/policy.ts';
+import { allowedTasks, allows, isScope, loadRoles, loadScope, type Policy } from '../../main/ticker/policy.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 
@@ -98,6 +98,29 @@ describe('policies', () => {
       await writeFile(join(folder, name), '[]');
       expect(await loadRoles(log, folder).catch((error: Error) => error.message)).to.equal(reason);
     }
+  });
+
+  it('of tasks allow an action on these only, unless another policy allows it on all', () => {
+    const own = policy({ resources: ['task', 'action'], tasks: 'own' });
+    expect(allowedTasks([own], 'read', 'task')).to.equal('own');
+    expect(allows([own], 'read', 'task')).to.equal(false);
+    expect(allows([own], 'read', 'action')).to.equal(true);
+    expect(allowedTasks([own], 'read', 'queue')).to.equal('none');
+    expect(allowedTasks([own, base], 'read', 'task')).to.equal('all');
+    expect(allowedTasks([own, deny({ actions: ['read'] })], 'read', 'task')).to.equal('none');
+    expect(isScope([policy({ tasks: { id: 'x' } }), policy({ tasks: { limit_key: 'x' } })])).to.equal(true);
+    for (const tasks of [
+      'all',
+      null,
+      {},
+      { id: '' },
+      { id: 1 },
+      { submitter: 'x' },
+      { id: 'x', limit_key: 'x' },
+      ['x'],
+    ])
+      expect(isScope([{ ...base, tasks }]), JSON.stringify(tasks)).to.equal(false);
+    expect(isScope([deny({ tasks: 'own' })])).to.equal(false);
   });
 
   it('make a scope when all of them are policies', () => {
