@@ -1,6 +1,6 @@
 import { type Attempt, PROCESS_DIED, readHistory, withAttempt } from './attempt-history.ts';
-import { createdAt, type DetailedRow } from './task-rows.ts';
-import { type Delivery, type Settled, SUSPECT_DEATHS } from './task-store.ts';
+import { actionText, createdAt, type DetailedRow } from './task-rows.ts';
+import { CALLBACK_ACTION, type Delivery, type Settled, SUSPECT_DEATHS } from './task-store.ts';
 
 /** Change of a running message that stays in the queue. Absent fields keep their values. */
 export interface MessageChange {
@@ -57,7 +57,7 @@ function historyAfter({ delivery, startedAt, endedAt }: Settled, failed: Failed,
 
 /** Returns the row of a completed task. */
 export function rowOf(settled: Settled, result: string, now: number, node?: string): DetailedRow {
-  const { id, body, attempt: attempts } = settled.delivery;
+  const { id, body, attempt: attempts, action, limitKey, submitter } = settled.delivery;
   const { waitedMs, ranMs, attempts: ended } = historyAfter(settled, { reason: null }, now, node);
   const last = ended.at(-1) as Attempt;
   return {
@@ -74,6 +74,9 @@ export function rowOf(settled: Settled, result: string, now: number, node?: stri
     ended_at: last.endedAt,
     node: node ?? null,
     history: ended.length === 1 ? null : JSON.stringify(ended.slice(0, -1)),
+    // The limit key of a callback is its host.
+    limit_key: limitKey && action !== CALLBACK_ACTION ? actionText(limitKey) : undefined,
+    submitter,
   };
 }
 

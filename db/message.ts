@@ -10,6 +10,8 @@ export interface Message {
   readonly runAt?: number | undefined;
   /** Messages with different keys take turns. 1 to 255 characters. */
   readonly limitKey?: string | undefined;
+  /** Id of the user who submitted the task. Undefined without access control. */
+  readonly submitter?: string | undefined;
   /** Name of the schedule that made the task. */
   readonly schedule?: string | undefined;
   /** Header `traceparent` of the submission (W3C Trace Context). */

@@ -27,11 +27,25 @@ export interface RowParts {
   size: Located;
 }
 
-/** Filter for a listing. A row must match all fields that are set. */
+/** Tasks that a user may see: a single task, the tasks of a limit key, or a user's submissions. Exactly one field is set. */
+export interface TaskView {
+  readonly id?: string;
+  readonly limit_key?: string;
+  readonly submitter?: string;
+}
+
+/** Returns the column of the table `tasks` that decides whether a row is in a view, and its value there. */
+export function columnOf({ limit_key, ...view }: TaskView): [column: string, value: string] {
+  if (limit_key !== undefined) return ['limit_key', actionText(limit_key)];
+  return Object.entries(view)[0] as [string, string];
+}
+
+/** Filter for a listing. A row must match all fields that are set, of which `action` and `view` are not both. */
 export interface TaskFilter {
   status?: string | undefined;
   /** Must be {@link isFilterable}. */
   action?: string | undefined;
+  view?: TaskView | undefined;
   /** Position of a row. Only older rows match. */
   before?: TaskPosition | undefined;
 }
@@ -65,6 +79,10 @@ export interface DetailedRow extends TaskRow {
   node?: string | null;
   /** Failed attempts as a JSON array; null if there were none. */
   history?: string | null;
+  /** Escaped as in JSON, because PostgreSQL stores no NUL character. */
+  limit_key?: string | null | undefined;
+  /** Id of the user who submitted the task. */
+  submitter?: string | null | undefined;
 }
 
 export interface Located {
@@ -93,7 +111,7 @@ const WHOLE = 'id, payload, status, result, created_at, processed_at';
 /** Columns of each part of a row, in SQLite and in PostgreSQL. */
 export const rowColumns: Record<keyof RowParts, string> = {
   whole: WHOLE,
-  detailed: `${WHOLE}, attempts, waited_ms, ran_ms, started_at, ended_at, node, history`,
+  detailed: `${WHOLE}, attempts, waited_ms, ran_ms, started_at, ended_at, node, history, limit_key, submitter`,
   size: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
   summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
     substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
@@ -105,18 +123,23 @@ export function createdAt(body: string): number {
   return Number(body.slice(body.lastIndexOf(':') + 1, -1));
 }
 
+/** Whether few rows have a status. */
+export function isRare(status: string | undefined): boolean {
+  return status !== undefined && status !== 'completed';
+}
+
 /**
  * Whether a listing uses the index on actions. For a status other than `completed`, the index on statuses is faster,
  * because few rows have such a status.
  */
 export function readsActions({ status, action }: TaskFilter): boolean {
-  return action !== undefined && (status === undefined || status === 'completed');
+  return action !== undefined && !isRare(status);
 }
 
 /** Maximum number of characters of a filter's {@link actionText}: the indexes on actions contain these in full. */
 export const MAX_ACTION_LENGTH = 256;
 
-/** Returns an action as it appears in a payload: escaped as JSON, without the quotes. */
+/** Returns a text, such as an action, as it appears in a payload: escaped as JSON, without the quotes. */
 export function actionText(action: string): string {
   return JSON.stringify(action).slice(1, -1);
 }

@@ -213,7 +213,19 @@ export interface SettleResult {
   evicted: readonly TaskSubject[];
 }
 
-export type TaskSubject = Pick<Message, 'id' | 'action'>;
+/** A task of which events tell. */
+export type TaskSubject = Pick<Message, 'id' | 'action' | 'limitKey' | 'submitter'>;
+
+/** Returns the subject of a stored message. An empty text stands for none. */
+export function subjectOf(message: {
+  id: string;
+  action?: string | null | undefined;
+  limit_key: string | null;
+  submitter: string | null;
+}): TaskSubject {
+  const { id, action, limit_key: limitKey, submitter } = message;
+  return { id, action: action ?? undefined, ...(limitKey && { limitKey }), ...(submitter && { submitter }) };
+}
 
 /** Effects of the recovery of messages whose node has died. */
 export interface Recovery {
@@ -228,13 +240,12 @@ export interface Recovery {
 /** `due` if the message waits now, `ended` if the task is completed or dead-lettered. */
 export type RunNow = 'due' | 'running' | 'ended';
 
-export interface Cancellation {
+export interface Cancellation extends Omit<TaskSubject, 'id'> {
   /**
    * `cancelled` if the message was deleted, `requested` if it is running and the request is recorded, `ended` if the task
    * is completed or dead-lettered.
    */
   outcome: 'cancelled' | 'requested' | 'ended';
-  action: string | undefined;
 }
 
 /** A task must match all fields that are set. */

@@ -92,6 +92,8 @@ const parsers = {
     expiryCloses: flag('TOKEN_EXPIRY_CLOSES'),
     /** Maximum number of valid tokens per API key. A further token evicts the oldest token of the key. */
     perKey: integer('TOKENS_PER_KEY', 1000, 1, 100_000),
+    /** Folder with policies of the user's own roles. */
+    policiesDir: text('POLICIES_DIR'),
     /** Maximum number of token requests per minute from one client address. */
     requestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
   },

@@ -104,6 +104,7 @@ const variables: Record<string, Variable> = {
   TOKEN_LIFETIME_SECONDS: wholeNumber('tokens.lifetimeSeconds', 1, 3600),
   TOKEN_EXPIRY_CLOSES: flag('tokens.expiryCloses'),
   TASKS_REQUIRE_TOKEN: flag('tasks.requireToken'),
+  POLICIES_DIR: anyText('tokens.policiesDir', '/etc/policies'),
   TOKENS_PER_KEY: wholeNumber('tokens.perKey', 1, 100_000),
   TOKEN_REQUESTS_PER_MINUTE: wholeNumber('tokens.requestsPerMinute', 1, 60_000_000),
   ALLOWED_HOSTS: {

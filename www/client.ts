@@ -17,4 +17,5 @@ export type { Schedule, ScheduleSettings } from './client/schedules.ts';
 export type { Completed, Task, TaskListeners } from './client/task.ts';
 export { type SubmissionOptions, type SubmitOptions, TaskClient } from './client/task-client.ts';
 export type { DeadLetter, TaskEvent, TaskProgress, TaskRow, TaskState } from './client/task-state.ts';
+export type { TaskTokenOptions } from './client/task-token.ts';
 export { type Price, type PriceHistory, TickerClient, type TickerOptions } from './client/ticker-client.ts';

@@ -4,6 +4,7 @@ import {
   deadLetterBounds,
   type Located,
   type MessageFilter,
+  subjectOf as subject,
   type TaskSubject,
   UnknownDeadLetter,
 } from '../task-store.ts';
@@ -12,9 +13,12 @@ import type { BoundStatement, Query } from './database.ts';
 import { actionOf, storable } from './messages.ts';
 import { isText } from './tasks.ts';
 
+/** A message of which events tell. Its texts are escaped as in JSON. */
 export interface LetterRow {
   id: string;
   action: string | null;
+  limit_key: string;
+  submitter: string | null;
 }
 
 // No statement here waits for the lock of another, so none takes part in a deadlock.
@@ -28,7 +32,7 @@ export const EVICT = `WITH used AS (
     SELECT dead - ${deadLetterBounds.maxLength} AS excess, dead_bytes - ${deadLetterBounds.maxBytes} AS excess_bytes
     FROM (${USED}) AS used
   ), oldest AS (
-    SELECT arrival, id, action, bytes, failed_at FROM messages WHERE state = 'failed' ${OLDEST_FIRST}
+    SELECT arrival, id, action, limit_key, submitter, bytes, failed_at FROM messages WHERE state = 'failed' ${OLDEST_FIRST}
     LIMIT (SELECT greatest(0, excess, CASE WHEN excess_bytes > 0 THEN ${EVICTED_SLICE} END) FROM used)
     FOR UPDATE SKIP LOCKED
   ), ordered AS (
@@ -41,7 +45,7 @@ export const EVICT = `WITH used AS (
   ), counted AS (${addCounts(
     { dropped: 'count(*)', dead: '-count(*)', dead_bytes: '-sum(bytes)' },
     'chosen',
-  )}) SELECT id, action FROM chosen ${OLDEST_FIRST}`;
+  )}) SELECT id, action, limit_key, submitter FROM chosen ${OLDEST_FIRST}`;
 
 /** Repeats {@link EVICT} while it evicts whole slices. Returns all evicted dead letters, the given first slice included. */
 export async function evictAll(query: Query, counter: Counter, first?: readonly LetterRow[]): Promise<TaskSubject[]> {
@@ -50,8 +54,8 @@ export async function evictAll(query: Query, counter: Counter, first?: readonly 
   return [...letters.map(subjectOf), ...more];
 }
 
-export function subjectOf({ id, action }: LetterRow): TaskSubject {
-  return { id, action: actionOf(action) };
+export function subjectOf({ action, limit_key, ...row }: LetterRow): TaskSubject {
+  return subject({ ...row, action: actionOf(action), limit_key: actionOf(limit_key) ?? null });
 }
 
 /** Returns the statement that finds the positions of selected dead letters, oldest first. */
@@ -78,7 +82,7 @@ const bulk = (
   change: string,
   counts: Parameters<typeof addCounts>[0],
 ) => `WITH used AS (${USED}), present AS (
-    SELECT arrival, id, action, priority, limit_key, place, bytes,
+    SELECT arrival, id, action, priority, limit_key, submitter, place, bytes,
       octet_length(body) + coalesce(octet_length(callback_url), 0) AS body_bytes, failed_at FROM messages
     WHERE texteq(state, 'failed') AND arrival = ANY($3::bigint[]) ${OLDEST_FIRST} FOR UPDATE SKIP LOCKED
   ), ordered AS (
@@ -89,7 +93,7 @@ const bulk = (
   ), ${withTurns('chosen', 'failed_at, arrival')}, changed AS (
     ${change} messages.arrival = ANY(ARRAY(SELECT arrival FROM chosen))
   ), counted AS (${addCounts({ ...counts, dead: '-count(*)', dead_bytes: '-sum(bytes)' }, 'chosen')})
-  SELECT arrival, id, action, arrival IN (SELECT arrival FROM chosen) AS "isDone" FROM ordered ORDER BY number`;
+  SELECT arrival, id, action, limit_key, submitter, arrival IN (SELECT arrival FROM chosen) AS "isDone" FROM ordered ORDER BY number`;
 
 export const REDRIVE = bulk(
   'used.length + number <= $5 AND used.bytes + body_total <= $6',

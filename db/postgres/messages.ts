@@ -50,7 +50,7 @@ const takeOf = (condition: string) => `WITH suspect AS (
     RETURNING arrival, priority, limit_key AS "limitKey", turn, id, action, body, delivery, run_at AS "dueAt", attempts + 1 AS attempt, crashes,
       place IS NOT NULL AND EXISTS (SELECT FROM limits WHERE limits.action = messages.action AND
         (rate_count IS NOT NULL OR key_rate_count IS NOT NULL)) AS "isRated", deaths >= ${SUSPECT_DEATHS} AS "isSuspect", history,
-      traceparent, callback_of AS "callbackOf"
+      submitter, traceparent, callback_of AS "callbackOf"
   ), idle AS (SELECT count(*) < $2 AS is_idle FROM taken)
   SELECT taken.*,
     CASE WHEN is_idle THEN (SELECT count(*) FROM messages WHERE state = 'running' AND owner = $1) END AS owned
@@ -59,8 +59,9 @@ const takeOf = (condition: string) => `WITH suspect AS (
 const TAKE = takeOf('');
 const TAKE_CALLBACKS = takeOf('AND callback_of IS NOT NULL');
 
-export interface TakeRow extends Omit<Delivery, 'action' | 'history' | 'traceparent' | 'callbackOf'> {
+export interface TakeRow extends Omit<Delivery, 'action' | 'history' | 'submitter' | 'traceparent' | 'callbackOf'> {
   action: string | null;
+  submitter: string | null;
   traceparent: string | null;
   callbackOf: string | null;
   limitKey: string;
@@ -121,19 +122,24 @@ export function stage(counter: Counter, now: number): BoundStatement {
 
 /** Makes a scheduled or retrying message due. Returns its former state. */
 export const RUN_NOW = `WITH found AS (
-    SELECT arrival, action, state FROM messages WHERE id = $3 FOR UPDATE
+    SELECT arrival, id, action, limit_key, submitter, state FROM messages WHERE id = $3 FOR UPDATE
   ), changed AS (
     UPDATE messages SET state = 'waiting', run_at = $4, turn = next_turn(priority, limit_key)
     WHERE arrival = ANY(ARRAY(SELECT arrival FROM found WHERE state IN ('scheduled', 'retrying')))
   ), counted AS (${addCounts(LEAVING_LATER, "found WHERE state IN ('scheduled', 'retrying')")})
-  SELECT state, action FROM found`;
+  SELECT id, state, action, limit_key, submitter FROM found`;
 
 /** Returns the taken messages. If there is none, the only row is empty. */
 export function deliveriesOf(rows: readonly TakeRow[]): Delivery[] {
   const taken = rows.filter(({ id }) => id !== null);
   return taken.map(
-    ({ turn: _turn, owned: _owned, action, limitKey, history, traceparent, callbackOf, ...delivery }) => {
-      const given = { action: actionOf(action), limitKey: limitKeyOf(limitKey), traceparent: traceparent ?? undefined };
+    ({ turn: _turn, owned: _owned, action, limitKey, history, submitter, traceparent, callbackOf, ...delivery }) => {
+      const given = {
+        action: actionOf(action),
+        limitKey: limitKeyOf(limitKey),
+        submitter: submitter ?? undefined,
+        traceparent: traceparent ?? undefined,
+      };
       return { ...delivery, ...given, callbackOf: callbackOf ?? undefined, history: readHistory(history) };
     },
   );
@@ -252,7 +258,7 @@ export const LOST_ANSWER = `SELECT arrival, delivery FROM messages
     WHERE state = 'running' AND owner = $1 AND arrival <> ALL($2::bigint[]) ORDER BY arrival`;
 
 /** Locks messages of an owner, without waiting. */
-export const LOST_MESSAGES = `SELECT arrival, delivery, id, action, attempts, crashes, deaths, history,
+export const LOST_MESSAGES = `SELECT arrival, delivery, id, action, limit_key, submitter, attempts, crashes, deaths, history,
     started_at AS "startedAt", run_at AS "dueAt", callback_of AS "callbackOf", cancel_requested AS "isCancelRequested"
   FROM messages
   WHERE state = 'running' AND owner = $1 ORDER BY arrival LIMIT $2 FOR UPDATE SKIP LOCKED`;
@@ -272,7 +278,7 @@ export function report(running: readonly Report[]): BoundStatement {
 
 /** Deletes messages, or requests the cancellation of running ones. Returns their former states. */
 export const CANCEL = `WITH found AS (
-    SELECT arrival, id, action, state, bytes FROM messages
+    SELECT arrival, id, action, limit_key, submitter, state, bytes FROM messages
     WHERE arrival = ANY(ARRAY(SELECT arrival FROM messages WHERE id = ANY($3::text[]))) AND state <> 'failed'
     ORDER BY arrival FOR UPDATE
   ), deleted AS (
@@ -284,7 +290,7 @@ export const CANCEL = `WITH found AS (
     { cancelled: 'count(*)', bytes: '-sum(bytes)', ...LEAVING_LATER },
     "found WHERE state <> 'running'",
   )})
-  SELECT id, state, action FROM found`;
+  SELECT id, state, action, limit_key, submitter FROM found`;
 
 /** Returns a row for each task that is completed or dead-lettered. */
 export const ENDED = `SELECT id, action FROM messages WHERE id = ANY($1::text[])
@@ -362,7 +368,7 @@ export interface LimitUseRow extends Omit<SetLimits, 'limits'> {
 /** Messages with these ids, in any order, with bodies of limited length. */
 export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, limit_key AS "limitKey", place, run_at AS "runAt",
       accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
-      started_at AS "startedAt", progress, schedule, traceparent, callback_url AS "callbackUrl"
+      started_at AS "startedAt", progress, submitter, schedule, traceparent, callback_url AS "callbackUrl"
     FROM messages WHERE id = ANY($1::text[])`;
 
 /** Length of the longest body. */

@@ -71,9 +71,8 @@ export const WRITE_CONNECTIONS = 5;
 
 type Work = { settled: readonly Settled[] } | messages.Taking | { running: readonly Report[] };
 
-interface FoundState {
+interface FoundState extends deadLetters.LetterRow {
   state: MessageState;
-  action: string | null;
 }
 
 /** Longest time between two looks for messages that have become due. */
@@ -203,8 +202,7 @@ export class PostgresStore implements TaskStore {
     const [found] = await this.#operate(() => this.#write<FoundState>(messages.RUN_NOW, values));
     if (found?.state === 'running') return 'running';
     if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
-    if (found.state === 'scheduled' || found.state === 'retrying')
-      onDue({ id, action: messages.actionOf(found.action) });
+    if (found.state === 'scheduled' || found.state === 'retrying') onDue(deadLetters.subjectOf(found));
     return 'due';
   }
 
@@ -215,7 +213,7 @@ export class PostgresStore implements TaskStore {
 
   async #cancelAll(ids: readonly string[]): Promise<(Cancellation | undefined)[]> {
     const values = [...this.#counter('operations'), ids];
-    const found = await this.#operate(() => this.#write<FoundState & { id: string }>(messages.CANCEL, values));
+    const found = await this.#operate(() => this.#write<FoundState>(messages.CANCEL, values));
     const states = new Map(found.map((each) => [each.id, each]));
     const others = ids.filter((id) => !states.has(id));
     const ended =
@@ -225,11 +223,14 @@ export class PostgresStore implements TaskStore {
     const actions = new Map(ended.map(({ id, action }) => [id, action]));
     return ids.map((id) => {
       const state = states.get(id);
-      const action = messages.actionOf((state?.action ?? actions.get(id)) || null);
-      if (state?.state === 'running') return { outcome: 'requested', action };
-      // A second cancellation of the batch finds nothing.
-      if (states.delete(id)) return { outcome: 'cancelled', action };
-      return actions.has(id) ? { outcome: 'ended', action } : undefined;
+      if (state !== undefined) {
+        const { id: _, ...task } = deadLetters.subjectOf(state);
+        if (state.state === 'running') return { outcome: 'requested', ...task };
+        // A second cancellation of the batch finds nothing.
+        states.delete(id);
+        return { outcome: 'cancelled', ...task };
+      }
+      return actions.has(id) ? { outcome: 'ended', action: messages.actionOf(actions.get(id) ?? null) } : undefined;
     });
   }
 
@@ -551,7 +552,7 @@ export class PostgresStore implements TaskStore {
   async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
     const now = this.#now();
     await query(...lockLimits(now));
-    const lost = await query<LostMessage>(messages.LOST_MESSAGES, [owner, RECOVERED_SLICE]);
+    const lost = await query<LostMessage & deadLetters.LetterRow>(messages.LOST_MESSAGES, [owner, RECOVERED_SLICE]);
     if (lost.length === 0) return undefined;
     const changes = lost.map((row) => deathOf(row, now, owner));
     const operations = this.#counter('operations');

@@ -25,7 +25,7 @@ const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
 const PUBLISH = `WITH given AS (
     SELECT *, sum(octet_length(body) + coalesce(octet_length(callback_url), 0)) OVER (ORDER BY ordinality) AS total
     FROM ROWS FROM (json_to_recordset($3) AS (id text, action text, body text, key text, fingerprint text, priority smallint,
-      run_at bigint, limit_key text, schedule text, traceparent text, callback_url text)) WITH ORDINALITY
+      run_at bigint, limit_key text, submitter text, schedule text, traceparent text, callback_url text)) WITH ORDINALITY
   ), used AS (${USED}), fitting AS (
     SELECT given.* FROM given, used WHERE length + ordinality <= $5 AND bytes + total <= $6
   ), keyed AS (
@@ -40,10 +40,10 @@ const PUBLISH = `WITH given AS (
     SELECT *, (SELECT 0 FROM limits WHERE limits.action = fitting.action) AS place
     FROM fitting WHERE key IS NULL OR key IN (SELECT key FROM keyed)
   ), ${withTurns('fresh', 'run_at IS NOT NULL, ordinality')}, accepted AS (
-    INSERT INTO messages (id, action, state, priority, limit_key, turn, place, run_at, accepted_at, schedule,
-      traceparent, callback_url, body)
+    INSERT INTO messages (id, action, state, priority, limit_key, turn, place, run_at, accepted_at, submitter,
+      schedule, traceparent, callback_url, body)
     SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority, limit_key, turn,
-      place, coalesce(run_at, $4::bigint), $4::bigint, schedule, traceparent, callback_url, body FROM placed
+      place, coalesce(run_at, $4::bigint), $4::bigint, submitter, schedule, traceparent, callback_url, body FROM placed
     ORDER BY ordinality
     RETURNING id, bytes, state
   ), evicted AS (
@@ -90,7 +90,7 @@ export function publish(
     return {
       ...{ id, body, priority, run_at: runAt, schedule, traceparent, callback_url: message.callbackUrl },
       ...{ action: action && actionText(action), limit_key: actionText(limitKey) },
-      ...{ key: key?.key, fingerprint: key?.fingerprint },
+      ...{ submitter: message.submitter, key: key?.key, fingerprint: key?.fingerprint },
     };
   });
   return [PUBLISH, [...counter, JSON.stringify(given), now, maxLength, maxBytes, maxKeys]];

@@ -1,5 +1,7 @@
 import {
   actionText,
+  columnOf,
+  isRare,
   LISTING_SIZE,
   type RowParts,
   readsActions,
@@ -51,18 +53,20 @@ const NEWEST = { createdAt: '9223372036854775807', arrival: '9223372036854775807
  * `(status, created_at, arrival) < (…)`, because with `status = …` the planner may scan the index on creation time.
  */
 export function listingQuery(columns: string, filter: TaskFilter): BoundStatement {
-  const { status, action, before = NEWEST } = filter;
-  const indexed = readsActions(filter) ? ACTION_KEY : 'status';
+  const { status, action, view, before = NEWEST } = filter;
+  const [column, value] = view === undefined ? [] : columnOf(view);
+  const indexed = (!isRare(status) && column) || (readsActions(filter) ? ACTION_KEY : 'status');
   const key = ['created_at', 'arrival'];
   const bounds = ['$1::bigint', '$2::bigint'];
   const values: unknown[] = [before.createdAt, before.arrival];
   const conditions: string[] = [];
-  for (const [expression, value] of [
+  for (const [expression, given] of [
+    [column, value],
     ['status', status],
     [ACTION_KEY, action && actionText(action)],
   ] as const) {
-    if (value === undefined) continue;
-    const bound = `$${values.push(value)}::text`;
+    if (given === undefined) continue;
+    const bound = `$${values.push(given)}::text`;
     if (expression === indexed) {
       conditions.push(`${expression} >= ${bound}`);
       key.unshift(expression);

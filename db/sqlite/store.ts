@@ -38,6 +38,7 @@ import {
   SUSPECT_INTERVAL_MS,
   type Submission,
   sizeOf,
+  subjectOf,
   type Taken,
   type TaskFilter,
   type TaskStore,
@@ -240,7 +241,7 @@ export class SqliteStore implements TaskStore {
     if (found === undefined) return this.rows.position(id) && 'ended';
     if (found.state === 'failed') return 'ended';
     if (found.state === 'running') return 'running';
-    if (found.state === 'scheduled' || found.state === 'retrying') onDue({ id, action: found.action ?? undefined });
+    if (found.state === 'scheduled' || found.state === 'retrying') onDue(subjectOf(found));
     await this.#sync();
     return 'due';
   }
@@ -606,18 +607,18 @@ export class SqliteStore implements TaskStore {
   #cancel(id: string): Cancellation | undefined {
     const found = this.#messages.state(id);
     if (found === undefined) return undefined;
-    const action = found.action ?? undefined;
-    if (found.state === 'failed') return { outcome: 'ended', action };
+    const { id: _, ...task } = subjectOf(found);
+    if (found.state === 'failed') return { outcome: 'ended', ...task };
     if (found.state === 'running') {
       this.#messages.requestCancellation(found.arrival);
-      return { outcome: 'requested', action };
+      return { outcome: 'requested', ...task };
     }
     this.#messages.delete(found);
     this.#counters[found.state] -= 1;
     this.#counters.bytes -= found.bytes;
     this.#counters.cancelled += 1;
     this.#addCallback(found, 'cancelled');
-    return { outcome: 'cancelled', action };
+    return { outcome: 'cancelled', ...task };
   }
 
   /** Deletes the oldest dead letters above the bounds. */
@@ -740,8 +741,4 @@ export class SqliteStore implements TaskStore {
       throw error;
     }
   }
-}
-
-function subjectOf({ id, action }: SizedDeadLetter): TaskSubject {
-  return { id, action: action ?? undefined };
 }

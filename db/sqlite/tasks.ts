@@ -1,6 +1,8 @@
 import {
   actionText,
+  columnOf,
   type DetailedRow,
+  isRare,
   LISTING_SIZE,
   type RowParts,
   readsActions,
@@ -15,11 +17,14 @@ import type { Database } from './database.ts';
 // action that is longer than `MAX_ACTION_LENGTH`.
 const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
 
-const VALUES = '?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14';
+const VALUES = '?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, NULL, NULL';
 const STORE = `INSERT OR IGNORE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (?1, ${VALUES})`;
 // If another task has the rowid, NULL makes SQLite assign a new one. REPLACE would delete the other task's row.
 const REPLACE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.detailed})
   VALUES (CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ${VALUES})`;
+
+// Most rows have neither, so the other statements need no parameters for them.
+const SET_VIEWS = 'UPDATE tasks SET limit_key = ?, submitter = ? WHERE id = ?';
 
 /** Rows of the SQLite table `tasks`. Methods throw SQLite's errors and the errors of {@link Database.statement}. */
 export class Tasks implements TaskRows {
@@ -49,11 +54,12 @@ export class Tasks implements TaskRows {
   store(arrival: number, row: DetailedRow): void {
     const { id, payload, status, result, created_at, processed_at } = row;
     const { attempts = null, waited_ms = null, ran_ms = null, started_at = null, ended_at = null } = row;
-    const { node = null, history = null } = row;
+    const { node = null, history = null, limit_key = null, submitter = null } = row;
     const whole = [id, payload, status, result, created_at, processed_at] as const;
     const values = [arrival, ...whole, attempts, waited_ms, ran_ms, started_at, ended_at, node, history] as const;
     // Only a row with this id or rowid prevents the insertion, and looking for one first would take longer.
     if (this.#database.run(STORE, ...values) === 0) this.#database.run(REPLACE, ...values);
+    if (limit_key !== null || submitter !== null) this.#database.run(SET_VIEWS, limit_key, submitter, id);
   }
 
   list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): RowParts[Part][] {
@@ -73,11 +79,16 @@ export class Tasks implements TaskRows {
   }
 }
 
-/** Returns the SQL conditions. If `status` and `action` are set, a unary `+` disables the index with more matches. */
+/** Returns the SQL conditions. A unary `+` disables an index with more matches than that on statuses. */
 function matching(filter: TaskFilter) {
-  const { status, action } = filter;
+  const { status, action, view } = filter;
   const conditions: string[] = [];
   const values: string[] = [];
+  if (view !== undefined) {
+    const [column, value] = columnOf(view);
+    conditions.push(`${isRare(status) ? '+' : ''}${column} = ?`);
+    values.push(value);
+  }
   if (action !== undefined) {
     conditions.push(`${readsActions(filter) ? '' : '+'}${ACTION_KEY} = ?`);
     values.push(actionText(action));
@@ -86,7 +97,7 @@ function matching(filter: TaskFilter) {
     conditions.push('status = ?');
     values.push(status);
     // SQLite uses the index on statuses only if its condition is part of the query.
-    if (status !== 'completed') conditions.push("status <> 'completed'");
+    if (isRare(status)) conditions.push("status <> 'completed'");
   }
   return { conditions, values };
 }

@@ -13,6 +13,7 @@ import { runMigration } from '../threads/migration.ts';
 import { TokensFile } from '../ticker/kept-tokens.ts';
 import type { TickerBackend } from '../ticker/service.ts';
 import { MemoryTokenStore } from '../ticker/token-store.ts';
+import { createdBy } from '../ticker/tokens.ts';
 
 /** Storage for state that outlives a request: local files and memory, or a PostgreSQL database that nodes share. */
 export interface Backend extends TickerBackend, TasksBackend {
@@ -67,7 +68,10 @@ export async function openBackend(config: BackendConfig, clock: Clock, random: R
     store,
     openTokenStore: () => tokens,
     lastTokens: {
-      take: () => ({ ...file.take(), apiKeys: apiKeys.keys() }),
+      take() {
+        const users = apiKeys.list().map(({ user_id }) => createdBy(user_id));
+        return { ...file.take(), apiKeys: [...apiKeys.keys(), ...users] };
+      },
       keep: (key) => file.keep({ key, records: tokens.records() }),
     },
     openTickFeed: () => undefined,

@@ -6,12 +6,15 @@ import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
 import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
 import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
+import { nearestNames } from '../../workers/shared/nearest-names.ts';
+import { policyFiles } from '../ticker/policy.ts';
 import { databaseUrl, dataFolder, runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run keys -- <command>
 
   list                                  lists all keys: id, user, role, creation time, last four characters
-  create --user <user> [--role <role>]  creates a key and prints it once; the default role is "user"
+  create --user <user> [--role <role>]  creates a key and prints it once. Roles: user (the default), viewer,
+                                        submitter, operator, and those of the files in POLICIES_DIR
   demo                                  prints the key of the user demo, and nothing else
   revoke <id>                           deletes a key: it can no longer be exchanged for a token
 
@@ -51,10 +54,20 @@ async function create(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { user: { type: 'string' }, role: { type: 'string' } } });
   if (values.user === undefined) throw new UsageError('--user is missing');
   const [user_id, role] = [readName('--user', values.user), readName('--role', values.role ?? 'user')];
+  await checkRole(role);
   const { id, apiKey } = await withKeys((keys) => keys.create({ user_id, role }, Math.floor(Date.now() / 1000)));
   console.log(apiKey);
   console.error(`created key ${id} of ${user_id}, role ${role}: it is not shown again`);
   if (user_id === 'demo') console.error('the oldest key of the user demo is logged at every start of the services');
+}
+
+/** @throws {Error} that names the known roles */
+async function checkRole(role: string): Promise<void> {
+  const roles = [...(await policyFiles(process.env.POLICIES_DIR || undefined)).keys()];
+  if (roles.includes(role)) return;
+  const [nearest] = nearestNames(role, roles);
+  const hint = nearest === undefined ? '' : `: did you mean ${nearest}?`;
+  throw new Error(`--role must be one of ${roles.join(', ')}, got ${JSON.stringify(role)}${hint}`);
 }
 
 async function demo(args: string[]): Promise<void> {
@@ -72,7 +85,9 @@ async function revoke(args: string[]): Promise<void> {
   if (!(id > 0)) throw new UsageError(`the id of a key is a whole number, got ${JSON.stringify(text)}`);
   const revoked = await withKeys((keys) => keys.revoke(id));
   if (revoked === undefined) throw new Error(`no key with id ${id}: list keys with "npm run keys -- list"`);
-  console.error(`revoked key ${id} of ${printable(revoked.user_id)}: tokens already issued expire within an hour`);
+  console.error(
+    `revoked key ${id} of ${printable(revoked.user_id)}: its tokens expire within an hour, those for tasks within a day`,
+  );
   if (revoked.user_id === 'demo' && revoked.others === 0) {
     console.error('the user demo gets a new key at the next start of the services');
   }

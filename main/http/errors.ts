@@ -45,6 +45,7 @@ export const catalogue = {
   invalidLimits: [400, 'invalid limits'],
   invalidLimitedAction: [400, 'the action of limits must have 1 to 200 characters, percent-encoded as UTF-8'],
   tooManyLimits: [400, 'at most 1000 actions can have limits'],
+  invalidTokenRequest: [400, 'invalid token request'],
   invalidSchedule: [400, 'invalid schedule'],
   actionNotAllowed: [403, 'action not allowed'],
   crossSiteRequest: [403, 'cross-site request refused'],

@@ -13,10 +13,11 @@ import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
-import { authorizationToken } from '../ticker/auth.ts';
-import { allows } from '../ticker/policy.ts';
+import { authorizationToken, notIssued } from '../ticker/auth.ts';
+import { allowedTasks, loadRoles, type Policy } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
+import { createdBy } from '../ticker/tokens.ts';
 import { watchHandlers } from './watch-handlers.ts';
 
 export type Services = Awaited<ReturnType<typeof startServices>>;
@@ -38,17 +39,20 @@ export async function startServices(
   const { shutdownTimeoutMs } = config;
   checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-  // User modules are checked before any database or connection is opened, so that a refused start changes nothing.
+  // User modules and policies are checked before any database or connection is opened, so that a refused start changes nothing.
   const sources: ModuleSources = new Map();
   const handlersModule = await checkHandlers(config.tasks, undefined, sources);
   await checkPriceSource(config.ticker);
+  const scopeOf = await loadRoles(log, config.tokens.policiesDir);
   const planned = plannedListeners(config);
   await checkPorts(Object.values(planned));
   await using startedParts = new AsyncDisposableStack();
   const backend = await openBackend(config, clock, random, log);
   startedParts.defer(() => backend.close());
   const now = Promise.resolve();
-  const ticker = await startTicker(config, backend, shares, clock, log).catch(explainListenError(planned.ticker));
+  const ticker = await startTicker(config, backend, scopeOf, shares, clock, log).catch(
+    explainListenError(planned.ticker),
+  );
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
   const parts = { ...handlersModule, ...(isWatching && { sources }), access, clock, random };
@@ -119,9 +123,13 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
     async requireToken(ctx, next) {
       const identity = await tokens.verify(authorizationToken(ctx.req.headers));
       if (identity === undefined) throw authenticationRequired();
+      const { user_id, role } = identity.actor.metadata;
       ctx.state.actor = {
-        userId: identity.actor.metadata.user_id,
-        allows: (action, resource) => allows(identity.scope, action, resource),
+        userId: user_id,
+        access(action, resource) {
+          const tasks = allowedTasks(identity.scope, action, resource);
+          return tasks === 'own' ? { submitter: user_id } : tasks;
+        },
         isSignedIn() {
           try {
             return tokens.isLive(identity);
@@ -129,6 +137,24 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
             // An open stream continues while tokens cannot be checked.
             if (error instanceof TokenStoreUnavailable) return true;
             throw error;
+          }
+        },
+        async issue({ id, limit_key }, mayCancel, lifetimeSeconds, remoteAddress) {
+          const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
+          const actions = mayCancel ? ['read', 'delete'] : ['read'];
+          const policy: Policy = {
+            name: 'task token',
+            group: 'user',
+            actions,
+            resources: ['task'],
+            effect: 'allow',
+            tasks,
+          };
+          const user = { user_id, role, apiKey: createdBy(user_id) };
+          try {
+            return await tokens.issue(user, [policy], remoteAddress, lifetimeSeconds);
+          } catch (cause) {
+            throw notIssued(cause);
           }
         },
       };

@@ -167,9 +167,9 @@ export class Queue extends EventEmitter<QueueEvents> {
     const cancellation = await this.store.cancel(id);
     // The end of the attempt may have been written before the request.
     if (cancellation === undefined) return inFlight?.isCancelled ? 'cancelled' : undefined;
-    const { outcome, action } = cancellation;
+    const { outcome, ...task } = cancellation;
     if (outcome === 'cancelled') {
-      this.#emit({ id, action }, { event: 'cancelled' });
+      this.#emit({ id, ...task }, { event: 'cancelled' });
       // The callback of the task may be taken.
       this.emit('ready');
     }
@@ -435,9 +435,10 @@ export class Queue extends EventEmitter<QueueEvents> {
     for (const task of tasks) this.#emit(task, { event: 'purged' });
   }
 
-  #emit({ id, action }: TaskSubject, change: TaskChange, at = this.#options.clock.now()): void {
+  #emit({ id, action, limitKey, submitter }: TaskSubject, change: TaskChange, at = this.#options.clock.now()): void {
     if (change.event === 'cancelled') this.cancelled += 1;
-    const event = { ...change, id, action, at };
+    const owner = limitKey === undefined && submitter === undefined ? undefined : { limitKey, submitter };
+    const event = { ...change, id, action, ...owner, at };
     this.#options.onEvent(event);
     this.#options.bus?.send({ topic: 'event', event });
   }

@@ -1,4 +1,5 @@
 import { EventEmitter } from 'node:events';
+import type { TaskSubject } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 
 /** State change or progress of a task. `runAt` and `dueAt` are in milliseconds since the epoch. */
@@ -13,8 +14,8 @@ export type TaskChange =
   | { event: 'retrying'; attempts: number; reason: string; dueAt: number }
   | { event: 'failed'; attempts: number; reason: string };
 
-/** `action` is absent if it cannot be read from the message. `at` is in milliseconds since the epoch. */
-export type TaskEvent = { id: string; action?: string | undefined; at: number } & TaskChange;
+/** `action` is undefined if it cannot be read from the message. `at` is in milliseconds since the epoch. */
+export type TaskEvent = Partial<TaskSubject> & { id: string; at: number } & TaskChange;
 
 /** Event of a task, or the pause or resumption of the queue. */
 export type QueueEvent = TaskEvent | { event: 'paused' | 'resumed'; at: number };

@@ -11,7 +11,7 @@ import { replyJson } from '../http/json-reply.ts';
 import { type RateLimit, rateLimitKey } from '../http/rate-limit.ts';
 import { readJsonObject } from '../http/request-body.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
-import type { Scope } from './policy.ts';
+import type { ScopeOf } from './policy.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens, TokenUser } from './tokens.ts';
 
@@ -28,7 +28,7 @@ const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 export interface AuthOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
-  userScope: Scope;
+  scopeOf: ScopeOf;
   rateLimit: Pick<RateLimit, 'take'>;
 }
 
@@ -70,16 +70,21 @@ export function authRoutes(options: AuthOptions): Middleware {
 
 /** @throws {HttpError} */
 export async function issueToken(
-  { tokens, userScope }: Pick<AuthOptions, 'tokens' | 'userScope'>,
+  { tokens, scopeOf }: Pick<AuthOptions, 'tokens' | 'scopeOf'>,
   user: TokenUser,
   remoteAddress: string,
 ): Promise<string> {
   try {
-    return await tokens.issue(user, userScope, remoteAddress);
+    return await tokens.issue(user, scopeOf(user.role), remoteAddress);
   } catch (cause) {
-    if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
-    throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
+    throw notIssued(cause);
   }
+}
+
+/** Converts an error of `Tokens.issue`. */
+export function notIssued(cause: unknown): HttpError {
+  if (cause instanceof TokenStoreUnavailable) return new HttpError('tokenStoreUnavailable', { cause });
+  return new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
 }
 
 /** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */

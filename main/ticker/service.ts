@@ -16,7 +16,7 @@ import { createHandler, createHandlersByToken, TICKER } from './connection-handl
 import type { KeptTokens } from './kept-tokens.ts';
 import { localPrices } from './local-prices.ts';
 import { PidRegistry } from './pid-registry.ts';
-import { loadScope, userPolicyFile } from './policy.ts';
+import type { ScopeOf } from './policy.ts';
 import { type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
@@ -41,6 +41,7 @@ const TICK_TIMEOUT_MS = 3_000;
 export async function startTicker(
   { http, tokens: tokenSettings, ticker: settings }: Pick<Config, 'http' | 'tokens' | 'ticker'>,
   backend: TickerBackend,
+  scopeOf: ScopeOf,
   shares: ConnectionShares,
   clock: Clock,
   log: Log,
@@ -86,7 +87,7 @@ export async function startTicker(
     requests,
     apiKeys,
     tokens,
-    userScope: await loadScope(userPolicyFile, log),
+    scopeOf,
     rateLimit: rateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
     handlersByToken,

@@ -12,7 +12,13 @@ export interface Identity {
   tokenId: string;
 }
 
-export type TokenUser = ApiKeyOwner & { apiKey: string };
+export interface TokenUser extends ApiKeyOwner {
+  /** API key, or another text whose tokens have a bound of their own. */
+  apiKey: string;
+}
+
+/** Name under which the tokens that a user creates for tasks count. They never evict the token of an API key. */
+export const createdBy = (userId: string) => `tokens created by ${userId}`;
 
 export interface TokensOptions {
   /** Secret of at least 32 bytes. */
@@ -66,10 +72,15 @@ export class Tokens {
   }
 
   /** @throws {TokenStoreUnavailable | TokenStoreFull} */
-  async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
+  async issue(
+    user: TokenUser,
+    scope: Scope,
+    remoteAddress: string,
+    lifetimeSeconds = this.lifetimeSeconds,
+  ): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = this.#clock.now();
-    const expiresAt = issuedAt + this.lifetimeSeconds * 1000;
+    const expiresAt = issuedAt + lifetimeSeconds * 1000;
     const claims = {
       jti: id,
       sub: `user:${user.user_id}`,

@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
@@ -27,14 +28,27 @@ describe('npm run keys', () => {
     expect(code).to.equal(0);
     expect(stdout).to.match(/^[0-9a-f]{32}\n$/);
     expect(stderr).to.equal('created key 1 of alice, role user: it is not shown again\n');
-    const second = await keys('create', '--user=alice', '--role', 'auditor of "ü"');
+    const second = await keys('create', '--user=alice', '--role', 'viewer');
     expect(second.stdout).to.not.equal(stdout);
     const stored = records() as { created_at: number }[];
     for (const { created_at } of stored) expect(created_at).to.be.within(before, Date.now() / 1000 + 1);
     expect(stored.map(({ created_at: _, ...rest }) => rest)).to.deep.equal([
       { id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user' },
-      { id: 2, api_key: second.stdout.trim(), user_id: 'alice', role: 'auditor of "ü"' },
+      { id: 2, api_key: second.stdout.trim(), user_id: 'alice', role: 'viewer' },
     ]);
+  });
+
+  it('creates no key whose role has no policy, and names the roles', async () => {
+    const { dataDir, records } = await fresh();
+    const known = '--role must be one of operator, submitter, user, viewer';
+    const create = (role: string, policiesDir = '') =>
+      runCommand('keys', ['create', '--user', 'a', '--role', role], { dataDir, policiesDir });
+    expect(await create('veiwer')).to.deep.equal(failed(`${known}, got "veiwer": did you mean viewer?`));
+    expect(await create('auditor of "ü"')).to.deep.equal(failed(`${known}, got "auditor of \\"ü\\""`));
+    const policiesDir = await temporaryFolder();
+    await writeFile(join(policiesDir, 'auditor of "ü".json'), '{}');
+    expect(await create('auditor of "ü"', policiesDir)).to.include({ code: 0 });
+    expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].role', 'auditor of "ü"');
   });
 
   it('lists the keys by their last four characters', async () => {
@@ -55,7 +69,7 @@ describe('npm run keys', () => {
   it('revokes the key with the given id, and no other', async () => {
     const { keys, records, beside } = await fresh();
     for (const key of ['k1', 'k2']) beside.prepare(insert).run(key, 'alice', 'user', 1);
-    const stderr = 'revoked key 2 of alice: tokens already issued expire within an hour\n';
+    const stderr = 'revoked key 2 of alice: its tokens expire within an hour, those for tasks within a day\n';
     expect(await keys('revoke', '2')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].id', 1);
     expect(await keys('revoke', '2')).to.deep.equal(failed('no key with id 2: list keys with "npm run keys -- list"'));
@@ -114,13 +128,13 @@ describeWithPostgres('npm run keys with DATABASE_URL', () => {
     const { url: databaseUrl, sql } = await migratedSchema();
     const cwd = await temporaryFolder();
     const keys = (...args: string[]) => runCommand('keys', args, { databaseUrl, cwd });
-    const key = (await keys('create', '--user', 'alice', '--role', 'auditor')).stdout.trim();
+    const key = (await keys('create', '--user', 'alice', '--role', 'viewer')).stdout.trim();
     expect(await sql('SELECT id, api_key, user_id, role FROM api_keys')).to.deep.equal([
-      { id: 1, api_key: key, user_id: 'alice', role: 'auditor' },
+      { id: 1, api_key: key, user_id: 'alice', role: 'viewer' },
     ]);
     const { stdout } = await keys('list');
-    expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  auditor  \\d{4}-.*Z  …${key.slice(-4)}$`));
-    const stderr = 'revoked key 1 of alice: tokens already issued expire within an hour\n';
+    expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  viewer  \\d{4}-.*Z  …${key.slice(-4)}$`));
+    const stderr = 'revoked key 1 of alice: its tokens expire within an hour, those for tasks within a day\n';
     expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(await sql('SELECT * FROM api_keys')).to.deep.equal([]);
     expect(await keys('revoke', '1')).to.include({ code: 1 });

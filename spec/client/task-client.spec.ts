@@ -177,6 +177,23 @@ describe('the client of the task queue', () => {
     expect(none?.status).to.include({ reason: 'authentication required' });
   });
 
+  it('creates tokens for a task and for a limit key, with which another client follows and cancels, until they are revoked', async () => {
+    const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
+    const owner = clientOf(services.tasks, { apiKey: services.apiKey });
+    const [done, later] = [
+      await owner.submit('sum', {}, { delay: 0.5 }),
+      await owner.submit('sum', {}, { delay: 60, limit_key: 'a/b' }),
+    ];
+    const visitor = clientOf(services.tasks, await done.token({ expiresIn: 60 }));
+    expect((await visitor.task(done.id).result()).output).to.equal(0);
+    expect(await thrown(visitor.task(later.id).get())).to.include({ status: 404 });
+    expect(await thrown(visitor.task(done.id).cancel())).to.include({ status: 403 });
+    const customer = clientOf(services.tasks, await owner.limitKeyToken('a/b', { cancel: true }));
+    expect(await customer.task(later.id).cancel()).to.equal(true);
+    await visitor.revoke();
+    expect(await thrown(visitor.list())).to.include({ status: 401 });
+  });
+
   it('does what the API does', async () => {
     const client = clientOf(running().tasks);
     expect((await client.actions()).actions.map(({ name }) => name)).to.include.members(['sum', 'resize']);

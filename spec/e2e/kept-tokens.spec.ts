@@ -50,6 +50,19 @@ describe('a token over a restart', () => {
     });
   }
 
+  it('for a task stays valid, too', async () => {
+    const env = { TASKS_REQUIRE_TOKEN: 'true', QUEUE_DRIVER: 'sqlite' };
+    const first = await start(env);
+    const headers = { Authorization: `Bearer ${await first.token()}` };
+    const submitted = await request(`${first.tasks}/tasks`, { method: 'POST', headers, body: '{"action":"sum"}' });
+    const path = `/tasks/${submitted.body.id}`;
+    const created = await request(`${first.tasks}${path}/token`, { method: 'POST', headers, body: '{}' });
+    await stop(first, 'SIGTERM');
+    const second = await start(env);
+    const visitor = { Authorization: `Bearer ${created.body.token}` };
+    expect((await request(second.tasks + path, { headers: visitor })).status).to.equal(200);
+  });
+
   it('ends with a crash', async () => {
     const first = await start({ TOKEN_KEY });
     const token = await first.token();

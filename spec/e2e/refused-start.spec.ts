@@ -96,6 +96,16 @@ const refusals: [title: string, heading: 'Start' | 'Several nodes' | undefined, 
     { TASK_HANDLERS: './none.ts' },
     /^the handlers module .\/none.ts cannot /,
   ],
+  [
+    'a policy is none',
+    'Start',
+    async () => {
+      const POLICIES_DIR = await temporaryFolder();
+      writeFileSync(join(POLICIES_DIR, 'clerk.json'), '{}');
+      return { POLICIES_DIR };
+    },
+    /^the policy \S+clerk.json cannot be used: it does not contain a policy$/,
+  ],
   ['the price source is missing', 'Start', { PRICE_SOURCE: 'none.csv' }, /^the price source none.csv cannot be used: /],
   [
     'the data folder cannot be created',

@@ -18,6 +18,7 @@ import { describeSettling } from './settling.ts';
 import { type Driver, testsOf } from './stage.ts';
 import { describeTaking } from './taking.ts';
 import { describeTurns } from './turns.ts';
+import { describeViews } from './views.ts';
 
 /** Defines the conformance specs of a task store. */
 export function describeStore(name: string, driver: Driver): void {
@@ -41,6 +42,7 @@ export function describeStore(name: string, driver: Driver): void {
     describeFinding(tests);
     describeCounts(tests, driver);
     if (driver.isDurable) describeDeaths(tests);
+    describeViews(tests);
     describeClosing(tests);
   });
 }

@@ -19,10 +19,15 @@ export function run(file: string, args: readonly string[], options: ExecFileOpti
 export function runCommand(
   name: 'keys' | 'backup' | 'handlers',
   args: readonly string[],
-  { dataDir, databaseUrl, cwd }: { dataDir?: string; databaseUrl?: string; cwd?: string },
+  { dataDir, databaseUrl, policiesDir, cwd }: { [Name in 'dataDir' | 'databaseUrl' | 'policiesDir' | 'cwd']?: string },
 ): Promise<Ended> {
   const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
-  const env = { ...outer, ...(dataDir && { DATA_DIR: dataDir }), ...(databaseUrl && { DATABASE_URL: databaseUrl }) };
+  const env = {
+    ...outer,
+    ...(dataDir && { DATA_DIR: dataDir }),
+    ...(databaseUrl && { DATABASE_URL: databaseUrl }),
+    ...(policiesDir && { POLICIES_DIR: policiesDir }),
+  };
   const file = fileURLToPath(new URL(`../../main/cli/${name}.ts`, import.meta.url));
   return run(process.execPath, [file, ...args], { env, ...(cwd !== undefined && { cwd }) });
 }

@@ -7,7 +7,7 @@ import { rateLimit } from '../../main/http/rate-limit.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
-import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
+import { loadRoles } from '../../main/ticker/policy.ts';
 import { priceHistory } from '../../main/ticker/prices.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/service.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
@@ -31,7 +31,8 @@ export interface TickerBundleOptions {
   clock?: Clock;
   /** Token store and key shared with other nodes; by default an in-memory store and a random key. */
   shared?: { store: TokenStore; key: string };
-  userPolicy?: URL;
+  /** Folder of the built-in policies. */
+  policies?: string;
   /** Limit of key exchanges per minute and address. */
   perMinute?: number;
   trustProxy?: number;
@@ -55,7 +56,7 @@ export type TickerBundle = Awaited<ReturnType<typeof startTickerBundle>>;
  * `intervalMs` is set.
  */
 export async function startTickerBundle(options: TickerBundleOptions = {}) {
-  const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, userPolicy = userPolicyFile, limits } = options;
+  const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, policies, limits } = options;
   const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true, clock = systemClock } = options;
   const dataDir = await temporaryFolder();
   fillDataFolder(dataDir);
@@ -96,7 +97,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     requests,
     apiKeys,
     tokens,
-    userScope: await loadScope(userPolicy, captured.log),
+    scopeOf: await loadRoles(captured.log, undefined, policies),
     rateLimit: rateLimit({ perMinute }),
     trustProxy,
     handlersByToken,
@@ -125,7 +126,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     async token(userId = 'demo'): Promise<string> {
       return tokens.issue(
         { user_id: userId, role: 'user', apiKey: 'key of a spec' },
-        [await loadPolicy(userPolicyFile)],
+        real.scopeOf('user'),
         '127.0.0.1',
       );
     },

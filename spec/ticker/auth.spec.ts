@@ -1,11 +1,9 @@
-import { copyFile, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { bearerToken } from '../../main/ticker/auth.ts';
-import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { type HttpResponse, post, request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -182,26 +180,27 @@ describe('POST /auth/token', () => {
     });
 
     it('issues tokens with the policy that it read at its start, whatever becomes of the file', async () => {
-      const file = join(await temporaryFolder(), 'policy.json');
-      await copyFile(userPolicyFile, file);
-      const bundle = await startTickerBundle({ userPolicy: pathToFileURL(file) });
-      await rm(file);
+      const policies = await temporaryFolder();
+      const policy = { name: 'own', group: 'user', actions: ['read'], resources: '*', effect: 'allow' };
+      await writeFile(join(policies, 'user.json'), JSON.stringify(policy));
+      const bundle = await startTickerBundle({ policies });
+      await rm(join(policies, 'user.json'));
       const { body } = await exchange(bundle);
-      expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal([await loadPolicy(userPolicyFile)]);
+      expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal([policy]);
     });
 
-    it('issues a token with an empty scope when the policy cannot be loaded', async () => {
-      const folder = await temporaryFolder();
-      const notJson = join(folder, 'policy.json');
-      await writeFile(notJson, 'x');
-      for (const file of [join(folder, 'missing.json'), notJson]) {
-        const bundle = await startTickerBundle({ userPolicy: pathToFileURL(file) });
+    it('issues a token with an empty scope when the policy cannot be loaded or the role has none, and logs it', async () => {
+      const broken = await temporaryFolder();
+      await writeFile(join(broken, 'user.json'), 'x');
+      for (const [policies, message] of [
+        [await temporaryFolder(), /role has no policy/],
+        [broken, /policy cannot be loaded/],
+      ] as const) {
+        const bundle = await startTickerBundle({ policies });
         const { status, body } = await exchange(bundle);
         expect(status).to.equal(200);
         expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal([]);
-        expect(bundle.lines.some((line) => line.level === ERROR && /policy cannot be loaded/.test(line.msg))).to.equal(
-          true,
-        );
+        expect(bundle.lines.some((line) => line.role === 'user' && message.test(line.msg))).to.equal(true);
         const refused = await connect(bundle.stream, { token: body.token }).catch((error: unknown) => error);
         expect(refused).to.be.instanceOf(Refused);
         expect(refused).to.deep.include({ status: 500, body: { error: 'failed to create handler' } });

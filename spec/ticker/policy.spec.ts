@@ -1,10 +1,10 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { allows, isScope, loadPolicy, type Policy, userPolicyFile } from '../../main/ticker/policy.ts';
+import { allowedTasks, allows, isScope, loadRoles, loadScope, type Policy } from '../../main/ticker/policy.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
 
 const base: Policy = { name: 'p', group: 'g', actions: '*', resources: '*', effect: 'allow' };
 const policy = (changes: Partial<Policy>): Policy => ({ ...base, ...changes });
@@ -54,13 +54,8 @@ describe('policies', () => {
   });
 
   it('of the user allow all actions on all resources', async () => {
-    expect(await loadPolicy(userPolicyFile)).to.deep.equal({
-      name: 'user',
-      group: 'user',
-      actions: '*',
-      resources: '*',
-      effect: 'allow',
-    });
+    const scopeOf = await loadRoles(captureLog().log);
+    expect(scopeOf('user')).to.deep.equal([{ ...base, name: 'user', group: 'user' }]);
   });
 
   it('cannot be loaded from what holds none', async () => {
@@ -78,16 +73,54 @@ describe('policies', () => {
       JSON.stringify({ ...base, resources: [1] }),
       JSON.stringify({ ...base, name: undefined }),
       JSON.stringify({ ...base, group: 1 }),
+      JSON.stringify([base, { ...base, effect: 'maybe' }]),
+      JSON.stringify({ ...base, name: 'x'.repeat(4096) }),
     ];
     for (const text of bad) {
       await writeFile(file, text);
-      expect(await loadPolicy(pathToFileURL(file)).catch((error: unknown) => error), text).to.be.instanceOf(Error);
+      expect(await loadScope(file).catch((error: unknown) => error), text).to.be.instanceOf(Error);
     }
     await mkdir(join(folder, 'folder'));
     for (const name of ['missing', 'folder'])
-      expect(await loadPolicy(pathToFileURL(join(folder, name))).catch((error: unknown) => error)).to.include.keys(
-        'code',
-      );
+      expect(await loadScope(join(folder, name)).catch((error: unknown) => error)).to.include.keys('code');
+  });
+
+  it('of own roles are files of a folder, each of which must be valid and have a name of its own', async () => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, 'auditor.json'), JSON.stringify([base, deny()]));
+    await writeFile(join(folder, 'notes.txt'), 'no policy');
+    const { log } = captureLog();
+    expect((await loadRoles(log, folder))('auditor')).to.deep.equal([base, deny()]);
+    for (const [name, reason] of [
+      ['clerk.json', `the policy ${join(folder, 'clerk.json')} cannot be used: it does not contain a policy`],
+      ['viewer.json', `the policy ${join(folder, 'viewer.json')} has the name of a built-in role: rename it`],
+    ] as const) {
+      await writeFile(join(folder, name), '[]');
+      expect(await loadRoles(log, folder).catch((error: Error) => error.message)).to.equal(reason);
+    }
+  });
+
+  it('of tasks allow an action on these only, unless another policy allows it on all', () => {
+    const own = policy({ resources: ['task', 'action'], tasks: 'own' });
+    expect(allowedTasks([own], 'read', 'task')).to.equal('own');
+    expect(allows([own], 'read', 'task')).to.equal(false);
+    expect(allows([own], 'read', 'action')).to.equal(true);
+    expect(allowedTasks([own], 'read', 'queue')).to.equal('none');
+    expect(allowedTasks([own, base], 'read', 'task')).to.equal('all');
+    expect(allowedTasks([own, deny({ actions: ['read'] })], 'read', 'task')).to.equal('none');
+    expect(isScope([policy({ tasks: { id: 'x' } }), policy({ tasks: { limit_key: 'x' } })])).to.equal(true);
+    for (const tasks of [
+      'all',
+      null,
+      {},
+      { id: '' },
+      { id: 1 },
+      { submitter: 'x' },
+      { id: 'x', limit_key: 'x' },
+      ['x'],
+    ])
+      expect(isScope([{ ...base, tasks }]), JSON.stringify(tasks)).to.equal(false);
+    expect(isScope([deny({ tasks: 'own' })])).to.equal(false);
   });
 
   it('make a scope when all of them are policies', () => {

@@ -1,4 +1,3 @@
-import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
@@ -106,8 +105,7 @@ describe('GET /prices/history', () => {
   });
 
   it('refuses a token whose scope is empty, and other methods', async () => {
-    const missing = pathToFileURL(`${await temporaryFolder()}/missing.json`);
-    const { url, apiKey } = await startTickerBundle({ userPolicy: missing });
+    const { url, apiKey } = await startTickerBundle({ policies: await temporaryFolder() });
     const exchange = await request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key: apiKey }) });
     const { status, body } = await request(`${url}/prices/history`, { headers: bearer(exchange.body.token) });
     expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);

@@ -47,7 +47,7 @@ describe('service A with a feed', () => {
       shiftMs += ms;
     };
     const clock = { ...systemClock, now: () => START + shiftMs };
-    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, clock, log);
+    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, () => [], shares, clock, log);
     const stop = () => service.stop(Promise.resolve());
     const check = () => service.checks.ticker?.();
     try {
@@ -81,7 +81,14 @@ describe('service A at its stop', () => {
     afterTest(() => engine.close());
     const { feed, calls } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, systemClock, log);
+    const service = await startTicker(
+      config,
+      { ...engine, openTickFeed: () => feed },
+      () => [],
+      shares,
+      systemClock,
+      log,
+    );
     const { store } = service.metrics.tokens;
     const unused = Promise.withResolvers<void>();
     const stopped = service.stop(Promise.resolve(), unused.promise);
@@ -102,7 +109,14 @@ describe('service A with a full token store', () => {
     afterTest(() => engine.close());
     const store = new MemoryTokenStore({ maxTokens: 1, clock: systemClock });
     const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(config, { ...engine, openTokenStore: () => store }, shares, systemClock, log);
+    const service = await startTicker(
+      config,
+      { ...engine, openTokenStore: () => store },
+      () => [],
+      shares,
+      systemClock,
+      log,
+    );
     afterTest(() => service.stop(Promise.resolve()));
     expect(await service.warnings.token_store?.()).to.equal(undefined);
     await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });

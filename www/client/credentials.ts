@@ -8,7 +8,7 @@ export interface CredentialOptions {
   token?: string | (() => string | undefined | Promise<string>) | undefined;
 }
 
-/** Token that `POST /auth/token` gives for an API key. `expires_in` is in seconds. */
+/** A new token. `expires_in` is in seconds. */
 export interface Grant {
   token: string;
   expires_in: number;

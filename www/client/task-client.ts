@@ -1,4 +1,5 @@
 import type { ActionName, AnyActions, DataOf, OutputOf } from './actions.ts';
+import type { Grant } from './credentials.ts';
 import { type DeadLetters, deadLetters } from './dead-letters.ts';
 import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
 import { type Limits, limits } from './limits.ts';
@@ -8,6 +9,7 @@ import { type Schedules, schedules } from './schedules.ts';
 import { Task } from './task.ts';
 import { type StreamEvents, TaskFollower } from './task-follower.ts';
 import type { TaskRow } from './task-state.ts';
+import { createToken, type TaskTokenOptions } from './task-token.ts';
 
 /** Fields of a submission beside action and data. */
 export interface SubmissionOptions {
@@ -128,6 +130,16 @@ export class TaskClient<Own = AnyActions> {
   /** Cancels many tasks. `remaining` is the number of selected tasks that could not be cancelled. */
   cancelAll(selection: CancelSelection, options: Abortable = {}): Promise<{ count: number; remaining: number }> {
     return this.#http.request('tasks/cancel', { ...options, method: 'POST', body: selection });
+  }
+
+  /** Creates a token that can only read, list and follow the tasks of a limit key. */
+  limitKeyToken(limitKey: string, options?: TaskTokenOptions): Promise<Grant> {
+    return createToken(this.#http, `limit-keys/${encodeURIComponent(limitKey)}`, options);
+  }
+
+  /** Revokes the token of the client. */
+  async revoke(): Promise<void> {
+    await this.#http.request('auth/token', { method: 'DELETE' });
   }
 
   /** Requests the newest 100 result rows, newest first. */

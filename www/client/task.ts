@@ -1,8 +1,10 @@
 import { abortable } from './abort.ts';
+import type { Grant } from './credentials.ts';
 import { TaskCancelledError, TaskFailedError } from './errors.ts';
 import type { Abortable, HttpClient } from './http-client.ts';
 import type { TaskFollower, TaskNews } from './task-follower.ts';
 import type { TaskChange, TaskProgress, TaskState, Times } from './task-state.ts';
+import { createToken, type TaskTokenOptions } from './task-token.ts';
 
 type Fields<Event extends TaskChange['event']> = Omit<Extract<TaskChange, { event: Event }>, 'event'>;
 
@@ -76,6 +78,11 @@ export class Task<Output = unknown> {
   async cancel(options: Abortable = {}): Promise<boolean> {
     const body = await this.#http.request<{ status: string } | undefined>(this.#path, { ...options, method: 'DELETE' });
     return body?.status !== 'cancelling';
+  }
+
+  /** Creates a token that can only read and follow this task, for a visitor's page. */
+  token(options?: TaskTokenOptions): Promise<Grant> {
+    return createToken(this.#http, this.#path, options);
   }
 
   /** Makes a scheduled or retrying task due now. */

@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS messages (
   -- Start and progress of the running attempt, as its owner reported them.
   started_at bigint,
   progress text,
+  -- Id of the user who submitted the task. Null without access control.
+  submitter text,
   -- Name of the schedule that made the task.
   schedule text,
   -- Header of the submission.
@@ -79,6 +81,10 @@ ALTER TABLE tasks ADD COLUMN IF NOT EXISTS delivery integer;
 ALTER TABLE tasks ADD COLUMN IF NOT EXISTS attempts integer, ADD COLUMN IF NOT EXISTS waited_ms bigint,
   ADD COLUMN IF NOT EXISTS ran_ms bigint, ADD COLUMN IF NOT EXISTS started_at bigint,
   ADD COLUMN IF NOT EXISTS ended_at bigint, ADD COLUMN IF NOT EXISTS node text, ADD COLUMN IF NOT EXISTS history text;
+-- Who may see the row, see `TaskView`. Null in older rows, and without a limit key or access control.
+ALTER TABLE tasks ADD COLUMN IF NOT EXISTS limit_key text, ADD COLUMN IF NOT EXISTS submitter text;
+CREATE INDEX IF NOT EXISTS tasks_by_limit_key ON tasks (limit_key, created_at, arrival) WHERE limit_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS tasks_by_submitter ON tasks (submitter, created_at, arrival) WHERE submitter IS NOT NULL;
 
 -- The body of a message is read once, so compression costs more than it saves.
 ALTER TABLE messages ALTER COLUMN body SET STORAGE EXTERNAL;

@@ -40,6 +40,8 @@ CREATE TABLE IF NOT EXISTS messages (
   reason TEXT,
   -- Failed attempts as JSON, see `AttemptHistory`; null if there were none.
   history TEXT,
+  -- Id of the user who submitted the task. Null without access control.
+  submitter TEXT,
   -- Name of the schedule that made the task.
   schedule TEXT,
   -- Header of the submission.

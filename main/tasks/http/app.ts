@@ -14,6 +14,7 @@ import { queueRoutes } from './queue-router.ts';
 import type { RouterOptions } from './routing.ts';
 import { schedulesRoutes } from './schedules-router.ts';
 import { tasksRoutes } from './tasks-router.ts';
+import { tokensRoutes } from './tokens-router.ts';
 
 export interface TasksAppOptions
   extends Omit<RouterOptions, 'turns'>,
@@ -39,6 +40,7 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
   const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
+  if (access !== undefined) all.push(tokensRoutes);
   const routers = all.map((routes) => router(routes(routing)));
   const local = new Koa();
   local.use(jsonErrors(options.log));

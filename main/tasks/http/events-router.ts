@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http';
+import type { TaskView } from '../../../db/task-rows.ts';
 import { ConnectionLimiter } from '../../http/connection-limiter.ts';
 import { apiHeaders } from '../../http/json-reply.ts';
 import { rateLimitKey } from '../../http/rate-limit.ts';
 import type { Cursor, QueueEvent, TaskEvent, TaskEvents } from '../task-events.ts';
-import type { Actor } from './access.ts';
-import { authorized, type RouterOptions, type Routes } from './routing.ts';
+import { type Actor, sees } from './access.ts';
+import { inView, type RouterOptions, type Routes } from './routing.ts';
 import { retryFields } from './task-status.ts';
 
 const STREAM_LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
@@ -27,21 +28,27 @@ export function eventsRoutes(options: RouterOptions): Routes {
   const limiter = new ConnectionLimiter(STREAM_LIMITS);
   return {
     '/tasks/events': {
-      GET: authorized('read', 'task', (ctx) => {
+      GET: inView('read', (ctx, view) => {
         const address = rateLimitKey(ctx.ip);
         if (ctx.method === 'HEAD') limiter.check(address);
         else limiter.acquire(ctx.req.socket, address);
         ctx.respond = false;
         ctx.res.writeHead(200, headers);
         if (ctx.method === 'HEAD') ctx.res.end();
-        else stream(options, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
+        else stream(options, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor, view);
       }),
     },
   };
 }
 
 /** Streams the events after the event with id `lastId` (if empty, new events only) until the user's token is invalid. */
-function stream({ events, clock }: RouterOptions, lastId: string, response: ServerResponse, actor?: Actor): void {
+function stream(
+  { events, clock }: RouterOptions,
+  lastId: string,
+  response: ServerResponse,
+  actor?: Actor,
+  view?: TaskView,
+): void {
   const known = lastId === '' ? undefined : events.after(lastId);
   const cursor = known ?? events.now();
   let cancelSend: (() => void) | undefined;
@@ -51,7 +58,7 @@ function stream({ events, clock }: RouterOptions, lastId: string, response: Serv
     // Writes nothing while the response's buffer is full. The `drain` event calls `wake` later.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) return close();
-    const text = nextText(events, cursor);
+    const text = nextText(events, cursor, view);
     if (text === '') return;
     response.write(text);
     wake();
@@ -75,7 +82,9 @@ function stream({ events, clock }: RouterOptions, lastId: string, response: Serv
   const beat = () => {
     cancelHeartbeat = clock.timer(HEARTBEAT_MS, beat);
     if (actor?.isSignedIn() === false) close();
-    else if (!response.writableNeedDrain) response.write(':\n\n');
+    else if (response.writableNeedDrain) return;
+    // The position moves on past the events of other tasks, which would become a gap after a reconnection.
+    else response.write(view === undefined ? ':\n\n' : `id: ${events.idOf(cursor)}\n\n`);
   };
   let cancelHeartbeat = clock.timer(HEARTBEAT_MS, beat);
   response.on('drain', wake);
@@ -87,12 +96,14 @@ function stream({ events, clock }: RouterOptions, lastId: string, response: Serv
   wake();
 }
 
-function nextText(events: TaskEvents, cursor: Cursor): string {
+function nextText(events: TaskEvents, cursor: Cursor, view: TaskView | undefined): string {
   const missed = events.skipMissed(cursor);
-  let text = missed > 0 ? gap(events, cursor, missed) : '';
-  for (let sent = 0; sent < MAX_EVENTS_PER_WRITE; sent++) {
+  let text = missed > 0 ? gap(events, cursor, view === undefined ? missed : null) : '';
+  for (let sent = 0; sent < MAX_EVENTS_PER_WRITE; ) {
     const event = events.next(cursor);
     if (event === undefined) break;
+    if (view !== undefined && !('id' in event && sees(view, event))) continue;
+    sent += 1;
     text += `id: ${events.idOf(cursor)}\nevent: ${event.event}\ndata: ${JSON.stringify(dataOf(event))}\n\n`;
   }
   return text;
@@ -107,7 +118,7 @@ function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string 
 function dataOf(event: QueueEvent): object {
   if (!('id' in event)) return { at: event.at };
   if (event.event === 'purged') return { id: event.id, action: event.action, at: event.at };
-  const { event: name, id, action, at, ...details } = event;
+  const { event: name, id, action, at, limitKey: _, submitter: __, ...details } = event;
   return { id, action, status: STATUSES[name], ...fieldsOf(event, details), at };
 }
 

@@ -4,7 +4,7 @@ import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { readJsonObject } from '../../http/request-body.ts';
 import { limitFields, listedLimits, MAX_LIMITED_ACTIONS } from '../limits.ts';
 import { LISTING_COST } from './listing.ts';
-import { ask, authorized, type RouterOptions, type Routes } from './routing.ts';
+import { ask, authorized, decoded, type RouterOptions, type Routes } from './routing.ts';
 
 const MAX_BODY_BYTES = 4096;
 const MAX_ACTION_LENGTH = 200;
@@ -46,16 +46,8 @@ export function limitsRoutes(options: RouterOptions): Routes {
   };
 }
 
-/** Decodes the action itself, because the router takes a wrong encoding literally. @throws {HttpError} */
-function actionOf([encoded = '']: readonly string[] = []): string {
-  let action = '';
-  try {
-    action = decodeURIComponent(encoded);
-  } catch {
-    // Refused like an empty action.
-  }
-  if (action === '' || action.length > MAX_ACTION_LENGTH) throw new HttpError('invalidLimitedAction');
-  return action;
+function actionOf(captures: readonly string[] | undefined): string {
+  return decoded(captures, MAX_ACTION_LENGTH, 'invalidLimitedAction');
 }
 
 function refusalOf(path: string, detail: string): HttpError {

@@ -1,5 +1,5 @@
 import type { ParameterizedContext } from 'koa';
-import { type Awaitable, isFilterable, type TaskRow, type TaskSummary } from '../../../db/task-rows.ts';
+import { type Awaitable, isFilterable, type TaskRow, type TaskSummary, type TaskView } from '../../../db/task-rows.ts';
 import type { Located } from '../../../db/task-store.ts';
 import { actionStart } from '../../../workers/submissions/parse-submission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
@@ -27,15 +27,17 @@ export interface Listing {
 }
 
 /** Responds to `GET /tasks` with the newest rows that match the query parameters. */
-export async function replyTasks(ctx: ParameterizedContext, options: RouterOptions): Promise<void> {
+export async function replyTasks(ctx: ParameterizedContext, options: RouterOptions, view?: TaskView): Promise<void> {
   const { rows } = options.queue.store;
   const { status, action, before: id, summary } = queryParameters(ctx, 'status', 'action', 'before', 'summary');
   const isShort = isSummary(summary);
   if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');
+  // No index has the actions of a view.
+  if (view !== undefined && action !== undefined) throw new HttpError('actionNotAllowed');
   await options.turns.enter(LISTING_COST, ctx.res);
   const before = id === undefined ? undefined : await query(() => rows.position(id));
   if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
-  const filter = { status, action, before };
+  const filter = { status, action, before, view };
   const part = isShort ? 'summary' : 'whole';
   const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
   const listing = {

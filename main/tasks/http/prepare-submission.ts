@@ -30,7 +30,7 @@ export async function prepare(
   const parsed = local === DEFERRED ? await submissions.parse({ ...submitted, bytes: body.ownBytes() }) : local;
   if ('error' in parsed) throw new HttpError(parsed.error, { fields: parsed.field });
   const { fingerprint } = parsed;
-  const message = withOrigin(parsed.message, traceparentOf(headers), rules);
+  const message = withOrigin(parsed.message, traceparentOf(headers), userId, rules);
   return { message, key: key && fingerprint ? { key, fingerprint } : undefined };
 }
 
@@ -59,7 +59,7 @@ export async function prepareBatch(
   return parsed.drafts.map((draft) => {
     const { key, fingerprint = '' } = draft;
     const ownKey = key && { key: keyOfUser(key, userId), fingerprint };
-    return { message: withOrigin(messageOf(newTaskId(), draft), traceparent, rules), key: ownKey || undefined };
+    return { message: withOrigin(messageOf(newTaskId(), draft), traceparent, userId, rules), key: ownKey || undefined };
   });
 }
 
@@ -68,9 +68,14 @@ export function invalidBatch(wrong: readonly { index: number; error: ErrorName }
   return new HttpError('invalidBatch', { fields: { errors } });
 }
 
-function withOrigin(message: Message, traceparent: string | undefined, { actions }: SubmissionRules): Message {
+function withOrigin(
+  message: Message,
+  traceparent: string | undefined,
+  submitter: string | undefined,
+  { actions }: SubmissionRules,
+): Message {
   const reported = withCallback(message, actions);
-  return traceparent === undefined ? reported : { ...reported, traceparent };
+  return traceparent === undefined && submitter === undefined ? reported : { ...reported, traceparent, submitter };
 }
 
 /** The fields of W3C Trace Context's version 00. A later version may have further ones. */

@@ -1,10 +1,11 @@
 import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import type { TaskView } from '../../../db/task-rows.ts';
 import { type ActionLimits, type Awaitable, KeyReused, QueueFull, UnknownDeadLetter } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import type { MainThreadCheck } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import type { ByteBudget } from '../../http/byte-budget.ts';
-import { HttpError } from '../../http/errors.ts';
+import { type ErrorName, HttpError } from '../../http/errors.ts';
 import type { Handler, Resources } from '../../http/exact-router.ts';
 import type { BodyBounds } from '../../http/request-body.ts';
 import type { TurnLimit } from '../../http/turn-limit.ts';
@@ -38,12 +39,44 @@ export interface RouterOptions {
 
 export type Routes = Resources<AccessState>;
 
-/** Returns a handler that answers 403 if the actor's token does not allow the action. An undefined actor may do all. */
+/**
+ * Returns a handler that answers 403 unless the actor's token allows the action, and that on all tasks if the resource is
+ * `task`. An undefined actor may do all.
+ */
 export function authorized(action: Action, resource: Resource, handle: Handler<AccessState>): Handler<AccessState> {
   return (ctx, next) => {
-    if (ctx.state.actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
+    if ((ctx.state.actor?.access(action, resource) ?? 'all') !== 'all') throw new HttpError('actionNotAllowed');
     return handle(ctx, next);
   };
+}
+
+export type Context = Parameters<Handler<AccessState>>[0];
+
+/** Returns a handler that gets the view of the actor's token. Answers 403 if the token allows the action on no task. */
+export function inView(
+  action: Action,
+  handle: (ctx: Context, view: TaskView | undefined) => unknown,
+): Handler<AccessState> {
+  return (ctx) => handle(ctx, viewOf(ctx, action));
+}
+
+/** Returns the tasks on which the actor's token allows an action. Undefined stands for all. @throws {HttpError} if none */
+export function viewOf({ state }: Pick<Context, 'state'>, action: Action): TaskView | undefined {
+  const access = state.actor?.access(action, 'task') ?? 'all';
+  if (access === 'none') throw new HttpError('actionNotAllowed');
+  return access === 'all' ? undefined : access;
+}
+
+/** Decodes the part of a path, because the router takes a wrong encoding literally. @throws {HttpError} `error` */
+export function decoded([encoded = '']: readonly string[] = [], maxLength: number, error: ErrorName): string {
+  let text = '';
+  try {
+    text = decodeURIComponent(encoded);
+  } catch {
+    // Refused like an empty text.
+  }
+  if (text === '' || text.length > maxLength) throw new HttpError(error);
+  return text;
 }
 
 /** Runs a query on tasks. @throws {HttpError} `database unavailable` or `query failed` */

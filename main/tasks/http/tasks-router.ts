@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import type { TaskView } from '../../../db/task-rows.ts';
 import type { Published, StoredMessage } from '../../../db/task-store.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
@@ -6,9 +7,10 @@ import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { withBody } from '../../http/request-body.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
+import { seesFound } from './access.ts';
 import { replyTasks } from './listing.ts';
 import { invalidBatch, preferredWait, prepare, prepareBatch } from './prepare-submission.ts';
-import { ask, authorized, failedToQueue, query, type RouterOptions, type Routes } from './routing.ts';
+import { ask, authorized, failedToQueue, inView, query, type RouterOptions, type Routes } from './routing.ts';
 import { cancelSelection, readSelectionBody } from './selection.ts';
 import { completedTask, replyQueued, unfinishedTask } from './task-status.ts';
 
@@ -29,8 +31,8 @@ export function tasksRoutes(options: RouterOptions): Routes {
   const minCost = queue.store.isDurable ? 0 : SUBMISSION_COST;
   return {
     '/tasks': {
-      GET: authorized('read', 'task', (ctx) => replyTasks(ctx, options)),
-      POST: authorized('create', 'task', async (ctx) => {
+      GET: inView('read', (ctx, view) => replyTasks(ctx, options, view)),
+      POST: inView('create', async (ctx) => {
         const { message, key } = await withBody(ctx.req, bodies, async (body) => {
           await turns.enter(Math.max(body.length * PARSING_COST, minCost));
           return prepare(body, ctx.req.headers, ctx.state.actor?.userId, options);
@@ -43,7 +45,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
     '/tasks/batch': {
-      POST: authorized('create', 'task', async (ctx) => {
+      POST: inView('create', async (ctx) => {
         const submissions = await withBody(ctx.req, bodies, async (body) => {
           await turns.enter(Math.max(body.length * PARSING_COST, TURN_BYTES));
           return prepareBatch(body, ctx.req.headers, ctx.state.actor?.userId, options);
@@ -64,14 +66,14 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
     '/tasks/:id': {
-      GET: authorized('read', 'task', async (ctx) => {
-        const found = await find(options, ctx.params.id ?? '', ctx.res);
-        if (found === undefined) throw new HttpError('taskNotFound');
+      GET: inView('read', async (ctx, view) => {
+        const found = await findInView(options, ctx.params.id, ctx.res, view);
         const task = 'row' in found ? completedTask(found.row) : await unfinished(found.message, options);
         if (!replyWithin(responses, ctx, task)) throw serverBusy();
       }),
-      DELETE: authorized('delete', 'task', async (ctx) => {
+      DELETE: inView('delete', async (ctx, view) => {
         const { id = '' } = ctx.params;
+        if (view !== undefined) await findInView(options, id, ctx.res, view);
         const cancelled = await ask(() => queue.cancel(id));
         if (cancelled === 'requested') return replyJson(ctx, 202, { id, status: 'cancelling' });
         if (cancelled === 'ended') throw new HttpError('taskFinished');
@@ -89,7 +91,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
     '/actions': {
-      GET: authorized('read', 'task', (ctx) => {
+      GET: authorized('read', 'action', (ctx) => {
         const { actions, rejectUnknown } = rules;
         const names = new Set([...builtInActions, ...actions.keys()]);
         const listed = [...names].map((name) => ({ name, schema: actions.get(name)?.schema }));
@@ -103,6 +105,13 @@ export function tasksRoutes(options: RouterOptions): Routes {
 async function find({ queue, turns }: RouterOptions, id: string, response: ServerResponse) {
   await turns.enter(TASK_COST, response);
   return query(() => queue.find(id));
+}
+
+/** Like `find`. @throws {HttpError} 404 if the task is unknown or not in the view */
+export async function findInView(options: RouterOptions, id = '', response: ServerResponse, view?: TaskView) {
+  const found = await find(options, id, response);
+  if (found === undefined || !seesFound(view, found)) throw new HttpError('taskNotFound');
+  return found;
 }
 
 async function unfinished(message: StoredMessage, { queue }: RouterOptions): Promise<object> {

@@ -41,7 +41,7 @@ describeWithPostgres('migratePostgres', () => {
       'delivery integer',
       'attempts integer',
       ...['waited_ms', 'ran_ms', 'started_at', 'ended_at'].map((name) => `${name} bigint`),
-      ...['node text', 'history text'],
+      ...['node text', 'history text', 'limit_key text', 'submitter text'],
     ]);
     await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
     await sql("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");

@@ -42,11 +42,12 @@ describeWithPostgres('Tasks in PostgreSQL', () => {
   ]) {
     it(`reads a listing by its index, without sorting or looking farther, where rows have ${what}`, async () => {
       const made = await fresh();
-      await made.sql(`INSERT INTO tasks (id, payload, status, result, created_at, processed_at, arrival)
-        SELECT 'id' || n, '{}', ${status}, '{}', n / 50, n, n FROM generate_series(1, 50000) AS n`);
+      await made.sql(`INSERT INTO tasks (id, payload, status, result, created_at, processed_at, arrival, limit_key)
+        SELECT 'id' || n, '{}', ${status}, '{}', n / 50, n, n, 'k' FROM generate_series(1, 50000) AS n`);
       await made.sql('ANALYZE tasks');
       const { whole, summary, size, position } = taskStatements;
-      const listings = [{}, { status: 'x' }, { action: 'x' }].map((filter) => listingQuery('*', filter)[0]);
+      const views = [{ limit_key: 'k' }, { submitter: 'u' }].map((view) => ({ view }));
+      const listings = [{}, { status: 'x' }, { action: 'x' }, ...views].map((filter) => listingQuery('*', filter)[0]);
       for (const [statement, index] of [
         [whole, 'tasks_pkey'],
         [summary, 'tasks_pkey'],
@@ -55,6 +56,8 @@ describeWithPostgres('Tasks in PostgreSQL', () => {
         [listings[0], 'tasks_by_creation'],
         [listings[1], 'tasks_by_status'],
         [listings[2], 'tasks_by_action'],
+        [listings[3], 'tasks_by_limit_key'],
+        [listings[4], 'tasks_by_submitter'],
       ] as const) {
         const plan = await planOf(made, statement as string);
         expect(plan, plan).to.match(new RegExp(`Index Scan (Backward )?using ${index} `));

@@ -45,6 +45,13 @@ describe('Tasks', () => {
     ['another status', { status: 'pending' }, ['uncompleted_tasks_by_status', 'status=\\? AND ']],
     ['one action', { action: 'sum' }, ['tasks_by_action', '<expr>=\\? AND ']],
     ['one action and status', { action: 'sum', status: 'completed' }, ['tasks_by_action', '<expr>=\\? AND ']],
+    ['a limit key', { view: { limit_key: 'k' } }, ['tasks_by_limit_key', 'limit_key=\\? AND ']],
+    ['a submitter', { view: { submitter: 'u' }, status: 'completed' }, ['tasks_by_submitter', 'submitter=\\? AND ']],
+    [
+      'a rare status of a submitter',
+      { view: { submitter: 'u' }, status: 'pending' },
+      ['uncompleted_tasks_by_status', 'status=\\? AND '],
+    ],
     [
       'a rare status of an action',
       { action: 'sum', status: 'pending' },

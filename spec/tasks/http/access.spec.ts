@@ -1,104 +1,25 @@
 import { expect } from 'chai';
-import { tokenAccess } from '../../../main/process/start-services.ts';
-import { authRoutes } from '../../../main/ticker/auth.ts';
-import type { Scope } from '../../../main/ticker/policy.ts';
+import { loadRoles, type Scope } from '../../../main/ticker/policy.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { itemsOf } from '../../support/contract.ts';
+import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { request } from '../../support/program.ts';
-import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
 import { followEvents } from './event-client.ts';
-import { startTasksServer, type TasksServer } from './tasks-server.ts';
-
-const ID = '00000000-0000-4000-8000-000000000000';
-const user: Scope = [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }];
-
-interface Services {
-  tasks: TasksServer;
-  ticker: TickerBundle;
-  /** Issues a token. */
-  token(userId?: string, scope?: Scope): Promise<string>;
-}
-
-/** Starts service B, which shares its tokens with service A. */
-async function start(options: TickerBundleOptions & { corsOrigins?: string[] } = {}): Promise<Services> {
-  let tokenRoutes: Parameters<typeof tokenAccess>[0]['tokenRoutes'] | undefined;
-  const ticker = await startTickerBundle({
-    ...options,
-    replace(real) {
-      tokenRoutes = authRoutes(real);
-      return {};
-    },
-  });
-  if (tokenRoutes === undefined) throw new Error('service A has no options');
-  const { tokens } = ticker;
-  const { corsOrigins = [] } = options;
-  const tasks = await startTasksServer({ access: tokenAccess({ tokens, tokenRoutes }), corsOrigins });
-  const token = (userId = 'demo', scope = user) =>
-    tokens.issue({ user_id: userId, role: 'user', apiKey: userId }, scope, '127.0.0.1');
-  return { tasks, ticker, token };
-}
-
-const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
-
-/** Operations of service B except `/auth/token`, by the permission that they require. HEAD requires that of GET. */
-const operationsOf: Record<string, string[]> = {
-  'read task': ['get /tasks', 'get /tasks/events', 'get /tasks/{id}', 'get /actions', 'get /queue/tasks'],
-  'create task': [
-    ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run'],
-    ...['post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
-    ...['put /schedules/{name}', 'post /schedules/{name}/run'],
-  ],
-  'delete task': ['delete /tasks/{id}', 'post /tasks/cancel'],
-  'read dead_letter': ['get /dead-letters', 'get /dead-letters/reasons'],
-  'delete dead_letter': ['post /dead-letters/purge', 'delete /dead-letters/{id}'],
-  'read queue': ['get /queue', 'get /queue/history', 'get /limits'],
-  'read schedule': ['get /schedules', 'get /schedules/{name}'],
-  'delete schedule': ['delete /schedules/{name}'],
-  'update queue': [
-    ...['post /queue/pause', 'post /queue/resume'],
-    ...['put /limits/{action}', 'delete /limits/{action}'],
-  ],
-};
-
-const withHead = (operation: string) =>
-  operation.startsWith('get') ? [operation, operation.replace('get', 'head')] : [operation];
-const operations = Object.values(operationsOf).flat().flatMap(withHead);
-
-const bodies: Record<string, string> = {
-  'post /tasks': '{"action":"x"}',
-  'post /tasks/batch': '{"tasks":[{"action":"x"}]}',
-  'post /tasks/cancel': '{"all":true}',
-  'put /limits/{action}': '{"concurrency":1}',
-  'put /schedules/{name}': '{}',
-  'post /dead-letters/redrive': '{"all":true}',
-  'post /dead-letters/purge': '{"all":true}',
-};
-
-/** Sends a request and returns its status and error. Does not read a stream of events. */
-async function ask({ url }: TasksServer, operation: string, headers: Record<string, string> = {}) {
-  const [method = '', path = ''] = operation.split(' ');
-  if (path === '/tasks/events' && method === 'get') {
-    const response = await fetch(`${url}${path}`, { headers: { ...headers, Connection: 'close' } });
-    if (response.ok) await response.body?.cancel();
-    return { status: response.status, error: response.ok ? undefined : (await response.json()).error };
-  }
-  const body = bodies[operation] ?? null;
-  const answer = await request(url + path.replace(/\{\w+\}/, ID), { method: method.toUpperCase(), headers, body });
-  return { status: answer.status, error: answer.body?.error, headers: answer.headers };
-}
-
-/** Status of each operation that is allowed. */
-const outcomeOf = (operation: string) => {
-  if (operation === 'post /tasks' || operation === 'post /tasks/batch') return 202;
-  if (operation.endsWith('/queue/tasks') || operation.startsWith('put /schedules')) return 400;
-  // Only the first of two removes limits.
-  if (operation === 'delete /limits/{action}') return [204, 404];
-  return /\{(id|name)\}/.test(operation) ? 404 : 200;
-};
+import {
+  ask,
+  bearer,
+  ID,
+  operations,
+  operationsOf,
+  outcomeOf,
+  startSecured,
+  user,
+  withHead,
+} from './secured-services.ts';
 
 describe('service B with TASKS_REQUIRE_TOKEN', () => {
-  const shared = onceForSuite(() => start());
+  const shared = onceForSuite(() => startSecured());
 
   it('requires a permission for every operation of the contract', () => {
     const described = itemsOf('tasks')
@@ -122,7 +43,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
 
   it('refuses a token that is invalid, revoked, expired, of another key, or not sent as a bearer token', async () => {
     const clock = new ManualClock();
-    const { tasks, ticker, token } = await start({ lifetimeSeconds: 60, clock });
+    const { tasks, ticker, token } = await startSecured({ lifetimeSeconds: 60, clock });
     const expired = bearer(await token());
     expect((await ask(tasks, 'get /queue', expired)).status).to.equal(200);
     clock.advance(60_000);
@@ -165,6 +86,21 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     });
   }
 
+  for (const [role, mayDo] of Object.entries<(permission: string) => boolean>({
+    viewer: (permission) => permission.startsWith('read'),
+    operator: () => true,
+  })) {
+    it(`lets the role ${role} do what the guide says, and nothing else`, async () => {
+      const { tasks, token } = shared();
+      const headers = bearer(await token('r', (await loadRoles(captureLog().log))(role)));
+      for (const [permission, required] of Object.entries(operationsOf))
+        for (const operation of required) {
+          const { status } = await ask(tasks, operation, headers);
+          expect(status, operation).to.be.oneOf(mayDo(permission) ? [outcomeOf(operation)].flat() : [403]);
+        }
+    });
+  }
+
   it('answers 404 to an unknown path and 405 to an unknown method if the token is valid', async () => {
     const headers = bearer(await shared().token());
     expect((await ask(shared().tasks, 'put /tasks', headers)).status).to.equal(405);
@@ -172,7 +108,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
   });
 
   it('exchanges and revokes tokens itself, within the rate limit of service A', async () => {
-    const { tasks, ticker } = await start({ perMinute: 2 });
+    const { tasks, ticker } = await startSecured({ perMinute: 2 });
     const { apiKey, url } = ticker;
     const exchange = (at: string) =>
       request(`${at}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key: apiKey }) });
@@ -189,7 +125,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
 
   it('answers preflights of allowed origins without a token, and allows Authorization', async () => {
     const Origin = 'https://app.example.com';
-    const { tasks, token } = await start({ corsOrigins: [Origin] });
+    const { tasks, token } = await startSecured({ corsOrigins: [Origin] });
     const preflight = (origin: string, method: string, path = '/tasks') =>
       request(`${tasks.url}${path}`, {
         method: 'OPTIONS',
@@ -236,7 +172,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
   });
 
   it('answers 503 while the token store is unavailable, and logs no token', async () => {
-    const { tasks, ticker, token } = await start();
+    const { tasks, ticker, token } = await startSecured();
     const text = await token();
     await ticker.tokens.store.close();
     for (const operation of ['get /tasks', 'put /tasks', 'get /nothing', 'put /nothing']) {

@@ -17,8 +17,8 @@ describe('service B', () => {
       ...['/task', '/Tasks', '/tasks/', '/TASKS/events', '/tasks/events/', `/tasks/${ID}/`, '/Queue', '/queue/'],
       ...['/Dead-Letters', '/dead-letters/', `/dead-letters/${ID}/Retry`, '/tasks/1/2', '/tasksx', '/queue/1'],
       ...['/dead-letters/1/2', '//tasks', '/tasks%2f', '/%', '/%00', '/../tasksx'],
-      // Exists only with TASKS_REQUIRE_TOKEN.
-      '/auth/token',
+      // Exist only with TASKS_REQUIRE_TOKEN.
+      ...['/auth/token', `/tasks/${ID}/token`, '/limit-keys/x/token'],
     ];
     for (const path of paths) {
       for (const method of ['GET', 'POST', 'DELETE']) {
@@ -28,7 +28,7 @@ describe('service B', () => {
     }
   });
 
-  for (const [path, item] of itemsOf('tasks').filter(([path]) => !['/', '/{path}', '/auth/token'].includes(path))) {
+  for (const [path, item] of itemsOf('tasks').filter(([path]) => !/^(\/|\/\{path\}|.*\/token)$/.test(path))) {
     const methods = Object.keys(item).filter((key) => /^(get|head|post|put|delete)$/.test(key));
     const allowed = [...methods, 'options'].join(', ').toUpperCase();
     it(`answers 405 to a method of ${path} other than ${allowed}`, async () => {

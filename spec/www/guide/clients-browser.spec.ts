@@ -4,8 +4,9 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, LOST, visit } from '../../browser/chromium.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples } from '../../support/examples.ts';
-import { startServices } from '../../support/program.ts';
+import { adapt, examples, paste } from '../../support/examples.ts';
+import { freePort } from '../../support/free-port.ts';
+import { startServices, watch } from '../../support/program.ts';
 import { eventually } from '../../support/until.ts';
 
 /** Opens the page of the guide and enters a key. */
@@ -55,4 +56,33 @@ describeInBrowser('the page of the guide', () => {
       });
     });
   }
+
+  it('lets a visitor start a task and see its progress and result, in at most 40 lines', async () => {
+    const [program = ''] = examples('www/guide/clients.md', 'A page for visitors', 'js');
+    expect(program.trimEnd().split('\n').length).to.be.at.most(40);
+    const folder = await temporaryFolder();
+    const port = await freePort();
+    const TASK_HANDLERS = join(folder, 'handlers.mjs');
+    const handler = '({ text }, { progress }) => { progress(0.5); await setTimeout(300); return text.toUpperCase(); }';
+    const module = `import { setTimeout } from 'node:timers/promises'; export default { uppercase: async ${handler} };`;
+    await writeFile(TASK_HANDLERS, module);
+    const CORS_ORIGINS = `http://localhost:${port}`;
+    const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', CORS_ORIGINS, TASK_HANDLERS } });
+    await writeFile(join(folder, 'client.mjs'), await (await fetch(`${services.tasks}/client.js`)).text());
+    await writeFile(join(folder, 'visitors.mjs'), adapt(program, services).replace('8000', String(port)));
+    const env = { API_KEY: services.apiKey };
+    const server = watch(paste(`exec ${process.execPath} ${join(folder, 'visitors.mjs')}`, env));
+    await eventually(
+      () => fetch(CORS_ORIGINS).catch(() => undefined),
+      (answer) => answer?.ok === true,
+    );
+    await visit(CORS_ORIGINS, {}, async (page) => {
+      const seen = page.waitForFunction(() => document.querySelector('progress')?.value === 0.5);
+      await page.fill('input', 'straße');
+      await page.click('button');
+      await seen;
+      await until(page, 'output', /^STRASSE$/);
+    });
+    server.child.kill();
+  });
 });

@@ -11,9 +11,12 @@ describe('the guide to securing', () => {
   it('queues a task with a token where TASKS_REQUIRE_TOKEN is set', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', DATA_DIR } });
-    const [example] = examples('www/guide/securing.md', 'Tokens for the task queue');
-    const shell = watch(paste(`${adapt(example, services)}\necho`, { DATA_DIR }));
+    const commands = ['Tokens for the task queue', 'Tokens for tasks'].flatMap((heading) =>
+      examples('www/guide/securing.md', heading).flatMap((example) => adapt(example, services).split('\n')),
+    );
+    const shell = watch(paste(commands.join('\necho\n'), { DATA_DIR }));
     const { status } = await shell.logged((line) => line.status !== undefined);
+    for (const expires_in of [600, 3600]) await shell.logged((line) => line.expires_in === expires_in);
     expect([status, (await shell.exited).code]).to.deep.equal(['queued', 0]);
     expect((await request(`${services.tasks}/tasks`)).status).to.equal(401);
     expect(JSON.stringify(services.lines)).to.not.include('v3.local.');
