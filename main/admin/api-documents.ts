@@ -32,7 +32,7 @@ export interface AsyncApi {
         payload: { properties: { symbols: { minItems: number; maxItems: number; items: { enum: string[] } } } };
         examples: { payload: { symbols: string[] } }[];
       };
-      subscribe: { examples: { payload: { symbols: string[] } }[] };
+      subscribe: { payload: object; examples: { payload: { symbols: string[] } }[] };
     };
   };
 }
