@@ -25,12 +25,25 @@ async function read<Document>(name: string): Promise<Document> {
 /** The part of the AsyncAPI document that depends on the symbols. */
 export interface AsyncApi {
   components: {
-    messages: { ticker: { payload: { properties: { data: PricesSchema } }; examples: { payload: object }[] } };
+    messages: {
+      ticker: TickerMessage;
+      numberedTicker: TickerMessage;
+      numberedWelcome: {
+        payload: { properties: { symbols: { minItems: number; maxItems: number; items: { enum: string[] } } } };
+        examples: { payload: { symbols: string[] } }[];
+      };
+      subscribe: { payload: object; examples: { payload: { symbols: string[] } }[] };
+    };
   };
 }
 
+interface TickerMessage {
+  payload: { properties: { data: PricesSchema } };
+  examples: { payload: { data: object[] } }[];
+}
+
 interface PricesSchema {
-  minItems: number;
+  minItems?: number;
   maxItems: number;
   items: { properties: { symbol: { enum: string[] }; price: { description: string } } };
 }
@@ -38,15 +51,23 @@ interface PricesSchema {
 /** Returns a copy of the AsyncAPI document that describes the prices of `symbols`. */
 export function describePrices<Own extends AsyncApi>(document: Own, symbols: readonly TickerSymbol[]): Own {
   const copy = structuredClone(document);
-  const { payload, examples } = copy.components.messages.ticker;
-  const { data } = payload.properties;
-  const { symbol, price } = data.items.properties;
+  const { ticker, numberedTicker, numberedWelcome, subscribe } = copy.components.messages;
   const decimals = Math.max(...symbols.map((each) => each.decimals));
-  data.minItems = data.maxItems = symbols.length;
-  symbol.enum = symbols.map((each) => each.symbol);
-  if (decimals !== 2) price.description = `with at most ${decimals} decimal places`;
+  const names = symbols.map((each) => each.symbol);
   const prices = symbols.map((each) => ({ symbol: each.symbol, price: each.price, timestamp: 1_790_000_000 }));
-  examples.splice(0, Number.POSITIVE_INFINITY, { payload: { type: 'ticker', data: prices } });
+  for (const { payload, examples } of [ticker, numberedTicker]) {
+    const { data } = payload.properties;
+    const { symbol, price } = data.items.properties;
+    data.maxItems = symbols.length;
+    symbol.enum = names;
+    if (decimals !== 2) price.description = `with at most ${decimals} decimal places`;
+    for (const example of examples) example.payload.data = prices;
+  }
+  ticker.payload.properties.data.minItems = symbols.length;
+  const all = numberedWelcome.payload.properties.symbols;
+  all.minItems = all.maxItems = symbols.length;
+  all.items.enum = names;
+  for (const example of [...numberedWelcome.examples, ...subscribe.examples]) example.payload.symbols = names;
   return copy;
 }
 

@@ -2,15 +2,13 @@ import { EventEmitter } from 'node:events';
 import type { PostgresDatabase } from '../../db/postgres/database.ts';
 import { notify } from '../../db/postgres/direct-connection.ts';
 import type { NodeMessage, QueueBus } from '../tasks/queue.ts';
+import type { TickId } from '../ticker/numbered-stream.ts';
 import type { Tick } from '../ticker/ticker.ts';
 import { Link, type LinkOptions } from './link.ts';
 
 export type BusMessage = NodeMessage | { topic: 'revoked'; id: string } | ({ topic: 'tick' } & SentTick);
 
-export interface SentTick extends Tick {
-  epoch: number;
-  number: number;
-}
+export type SentTick = Tick & TickId;
 
 /** Messages that the bus handles itself. */
 type ControlMessage =

@@ -2,6 +2,7 @@ import { holdLease, type LeaseRow, leaseState } from '../../db/postgres/nodes.ts
 import type { Clock } from '../../workers/shared/clock.ts';
 import { MAX_SYMBOLS } from '../../workers/shared/symbols.ts';
 import type { Log } from '../log/log.ts';
+import type { TickId } from '../ticker/numbered-stream.ts';
 import type { Tick, TickFeed, TickFollower } from '../ticker/ticker.ts';
 import type { Bus, SentTick } from './bus.ts';
 
@@ -87,8 +88,8 @@ export class NodeTickFeed implements TickFeed {
     this.#updateLease();
   }
 
-  publish({ symbols, prices, timestamp }: Tick): boolean {
-    if (!this.isLeader) return false;
+  publish({ symbols, prices, timestamp }: Tick): TickId | undefined {
+    if (!this.isLeader) return undefined;
     const { epoch } = this;
     const isFirst = epoch !== this.#latest?.epoch;
     const tick = { epoch, number: (this.#latest?.number ?? 0) + 1, symbols, prices, timestamp };
@@ -96,7 +97,7 @@ export class NodeTickFeed implements TickFeed {
     // Stores the first tick early.
     if (isFirst && this.#isLeaseWanted) this.#updateLease();
     this.#options.bus.send({ topic: 'tick', ...tick });
-    return true;
+    return tick;
   }
 
   /** Releases the lease, so that another node can acquire it at once. */

@@ -87,8 +87,9 @@ export function notIssued(cause: unknown): HttpError {
   return new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
 }
 
-/** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */
-export const SUBPROTOCOL = 'ticker.v1';
+export const NUMBERED_PROTOCOL = 'ticker.v2';
+/** WebSocket subprotocols, preferred first. A browser also offers `bearer.<token>`, which contains its token. */
+export const SUBPROTOCOLS: readonly string[] = [NUMBERED_PROTOCOL, 'ticker.v1'];
 const TOKEN_PROTOCOL = 'bearer.';
 
 export interface SecurityContext {

@@ -1,23 +1,35 @@
+import { NUMBERED_PROTOCOL } from './auth.ts';
+import { parseClientMessage, streamErrors } from './client-messages.ts';
 import { closeCodes } from './close-codes.ts';
+import type { NumberedStream } from './numbered-stream.ts';
 import type { LifecycleMessage, Pid, PidRegistry, WsSend } from './pid-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
 export const TICKER = 'ticker';
 
 /** Starts the handler of a WebSocket connection. @param actorId `user:<user_id>` */
-export function createHandler(actors: PidRegistry, actorId: string): Pid {
+export function createHandler(actors: PidRegistry, actorId: string, numbered: NumberedStream): Pid {
   return actors.spawn('handler', (pid) => {
     let client: Pid | undefined;
+    let isNumbered = false;
     return {
       receive(message: LifecycleMessage): void {
         switch (message.topic) {
           case 'ws.join':
             client = message.client_pid;
+            isNumbered = message.protocol === NUMBERED_PROTOCOL;
+            if (isNumbered) {
+              actors.send(client, text({ type: 'welcome', user_id: actorId, ...numbered.description }));
+              numbered.join(pid, client);
+              break;
+            }
             actors.send(client, text({ type: 'welcome', user_id: actorId }));
             actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: pid });
             break;
           case 'ws.message':
-            if (client !== undefined && isPing(message.data)) actors.send(client, pong);
+            if (client === undefined) break;
+            if (isNumbered) handleMessage(client, message.data);
+            else if (isPing(message.data)) actors.send(client, pong);
             break;
           case 'ws.leave':
             actors.send(TICKER, { topic: 'unsubscribe', handler_pid: pid });
@@ -25,10 +37,25 @@ export function createHandler(actors: PidRegistry, actorId: string): Pid {
         }
       },
     };
+
+    function handleMessage(client: Pid, data: string): void {
+      const message = parseClientMessage(data);
+      if ('error' in message) {
+        actors.send(client, text({ type: 'error', error: streamErrors[message.error] }));
+      } else if (message.type === 'ping') {
+        actors.send(client, pong);
+      } else if (message.type === 'resume') {
+        numbered.resume(pid, client, message.epoch, message.seq);
+      } else {
+        const symbol = numbered.subscribe(pid, client, message.symbols);
+        if (symbol !== undefined)
+          actors.send(client, text({ type: 'error', error: streamErrors.unknownSymbol, symbol }));
+      }
+    }
   });
 }
 
-function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }): WsSend {
+function text(message: { type: 'welcome' | 'pong' | 'error' } & Record<string, unknown>): WsSend {
   return { topic: 'ws.send', type: 'text', data: JSON.stringify(message) };
 }
 

@@ -5,7 +5,8 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import { TokenBucket } from '../http/rate-limit.ts';
 import { CounterByLabel } from '../metrics/metrics-table.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
-import type { Actor, ExitReason, LifecycleMessage, Monitor, Pid, PidRegistry } from './pid-registry.ts';
+import type { Actor, ExitReason, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
+import type { ReplayQueue } from './replay-queue.ts';
 
 export const clientTimeouts = {
   /** Time from an upgrade request to the end of its handshake. */
@@ -32,9 +33,27 @@ export class StreamMetrics {
 
 const PING_BYTES = 8;
 
+/** Tick to send. The ticks of `ticker.v2` have a number, `seq`, and the number of the tick before, `previousSeq`. */
+export interface TickMessage extends WsSend {
+  seq?: number;
+  previousSeq?: number;
+}
+
+/** Message of a replay: a tick, or a gap that ends with the tick `seq`. */
+export interface Replayed {
+  data: string;
+  seq: number;
+}
+
+/** Tick with the frame for the clients that got the previous tick. */
+export interface EncodedTick extends TickMessage {
+  frame: Buffer;
+}
+
 /** Part of the relay that its connections share. */
 interface ConnectionOwner {
   readonly actors: Pick<PidRegistry, 'send'>;
+  readonly replays: Pick<ReplayQueue, 'add'>;
   readonly metrics: StreamMetrics;
   readonly maxMessagesPerSecond: number;
   readonly clock: Clock;
@@ -53,7 +72,11 @@ export class Connection extends WebSocket implements Actor, Monitor {
   #socket!: Duplex;
   #owner!: ConnectionOwner;
   #tokens!: TokenBucket;
-  #newestTick: Buffer | undefined;
+  #newestTick: EncodedTick | undefined;
+  /** Number of the last tick sent. */
+  #seq = Number.NaN;
+  /** Messages that precede the next tick. */
+  #replay: Iterator<Replayed> | undefined;
   #slowSince: number | undefined;
   #unansweredPing: Buffer | undefined;
   #isFlooding = false;
@@ -78,13 +101,43 @@ export class Connection extends WebSocket implements Actor, Monitor {
   }
 
   /** Sends an encoded tick. A slow client gets only the newest tick, because every tick contains all prices. */
-  tick(frame: Buffer): void {
+  tick(tick: EncodedTick): void {
+    // A replay ends with the newest tick, whichever that is by then.
+    if (this.#replay !== undefined) return;
     if (this.#slowSince === undefined) {
-      this.#write(frame);
+      this.#writeTick(tick);
       return;
     }
     if (this.#newestTick !== undefined) this.#owner.metrics.framesSkipped += 1;
-    this.#newestTick = frame;
+    this.#newestTick = tick;
+  }
+
+  /** Sends messages instead of ticks, until there are no more. @param seq number of the last tick that the client has */
+  replay(messages: Iterator<Replayed>, seq: number): void {
+    this.#replay = messages;
+    this.#seq = seq;
+    this.#newestTick = undefined;
+    if (this.#slowSince === undefined) this.#owner.replays.add(this);
+  }
+
+  /** Sends messages of the replay until the client is slow. Returns the number of their bytes. */
+  continueReplay(): number {
+    let bytes = 0;
+    // Corked, so that the messages are sent together.
+    this.#socket.cork();
+    while (this.#replay !== undefined && this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
+      const { value, done } = this.#replay.next();
+      if (done) {
+        this.#replay = undefined;
+        break;
+      }
+      const frame = textFrame(value.data);
+      this.#seq = value.seq;
+      this.#write(frame);
+      bytes += frame.length;
+    }
+    this.#socket.uncork();
+    return bytes;
   }
 
   /** Sends a ping when due, and disconnects a dead or slow client. Must be called about once a second. */
@@ -101,6 +154,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   /** Starts the closing handshake. The `ws` library terminates the connection if the client does not answer. */
   closeWith({ code, reason }: CloseCode): void {
     this.#newestTick = undefined;
+    this.#replay = undefined;
     this.resume();
     this.close(code, reason);
   }
@@ -110,8 +164,8 @@ export class Connection extends WebSocket implements Actor, Monitor {
   }
 
   #onMessage(data: RawData, isBinary: boolean): void {
-    if (!this.#admit() || isBinary) return;
-    this.#owner.actors.send(this.handler, { topic: 'ws.message', data: data.toString() });
+    if (!this.#admit()) return;
+    this.#owner.actors.send(this.handler, { topic: 'ws.message', data: isBinary ? '' : data.toString() });
   }
 
   #onPing(data: Buffer): void {
@@ -156,6 +210,12 @@ export class Connection extends WebSocket implements Actor, Monitor {
     if (!this.#socket.write(frame)) this.#becomeSlow();
   }
 
+  #writeTick({ data, frame, seq, previousSeq }: EncodedTick): void {
+    const isShared = seq === undefined || previousSeq === this.#seq;
+    this.#write(isShared ? frame : textFrame(withSkipped(data, seq - this.#seq - 1)));
+    if (seq !== undefined) this.#seq = seq;
+  }
+
   #becomeSlow(): void {
     if (this.#slowSince !== undefined) return;
     this.#slowSince = this.#owner.clock.now();
@@ -167,7 +227,8 @@ export class Connection extends WebSocket implements Actor, Monitor {
     this.#slowSince = undefined;
     const tick = this.#newestTick;
     this.#newestTick = undefined;
-    if (tick !== undefined) this.#write(tick);
+    if (tick !== undefined) this.#writeTick(tick);
+    if (this.#replay !== undefined) this.#owner.replays.add(this);
     if (this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
       // Pongs were not read while the client was slow, so the ping timeout starts again.
       this.#pingSince = this.#owner.clock.now();
@@ -187,6 +248,17 @@ declare module 'ws' {
       options: { fin: boolean; opcode: number; mask: boolean; readOnly: boolean; rsv1: boolean },
     ): Buffer[];
   };
+}
+
+/** Adds the number of ticks that were not sent before this one. */
+function withSkipped(tick: string, skipped: number): string {
+  return skipped > 0 ? `${tick.slice(0, -1)},"skipped":${skipped}}` : tick;
+}
+
+/** Encodes a tick for clients that got the previous one. */
+export function encodeTick(tick: TickMessage): EncodedTick {
+  const { data, seq = 0, previousSeq = 0 } = tick;
+  return { ...tick, frame: textFrame(withSkipped(data, seq - previousSeq - 1)) };
 }
 
 const TEXT = 1;

@@ -4,8 +4,8 @@ import type { CloseCode } from './close-codes.ts';
 export type Pid = string;
 
 export type LifecycleMessage =
-  /** Sent to the handler of a new connection. The handler sends its replies to `client_pid`. */
-  | { topic: 'ws.join'; client_pid: Pid }
+  /** Sent to the handler of a new connection. The handler sends its replies to `client_pid`. `protocol` is set for `ticker.v2`. */
+  | { topic: 'ws.join'; client_pid: Pid; protocol?: string }
   | { topic: 'ws.message'; data: string }
   | { topic: 'ws.leave'; reason: string }
   | { topic: 'subscribe'; client_pid: Pid; handler_pid: Pid }

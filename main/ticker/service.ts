@@ -75,6 +75,7 @@ export async function startTicker(
     source: settings.priceSource,
     actors,
     broadcast: (clients, message) => relay.broadcast(clients, message),
+    replay: (client, messages, seq) => relay.replay(client, messages, seq),
     feed,
     clock,
     log,
@@ -95,7 +96,7 @@ export async function startTicker(
     relay,
     history: ticker.history,
     clock,
-    createHandler: (actorId) => createHandler(actors, actorId),
+    createHandler: (actorId) => createHandler(actors, actorId, ticker.numbered),
   };
   const handle = (await createTickerApp(options)).callback();
   const { port } = settings;

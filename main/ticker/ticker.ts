@@ -5,6 +5,8 @@ import { symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts'
 import type { MadeTick, TickerStart, TickerToMain } from '../../workers/ticker/messages.ts';
 import type { Log } from '../log/log.ts';
 import { SupervisedThread, threadFile } from '../threads/supervised-thread.ts';
+import type { Replayed, TickMessage } from './connection.ts';
+import { NumberedStream, type NumberedTick, priceEntries, type TickId } from './numbered-stream.ts';
 import type { Actor, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
 import { type PriceHistory, priceHistory } from './prices.ts';
 import { SourceStatus } from './source-status.ts';
@@ -21,9 +23,9 @@ export interface Tick {
 
 export interface TickFollower {
   /** Called with each tick from another node, which must be sent to this node's clients. */
-  onTick(tick: Tick): void;
+  onTick(tick: Tick & TickId): void;
   /** Called with the last stored tick, from whose prices the ticker continues. The ticker must not broadcast it. */
-  onPrices(tick: Tick): void;
+  onPrices(tick: Tick & TickId): void;
 }
 
 /** Connects the tickers of several nodes. Only the leader makes ticks. Other nodes receive each tick at most once. */
@@ -34,8 +36,8 @@ export interface TickFeed {
   follow(follower: TickFollower): void;
   /** Acquires and renews the lease if `wanted` is true, otherwise releases the lease. */
   setLeaseWanted(wanted: boolean): void;
-  /** Publishes a tick. @returns false if this node's lease has expired and the tick must be discarded */
-  publish(tick: Tick): boolean;
+  /** Publishes a tick. @returns undefined if this node's lease has expired and the tick must be discarded */
+  publish(tick: Tick): TickId | undefined;
   /** Releases the lease and stops receiving ticks. */
   close(): Promise<void>;
 }
@@ -46,7 +48,8 @@ export interface TickerOptions {
   seed?: string | undefined;
   source?: string | undefined;
   actors: PidRegistry;
-  broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
+  broadcast: (clients: Iterable<Pid>, message: TickMessage) => void;
+  replay: (client: Pid, messages: Iterator<Replayed>, seq: number) => void;
   /** Undefined if each node makes its own ticks. */
   feed?: TickFeed | undefined;
   clock: Clock;
@@ -62,7 +65,9 @@ export class Ticker implements Actor, Monitor {
   readonly loopDelays: Histogram;
   readonly source: SourceStatus;
   readonly history: PriceHistory;
+  readonly numbered: NumberedStream;
   readonly #symbolNames: string;
+  readonly #startedAt: number;
   /** Prices from which the ticker thread continues. */
   readonly #prices: Float64Array<SharedArrayBuffer>;
   /** The last tick, for new subscribers: a second has only one price, whether in a snapshot or in a tick. */
@@ -87,7 +92,9 @@ export class Ticker implements Actor, Monitor {
     this.#symbolNames = symbolNames(symbols);
     this.#prices = new Float64Array(new SharedArrayBuffer(symbols.length * Float64Array.BYTES_PER_ELEMENT));
     this.#prices.set(symbols.map(({ price }) => price));
-    this.#snapshot = this.#message(this.#prices, this.#now());
+    this.#startedAt = Math.floor(options.clock.now());
+    this.numbered = new NumberedStream({ ...options, continues: feed !== undefined }, this.#initialTick());
+    this.#snapshot = this.#message(this.numbered.newest);
     this.loopDelays = new Histogram(DELAY_BOUNDS, this.#delayMemory);
     this.#thread = new SupervisedThread({
       name: 'ticker',
@@ -117,7 +124,10 @@ export class Ticker implements Actor, Monitor {
       log,
     });
     feed?.follow({
-      onPrices: (tick) => this.#setPrices(tick),
+      onPrices: (tick) => {
+        this.#setPrices(tick);
+        this.#keep({ ...tick, prices: [...this.#prices] });
+      },
       onTick: (tick) => this.#onRelayedTick(tick),
     });
   }
@@ -130,7 +140,7 @@ export class Ticker implements Actor, Monitor {
   }
 
   get subscriptions(): number {
-    return this.#clients.size;
+    return this.#clients.size + this.numbered.size;
   }
 
   get restarts(): number {
@@ -176,8 +186,7 @@ export class Ticker implements Actor, Monitor {
     switch (message.topic) {
       case 'ready':
         // Seeded prices depend on the time. With a feed, the snapshot is a tick that other nodes have sent, too.
-        if (this.lastDue === 0 && this.#options.feed === undefined)
-          this.#snapshot = this.#message(this.#prices, this.#now());
+        if (this.lastDue === 0 && this.#options.feed === undefined) this.#keep(this.#initialTick());
         this.#options.feed?.setLeaseWanted(!this.#isStopped);
         break;
       case 'source':
@@ -189,14 +198,23 @@ export class Ticker implements Actor, Monitor {
   }
 
   #onMadeTick(tick: MadeTick): void {
-    const { prices, timestamp } = tick;
-    if (this.#options.feed?.publish({ symbols: this.#symbolNames, prices, timestamp }) === false) return;
+    const { prices, timestamp, due } = tick;
+    const { feed } = this.#options;
+    const id = feed === undefined ? this.#idAt(due) : feed.publish({ symbols: this.#symbolNames, prices, timestamp });
+    if (id === undefined) return;
     this.refusesTicks = false;
-    this.#broadcast(tick);
+    this.#broadcast({ ...tick, ...id });
   }
 
-  #onRelayedTick(tick: Tick): void {
-    const { symbols, prices, timestamp } = tick;
+  /** Returns the id of the next tick of a single node. With a seed, all nodes make the same ticks by themselves. */
+  #idAt(due: number): TickId {
+    const { seed, intervalMs } = this.#options;
+    if (seed !== undefined) return { epoch: 0, number: Math.floor(due / intervalMs) };
+    return { epoch: this.#startedAt, number: this.numbered.newest.number + 1 };
+  }
+
+  #onRelayedTick(tick: Tick & TickId): void {
+    const { symbols } = tick;
     const isRefused = symbols !== this.#symbolNames;
     if (isRefused && !this.refusesTicks) {
       this.#options.log.warn({ symbols }, 'ticks of the leader are refused: their symbols differ (TICKER_SYMBOLS)');
@@ -206,35 +224,49 @@ export class Ticker implements Actor, Monitor {
     this.#setPrices(tick);
     const due = this.#options.clock.now();
     this.#lastDue[0] = due;
-    this.#broadcast({ prices, timestamp, due });
+    this.#broadcast({ ...tick, due });
   }
 
   /** Copies the prices of another node's tick. A symbol that is not in the tick keeps its price. */
-  #setPrices({ symbols, prices, timestamp }: Tick): void {
+  #setPrices({ symbols, prices }: Tick): void {
     const names = symbols.split(',');
     for (const [index, { symbol }] of this.#options.symbols.entries()) {
       this.#prices[index] = prices[names.indexOf(symbol)] ?? (this.#prices[index] as number);
     }
-    this.#snapshot = this.#message(this.#prices, timestamp);
   }
 
-  #broadcast({ prices, timestamp, due }: MadeTick): void {
+  #broadcast(tick: MadeTick & TickId): void {
     const { broadcast, clock } = this.#options;
-    this.#snapshot = this.#message(prices, timestamp);
+    const { epoch, number, prices, timestamp, due } = tick;
+    this.#snapshot = this.#message(tick);
     this.history.add(timestamp, prices);
+    this.numbered.add({ epoch, number, prices, timestamp });
     for (const follow of this.#followers) follow(this.#snapshot);
-    if (this.#clients.size === 0) return;
-    broadcast(this.#clients.values(), this.#snapshot);
+    if (this.subscriptions === 0) return;
+    if (this.#clients.size > 0) broadcast(this.#clients.values(), this.#snapshot);
     this.lateness.observe(Math.max(0, clock.now() - due) / 1000);
   }
 
-  /** Unix time in seconds. */
-  #now(): number {
-    return Math.floor(this.#options.clock.now() / 1000);
+  #keep(tick: NumberedTick): void {
+    this.numbered.keep(tick);
+    this.#snapshot = this.#message(tick);
   }
 
-  #message(prices: ArrayLike<number>, timestamp: number): WsSend {
-    const data = this.#options.symbols.map(({ symbol }, index) => ({ symbol, price: prices[index], timestamp }));
-    return { topic: 'ws.send', type: 'text', data: JSON.stringify({ type: 'ticker', data }) };
+  /** The prices before the first tick. */
+  #initialTick(): NumberedTick {
+    const { seed, feed, intervalMs, clock } = this.#options;
+    const now = Math.floor(clock.now());
+    const isSeeded = seed !== undefined;
+    return {
+      epoch: isSeeded || feed !== undefined ? 0 : this.#startedAt,
+      number: isSeeded ? Math.floor(now / intervalMs) : 0,
+      prices: [...this.#prices],
+      timestamp: Math.floor(now / 1000),
+    };
+  }
+
+  #message(tick: Pick<NumberedTick, 'prices' | 'timestamp'>): WsSend {
+    const entries = priceEntries(this.#options.symbols, tick);
+    return { topic: 'ws.send', type: 'text', data: `{"type":"ticker","data":[${entries}]}` };
   }
 }

@@ -9,10 +9,19 @@ import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/listener.ts';
 import { MIN_COST_BYTES, TurnLimit } from '../http/turn-limit.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
-import { SUBPROTOCOL } from './auth.ts';
+import { NUMBERED_PROTOCOL, SUBPROTOCOLS } from './auth.ts';
 import { closeCodes } from './close-codes.ts';
-import { type ClientTimeouts, Connection, clientTimeouts, StreamMetrics, textFrame } from './connection.ts';
-import type { Pid, PidRegistry, WsSend } from './pid-registry.ts';
+import {
+  type ClientTimeouts,
+  Connection,
+  clientTimeouts,
+  encodeTick,
+  type Replayed,
+  StreamMetrics,
+  type TickMessage,
+} from './connection.ts';
+import type { Pid, PidRegistry } from './pid-registry.ts';
+import { ReplayQueue } from './replay-queue.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
@@ -25,7 +34,7 @@ export interface RelayTarget {
 /** High-water mark of a client's socket in bytes. A client whose socket buffers more counts as slow. */
 export const SOCKET_BUFFER = 8 * 1024;
 
-/** The only client message that has an effect, `{"type":"ping"}`, is 15 bytes long. */
+/** Maximum size of a message. A `subscribe` with 64 symbols has at most 2.4 KiB. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
 /** Maximum number of buffered chunks per frame, because a small chunk can take a hundred times its size in memory. */
@@ -50,6 +59,7 @@ export class Relay {
   readonly actors: PidRegistry;
   readonly clock: Clock;
   readonly maxMessagesPerSecond: number;
+  readonly replays: ReplayQueue;
   readonly #timeouts: ClientTimeouts;
   readonly #limiter: ConnectionLimiter;
   readonly #turns = new TurnLimit(HANDSHAKES_PER_TURN * MIN_COST_BYTES);
@@ -68,6 +78,7 @@ export class Relay {
     this.actors = actors;
     this.clock = clock;
     this.maxMessagesPerSecond = limits.maxMessagesPerSecond;
+    this.replays = new ReplayQueue(clock);
     this.#timeouts = { ...clientTimeouts, ...limits.timeouts };
     this.#limiter = new ConnectionLimiter(limits);
     // Not a literal in the call, because the type definitions lack some of the options.
@@ -84,7 +95,8 @@ export class Relay {
       maxBufferedChunks: MAX_BUFFERED_CHUNKS,
       closeTimeout: CLOSING_HANDSHAKE_TIMEOUT_MS,
       // Only one subprotocol is ever selected, because another offered subprotocol may contain the client's token.
-      handleProtocols: (offered: Set<string>): string | false => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+      handleProtocols: (offered: Set<string>): string | false =>
+        SUBPROTOCOLS.find((each) => offered.has(each)) ?? false,
     };
     this.#server = new WebSocketServer<typeof Connection>(options);
     this.#server.on('headers', (headers, request) => {
@@ -172,9 +184,14 @@ export class Relay {
     this.metrics.upgrades.count(joined ? 'accepted' : 'handshake not completed');
   };
 
-  broadcast(clients: Iterable<Pid>, message: WsSend): void {
-    const frame = textFrame(message.data);
-    for (const client of clients) this.#connections.get(client)?.tick(frame);
+  broadcast(clients: Iterable<Pid>, message: TickMessage): void {
+    const tick = encodeTick(message);
+    for (const client of clients) this.#connections.get(client)?.tick(tick);
+  }
+
+  /** Sends messages instead of ticks, until there are no more. @param seq number of the last tick that the client has */
+  replay(client: Pid, messages: Iterator<Replayed>, seq: number): void {
+    this.#connections.get(client)?.replay(messages, seq);
   }
 
   /** Closes all connections, and terminates connections that are still open at `deadline`. */
@@ -198,7 +215,8 @@ export class Relay {
       actors.monitor(handler, connection);
       return connection;
     });
-    actors.send(handler, { topic: 'ws.join', client_pid: client });
+    const { protocol } = connection;
+    actors.send(handler, { topic: 'ws.join', client_pid: client, ...(protocol === NUMBERED_PROTOCOL && { protocol }) });
   }
 
   onClose({ pid, handler }: Connection, code: number): void {

@@ -98,6 +98,10 @@ describeWithPostgres('the tickers of many nodes', () => {
       expect(texts.slice(0, length)).to.deep.equal(shared.slice(0, length));
     }
     expectSmoothPrices(own);
+    // With the same epoch and number, so that a client may resume on another node.
+    const newest = () => nodes.map(({ ticker }) => JSON.stringify(ticker.numbered.newest));
+    await until(() => new Set(newest()).size === 1);
+    expect(nodes[1]?.ticker.numbered.newest).to.include({ epoch: nodes[0]?.feed.epoch });
   });
 
   it('record the ticks that they make or relay', async () => {

@@ -41,9 +41,9 @@ export function noteAnswer(service: ServiceName | undefined, answer: Omit<Answer
 }
 
 /** Checks a frame. A mismatch fails the test at its end. */
-export function noteFrame(url: string, text: string): void {
+export function noteFrame(url: string, text: string, protocol: string): void {
   const symbols = symbolsAt.get(Number(new URL(url).port));
-  if (serviceAt(url) === 'ticker' && symbols !== undefined) note(() => checkFrame(text, symbols));
+  if (serviceAt(url) === 'ticker' && symbols !== undefined) note(() => checkFrame(text, symbols, protocol));
 }
 
 /**

@@ -63,6 +63,7 @@ interface OpenApi extends OwnActions {
 interface AsyncApi extends OwnPrices {
   info: { description: string };
   servers: { ticker: { host: string } };
+  channels: Described<{ messages: Described<Reference> }>;
   operations: Described<{ action: 'send' | 'receive'; messages: Reference[]; reply?: { messages: Reference[] } }>;
   components: OwnPrices['components'] & { messages: Described<{ payload: object; examples: { payload: object }[] }> };
 }
@@ -98,13 +99,15 @@ export function mismatch(schema: object, value: unknown): string | undefined {
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
-/** Types of the messages that the server sends. */
-export const sentTypes: readonly string[] = Object.values(asyncApi.operations).flatMap(
-  ({ action, messages, reply }) => {
-    const sent = action === 'send' ? messages : (reply?.messages ?? []);
-    return sent.map(({ $ref }) => $ref.replace(/.*\//, ''));
-  },
-);
+/** Names of the components of the messages that the server sends, by subprotocol and type. */
+export const sentMessages: Described<Record<string, string>> = { 'ticker.v1': {}, 'ticker.v2': {} };
+for (const { action, messages, reply } of Object.values(asyncApi.operations)) {
+  for (const { $ref } of action === 'send' ? messages : (reply?.messages ?? [])) {
+    const [, , protocol = '', , type = ''] = $ref.split('/');
+    const component = asyncApi.channels[protocol]?.messages[type]?.$ref.replace(/.*\//, '');
+    Object.assign(sentMessages[protocol] ?? {}, { [type]: component });
+  }
+}
 
 /** Documents by the names of their symbols. */
 const streams = new Map<string, AsyncApi>();
@@ -117,11 +120,11 @@ function streamOf(symbols: readonly TickerSymbol[]): AsyncApi {
 }
 
 /** @throws {Error} if the contract does not describe a text frame of a server with the given symbols */
-export function checkFrame(text: string, symbols: readonly TickerSymbol[] = defaultSymbols): void {
+export function checkFrame(text: string, symbols: readonly TickerSymbol[] = defaultSymbols, protocol = ''): void {
   const message: unknown = parse(text, 'a frame');
   const { type } = (message ?? {}) as { type?: unknown };
   const { messages } = streamOf(symbols).components;
-  const schema = sentTypes.includes(String(type)) ? messages[String(type)]?.payload : undefined;
+  const schema = messages[sentMessages[protocol || 'ticker.v1']?.[String(type)] ?? '']?.payload;
   if (schema === undefined) throw new Error(`contract: no frame of type ${JSON.stringify(type)} is described`);
   const wrong = mismatch(schema, message);
   if (wrong !== undefined) throw new Error(`contract: frame ${text} is not as described: ${wrong}`);

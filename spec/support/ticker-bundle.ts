@@ -6,6 +6,7 @@ import type { Timeouts } from '../../main/http/listener.ts';
 import { rateLimit } from '../../main/http/rate-limit.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
+import { NumberedStream } from '../../main/ticker/numbered-stream.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadRoles } from '../../main/ticker/policy.ts';
 import { priceHistory } from '../../main/ticker/prices.ts';
@@ -83,13 +84,17 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const ticker = new Recorder();
   const relay = new Relay(actors, { ...defaults.ticker, ...limits }, clock);
   afterTest(() => relay.close(Promise.resolve()));
+  const toClients = { broadcast: relay.broadcast.bind(relay), replay: relay.replay.bind(relay) };
   let history = priceHistory(defaultSymbols, 1000);
+  let numbered = new NumberedStream(
+    { symbols: defaultSymbols, intervalMs: 1000, actors, ...toClients, continues: true },
+    { epoch: 1, number: 0, prices: [42_000, 2500, 95], timestamp: 0 },
+  );
   if (options.intervalMs === undefined) {
     actors.register(TICKER, ticker);
   } else {
-    const broadcast = relay.broadcast.bind(relay);
-    const real = await startTicker({ intervalMs: options.intervalMs, actors, broadcast, clock, log: captured.log });
-    ({ history } = real.ticker);
+    const real = await startTicker({ intervalMs: options.intervalMs, actors, ...toClients, clock, log: captured.log });
+    ({ history, numbered } = real.ticker);
   }
 
   const requests = new RequestMetrics();
@@ -105,7 +110,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     relay,
     history,
     clock,
-    createHandler: (actorId) => createHandler(actors, actorId),
+    createHandler: (actorId) => createHandler(actors, actorId, numbered),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
   const { timeouts = {}, maxConnections } = options;
@@ -121,7 +126,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     ...captured,
     stream: `${server.url.replace('http', 'ws')}/ws/ticker`,
     apiKey,
-    ...{ dataDir, database, tokens, actors, handlersByToken, relay, requests, history, ticker },
+    ...{ dataDir, database, tokens, actors, handlersByToken, relay, requests, history, numbered, ticker },
     /** Issues a token to the demo user, or to another one, with the user policy. */
     async token(userId = 'demo'): Promise<string> {
       return tokens.issue(

@@ -40,6 +40,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
       ticked.resolve();
       ticked = Promise.withResolvers();
     },
+    replay() {},
     clock: systemClock,
     log: captured.log,
     ...options,

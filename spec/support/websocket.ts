@@ -49,7 +49,7 @@ export async function connect(
   let wake = Promise.withResolvers<void>();
   socket.on('message', (data) => {
     const frame = data.toString();
-    noteFrame(url, frame);
+    noteFrame(url, frame, socket.protocol);
     messages.push(JSON.parse(frame));
     wake.resolve();
     wake = Promise.withResolvers();

@@ -2,9 +2,13 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { closeCodes } from '../../main/ticker/close-codes.ts';
 import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
+import type { NumberedStream } from '../../main/ticker/numbered-stream.ts';
 import { type ExitReason, type LifecycleMessage, PidRegistry } from '../../main/ticker/pid-registry.ts';
 
 const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
+
+/** Stream of `ticker.v2`, which these handlers do not use. */
+const numbered = {} as NumberedStream;
 
 /** Starts a handler. Returns it with everything that it sends, in order, by receiver. */
 function start(actorId = 'user:demo') {
@@ -12,7 +16,7 @@ function start(actorId = 'user:demo') {
   const sentTo: [to: string, message: LifecycleMessage][] = [];
   const client = actors.spawn('client', () => ({ receive: (message) => sentTo.push(['client', message]) }));
   actors.register(TICKER, { receive: (message) => sentTo.push(['ticker', message]) });
-  const handler = createHandler(actors, actorId);
+  const handler = createHandler(actors, actorId, numbered);
   const ends: ExitReason[] = [];
   actors.monitor(handler, { onExit: (_pid, reason) => ends.push(reason) });
   const tell = (...messages: LifecycleMessage[]) => {
@@ -108,7 +112,7 @@ describe('a handler', () => {
     join();
     const others: LifecycleMessage[] = [];
     const client = actors.spawn('client', () => ({ receive: (message) => others.push(message) }));
-    const other = createHandler(actors, 'user:other');
+    const other = createHandler(actors, 'user:other', numbered);
     actors.send(other, { topic: 'ws.join', client_pid: client });
     expect(others).to.deep.equal([sent({ type: 'welcome', user_id: 'user:other' })]);
     sentTo.splice(0);

@@ -24,13 +24,14 @@ function fakeFeed() {
       follower = other;
     },
     setLeaseWanted: (wanted) => calls.push(wanted),
-    publish: () => false,
+    publish: () => undefined,
     close: async () => void calls.push('closed'),
   };
   return {
     feed,
     calls,
-    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') => follower?.onTick({ symbols, prices: [1, 2, 3], timestamp: 1 }),
+    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') =>
+      follower?.onTick({ epoch: 1, number: 1, symbols, prices: [1, 2, 3], timestamp: 1 }),
   };
 }
 

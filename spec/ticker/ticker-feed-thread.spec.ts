@@ -13,7 +13,7 @@ function createFeed() {
     isLeader: false,
     follow() {},
     setLeaseWanted: (isWanted) => wanted.push(isWanted),
-    publish: () => true,
+    publish: () => ({ epoch: 1, number: 1 }),
     async close() {},
   };
   return { feed, lease, wanted };

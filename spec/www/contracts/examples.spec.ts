@@ -3,6 +3,7 @@ import { describePrices } from '../../../main/admin/api-documents.ts';
 import { defaults } from '../../../main/config.ts';
 import { catalogue } from '../../../main/http/errors.ts';
 import type { QueueEvent } from '../../../main/tasks/task-events.ts';
+import { streamErrors } from '../../../main/ticker/client-messages.ts';
 import { closeCodes } from '../../../main/ticker/close-codes.ts';
 import {
   asyncApi,
@@ -13,10 +14,14 @@ import {
   openApi,
   resolve,
   responsesIn,
-  sentTypes,
+  sentMessages,
 } from '../../support/contract.ts';
 
 type Node = Record<string, unknown>;
+
+interface ErrorPayload {
+  properties: { error: { enum: string[] } };
+}
 
 /** Yields every object of a document that satisfies `fits`, with its path. */
 function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Generator<[string, Node]> {
@@ -38,7 +43,8 @@ describe('the API documents', () => {
       expect(examples, name).to.have.length(1);
       for (const example of examples) {
         expect(mismatch(payload, example.payload), name).to.equal(undefined);
-        if (name !== 'ping') checkFrame(JSON.stringify(example.payload));
+        for (const [protocol, names] of Object.entries(sentMessages))
+          if (Object.values(names).includes(name)) checkFrame(JSON.stringify(example.payload), undefined, protocol);
       }
     }
   });
@@ -53,14 +59,22 @@ describe('the API documents', () => {
     checkFrame(frame('DOGE-USD', 'BTC-USD'), symbols);
     expect(() => checkFrame(frame('DOGE-USD', 'ETH-USD'), symbols)).to.throw('not as described');
     expect(() => checkFrame(frame('DOGE-USD'), symbols)).to.throw('not as described');
-    const { examples, payload } = describePrices(asyncApi, symbols).components.messages.ticker;
-    expect(mismatch(payload, examples[0]?.payload)).to.equal(undefined);
-    expect(JSON.stringify(payload)).to.include('at most 5 decimal places');
+    const { ticker, numberedTicker, numberedWelcome } = describePrices(asyncApi, symbols).components.messages;
+    for (const { examples, payload } of [ticker, numberedTicker, numberedWelcome])
+      expect(mismatch(payload, examples[0]?.payload)).to.equal(undefined);
+    for (const { payload } of [ticker, numberedTicker])
+      expect(JSON.stringify(payload)).to.include('at most 5 decimal places');
   });
 
   it('describe every message and event, and no others', () => {
-    expect(sentTypes).to.have.members(['welcome', 'ticker', 'pong']);
-    expect(asyncApi.components.messages).to.have.all.keys(...sentTypes, 'ping');
+    const { 'ticker.v1': first = {}, 'ticker.v2': second = {} } = sentMessages;
+    expect(first).to.have.all.keys('welcome', 'ticker', 'pong');
+    expect(second).to.have.all.keys('welcome', 'ticker', 'pong', 'gap', 'error');
+    const received = ['ping', 'subscribe', 'resume'];
+    const all = [...Object.values(first), ...Object.values(second), ...received];
+    expect(asyncApi.components.messages).to.have.all.keys(...new Set(all));
+    const { payload } = asyncApi.components.messages.error as { payload: ErrorPayload };
+    expect(payload.properties.error.enum).to.have.members(Object.values(streamErrors));
     const names = {
       ...{ accepted: 1, scheduled: 1, started: 1, progress: 1, retrying: 1, completed: 1, failed: 1, cancelled: 1 },
       purged: 1,

@@ -1,0 +1,267 @@
+import { expect } from 'chai';
+import { systemClock } from '../../workers/shared/clock.ts';
+import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect, type StreamClient, type StreamMessage } from '../support/websocket.ts';
+
+const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
+
+/** Starts the stream at tick 0 of epoch 1, without ticks of its own. */
+async function start() {
+  const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1e6 } });
+  const { numbered } = bundle;
+  /** Sends the next ticks. Prices tell their number. */
+  const tick = (count = 1, epoch = numbered.newest.epoch) => {
+    for (let n = 0; n < count; n++) {
+      const number = numbered.newest.number + 1;
+      numbered.add({ epoch, number, prices: [number, number + 0.5, number + 0.25], timestamp: number });
+    }
+  };
+  return { ...bundle, tick, join: () => join(bundle) };
+}
+
+/** Connects a client of `ticker.v2`, past the welcome and the snapshot. */
+async function join({ stream, token }: TickerBundle) {
+  const client = await connect(stream, { protocols: ['ticker.v1', 'ticker.v2', `bearer.${await token()}`] });
+  const welcome = await client.nextOf('welcome');
+  const snapshot = await client.next();
+  return { ...client, welcome, snapshot, send: (message: unknown) => client.socket.send(JSON.stringify(message)) };
+}
+
+const seqs = (messages: readonly StreamMessage[]) => messages.map(({ seq }) => seq);
+
+async function read(client: StreamClient, count: number): Promise<StreamMessage[]> {
+  const messages: StreamMessage[] = [];
+  while (messages.length < count) messages.push(await client.next());
+  return messages;
+}
+
+describe('a client of ticker.v2', () => {
+  it('is told epoch, interval and symbols, and gets numbered ticks', async () => {
+    const { join, tick } = await start();
+    tick(2);
+    const { socket, welcome, snapshot, ...client } = await join();
+    expect(socket.protocol).to.equal('ticker.v2');
+    expect(welcome).to.deep.equal({
+      ...{ type: 'welcome', user_id: 'user:demo', epoch: 1, interval_ms: 1000 },
+      symbols: SYMBOLS,
+    });
+    expect(snapshot).to.include({ epoch: 1, seq: 2 });
+    tick();
+    const prices = [3, 3.5, 3.25].map((price, index) => ({ symbol: SYMBOLS[index], price, timestamp: 3 }));
+    expect(await client.next()).to.deep.equal({ type: 'ticker', epoch: 1, seq: 3, data: prices });
+    socket.send(' {"type": "ping", "more": 1}');
+    expect(await client.next()).to.deep.equal({ type: 'pong' });
+  });
+
+  it('replaces its choice of symbols, and gets the newest tick in the new one at once', async () => {
+    const { join, tick } = await start();
+    const client = await join();
+    const other = await join();
+    for (const [symbols, chosen] of [
+      [
+        ['SOL-USD', 'BTC-USD', 'SOL-USD'],
+        ['BTC-USD', 'SOL-USD'],
+      ],
+      [[], []],
+      [['ETH-USD'], ['ETH-USD']],
+      [undefined, SYMBOLS],
+    ]) {
+      client.send({ type: 'subscribe', symbols });
+      const names = ({ data }: StreamMessage) => data.map(({ symbol }: { symbol: string }) => symbol);
+      const newest = await client.next();
+      tick();
+      const next = await client.next();
+      expect([newest, next].map(names)).to.deep.equal([chosen, chosen]);
+      expect([next.seq - newest.seq, next.skipped]).to.deep.equal([1, undefined]);
+      expect(names(await other.next())).to.deep.equal(SYMBOLS);
+    }
+  });
+
+  it('gets an error for each message that is not understood, and stays', async () => {
+    const { join, tick } = await start();
+    const client = await join();
+    const position = 'epoch and seq must be whole numbers from 0';
+    for (const [text, error] of [
+      ['', 'invalid JSON'],
+      ['{"type":"ping"', 'invalid JSON'],
+      [Buffer.from('{"type":"ping"}'), 'invalid JSON'],
+      ...['null', '[]', '1', '{}', '{"type":"Ping"}', '{"type":["ping"]}', '{"type":"welcome"}'].map(
+        (text) => [text, 'type must be ping, subscribe or resume'] as const,
+      ),
+      ...['"BTC-USD"', 'null', '[1]', '{}', '[["BTC-USD"]]'].map(
+        (symbols) => [`{"type":"subscribe","symbols":${symbols}}`, 'symbols must be an array of strings'] as const,
+      ),
+      ['{"type":"resume"}', position],
+      ['{"type":"resume","epoch":1,"seq":"0"}', position],
+      ['{"type":"resume","epoch":0.5,"seq":0}', position],
+      ['{"type":"resume","epoch":1,"seq":-1}', position],
+      ['{"type":"resume","epoch":1,"seq":1e300}', position],
+    ] as const) {
+      client.socket.send(text);
+      expect(await client.next(), String(text)).to.deep.equal({ type: 'error', error });
+    }
+    for (const symbol of ['DOGE', '', 'btc-usd', '__proto__']) {
+      client.send({ type: 'subscribe', symbols: ['BTC-USD', symbol] });
+      expect(await client.next()).to.deep.equal({ type: 'error', error: 'unknown symbol', symbol });
+    }
+    tick();
+    expect((await client.next()).data).to.have.length(3);
+  });
+});
+
+describe('a client of ticker.v2 that resumes', () => {
+  it('gets each tick since, in its choice, while new ones are made, and then those', async () => {
+    const { join, tick } = await start();
+    tick(400);
+    const client = await join();
+    client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
+    await client.next();
+    client.send({ type: 'resume', epoch: 1, seq: 3 });
+    const messages: StreamMessage[] = [];
+    while (messages.at(-1)?.seq !== 500) {
+      messages.push(await client.next());
+      if (messages.length <= 100) tick();
+    }
+    tick();
+    messages.push(await client.next());
+    expect(seqs(messages)).to.deep.equal(messages.map((_, index) => 4 + index));
+    for (const { seq, skipped, data } of messages) {
+      expect([skipped, data]).to.deep.equal([undefined, [{ symbol: 'ETH-USD', price: seq + 0.5, timestamp: seq }]]);
+    }
+  });
+
+  it('gets a gap for what is older than 15 minutes, and nothing if it has all', async () => {
+    const { join, tick } = await start();
+    tick(1000);
+    const client = await join();
+    client.send({ type: 'resume', epoch: 1, seq: 42 });
+    const [gap, ...ticks] = await read(client, 901);
+    expect(gap).to.deep.equal({ type: 'gap', from: 43, to: 100 });
+    expect(seqs(ticks)).to.deep.equal(ticks.map((_, index) => 101 + index));
+    client.send({ type: 'resume', epoch: 1, seq: 1000 });
+    client.send({ type: 'ping' });
+    expect((await client.next()).type).to.equal('pong');
+    tick();
+    expect(await client.next()).to.include({ seq: 1001 });
+  });
+
+  it('gets a gap for what the node has missed, which its other clients learn from the next tick', async () => {
+    const { join, tick, numbered } = await start();
+    const [client, other] = [await join(), await join()];
+    numbered.add({ ...numbered.newest, number: 3 });
+    const first = await client.next();
+    expect(first).to.include({ seq: 3, skipped: 2 });
+    expect(await other.next()).to.deep.equal(first);
+    tick();
+    expect(await other.next())
+      .to.deep.include({ seq: 4 })
+      .and.not.have.property('skipped');
+    client.send({ type: 'resume', epoch: 1, seq: 0 });
+    await client.next();
+    const messages = await read(client, 3);
+    expect(messages[0]).to.deep.equal({ type: 'gap', from: 1, to: 2 });
+    expect(seqs(messages.slice(1))).to.deep.equal([3, 4]);
+  });
+
+  it('gets the ticks of later leaders, and everything after a gap of unknown size if its epoch is unknown', async () => {
+    const { join, tick } = await start();
+    tick(2);
+    tick(2, 5);
+    const client = await join();
+    client.send({ type: 'resume', epoch: 1, seq: 1 });
+    expect((await read(client, 3)).map(({ epoch, seq }) => [epoch, seq])).to.deep.equal([
+      [1, 2],
+      [5, 3],
+      [5, 4],
+    ]);
+    client.send({ type: 'resume', epoch: 6, seq: 3 });
+    const [gap, ...ticks] = await read(client, 6);
+    expect(gap).to.deep.equal({ type: 'gap', from: null, to: null });
+    expect(seqs(ticks)).to.deep.equal([0, 1, 2, 3, 4]);
+  });
+
+  it('starts anew with numbers that start anew, as after a restored database', async () => {
+    const { join, numbered } = await start();
+    const client = await join();
+    const prices = [1, 2, 3];
+    for (const [epoch, number] of [
+      [7, 100],
+      [2, 50],
+      [2, 51],
+    ] as const)
+      numbered.add({ epoch, number, prices, timestamp: 0 });
+    expect((await read(client, 3)).map(({ seq, skipped }) => [seq, skipped])).to.deep.equal([
+      [100, 99],
+      [50, undefined],
+      [51, undefined],
+    ]);
+    client.send({ type: 'resume', epoch: 7, seq: 100 });
+    expect((await read(client, 3)).map(({ type, seq }) => seq ?? type)).to.deep.equal(['gap', 50, 51]);
+  });
+
+  it('after a slow phase gets what was conflated', async () => {
+    const { join, tick, sockets } = await start();
+    const client = await join();
+    const [server] = sockets;
+    if (server === undefined) throw new Error('not connected');
+    client.socket.pause();
+    await until(() => {
+      for (let n = 0; n < 1000; n++) tick();
+      return server.writableLength > 0;
+    });
+    tick(2);
+    client.socket.resume();
+    let last = 0;
+    let conflated: StreamMessage;
+    for (;;) {
+      conflated = await client.next();
+      if (conflated.skipped !== undefined) break;
+      expect(conflated.seq).to.equal(++last);
+    }
+    expect(conflated.seq - conflated.skipped).to.equal(last + 1);
+    client.send({ type: 'resume', epoch: 1, seq: last });
+    const first = await client.next();
+    const { seq } = first.type === 'gap' ? await client.next() : first;
+    const rest = await read(client, conflated.seq - seq);
+    expect(seqs(rest)).to.deep.equal(rest.map((_, index) => seq + index + 1));
+  });
+
+  it('again and again delays no tick of others, and a slow one makes nothing wait for it', async () => {
+    const { join, tick, sockets } = await start();
+    tick(900);
+    const greedy = await join();
+    const [server] = sockets;
+    const other = await join();
+    if (server === undefined) throw new Error('not connected');
+    greedy.socket.pause();
+    let most = 0;
+    for (let n = 0; n < 300; n++) {
+      greedy.send({ type: 'resume', epoch: 1, seq: 0 });
+      tick();
+      expect((await other.next()).skipped).to.equal(undefined);
+      most = Math.max(most, server.writableLength);
+    }
+    expect(most).to.be.below(64 * 1024);
+    greedy.socket.resume();
+    while ((await greedy.next()).seq !== 1200);
+  });
+});
+
+describe('the tickers of ticker.v2', () => {
+  it('number the ticks from 1 in a new epoch, and keep ticker.v1 as it is', async () => {
+    const before = systemClock.now();
+    const { stream, token } = await startTickerBundle({ intervalMs: 50 });
+    const protocols = [`bearer.${await token()}`];
+    const [first, second] = [
+      await connect(stream, { protocols: ['ticker.v2', ...protocols] }),
+      await connect(stream, { protocols: ['ticker.v1', ...protocols] }),
+    ];
+    expect((await first.nextOf('welcome')).epoch).to.be.within(Math.floor(before), systemClock.now());
+    const { seq } = await first.next();
+    expect(seq).to.be.at.least(0);
+    expect(seqs(await read(first, 5))).to.deep.equal([1, 2, 3, 4, 5].map((n) => seq + n));
+    expect(await second.next()).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
+    for (const each of await read(second, 3)) expect(each).to.have.all.keys('type', 'data');
+  });
+});
