@@ -13,7 +13,10 @@ const paths = serviceNames.flatMap((name) =>
 );
 
 /** Paths that have no route with the default settings. */
-const UNKNOWN = ['tasks /auth/token', 'tasks /{path}', 'admin /{path}'];
+const UNKNOWN = [
+  ...['tasks /auth/token', 'tasks /tasks/{id}/token', 'tasks /limit-keys/{key}/token'],
+  ...['tasks /{path}', 'admin /{path}'],
+];
 /** Queries that keep a response the same from one request to the next. The history grows by the second. */
 const QUERIES: Readonly<Record<string, string>> = { '/queue/history': '?since=99999999999' };
 /** Paths whose responses differ from one request to the next. */
