@@ -80,7 +80,7 @@ const refusals: [title: string, heading: 'Start' | 'Several nodes' | undefined, 
     'a setting is invalid',
     'Start',
     { TICKER_PORT: 'http' },
-    /^TICKER_PORT must be a whole number from 0 to 65535, got "http"$/,
+    /^TICKER_PORT must be a whole number from 0 to 65535, or off, got "http"$/,
   ],
   [
     'the byte budgets need more than half of the heap',

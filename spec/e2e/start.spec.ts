@@ -31,8 +31,8 @@ describe('a start', () => {
     expect([demoLog(second), second.apiKey]).to.deep.equal(['demo API key exists', first.apiKey]);
     // Keys are created and revoked while the services run.
     const exchange = async (api_key: string) => post(`${second.ticker}/auth/token`, { api_key });
-    const made = await runCommand('keys', ['create', '--user', 'alice', '--role', 'auditor'], { dataDir });
-    expect((await exchange(made.stdout.trim())).body).to.include({ user_id: 'alice', role: 'auditor' });
+    const made = await runCommand('keys', ['create', '--user', 'alice', '--role', 'viewer'], { dataDir });
+    expect((await exchange(made.stdout.trim())).body).to.include({ user_id: 'alice', role: 'viewer' });
     expect((await exchange(first.apiKey)).status).to.equal(200);
     await runCommand('keys', ['revoke', '1'], { dataDir });
     expect(await exchange(first.apiKey)).to.deep.include({ status: 401, body: { error: 'invalid API key' } });
