@@ -48,7 +48,7 @@ describeWithPostgres('the lease of the leader', () => {
     other.leader.setLeaseWanted(true);
     const { epoch } = one.leader;
     const tick = { symbols: 'A', prices: [1], timestamp: 7 };
-    expect(one.leader.publish(tick)).to.equal(true);
+    expect(one.leader.publish(tick)).to.include({ epoch, number: 1 });
     await one.leader.close();
     expect(one.leader.isLeader).to.equal(false);
     await until(() => other.leader.isLeader);
