@@ -17,7 +17,7 @@ interface Listener {
    * Called with the next events, and the ids of the last event before and in them. A stream that starts without a
    * position reports `gap`.
    */
-  onEvents(events: (TaskEvent | QueueEvent)[], from: string | undefined, to: string): void;
+  onEvents(events: (TaskEvent | QueueEvent)[], from: string | undefined, to: string | undefined): void;
 }
 
 /** Reader of `GET /tasks/events`, which continues after the last known event. `EventSource` could not send a token. */
@@ -46,11 +46,6 @@ export class EventStream {
   start(position = this.#position): void {
     this.#position = position;
     this.#reconnection.start();
-  }
-
-  /** Connects without waiting any longer, because the service is back. */
-  wake(): void {
-    this.#reconnection.wake();
   }
 
   stop(reason: string): void {
@@ -84,8 +79,7 @@ export class EventStream {
         const from = this.#position;
         const events = decoder.decode(text.decode(part.value, { stream: true }));
         this.#position = decoder.position;
-        if (this.#position !== undefined && this.#position !== from)
-          this.#listener.onEvents(events, from, this.#position);
+        if (events.length > 0) this.#listener.onEvents(events, from, this.#position);
       }
     } catch (error) {
       signal.throwIfAborted();

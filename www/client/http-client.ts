@@ -143,7 +143,7 @@ function parse(text: string, status: number) {
   try {
     return text === '' ? undefined : JSON.parse(text);
   } catch {
-    throw new ServiceError(status, { error: 'the answer is not JSON: check the URL of the service' });
+    throw new ServiceError(status, { error: 'the answer is not JSON: check the URL' });
   }
 }
 

@@ -36,7 +36,7 @@ export interface LinkListeners {
 interface EventBatch {
   /** Id of the last event before the batch, or undefined if the stream has just started. */
   from: string | undefined;
-  to: string;
+  to: string | undefined;
   events: (TaskEvent | QueueEvent)[];
 }
 
@@ -188,8 +188,9 @@ export class ServiceLink {
     this.#receive(status);
     if (!this.#group.isLeader) return;
     if (isBack) {
+      // A stream that waits for its next attempt starts at once.
+      this.#stream.stop('reconnecting');
       this.#stream.start(this.#position);
-      this.#stream.wake();
     }
     this.#sendNews();
   }
