@@ -65,6 +65,8 @@ async function importFromWorkingDirectory(name: string): Promise<Record<string, 
 }
 
 const LONGEST_CODE = 100;
+/** Folder of this program's own thread code, whose frames are no place of the user's. */
+const OWN_FOLDER = new URL('../', import.meta.url).pathname;
 
 /** Returns where the user's code has thrown, with the code there: `lib.ts:2:7: <code>`. Undefined if it is unknown. */
 function placeOf(error: unknown): string | undefined {
@@ -75,7 +77,7 @@ function placeOf(error: unknown): string | undefined {
     const caret = lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0;
     const frame = lines
       .map((text) => /\bat (?:.* \()?((?:file:\/\/)?\/.*):(\d+):(\d+)\)?$/.exec(text))
-      .find((match) => match);
+      .find((match) => match && !match[1]?.includes(OWN_FOLDER));
     const [, found = '', line, column] = source === undefined ? (frame ?? []) : ['', source, sourceLine, caret + 1];
     const file = found.startsWith('file:') ? fileURLToPath(found) : found;
     const code = readFileSync(file, 'utf8').split('\n')[Number(line) - 1]?.trim().slice(0, LONGEST_CODE);
