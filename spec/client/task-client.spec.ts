@@ -124,19 +124,18 @@ describe('the client of the task queue', () => {
     const client = clientOf(before.tasks);
     const states: string[] = [];
     client.on('status', ({ state }) => states.push(state));
-    const results = Promise.all(
-      (
-        await client.batch([
-          { action: 'sum', data: { numbers: [1] }, delay: 2 },
-          { action: 'resize', data: { width: 3 }, delay: 2 },
-        ])
-      ).map((task) => task.result()),
-    );
+    const tasks = await client.batch([
+      { action: 'sum', data: { numbers: [1] }, delay: 600 },
+      { action: 'resize', data: { width: 3 }, delay: 600 },
+    ]);
+    const results = Promise.all(tasks.map((task) => task.result()));
     await until(() => states.includes('live'));
     before.child.kill('SIGKILL');
     await before.exited;
     const submitted = client.submit('sum', { numbers: [4] });
     const after = await startServices({ env: { ...env, TASKS_PORT: new URL(before.tasks).port } });
+    await until(() => states.at(-1) === 'live');
+    await Promise.all(tasks.map((task) => task.run()));
     expect((await results).map(({ output }) => output)).to.deep.equal([
       1,
       { width: 3, at: '1970-01-01T00:00:00.000Z' },
