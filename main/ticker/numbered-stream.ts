@@ -123,7 +123,7 @@ export class NumberedStream implements Monitor {
     return undefined;
   }
 
-  /** Sends the ticks after the given one, and then the following ones, without a hole that no `gap` tells. */
+  /** Sends the ticks after the given one, with a `gap` for those no longer kept, and then the following ones. */
   resume(handler: Pid, client: Pid, epoch: number, seq: number): void {
     this.#options.replay(client, this.#ticksAfter(handler, epoch, seq), seq);
   }
@@ -146,7 +146,10 @@ export class NumberedStream implements Monitor {
   /** Yields messages until the client has the newest tick. Other ticks may be added between two of them. */
   *#ticksAfter(handler: Pid, epoch: number, seq: number): Generator<Replayed, void> {
     const { newest } = this;
-    const isKnown = epoch === newest.epoch || (this.#options.continues && epoch < newest.epoch);
+    const { continues } = this.#options;
+    // The node from which a client comes may be a tick ahead of this one.
+    const isPresent = epoch === newest.epoch && (continues || seq <= newest.number);
+    const isKnown = isPresent || (continues && epoch < newest.epoch);
     if (!isKnown) yield { data: JSON.stringify({ type: 'gap', from: null, to: null }), seq: Number.NaN };
     let last = isKnown ? seq : Number.NaN;
     const before = isKnown ? this.#kept.findLastIndex((tick) => !isAfter(tick, epoch, seq)) : -1;

@@ -26,6 +26,8 @@ import { serve } from './server.ts';
 import { startTicker } from './ticker.ts';
 
 export interface TickerBundleOptions {
+  /** Whether the numbers of ticks continue from other nodes. */
+  continues?: boolean;
   lifetimeSeconds?: number;
   maxTokens?: number;
   maxTokensPerKey?: number;
@@ -87,7 +89,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const toClients = { broadcast: relay.broadcast.bind(relay), replay: relay.replay.bind(relay) };
   let history = priceHistory(defaultSymbols, 1000);
   let numbered = new NumberedStream(
-    { symbols: defaultSymbols, intervalMs: 1000, actors, ...toClients, continues: true },
+    { symbols: defaultSymbols, intervalMs: 1000, actors, ...toClients, continues: options.continues ?? true },
     { epoch: 1, number: 0, prices: [42_000, 2500, 95], timestamp: 0 },
   );
   if (options.intervalMs === undefined) {

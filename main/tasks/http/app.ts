@@ -37,10 +37,10 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   if (access !== undefined) {
     app.use(access.tokenRoutes);
     app.use(access.requireToken);
+    app.use(router(tokensRoutes(routing)));
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
   const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
-  if (access !== undefined) all.push(tokensRoutes);
   const routers = all.map((routes) => router(routes(routing)));
   const local = new Koa();
   local.use(jsonErrors(options.log));

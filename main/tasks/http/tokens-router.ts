@@ -33,7 +33,7 @@ export function tokensRoutes(options: RouterOptions): Routes {
   return {
     '/tasks/:id/token': {
       POST: inView('read', async (ctx, view) => {
-        // A token for tasks, unlike that of a submitter, creates no other.
+        // A token for tasks cannot create tokens. That of a submitter can.
         if (view !== undefined && view.submitter === undefined) throw new HttpError('actionNotAllowed');
         const { expiresIn, mayCancel } = await readRequest(ctx);
         const { id = '' } = ctx.params;
