@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import { type LoadFnOutput, registerHooks, stripTypeScriptTypes } from 'node:module';
+import { registerHooks, stripTypeScriptTypes } from 'node:module';
 import { relative, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -10,7 +10,13 @@ const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected to
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
 
 /** Files outside of `node_modules` that a module and its imports have loaded, by URL. */
-export type ModuleSources = Map<string, Pick<LoadFnOutput, 'format' | 'source'>>;
+export type ModuleSources = Map<string, LoadedSource>;
+
+interface LoadedSource {
+  format: string | null | undefined;
+  /** Node.js reads files as bytes. */
+  source: string | Uint8Array | undefined;
+}
 
 /**
  * Returns an export of a path or package.
@@ -41,7 +47,7 @@ function keepSources(sources: ModuleSources): Disposable {
       if (kept !== undefined) return { ...kept, shortCircuit: true };
       const loaded = next(url, context);
       if (url.startsWith('file:') && !url.includes('/node_modules/'))
-        sources.set(url, { format: loaded.format, source: loaded.source });
+        sources.set(url, { format: loaded.format, source: loaded.source } as LoadedSource);
       return loaded;
     },
   });
