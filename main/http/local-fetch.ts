@@ -5,7 +5,6 @@ import type { Answer, Fetch } from '../../www/client/fetch.ts';
 /** Response of an app to a request of this process: what the app uses of a `ServerResponse` and of the request's socket. */
 class LocalResponse extends PassThrough {
   statusCode = 404;
-  statusMessage = '';
   headersSent = false;
   #isAnswered = false;
   readonly #headers = new Map<string, string>();

@@ -18,9 +18,13 @@ const ExitCode = {
 /** Milliseconds after the first signal during which other signals are ignored, because one Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
-/** Runs the ticker and the task service, with `watch` reloading a changed handlers module, until SIGTERM, SIGINT or SIGHUP, then stops both and exits the process. */
+/**
+ * Runs the ticker and the task service until SIGTERM, SIGINT or SIGHUP, then stops both and exits the process.
+ *
+ * @param watch whether to reload the handlers module when it changes
+ */
 export async function serve({ watch = false } = {}): Promise<void> {
-  const config = readConfig(watch);
+  const config = readConfig();
   const output = await createLog(config.log);
   const { log } = output;
   // Without a listener, a failed write to a closed terminal would end the process.
@@ -52,10 +56,9 @@ export async function serve({ watch = false } = {}): Promise<void> {
   // After a signal during startup, the startup may continue for at most the shutdown timeout.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
-    const onTasks = (ofTasks: () => number) => {
+    const start = startServices({ ...config, watch }, output, (ofTasks) => {
       unsaved = ofTasks;
-    };
-    const start = startServices(config, output, onTasks, watch);
+    });
     services = await Promise.race([start, startTimeout]);
   } catch (error) {
     log.fatal((error as Error).message);
@@ -74,12 +77,9 @@ export async function serve({ watch = false } = {}): Promise<void> {
   await end(ExitCode.stopped, lost);
 }
 
-function readConfig(watch: boolean): Config {
+function readConfig(): Config {
   try {
-    const config = loadConfig(process.env, isatty(1));
-    if (watch && config.tasks.handlers === undefined)
-      throw new ConfigError('TASK_HANDLERS', 'set for --watch', 'nothing');
-    return config;
+    return loadConfig(process.env, isatty(1));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     console.error(error.message);

@@ -1,7 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { getHeapStatistics } from 'node:v8';
 import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
-import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import { startAdmin } from '../admin/service.ts';
 import { openBackend } from '../backends/backend.ts';
 import { type Config, checkHeapBudget } from '../config.ts';
@@ -11,7 +10,7 @@ import { isLoopbackAddress } from '../http/origins.ts';
 import { checkPorts, explainListenError } from '../http/port-check.ts';
 import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
-import { startTasks, type Unfinished } from '../tasks/service.ts';
+import { startTasks, type Unfinished, type WatchedModule } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
 import { authorizationToken, notIssued } from '../ticker/auth.ts';
 import { allowedTasks, loadRoles, type Policy } from '../ticker/policy.ts';
@@ -25,23 +24,22 @@ export type Services = Awaited<ReturnType<typeof startServices>>;
 /**
  * Starts the ticker service, the task service and the admin listener.
  *
- * @param isWatching whether a change of the handlers module replaces its threads
  * @param onTasks receives a function that returns how many accepted tasks would be lost if the process ended
  * @throws {Error} if a service cannot start; the message says what to fix
  */
 export async function startServices(
-  config: Config,
+  config: Config & { watch?: boolean },
   output: LogOutput,
   onTasks: (unsaved: () => number) => void = () => {},
-  isWatching = false,
 ) {
   const { log } = output;
   const { shutdownTimeoutMs } = config;
   checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
   // User modules and policies are checked before any database or connection is opened, so that a refused start changes nothing.
-  const sources: ModuleSources = new Map();
-  const handlersModule = await checkHandlers(config.tasks, undefined, sources);
+  if (config.watch && config.tasks.handlers === undefined) throw new Error('--watch needs TASK_HANDLERS: set it');
+  const watched: WatchedModule = { sources: new Map() };
+  const handlersModule = await checkHandlers(config.tasks, undefined, watched.sources);
   await checkPriceSource(config.ticker);
   const scopeOf = await loadRoles(log, config.tokens.policiesDir);
   const planned = plannedListeners(config);
@@ -55,20 +53,19 @@ export async function startServices(
   );
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
-  const parts = { ...handlersModule, ...(isWatching && { sources }), access, clock, random };
+  const parts = { ...handlersModule, ...(config.watch && { watched }), access, clock, random };
   const tasks = await startTasks(config, backend, shares, log, parts).catch(explainListenError(planned.tasks));
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
-  const watcher = isWatching ? watchHandlers(config.tasks, handlersModule, sources, tasks, log) : undefined;
+  const watcher = config.watch ? watchHandlers(config.tasks, watched, handlersModule.actions, tasks, log) : undefined;
   startedParts.defer(() => watcher?.stop());
   const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output).catch(
     explainListenError(planned.admin),
   );
   startedParts.move();
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, admin: admin?.listener };
-  for (const [service, listener] of Object.entries(listeners)) {
-    if (listener !== undefined) log.info({ service, host: listener.host, port: listener.port }, 'listening');
-  }
+  for (const [service, listener] of Object.entries(listeners))
+    if (listener) log.info({ service, host: listener.host, port: listener.port }, 'listening');
   if (access === undefined && tasks.listener !== undefined && !isLoopbackAddress(tasks.listener.host)) {
     log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
   }
@@ -103,15 +100,10 @@ export async function startServices(
 }
 
 function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
-  const service = (port: number | undefined, name: string) => ({
-    host,
-    port,
-    reusePort,
-    variables: { host: 'HOST', port: name },
-  });
+  const service = (port: string) => ({ host, reusePort, variables: { host: 'HOST', port } });
   return {
-    ticker: service(ticker.port, 'TICKER_PORT'),
-    tasks: service(tasks.port, 'TASKS_PORT'),
+    ticker: { ...service('TICKER_PORT'), port: ticker.port },
+    tasks: { ...service('TASKS_PORT'), port: tasks.port },
     admin: { ...admin, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } },
   };
 }

@@ -3,27 +3,26 @@ import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import type { ModuleSources } from '../../workers/shared/user-module.ts';
+import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log/log.ts';
-import type { TasksService } from '../tasks/service.ts';
-import { type CheckedModule, checkHandlers } from '../threads/module-checks.ts';
+import type { TasksService, WatchedModule } from '../tasks/service.ts';
+import { checkHandlers } from '../threads/module-checks.ts';
 
 const INTERVAL_MS = 200;
 
 /**
  * Loads the handlers module again when its file or a local file that it imports changes. A module that cannot be used
  * leaves the previous one running.
- *
- * @param sources files from which the present module was loaded
  */
 export function watchHandlers(
   settings: Config['tasks'],
-  module: CheckedModule,
-  sources: ModuleSources,
-  tasks: Pick<TasksService, 'reload' | 'reportModule'>,
+  module: WatchedModule,
+  actions: HandlersManifest,
+  tasks: Pick<TasksService, 'reload'>,
   log: Log,
 ) {
-  let present = module;
+  let present = actions;
   const watched = new Set<string>();
   const changed = new Set<string>();
   let isReloading = false;
@@ -50,12 +49,12 @@ export function watchHandlers(
         const next = await checkHandlers(settings, undefined, loaded);
         if (isStopped) break;
         await tasks.reload(next, loaded);
-        tasks.reportModule(undefined);
-        log.info(`handlers module reloaded (${files}): ${describeChange(present, next)}`);
-        present = next;
+        module.problem = undefined;
+        log.info(`handlers module reloaded (${files}): ${describeChange(present, next.actions)}`);
+        present = next.actions;
       } catch (error) {
         const { message } = error as Error;
-        tasks.reportModule(message);
+        module.problem = message;
         log.error(`the previous handlers module keeps running: ${message}`);
       }
       watch(loaded);
@@ -63,7 +62,7 @@ export function watchHandlers(
     isReloading = false;
   };
 
-  watch(sources);
+  watch(module.sources);
   return {
     stop(): void {
       isStopped = true;
@@ -72,19 +71,12 @@ export function watchHandlers(
   };
 }
 
-function describeChange(before: CheckedModule, after: CheckedModule): string {
-  const names = ({ actions }: CheckedModule) => [...actions.keys()];
-  const isChanged = (action: string) =>
-    before.texts.get(action) !== after.texts.get(action) ||
-    !isDeepStrictEqual(before.actions.get(action), after.actions.get(action));
-  const changes = {
-    added: names(after).filter((action) => !before.actions.has(action)),
-    removed: names(before).filter((action) => !after.actions.has(action)),
-    changed: names(after).filter((action) => before.actions.has(action) && isChanged(action)),
-  };
-  const parts = Object.entries(changes).filter(([, actions]) => actions.length > 0);
-  if (parts.length === 0) return 'the same actions';
-  return parts
-    .map(([how, actions]) => `${how} ${actions.map((action) => JSON.stringify(action)).join(', ')}`)
-    .join('; ');
+function describeChange(before: HandlersManifest, after: HandlersManifest): string {
+  const kinds = Map.groupBy(new Set([...before.keys(), ...after.keys()]), (action) => {
+    if (!before.has(action)) return 'added';
+    if (!after.has(action)) return 'removed';
+    return isDeepStrictEqual(before.get(action), after.get(action)) ? 'same' : 'changed';
+  });
+  kinds.delete('same');
+  return [...kinds].map(([kind, names]) => `${kind} ${names.join(', ')}`).join('; ') || 'the same actions';
 }

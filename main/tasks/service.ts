@@ -49,13 +49,20 @@ export interface StopDeadlines {
 
 export type TasksService = Awaited<ReturnType<typeof startTasks>>;
 
+/** Handlers module that is loaded again when it changes. */
+export interface WatchedModule {
+  /** Files from which threads load the module at first. */
+  sources: ModuleSources;
+  /** Why the changed module cannot be used. */
+  problem?: string | undefined;
+}
+
 export interface TasksParts {
   /** If undefined, requests need no token. */
   access?: TaskAccess | undefined;
   actions?: HandlersManifest;
   schedules?: ModuleSchedules;
-  /** Files of the handlers module, if it is watched. */
-  sources?: ModuleSources | undefined;
+  watched?: WatchedModule | undefined;
   clock: Clock;
   random: Random;
 }
@@ -66,17 +73,17 @@ export async function startTasks(
   { store, bus, startMaintenance }: TasksBackend,
   shares: ConnectionShares,
   log: Log,
-  { access, actions: first = new Map(), schedules, sources, clock, random }: TasksParts,
+  { access, actions: first = new Map(), schedules, watched, clock, random }: TasksParts,
 ) {
   await using startedParts = new AsyncDisposableStack();
   /** Changed in place by a reload, because all parts share it. */
   const actions = new Map(first);
-  let moduleProblem: string | undefined;
+  const moduleProblem = () => watched?.problem;
   const events = new TaskEvents({ clock, random, follow: (isFollowing) => bus?.follow(isFollowing) });
   const queue = await Queue.open({ store, bus, onEvent: events.record, clock });
   startedParts.defer(() => queue.close());
   reportPauses(queue, events, clock, log);
-  const pool = await ThreadPool.start(settings, { actions, sources, clock, log });
+  const pool = await ThreadPool.start(settings, { actions, sources: watched?.sources, clock, log });
   const { prefetch, callbackHosts, callbackSecrets: secrets } = settings;
   const find = (id: string) => queue.find(id);
   const callbacks = new CallbackSender({ hosts: callbackHosts, secrets, find, clock, random });
@@ -91,23 +98,13 @@ export async function startTasks(
     task_queue: () => dispatcher.writeFailure ?? store.problem(),
   };
   const problems = Object.values(checks);
-  const monitor = createQueueMonitor({
-    queue,
-    pool,
-    dispatcher,
-    bounds,
-    prefetch,
-    problems,
-    moduleProblem: () => moduleProblem,
-    clock,
-  });
+  const monitor = createQueueMonitor({ queue, pool, dispatcher, bounds, prefetch, problems, moduleProblem, clock });
   startedParts.defer(() => monitor.stop());
   const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
   let compiled = await compileRules(rules);
   const check: MainThreadCheck = (action, data) => compiled?.(action, data);
   const memoryMb = parserMemoryMb(settings.bodyLimit);
-  const hasRules = compiled !== undefined || sources !== undefined;
-  const submissions = new SubmissionThread({ memoryMb, rules: hasRules ? rules : undefined, clock, log });
+  const submissions = new SubmissionThread({ memoryMb, rules: compiled || watched ? rules : undefined, clock, log });
   startedParts.defer(() => submissions.stop());
   const newTaskId = taskIds(random);
   const scheduler = new Scheduler({ queue, actions, newTaskId, clock, log });
@@ -137,7 +134,6 @@ export async function startTasks(
   const maintenance = startMaintenance();
   dispatcher.start();
   startedParts.move();
-  const warnings = warningsOf(queue);
   // A store that is not durable is in this process, and counts at once.
   let unsaved = () => (store.isDurable ? 0 : unfinished(store.counts() as QueueCounts));
   return {
@@ -148,7 +144,7 @@ export async function startTasks(
     /** Readiness checks by name. While a check returns a problem, the service is not ready. */
     checks,
     /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
-    warnings: sources === undefined ? warnings : { ...warnings, handlers_module: () => moduleProblem },
+    warnings: warningsOf(queue, watched && { handlers_module: moduleProblem }),
     metrics: {
       ...{ requests, bodies, responses, queue, bounds, dispatcher, pool, callbacks, events, scheduler },
       /** Returns the reason why the store cannot be written, or undefined when healthy. */
@@ -166,10 +162,6 @@ export async function startTasks(
       for (const [action, own] of ownLimits(actions, callbackHosts)) limits.set(action, own);
       await storeOwnLimits(store, limits);
       await scheduler.replace(definitions);
-    },
-    /** @param problem why the changed handlers module cannot be used, or undefined */
-    reportModule(problem: string | undefined): void {
-      moduleProblem = problem;
     },
     async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
@@ -205,8 +197,9 @@ function reportPauses(queue: Queue, events: TaskEvents, clock: Clock, log: Log):
   });
 }
 
-function warningsOf(queue: Queue): Checks {
+function warningsOf(queue: Queue, others: Checks = {}): Checks {
   return {
+    ...others,
     queue_paused: () => (queue.isPaused ? 'no task is processed until POST /queue/resume' : undefined),
     dead_letters: async () => {
       const { evicted } = await queue.counts();

@@ -17,8 +17,6 @@ type CheckedSettings = Pick<Config['tasks'], 'handlers' | 'memoryMb' | 'unknownA
 export interface CheckedModule {
   actions: HandlersManifest;
   schedules: ModuleSchedules;
-  /** Texts of the handlers by action. */
-  texts: ReadonlyMap<string, string>;
 }
 
 const TIME_LIMIT_MS = 10_000;
@@ -38,13 +36,12 @@ export async function checkHandlers(
   timeLimitMs = TIME_LIMIT_MS,
   sources: ModuleSources = new Map(),
 ): Promise<CheckedModule> {
-  if (module === undefined) return { actions: new Map(), schedules: new Map(), texts: new Map() };
+  if (module === undefined) return { actions: new Map(), schedules: new Map() };
   try {
     const file = threadFile('tasks/handlers-check');
-    const loaded = await check<HandlersModule>(file, { module }, memoryMb, timeLimitMs, sources);
-    const { actions, schedules, texts } = loaded;
+    const { actions, schedules } = await check<HandlersModule>(file, { module }, memoryMb, timeLimitMs, sources);
     const rules = { actions: withCheckedCallbacks(actions, callbackHosts), rejectUnknown: unknownActions === 'reject' };
-    return { actions: rules.actions, schedules: await readSchedules(schedules, rules, callbackHosts), texts };
+    return { actions: rules.actions, schedules: await readSchedules(schedules, rules, callbackHosts) };
   } catch (error) {
     throw new Error(`the handlers module ${module} cannot be used: ${(error as Error).message}`);
   }
@@ -100,13 +97,7 @@ export async function checkPriceSource(
 }
 
 /** Runs a check of a user's module in a new thread, and returns its result. Discards the thread's output. */
-async function check<Result>(
-  file: URL,
-  data: object,
-  memoryMb: number,
-  timeLimitMs: number,
-  sources: ModuleSources = new Map(),
-): Promise<Result> {
+async function check<Result>(file: URL, data: object, memoryMb: number, timeLimitMs: number, sources?: ModuleSources) {
   const reportId = randomUUID();
   await using worker = new Worker(file, {
     workerData: { ...data, reportId },
@@ -118,7 +109,7 @@ async function check<Result>(
   worker.on('message', (message: Partial<OneShotReport> | null | undefined) => {
     if (message?.reportId !== reportId || message.report === undefined) return;
     const { report } = message;
-    for (const [url, source] of message.sources ?? []) sources.set(url, source);
+    for (const [url, source] of message.sources ?? []) sources?.set(url, source);
     if ('failure' in report) reject(new Error(report.failure));
     else resolve(report.result as Result);
   });

@@ -14,12 +14,12 @@ export function localPrices(ticker: Ticker, known: readonly TickerSymbol[], cloc
       if (unknown !== undefined) throw new RangeError(`unknown symbol ${unknown}: the service has ${names.join(', ')}`);
       let newest: string | undefined;
       let wake = () => {};
-      const end = () => wake();
       const unfollow = ticker.follow(({ data }) => {
         newest = data;
         wake();
       });
-      for (const each of [signal, closed.signal]) each?.addEventListener('abort', end);
+      const over = AbortSignal.any(signal ? [signal, closed.signal] : [closed.signal]);
+      over.addEventListener('abort', () => wake());
       try {
         while (!closed.signal.aborted) {
           signal?.throwIfAborted();
@@ -35,7 +35,6 @@ export function localPrices(ticker: Ticker, known: readonly TickerSymbol[], cloc
         }
       } finally {
         unfollow();
-        for (const each of [signal, closed.signal]) each?.removeEventListener('abort', end);
       }
     },
     async history({ seconds, signal } = {}) {

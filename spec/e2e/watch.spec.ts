@@ -49,7 +49,7 @@ describe('a process that watches its handlers module', () => {
     await module(`say: () => word + '!', fresh: { handler: () => 2, schema: ${schema}, limits: { concurrency: 1 } } };
       export const schedules = { nightly: { cron: '0 0 * * *', action: 'say' }`);
     const { msg } = await line('handlers module reloaded');
-    expect(msg).to.match(/handlers\.ts\): added "fresh"; removed "gone"; changed "say"$/);
+    expect(msg).to.match(/handlers\.ts\): changed say; removed gone; added fresh$/);
     expect((await submit('gone')).body.error).to.equal('unknown action');
     expect((await submit('fresh')).body).to.include({ error: 'invalid data', path: '/n' });
     // Limits and schedules follow in other transactions.

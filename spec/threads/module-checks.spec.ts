@@ -150,13 +150,23 @@ describe('the check of a handlers module', () => {
       overlapping: { handler: () => 1, overlap: true },
       constructor: () => 2,
     }`;
-    const full = { schema: { type: 'object' }, timeoutMs: 5, maxAttempts: 1, overlap: false, backoff: { maxMs: 7 } };
-    const expected = new Map(Object.entries({ plain: {}, full, overlapping: {}, constructor: {} }));
+    const text = '() => 1';
+    const full = {
+      text,
+      schema: { type: 'object' },
+      timeoutMs: 5,
+      maxAttempts: 1,
+      overlap: false,
+      backoff: { maxMs: 7 },
+    };
+    const expected = new Map(
+      Object.entries({ plain: { text: 'plain() {}' }, full, overlapping: { text }, constructor: { text: '() => 2' } }),
+    );
     for (const name of ['handlers.ts', 'handlers.mjs']) {
       expect((await handlersOf(await file(name, source))).actions).to.deep.equal(expected);
     }
     const typed = 'export default { a: (data: { b: string }): string => data.b };';
-    expect((await handlersOf(await file('typed.ts', typed))).actions).to.deep.equal(new Map([['a', {}]]));
+    expect([...(await handlersOf(await file('typed.ts', typed))).actions.keys()]).to.deep.equal(['a']);
   });
 
   for (const [reason, ...settings] of [
@@ -201,7 +211,7 @@ describe('the check of a handlers module', () => {
   it('returns normalised callbacks, and refuses an action that has one and a name of more than 200 characters', async () => {
     const source = (name: string) => `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };`;
     const { actions } = await handlersOf(await file('module.mjs', source('a'.repeat(200))));
-    expect(actions.get('a'.repeat(200))).to.deep.equal({ callback: 'https://example.com/' });
+    expect(actions.get('a'.repeat(200))).to.include({ callback: 'https://example.com/' });
     const reason = await refusal(handlersOf, await file('long.mjs', source('a'.repeat(201))));
     expect(reason).to.match(/callback needs an action of at most 200 characters$/);
   });

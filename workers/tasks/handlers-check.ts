@@ -9,12 +9,12 @@ reportCheck(async (sources): Promise<HandlersModule> => {
   const handlers = await loadHandlers(workerData.module, sources);
   const manifest = new Map<string, ActionSettings>();
   for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));
-  const texts = new Map([...handlers].map(([action, { handler }]) => [action, String(handler)]));
-  return { actions: manifest, schedules: await loadSchedules(workerData.module), texts };
+  return { actions: manifest, schedules: await loadSchedules(workerData.module) };
 });
 
 /** @throws {Error} if the schema is not JSON or does not compile */
-async function settingsOf(action: string, { handler: _, schema, ...settings }: LoadedHandler): Promise<ActionSettings> {
+async function settingsOf(action: string, { handler, schema, ...others }: LoadedHandler): Promise<ActionSettings> {
+  const settings = { ...others, text: String(handler) };
   if (schema === undefined) return settings;
   try {
     const plain: object = JSON.parse(JSON.stringify(schema));

@@ -5,6 +5,8 @@ import type { Backoff } from './handlers-api.ts';
 
 /** Settings of an action in the handlers module, as plain data. */
 export interface ActionSettings {
+  /** Text of the handler's function. */
+  text?: string;
   schema?: object;
   timeoutMs?: number;
   maxAttempts?: number;
@@ -23,8 +25,6 @@ export interface HandlersModule {
   actions: HandlersManifest;
   /** Schedules by name, unchecked. */
   schedules: Readonly<Record<string, unknown>>;
-  /** Texts of the handlers by action. */
-  texts: ReadonlyMap<string, string>;
 }
 
 export interface SubmissionRules {
