@@ -9,7 +9,7 @@ export interface TestLine {
   fields: object;
 }
 
-/** Context for a unit test of a handler, with a record of what the handler has done. */
+/** Context for a unit test of a handler, with a record of the handler's calls. */
 export interface TestTask extends TaskContext {
   readonly lines: readonly TestLine[];
   /** Reports of progress, oldest first. */

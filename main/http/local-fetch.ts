@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { PassThrough, Readable } from 'node:stream';
 import type { Answer, Fetch } from '../../www/client/fetch.ts';
 
-/** Response of an app to a request of this process: what the app uses of a `ServerResponse` and of the request's socket. */
+/** Response of an app to a request of this process. Has only the members of `ServerResponse` and of a socket that the app uses. */
 class LocalResponse extends PassThrough {
   statusCode = 404;
   headersSent = false;

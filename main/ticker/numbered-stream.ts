@@ -35,9 +35,10 @@ interface Choice {
   readonly clients: Map<Pid, Pid>;
 }
 
+/** Age of the oldest tick kept. With an interval below a second, fewer seconds are kept. */
 const KEPT_SECONDS = 900;
 
-/** The stream of `ticker.v2`: keeps the choices of its clients, and the ticks of 15 minutes for those that resume. */
+/** The stream of `ticker.v2`: keeps the choices of its clients, and the last 900 ticks, at most 15 minutes, for `resume`. */
 export class NumberedStream implements Monitor {
   readonly #options: NumberedStreamOptions;
   readonly #indexes: ReadonlyMap<string, number>;
@@ -114,7 +115,7 @@ export class NumberedStream implements Monitor {
     if (unknown !== undefined) return unknown;
     const indexes = [...this.#indexes].flatMap(([name, index]) => (names.has(name) ? [index] : []));
     const key = indexes.join();
-    this.onExit(handler);
+    this.#unsubscribe(handler);
     const choice = this.#choices.get(key) ?? { key, indexes, clients: new Map() };
     this.#choices.set(key, choice);
     choice.clients.set(handler, client);
@@ -129,6 +130,10 @@ export class NumberedStream implements Monitor {
   }
 
   onExit(handler: Pid): void {
+    this.#unsubscribe(handler);
+  }
+
+  #unsubscribe(handler: Pid): void {
     const choice = this.#choiceOf.get(handler);
     if (choice === undefined) return;
     this.#choiceOf.delete(handler);

@@ -206,7 +206,7 @@ export class Ticker implements Actor, Monitor {
     this.#broadcast({ ...tick, ...id });
   }
 
-  /** Returns the id of the next tick of a single node. With a seed, all nodes make the same ticks by themselves. */
+  /** Returns the id of the next tick of a single node. With a seed, all nodes make the same ticks. */
   #idAt(due: number): TickId {
     const { seed, intervalMs } = this.#options;
     if (seed !== undefined) return { epoch: 0, number: Math.floor(due / intervalMs) };

@@ -189,7 +189,7 @@ export class Relay {
     for (const client of clients) this.#connections.get(client)?.tick(tick);
   }
 
-  /** Sends messages instead of ticks, until there are no more. @param seq number of the last tick that the client has */
+  /** See `Connection.replay`. */
   replay(client: Pid, messages: Iterator<Replayed>, seq: number): void {
     this.#connections.get(client)?.replay(messages, seq);
   }

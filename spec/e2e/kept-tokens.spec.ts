@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
@@ -61,6 +61,17 @@ describe('a token over a restart', () => {
     const second = await start(env);
     const visitor = { Authorization: `Bearer ${created.body.token}` };
     expect((await request(second.tasks + path, { headers: visitor })).status).to.equal(200);
+  });
+
+  it('ends with a warning if the file cannot be written, and the stop succeeds', async () => {
+    const services = await start();
+    await services.token();
+    mkdirSync(file());
+    services.child.kill('SIGTERM');
+    expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+    expect(services.lines.map(({ msg }) => msg)).to.include(
+      'the tokens cannot be kept: users must sign in again after the next start',
+    );
   });
 
   it('ends with a crash', async () => {

@@ -21,7 +21,7 @@ interface LoadedSource {
 /**
  * Returns an export of a path or package.
  *
- * @param sources if given, files are loaded from it, and those that it lacks are added
+ * @param sources files that are loaded instead of the disk; gets the other files loaded
  * @throws {Error} with a one-line reason and its place, whatever the module throws
  */
 export async function importUserModule(

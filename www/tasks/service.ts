@@ -20,7 +20,7 @@ export const deadLetters = deadLettersOf(http);
 export const schedules = schedulesOf(http);
 export const limits = limitsOf(http);
 
-/** Sets or removes the token for all further requests. */
+/** Sets or removes the token for all further requests. The client keeps the earlier token until it is refused. */
 export function useToken(newToken: string | undefined): void {
   const earlier = token;
   token = newToken;
@@ -41,7 +41,7 @@ export function hasStatus(error: unknown, ...statuses: number[]): boolean {
   return error instanceof ServiceError && statuses.includes(error.status);
 }
 
-/** Resolves like a request, but with undefined if the service does not know what was requested. */
+/** Resolves like a request, but with undefined after a 404. */
 export function found<Answer>(request: Promise<Answer>): Promise<Answer | undefined> {
   return request.catch((error) => {
     if (hasStatus(error, 404)) return undefined;

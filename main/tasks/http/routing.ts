@@ -40,8 +40,8 @@ export interface RouterOptions {
 export type Routes = Resources<AccessState>;
 
 /**
- * Returns a handler that answers 403 unless the actor's token allows the action, and that on all tasks if the resource is
- * `task`. An undefined actor may do all.
+ * Returns a handler that answers 403 unless the actor's token allows the action. For `task`, the token must allow it on all
+ * tasks. Without access control, every action is allowed.
  */
 export function authorized(action: Action, resource: Resource, handle: Handler<AccessState>): Handler<AccessState> {
   return (ctx, next) => {

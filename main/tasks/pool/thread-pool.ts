@@ -169,7 +169,7 @@ export class ThreadPool {
     return false;
   }
 
-  /** Replaces each thread, once its handlers have ended, by one that loads these files of the handlers module. */
+  /** Replaces each thread after the end of its handlers. The new thread loads these files of the handlers module. */
   reload(sources: ModuleSources): void {
     this.#threadStart.sources = sources;
     for (const thread of this.#threads.values()) if (thread.state === 'ready') this.#leave(thread);
