@@ -65,6 +65,8 @@ const START = `UPDATE messages SET started_at = ? WHERE ${FENCE} AND started_at 
 const IS_SUSPECT = `state IN ('waiting', 'limited', 'running') AND deaths >= ${SUSPECT_DEATHS}`;
 const MARK_TAKEN = "UPDATE messages SET state = 'running', delivery = ? WHERE arrival = ?";
 const WAIT = 'UPDATE messages SET state = ?, place = ?, turn = ? WHERE arrival = ?';
+const WAIT_TOGETHER = `UPDATE messages SET state = 'waiting', turn = ?1 + position.key
+  FROM json_each(?2) AS position WHERE arrival = position.value`;
 const PLACE = 'UPDATE messages SET state = ?, place = ? WHERE arrival = ?';
 const HELD = 'SELECT arrival, action, priority, limit_key, place, started_at FROM messages WHERE arrival = ?';
 const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE place < 2`;
@@ -138,7 +140,12 @@ export class Messages {
       const due = `SELECT arrival, action, priority, limit_key FROM messages WHERE state = '${state}' AND run_at <= ?
         ORDER BY run_at, arrival LIMIT ${STAGED_SLICE}`;
       const staged = this.#database.all<Due>(due, now);
-      for (const message of staged) this.#wait(message);
+      const isPlain = ({ action, limit_key }: Due) => limit_key === null && this.limits.of(action) === undefined;
+      const plain = Map.groupBy(staged, (message) => isPlain(message) && message.priority);
+      for (const [priority, messages] of plain) {
+        if (priority !== false) this.#waitTogether(priority, messages);
+        else for (const message of messages) this.#wait(message);
+      }
       this.#counters[state] -= staged.length;
     }
     for (const pool of this.limits.endStarts(now)) this.#promote({ ...pool, limit_key: pool.limit_key || null });
@@ -163,6 +170,13 @@ export class Messages {
   #wait(message: Due, place = this.limits.enter(message)): void {
     const { state, turn } = this.#line(message, place);
     this.#database.runUncounted(WAIT, state, place ?? null, turn, message.arrival);
+  }
+
+  /** Makes messages of a priority wait that have neither a limit key nor limits, in less time than one by one. */
+  #waitTogether(priority: number, messages: readonly Due[]): void {
+    const turn = this.turns.next(priority, undefined, messages.length);
+    this.#database.runUncounted(WAIT_TOGETHER, turn, JSON.stringify(messages.map(({ arrival }) => arrival)));
+    this.#counters.waiting += messages.length;
   }
 
   /** Counts a message that waits or is limited. Returns which, and its turn there. */

@@ -42,12 +42,12 @@ export class Turns {
     }
   }
 
-  /** Returns the turn of the next message with this priority and key. */
-  next(priority: number, key: string | undefined): number {
+  /** Returns the turn of the next message with this priority and key, or of the first of `count` without a key. */
+  next(priority: number, key: string | undefined, count = 1): number {
     const present = this.#present.get(priority) ?? 0;
     if (key === undefined) {
       const turn = Math.max((this.#last.get(priority) ?? -1) + 1, present);
-      this.#last.set(priority, turn);
+      this.#last.set(priority, turn + count - 1);
       return turn;
     }
     // A key whose last message was taken must not pass waiting messages, so the present turn is that of the next message.
