@@ -440,7 +440,11 @@ export class PostgresStore implements TaskStore {
     const ended = current.filter(isEnd);
     const kept = current.filter((each) => !isEnd(each)).map((each) => changeOf(each, now, this.#owner));
     for (const { state, runAt } of kept) if (state === 'retrying') this.#noteDue(runAt);
-    const reported = items.flatMap((item) => ('running' in item ? item.running : [])).sort(byArrival);
+    // The start of a released attempt may not have been reported, and counts.
+    const released = current.flatMap(({ delivery, settlement: { kind }, startedAt }) =>
+      kind === 'release' && startedAt !== undefined ? { delivery, startedAt, progress: undefined } : [],
+    );
+    const reported = [...items.flatMap((item) => ('running' in item ? item.running : [])), ...released].sort(byArrival);
 
     // The next take finds out when the time of their starts has passed.
     if ([...reported, ...current].some(({ delivery }) => delivery.isRated)) this.#lookAt = 0;

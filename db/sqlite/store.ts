@@ -565,6 +565,8 @@ export class SqliteStore implements TaskStore {
     const { settlement } = settled;
     const { kind } = settlement;
     const delivery = settled.delivery as SizedDelivery;
+    // Its start may not have been reported, and counts.
+    if (kind === 'release' && settled.startedAt !== undefined) this.#messages.start(delivery, settled.startedAt);
     if (kind === 'retry' || kind === 'discard' || kind === 'release') {
       return this.#change(delivery, changeOf(settled, now), now);
     }

@@ -266,7 +266,7 @@ export function describeLimits({ it }: QueueTests): void {
       await queue.expectCounts({ limited: 1, inFlight: 3, completed: 1 });
     });
 
-    it('counts an attempt whose start was not reported from its end, and one that was released not at all', async (queue) => {
+    it('counts an attempt whose start was not reported from its end, and one that did not start not at all', async (queue) => {
       await setLimits(queue, { rate: { count: 1, ms: 1000 } });
       await publish(queue, 'abc');
       await queue.settle(await queue.next(), release);
@@ -277,6 +277,16 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('');
       queue.now += 1;
       expect(await queue.takeIds(9)).to.equal('b');
+    });
+
+    it('counts an attempt that was released after its start, although the start was not reported', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'a');
+      await queue.settle(await queue.next(), release, { startedAt: START });
+      queue.now += 999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now += 1;
+      expect(await queue.takeIds(9)).to.equal('a');
     });
 
     it('of each key holds for each key', async (queue) => {
