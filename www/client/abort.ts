@@ -6,27 +6,20 @@ export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortControll
   const linked = new AbortController();
   for (const signal of signals) {
     if (signal?.aborted) linked.abort(signal.reason);
-    const follow = () => linked.abort(signal?.reason);
-    signal?.addEventListener('abort', follow);
-    linked.signal.addEventListener('abort', () => signal?.removeEventListener('abort', follow));
+    signal?.addEventListener('abort', () => linked.abort(signal.reason), { signal: linked.signal });
   }
   return linked;
 }
 
 /** Settles like the promise, or rejects with the signal's reason if the signal is aborted first. */
 export async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  let abort = () => {};
+  const settled = new AbortController();
   const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort);
-  });
-  aborted.catch(() => {});
-  try {
     signal.throwIfAborted();
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
+    signal.addEventListener('abort', () => reject(signal.reason), { signal: settled.signal });
+  });
+  // With a reason, because the default is an exception, which takes long to create.
+  return Promise.race([promise, aborted]).finally(() => settled.abort('settled'));
 }
 
 /** Resolves after a delay. Rejects with the signal's reason if the signal is aborted first. */

@@ -30,11 +30,10 @@ export class EventStream {
   constructor(http: HttpClient, listener: Listener) {
     this.#http = http;
     this.#listener = listener;
-    const onStop = () => {};
     this.#reconnection = new Reconnection({
       connect: (signal) => this.#read(signal),
       onStatus: listener.onStatus,
-      onStop,
+      onStop: () => {},
     });
   }
 
