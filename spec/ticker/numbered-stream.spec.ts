@@ -274,6 +274,34 @@ describe('a client of ticker.v2 that resumes', () => {
     expect(relay.metrics.framesSkipped).to.equal(3);
   });
 
+  it('is told exactly how many ticks are left out, whether it reads slowly, or the node misses or only keeps some', async () => {
+    const { join, tick, sockets, numbered } = await start();
+    const client = await join();
+    const [server] = sockets;
+    if (server === undefined) throw new Error('not connected');
+    const miss = (count: number) => numbered.add({ ...numbered.newest, number: numbered.newest.number + count + 1 });
+    const keep = () => numbered.keep({ ...numbered.newest, number: numbered.newest.number + 1 });
+    tick();
+    miss(2);
+    keep();
+    tick();
+    server.cork();
+    while (!server.writableNeedDrain) tick();
+    tick();
+    miss(3);
+    keep();
+    tick();
+    server.uncork();
+    const { number } = numbered.newest;
+    const messages = [client.snapshot];
+    while (messages.at(-1)?.seq !== number) {
+      messages.push(await client.next());
+      const [before, { seq, skipped = 0 }] = messages.slice(-2) as [StreamMessage, StreamMessage];
+      expect(skipped).to.equal(seq - before.seq - 1);
+    }
+    expect(messages.flatMap(({ skipped = [] }) => skipped)).to.deep.equal([2, 1, 6]);
+  });
+
   it('again and again delays no tick of others, and a slow one makes nothing wait for it', async () => {
     const { join, tick, sockets } = await start();
     tick(900);
