@@ -6,27 +6,29 @@ export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortControll
   const linked = new AbortController();
   for (const signal of signals) {
     if (signal?.aborted) linked.abort(signal.reason);
-    signal?.addEventListener('abort', () => linked.abort(signal.reason), { signal: linked.signal });
+    const follow = () => linked.abort(signal?.reason);
+    signal?.addEventListener('abort', follow);
+    linked.signal.addEventListener('abort', () => signal?.removeEventListener('abort', follow));
   }
   return linked;
 }
 
 /** Settles like the promise, or rejects with the signal's reason if the signal is aborted first. */
 export async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  const settled = new AbortController();
+  signal.throwIfAborted();
+  const linked = linkedTo(signal);
   const aborted = new Promise<never>((_, reject) => {
-    signal.throwIfAborted();
-    signal.addEventListener('abort', () => reject(signal.reason), { signal: settled.signal });
+    linked.signal.addEventListener('abort', () => reject(signal.reason));
   });
   // With a reason, because the default is an exception, which takes long to create.
-  return Promise.race([promise, aborted]).finally(() => settled.abort('settled'));
+  return Promise.race([promise, aborted]).finally(() => linked.abort('settled'));
 }
 
 /** Resolves after a delay. Rejects with the signal's reason if the signal is aborted first. */
 export async function sleep(delayMs: number, signal: AbortSignal): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const delay = new Promise<void>((resolve) => {
+  const start = (resolve: () => void) => {
     timer = setTimeout(resolve, delayMs);
-  });
-  await abortable(delay, signal).finally(() => clearTimeout(timer));
+  };
+  await abortable(new Promise<void>(start), signal).finally(() => clearTimeout(timer));
 }

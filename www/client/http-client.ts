@@ -134,7 +134,7 @@ export class HttpClient {
     } finally {
       clearTimeout(timer);
       // With a reason, because the default is an exception, which takes long to create.
-      attempt.abort('answered');
+      attempt.abort('settled');
     }
   }
 }

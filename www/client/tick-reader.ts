@@ -11,7 +11,7 @@ export interface Tick {
   /** Number of the tick, which rises by one within an epoch. */
   seq: number;
   prices: Price[];
-  /** Number of ticks between the previous one and this one that the reader did not get. `Infinity` if unknown. */
+  /** Number of ticks that the reader did not get since its previous tick. `Infinity` if unknown, as after a restart. */
   missed: number;
 }
 
@@ -57,7 +57,7 @@ export class TickReader {
   }
 
   /** Returns the next unread tick, if any. @param isNewest whether to skip all but the newest */
-  take(isNewest = false): Tick | undefined {
+  take(isNewest?: boolean): Tick | undefined {
     const tick = isNewest ? this.#unread.splice(0).at(-1) : this.#unread.shift();
     if (tick === undefined) return undefined;
     const { run, ...own } = tick;

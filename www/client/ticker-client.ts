@@ -96,7 +96,7 @@ export class TickerClient {
    * reconnection, the ticks since the last one follow in order, as far as the service still has them.
    */
   ticks(options: ReadOptions = {}): AsyncGenerator<Tick, void> {
-    return this.#read(options, false);
+    return this.#read(options);
   }
 
   /** Requests the ticks of the last `seconds`, up to 900. @throws {ServiceError | UnreachableError} */
@@ -126,7 +126,7 @@ export class TickerClient {
     this.#reconnection.stop('closed');
   }
 
-  async *#read({ symbols, signal }: ReadOptions, isNewest: boolean): AsyncGenerator<Tick, void> {
+  async *#read({ symbols, signal }: ReadOptions, isNewest?: boolean): AsyncGenerator<Tick, void> {
     const reader = new TickReader(symbols);
     const { closed } = this.#http;
     const over = linkedTo(signal, closed);
