@@ -18,4 +18,5 @@ export type { Completed, Task, TaskListeners } from './client/task.ts';
 export { type SubmissionOptions, type SubmitOptions, TaskClient } from './client/task-client.ts';
 export type { DeadLetter, TaskEvent, TaskProgress, TaskRow, TaskState } from './client/task-state.ts';
 export type { TaskTokenOptions } from './client/task-token.ts';
-export { type Price, type PriceHistory, TickerClient, type TickerOptions } from './client/ticker-client.ts';
+export type { Price, Tick } from './client/tick-reader.ts';
+export { type PriceHistory, TickerClient, type TickerOptions } from './client/ticker-client.ts';

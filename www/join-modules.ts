@@ -19,5 +19,5 @@ function exportsOf(text: string): string {
 }
 
 function declarationsOf(text: string): string {
-  return text.replaceAll(/^import .*;$/gm, '').replaceAll(/^export (?=async|class|const|function)|^export {};$/gm, '');
+  return text.replaceAll(/^import .*;\n|^export {};\n|^export (?=async|class|const|function)/gm, '');
 }

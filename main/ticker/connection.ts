@@ -102,13 +102,15 @@ export class Connection extends WebSocket implements Actor, Monitor {
 
   /** Sends an encoded tick. A slow client gets only the newest tick, because every tick contains all prices. */
   tick(tick: EncodedTick): void {
-    // A replay ends with the newest tick, whichever that is by then.
-    if (this.#replay !== undefined) return;
-    if (this.#slowSince === undefined) {
+    if (this.#slowSince === undefined && this.#replay === undefined) {
       this.#writeTick(tick);
       return;
     }
-    if (this.#newestTick !== undefined) this.#owner.metrics.framesSkipped += 1;
+    // A replay skips no tick, and neither does the same tick in another choice of symbols.
+    const isSkipped = this.#replay === undefined && this.#newestTick !== undefined;
+    if (isSkipped && (tick.seq === undefined || tick.seq !== this.#newestTick?.seq)) {
+      this.#owner.metrics.framesSkipped += 1;
+    }
     this.#newestTick = tick;
   }
 
@@ -116,7 +118,6 @@ export class Connection extends WebSocket implements Actor, Monitor {
   replay(messages: Iterator<Replayed>, seq: number): void {
     this.#replay = messages;
     this.#seq = seq;
-    this.#newestTick = undefined;
     if (this.#slowSince === undefined) this.#owner.replays.add(this);
   }
 
@@ -129,10 +130,13 @@ export class Connection extends WebSocket implements Actor, Monitor {
       const { value, done } = this.#replay.next();
       if (done) {
         this.#replay = undefined;
+        this.#writeNewestTick();
         break;
       }
       const frame = textFrame(value.data);
       this.#seq = value.seq;
+      // Otherwise the newest tick is the answer to a `subscribe`, which follows the replay.
+      if ((this.#newestTick?.seq ?? 0) <= value.seq) this.#newestTick = undefined;
       this.#write(frame);
       bytes += frame.length;
     }
@@ -216,6 +220,12 @@ export class Connection extends WebSocket implements Actor, Monitor {
     if (seq !== undefined) this.#seq = seq;
   }
 
+  #writeNewestTick(): void {
+    const tick = this.#newestTick;
+    this.#newestTick = undefined;
+    if (tick !== undefined) this.#writeTick(tick);
+  }
+
   #becomeSlow(): void {
     if (this.#slowSince !== undefined) return;
     this.#slowSince = this.#owner.clock.now();
@@ -225,10 +235,8 @@ export class Connection extends WebSocket implements Actor, Monitor {
 
   #onDrain(): void {
     this.#slowSince = undefined;
-    const tick = this.#newestTick;
-    this.#newestTick = undefined;
-    if (tick !== undefined) this.#writeTick(tick);
-    if (this.#replay !== undefined) this.#owner.replays.add(this);
+    if (this.#replay === undefined) this.#writeNewestTick();
+    else this.#owner.replays.add(this);
     if (this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
       // Pongs were not read while the client was slow, so the ping timeout starts again.
       this.#pingSince = this.#owner.clock.now();

@@ -27,12 +27,12 @@ describeInBrowser('a chart of the ticker client', () => {
   const services = onceForSuite(startServices);
   const opened = async (test: (page: Page, stream: ReturnType<typeof imitateStream>) => Promise<void>) => {
     const { ticker, apiKey } = services();
-    const stream = imitateStream(() => START);
+    const stream = imitateStream(() => START, 60_000);
     const prepare = async (page: Page) => {
       await recordDrawnTexts(page);
       // Otherwise the charts move on.
       await page.clock.setFixedTime(Date.now());
-      await stream.prepare(page, { interval_ms: 60_000, ticks: [...TICKS] });
+      await stream.prepare(page, TICKS);
     };
     await visit(ticker, { prepare }, async (page) => {
       await signIn(page, apiKey);

@@ -33,6 +33,8 @@ describeInBrowser('the charts of the ticker client', () => {
     const network = await severable(ticker);
     const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
     await visit(network.url, { tolerated: LOST, prepare: waitLongToReconnect }, async (page) => {
+      const requests: string[] = [];
+      page.on('request', (request) => requests.push(request.url()));
       await signIn(page, apiKey);
       await eventually(
         () => oldest(page),
@@ -59,6 +61,7 @@ describeInBrowser('the charts of the ticker client', () => {
         },
         (seconds) => seconds.every((second, index) => index === 0 || (seconds[index - 1] ?? 0) - second === 1),
       );
+      expect(requests.filter((url) => url.includes('/prices/history'))).to.have.length(1);
     });
   });
 
@@ -86,7 +89,7 @@ describeInBrowser('the charts of the ticker client', () => {
     const prepare = async (page: Page) => {
       // Otherwise the charts move on, and the oldest tick leaves them.
       await page.clock.setFixedTime(Date.now());
-      await stream.prepare(page, { interval_ms: 1_000, ticks: [...ticks] });
+      await stream.prepare(page, ticks);
     };
     await visit(ticker, { prepare }, async (page) => {
       await signIn(page, apiKey);

@@ -240,6 +240,68 @@ describe('a client of ticker.v2 that resumes', () => {
     expect(seqs(rest)).to.deep.equal(rest.map((_, index) => seq + index + 1));
   });
 
+  it('and chooses other symbols meanwhile, gets the newest tick in the new choice, also if there is nothing to resume', async () => {
+    const { join, tick } = await start();
+    tick(3);
+    const client = await join();
+    const chosen = ({ seq, data }: StreamMessage) => [seq, data.map(({ symbol }: { symbol: string }) => symbol).join()];
+    client.send({ type: 'resume', epoch: 1, seq: 3 });
+    client.send({ type: 'subscribe', symbols: ['ETH-USD'] });
+    expect(chosen(await client.next())).to.deep.equal([3, 'ETH-USD']);
+    client.send({ type: 'resume', epoch: 1, seq: 1 });
+    client.send({ type: 'subscribe', symbols: ['BTC-USD'] });
+    expect((await read(client, 2)).map(chosen)).to.deep.equal([
+      [2, 'BTC-USD'],
+      [3, 'BTC-USD'],
+    ]);
+    tick();
+    expect(chosen(await client.next())).to.deep.equal([4, 'BTC-USD']);
+  });
+
+  it('and reads too slowly has skipped only the ticks that newer ones replace, not one in another choice', async () => {
+    const { join, tick, sockets, relay, numbered } = await start();
+    await join();
+    const [server] = sockets;
+    if (server === undefined) throw new Error('not connected');
+    // Keeps the frames in the server's own buffer, as a client does that does not read.
+    server.cork();
+    while (!server.writableNeedDrain) tick();
+    tick(3);
+    expect(relay.metrics.framesSkipped).to.equal(2);
+    numbered.subscribe('handler:1', 'client:2', ['BTC-USD']);
+    expect(relay.metrics.framesSkipped).to.equal(2);
+    tick();
+    expect(relay.metrics.framesSkipped).to.equal(3);
+  });
+
+  it('is told exactly how many ticks are left out, whether it reads slowly, or the node misses or only keeps some', async () => {
+    const { join, tick, sockets, numbered } = await start();
+    const client = await join();
+    const [server] = sockets;
+    if (server === undefined) throw new Error('not connected');
+    const miss = (count: number) => numbered.add({ ...numbered.newest, number: numbered.newest.number + count + 1 });
+    const keep = () => numbered.keep({ ...numbered.newest, number: numbered.newest.number + 1 });
+    tick();
+    miss(2);
+    keep();
+    tick();
+    server.cork();
+    while (!server.writableNeedDrain) tick();
+    tick();
+    miss(3);
+    keep();
+    tick();
+    server.uncork();
+    const { number } = numbered.newest;
+    const messages = [client.snapshot];
+    while (messages.at(-1)?.seq !== number) {
+      messages.push(await client.next());
+      const [before, { seq, skipped = 0 }] = messages.slice(-2) as [StreamMessage, StreamMessage];
+      expect(skipped).to.equal(seq - before.seq - 1);
+    }
+    expect(messages.flatMap(({ skipped = [] }) => skipped)).to.deep.equal([2, 1, 6]);
+  });
+
   it('again and again delays no tick of others, and a slow one makes nothing wait for it', async () => {
     const { join, tick, sockets } = await start();
     tick(900);

@@ -15,25 +15,20 @@ export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortControll
 
 /** Settles like the promise, or rejects with the signal's reason if the signal is aborted first. */
 export async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  let abort = () => {};
+  signal.throwIfAborted();
+  const linked = linkedTo(signal);
   const aborted = new Promise<never>((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort);
+    linked.signal.addEventListener('abort', () => reject(signal.reason));
   });
-  aborted.catch(() => {});
-  try {
-    signal.throwIfAborted();
-    return await Promise.race([promise, aborted]);
-  } finally {
-    signal.removeEventListener('abort', abort);
-  }
+  // With a reason, because the default is an exception, which takes long to create.
+  return Promise.race([promise, aborted]).finally(() => linked.abort('settled'));
 }
 
 /** Resolves after a delay. Rejects with the signal's reason if the signal is aborted first. */
 export async function sleep(delayMs: number, signal: AbortSignal): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const delay = new Promise<void>((resolve) => {
+  const start = (resolve: () => void) => {
     timer = setTimeout(resolve, delayMs);
-  });
-  await abortable(delay, signal).finally(() => clearTimeout(timer));
+  };
+  await abortable(new Promise<void>(start), signal).finally(() => clearTimeout(timer));
 }

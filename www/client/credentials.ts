@@ -52,18 +52,17 @@ export class Credentials {
 
   async #renew(): Promise<string | undefined> {
     const { apiKey, token: given } = this.#options;
-    if (apiKey === undefined) return typeof given === 'function' ? call(given) : given;
+    if (apiKey === undefined) {
+      if (typeof given !== 'function') return given;
+      try {
+        return await given();
+      } catch (cause) {
+        // Transient, because the function probably uses the network.
+        throw new UnreachableError('no token could be had', { cause });
+      }
+    }
     const { token, expires_in } = await this.#exchange(apiKey);
     this.#renewAt = Date.now() + RENEWED_AFTER * 1000 * expires_in;
     return token;
-  }
-}
-
-/** Calls the function that returns a token. Its failure is transient, because it probably uses the network. */
-async function call(given: () => string | undefined | Promise<string>): Promise<string | undefined> {
-  try {
-    return await given();
-  } catch (cause) {
-    throw new UnreachableError('no token could be had', { cause });
   }
 }

@@ -30,11 +30,10 @@ export class EventStream {
   constructor(http: HttpClient, listener: Listener) {
     this.#http = http;
     this.#listener = listener;
-    const onStop = () => {};
     this.#reconnection = new Reconnection({
       connect: (signal) => this.#read(signal),
       onStatus: listener.onStatus,
-      onStop,
+      onStop: () => {},
     });
   }
 
@@ -56,12 +55,11 @@ export class EventStream {
     const connection = linkedTo(stopped);
     const { signal } = connection;
     let silence: ReturnType<typeof setTimeout> | undefined;
-    const lose = () => connection.abort(new UnreachableError('the event stream is silent'));
     const expectData = () => {
       clearTimeout(silence);
       silence = setTimeout(() => {
         this.#reconnection.enter({ state: 'stale' });
-        silence = setTimeout(lose, SILENCE_MS);
+        silence = setTimeout(() => connection.abort(new UnreachableError('the event stream is silent')), SILENCE_MS);
       }, SILENCE_MS);
     };
     expectData();

@@ -46,11 +46,10 @@ export class HttpClient {
     this.#giveUpMs = giveUpMs;
     this.#base = new URL(url, (globalThis as { location?: { href: string } }).location?.href);
     if (!this.#base.pathname.endsWith('/')) this.#base.pathname += '/';
-    const exchange = (apiKey: string) => {
+    this.credentials = new Credentials(options, (apiKey) => {
       const fields = { method: 'POST', body: { api_key: apiKey } } as const;
       return this.#attempt<Grant>(fields, (signal) => this.#send('auth/token', fields, undefined, signal));
-    };
-    this.credentials = new Credentials(options, exchange);
+    });
   }
 
   /** Aborted by `close`. */
@@ -125,8 +124,9 @@ export class HttpClient {
     const attempt = linkedTo(options.signal, this.closed);
     const { signal } = attempt;
     const { timeoutMs = ATTEMPT_MS } = options;
-    const late = () => attempt.abort(new UnreachableError(`the service did not answer in ${timeoutMs / 1000} s`));
-    const timer = setTimeout(late, timeoutMs);
+    const timer = setTimeout(() => {
+      attempt.abort(new UnreachableError(`the service did not answer in ${timeoutMs / 1000} s`));
+    }, timeoutMs);
     try {
       const response = await abortable(send(signal), signal);
       const text = await response.text().catch((cause) => unreachable(cause, signal));
@@ -134,7 +134,7 @@ export class HttpClient {
     } finally {
       clearTimeout(timer);
       // With a reason, because the default is an exception, which takes long to create.
-      attempt.abort('answered');
+      attempt.abort('settled');
     }
   }
 }

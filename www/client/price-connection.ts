@@ -1,7 +1,10 @@
+import type { Emitter } from './emitter.ts';
 import { ClosedError } from './errors.ts';
+import type { StreamMessage } from './tick-stream.ts';
 
 /** The part of a `WebSocket` that the client uses. Both a browser's and that of the package `ws` have it. */
 export interface WebSocketLike {
+  /** 1 while open. */
   readonly readyState: number;
   send(text: string): void;
   close(): void;
@@ -13,44 +16,58 @@ export interface WebSocketLike {
 
 export type WebSocketClass = new (url: string | URL, protocols: string[]) => WebSocketLike;
 
-const OPEN = 1;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 const PING_INTERVAL_MS = 5_000;
 /** Time without a pong after which the connection counts as lost. */
 const PONG_TIMEOUT_MS = 10_000;
 
-interface Listener {
-  onOpen(): void;
-  onFrame(text: string): void;
-  /** Called with the milliseconds between a ping and its pong. */
-  onRoundTrip(milliseconds: number): void;
+export interface ConnectionEvents {
+  /** A connection was opened; received a frame; measured the milliseconds from a ping to its pong. */
+  open: undefined;
+  frame: string;
+  roundTrip: number;
 }
 
-/** One connection to the price stream, which speaks `ticker.v1`. */
+/** One connection to the price stream, which speaks `ticker.v2`. */
 export class PriceConnection {
   /** Resolves when the connection has ended, was not opened in time, or has not answered a ping. */
-  readonly ended: Promise<ClosedError>;
+  readonly ended: Promise<Error>;
   readonly #socket: WebSocketLike;
-  readonly #listener: Listener;
-  readonly #end: (code: number, reason: string) => void;
+  #resolve: ((end: Error) => void) | undefined;
   #timer: ReturnType<typeof setInterval>;
-  #isOver = false;
   #pingedAt: number | undefined;
 
-  constructor(Socket: WebSocketClass, url: URL, token: string, listener: Listener) {
-    this.#listener = listener;
-    let end: (error: ClosedError) => void = () => {};
+  constructor(
+    Socket: WebSocketClass,
+    url: URL,
+    token: string,
+    emitter: Pick<Emitter<ConnectionEvents>, 'emit'>,
+    onMessage: (message: StreamMessage) => void,
+  ) {
     this.ended = new Promise((resolve) => {
-      end = resolve;
+      this.#resolve = resolve;
     });
-    this.#end = (code, reason) => {
-      this.close();
-      end(new ClosedError(code, reason));
-    };
     this.#timer = setTimeout(() => this.#end(1006, 'the handshake took too long'), HANDSHAKE_TIMEOUT_MS);
-    this.#socket = new Socket(url, ['ticker.v1', `bearer.${token}`]);
-    this.#socket.addEventListener('open', () => this.#open());
-    this.#socket.addEventListener('message', ({ data }) => this.#receive(String(data)));
+    this.#socket = new Socket(url, ['ticker.v2', `bearer.${token}`]);
+    this.#socket.addEventListener('open', () => {
+      clearTimeout(this.#timer);
+      this.#timer = setInterval(() => {
+        if (this.#pingedAt === undefined) this.ping();
+        else if (performance.now() - this.#pingedAt >= PONG_TIMEOUT_MS) this.#end(1006, 'no answer to a ping');
+      }, PING_INTERVAL_MS);
+      emitter.emit('open', undefined);
+      this.ping();
+    });
+    this.#socket.addEventListener('message', ({ data }) => {
+      if (this.#resolve === undefined) return;
+      const message: StreamMessage = JSON.parse(data);
+      if (this.#pingedAt !== undefined && message.type === 'pong') {
+        emitter.emit('roundTrip', performance.now() - this.#pingedAt);
+        this.#pingedAt = undefined;
+      }
+      emitter.emit('frame', data);
+      onMessage(message);
+    });
     this.#socket.addEventListener('close', ({ code, reason }) => this.#end(code, reason));
     // The event `close` follows. Without a listener, the package `ws` throws the error.
     this.#socket.addEventListener('error', () => {});
@@ -58,38 +75,26 @@ export class PriceConnection {
 
   /** Sends a ping, unless a pong is outstanding or the connection is not open. */
   ping(): void {
-    if (this.#pingedAt !== undefined || this.#socket.readyState !== OPEN) return;
+    if (this.#pingedAt !== undefined || this.#socket.readyState !== 1) return;
     this.#pingedAt = performance.now();
-    this.#socket.send('{"type":"ping"}');
+    this.send({ type: 'ping' });
   }
 
-  /** Closes the connection. `ended` need not resolve. */
-  close(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+  /** Sends a message. The connection must have been opened. */
+  send(message: object): void {
+    this.#socket.send(JSON.stringify(message));
+  }
+
+  /** Closes the connection. @param reason value of `ended`, unless the connection has ended already */
+  end(reason: Error): void {
+    if (this.#resolve === undefined) return;
+    this.#resolve(reason);
+    this.#resolve = undefined;
     clearInterval(this.#timer);
-    if (this.#socket.terminate === undefined) this.#socket.close();
-    else this.#socket.terminate();
+    (this.#socket.terminate ?? this.#socket.close).call(this.#socket);
   }
 
-  #open(): void {
-    if (this.#isOver) return;
-    clearTimeout(this.#timer);
-    this.#timer = setInterval(() => {
-      if (this.#pingedAt === undefined) this.ping();
-      else if (performance.now() - this.#pingedAt >= PONG_TIMEOUT_MS) this.#end(1006, 'no answer to a ping');
-    }, PING_INTERVAL_MS);
-    this.#listener.onOpen();
-    this.ping();
-  }
-
-  #receive(text: string): void {
-    if (this.#isOver) return;
-    if (this.#pingedAt !== undefined && text === '{"type":"pong"}') {
-      const milliseconds = performance.now() - this.#pingedAt;
-      this.#pingedAt = undefined;
-      this.#listener.onRoundTrip(milliseconds);
-    }
-    this.#listener.onFrame(text);
+  #end(code: number, reason: string): void {
+    this.end(new ClosedError(code, reason));
   }
 }

@@ -111,10 +111,9 @@ export class TaskClient<Own = AnyActions> {
     submissions: { [Index in keyof Names]: Submission<Own, Names[Index]> },
     { signal, traceparent }: Pick<SubmitOptions, 'signal' | 'traceparent'> = {},
   ): Promise<{ [Index in keyof Names]: Task<OutputOf<Own, Names[Index]>> }> {
-    const all: readonly object[] = submissions;
     const { tasks } = await this.#http.request<{ tasks: { id: string }[] }>('tasks/batch', {
       method: 'POST',
-      body: { tasks: all.map((each) => ({ idempotency_key: randomKey(), ...each })) },
+      body: { tasks: (submissions as readonly object[]).map((each) => ({ idempotency_key: randomKey(), ...each })) },
       headers: traceparent === undefined ? {} : { traceparent },
       isRepeatable: true,
       signal,

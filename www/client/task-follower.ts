@@ -84,8 +84,13 @@ export class TaskFollower {
 
   #add(id: string): Followed {
     const task: Followed = {
-      ...{ id, emitter: new Emitter<{ news: TaskNews }>(), told: '', events: 0 },
-      ...{ hasGap: false, timer: undefined, delayMs: FIRST_LOOK_MS },
+      id,
+      emitter: new Emitter(),
+      told: '',
+      events: 0,
+      hasGap: false,
+      timer: undefined,
+      delayMs: FIRST_LOOK_MS,
     };
     this.#followed.set(id, task);
     // A stream that starts reports a gap, after which the task is read.
@@ -109,18 +114,15 @@ export class TaskFollower {
   }
 
   #receive(event: TaskEvent | QueueEvent): void {
-    if (event.event === 'gap') this.#lookAtAll();
     if ('id' in event) this.#apply(event);
+    else if (event.event === 'gap')
+      for (const task of this.#followed.values()) {
+        // Without news, the task was only just submitted, or its follower has never known it.
+        task.hasGap ||= task.told !== '' || task.events > 0;
+        task.delayMs = FIRST_LOOK_MS;
+        this.#look(task, Math.random() * SPREAD_MS * this.#followed.size);
+      }
     this.#emitter.emit('event', event);
-  }
-
-  #lookAtAll(): void {
-    for (const task of this.#followed.values()) {
-      // Without news, the task was only just submitted, or its follower has never known it.
-      task.hasGap ||= task.told !== '' || task.events > 0;
-      task.delayMs = FIRST_LOOK_MS;
-      this.#look(task, Math.random() * SPREAD_MS * this.#followed.size);
-    }
   }
 
   #apply(event: TaskEvent): void {

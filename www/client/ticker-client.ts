@@ -2,16 +2,10 @@ import { linkedTo } from './abort.ts';
 import { Emitter } from './emitter.ts';
 import { ClosedError, ServiceError } from './errors.ts';
 import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
-import { PriceConnection, type WebSocketClass } from './price-connection.ts';
+import { type ConnectionEvents, PriceConnection, type WebSocketClass } from './price-connection.ts';
 import { Reconnection, type Status } from './reconnection.ts';
-import { TickInterval } from './tick-interval.ts';
-
-/** `timestamp` is in Unix seconds. */
-export interface Price {
-  symbol: string;
-  price: number;
-  timestamp: number;
-}
+import { type Price, type Tick, TickReader } from './tick-reader.ts';
+import { TickStream } from './tick-stream.ts';
 
 /** Response of `GET /prices/history`. All arrays have the same length. */
 export interface PriceHistory {
@@ -28,19 +22,19 @@ export interface TickerOptions extends ClientOptions {
   WebSocket?: WebSocketClass | undefined;
 }
 
-export interface TickerEvents {
+export interface TickerEvents extends ConnectionEvents {
   status: Status;
-  prices: Price[];
+  /** Every tick, with all prices. */
+  tick: Tick;
+  /** A connection has ended. */
+  end: Error;
   /** The service refuses the client for good. */
   failure: Error;
-  /** A connection was opened; ended; received a frame; measured the milliseconds from a ping to its pong. */
-  open: undefined;
-  end: Error;
-  frame: string;
-  roundTrip: number;
 }
 
-/** Client of the ticker. Is connected while somebody reads or listens to prices, and reconnects until `close`. */
+type ReadOptions = Abortable & { symbols?: readonly string[] };
+
+/** Client of the ticker. Is connected while somebody reads or listens to ticks, and reconnects until `close`. */
 export class TickerClient {
   readonly #http: HttpClient;
   readonly #Socket: WebSocketClass;
@@ -50,10 +44,12 @@ export class TickerClient {
     onStop: (error) => this.#emitter.emit('failure', error),
   });
   readonly #emitter = new Emitter<TickerEvents>(() => this.#keep());
-  /** Interval of the ticks, learnt from their arrival and from the history. */
-  readonly interval = new TickInterval();
-  #connection: PriceConnection | undefined;
-  #newest: Price[] | undefined;
+  readonly #stream = new TickStream();
+  /** Passes the ticks to the listeners. */
+  readonly #listening = new TickReader(undefined, () => {
+    const tick = this.#listening.take();
+    if (tick !== undefined) this.#emitter.emit('tick', tick);
+  });
 
   /** @throws {TypeError} if there is no `WebSocket` */
   constructor(url: string | URL, { WebSocket = globalThis.WebSocket, ...options }: TickerOptions = {}) {
@@ -66,6 +62,16 @@ export class TickerClient {
 
   get status(): Status {
     return this.#reconnection.status;
+  }
+
+  /** Interval of the ticks, one second until the service has told it. */
+  get intervalMs(): number {
+    return this.#stream.intervalMs;
+  }
+
+  /** Milliseconds without a tick after which prices are stale: three intervals, but at least three seconds. */
+  get staleAfterMs(): number {
+    return Math.max(3_000, 3 * this.intervalMs);
   }
 
   /** Adds a listener. @returns a function that removes the listener */
@@ -81,47 +87,21 @@ export class TickerClient {
    * @throws {ServiceError | ClosedError} if the service refuses the client for good
    * @throws {RangeError} if the service does not have a symbol
    */
-  async *prices({ symbols, signal }: Abortable & { symbols?: readonly string[] } = {}): AsyncGenerator<Price[], void> {
-    let newest = this.#newest;
-    let failure: Error | undefined;
-    let wake = () => {};
-    const over = linkedTo(signal, this.#http.closed);
-    over.signal.addEventListener('abort', () => wake());
-    const removeFailure = this.on('failure', (error) => {
-      failure = error;
-      wake();
-    });
-    const removePrices = this.on('prices', (prices) => {
-      newest = prices;
-      wake();
-    });
-    try {
-      for (;;) {
-        signal?.throwIfAborted();
-        if (failure !== undefined) throw failure;
-        if (this.#http.closed.aborted) return;
-        const prices = newest;
-        newest = undefined;
-        if (prices !== undefined) {
-          yield choose(prices, symbols);
-          continue;
-        }
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-      }
-    } finally {
-      removePrices();
-      removeFailure();
-      over.abort();
-    }
+  async *prices(options: ReadOptions = {}): AsyncGenerator<Price[], void> {
+    for await (const { prices } of this.#read(options, true)) yield prices;
+  }
+
+  /**
+   * Iterates over the ticks, like `prices`, each with the number of ticks that the reader has missed before it. After a
+   * reconnection, the ticks since the last one follow in order, as far as the service still has them.
+   */
+  ticks(options: ReadOptions = {}): AsyncGenerator<Tick, void> {
+    return this.#read(options);
   }
 
   /** Requests the ticks of the last `seconds`, up to 900. @throws {ServiceError | UnreachableError} */
   async history({ seconds, signal }: Abortable & { seconds?: number } = {}): Promise<PriceHistory> {
-    const history = await this.#http.request<PriceHistory>('prices/history', { query: { seconds }, signal });
-    this.interval.statedMs = history.interval_ms;
-    return history;
+    return this.#http.request('prices/history', { query: { seconds }, signal });
   }
 
   /** Revokes the token, which closes all of its connections. */
@@ -131,7 +111,7 @@ export class TickerClient {
 
   /** Sends a ping on an open connection, whose pong is reported by the event `roundTrip`. */
   ping(): void {
-    this.#connection?.ping();
+    this.#stream.connection?.ping();
   }
 
   /** Connects without waiting any longer, or pings a connection. For a page that becomes visible, for example. */
@@ -146,9 +126,37 @@ export class TickerClient {
     this.#reconnection.stop('closed');
   }
 
+  async *#read({ symbols, signal }: ReadOptions, isNewest?: boolean): AsyncGenerator<Tick, void> {
+    const reader = new TickReader(symbols);
+    const { closed } = this.#http;
+    const over = linkedTo(signal, closed);
+    over.signal.addEventListener('abort', () => reader.wake());
+    this.#stream.add(reader);
+    const off = this.on('failure', (error) => over.abort(error));
+    try {
+      while (!closed.aborted) {
+        over.signal.throwIfAborted();
+        if (this.#stream.symbols.length > 0) reader.check(this.#stream.symbols);
+        const tick = reader.take(isNewest);
+        if (tick === undefined) await reader.wait();
+        else yield tick;
+      }
+    } finally {
+      this.#stream.readers.delete(reader);
+      off();
+      over.abort();
+    }
+  }
+
   #keep(): void {
-    if (!this.#emitter.hasListeners('prices')) this.#reconnection.stop('nobody reads prices');
-    else if (!this.#http.closed.aborted) this.#reconnection.start();
+    const { readers } = this.#stream;
+    if (this.#emitter.hasListeners('tick')) readers.add(this.#listening);
+    else readers.delete(this.#listening);
+    this.#stream.chooseSoon();
+    if (readers.size === 0) {
+      this.#reconnection.stop('nobody reads prices');
+      this.#stream.end();
+    } else if (!this.#http.closed.aborted) this.#reconnection.start();
   }
 
   async #connect(signal: AbortSignal): Promise<Error> {
@@ -156,47 +164,31 @@ export class TickerClient {
     signal.throwIfAborted();
     const url = this.#http.urlOf('ws/ticker');
     url.protocol = url.protocol.replace('http', 'ws');
-    let isOpen = false;
     let staleTimer: ReturnType<typeof setTimeout> | undefined;
-    const expectPrices = () => {
+    const connection = new PriceConnection(this.#Socket, url, token, this.#emitter, (message) => {
+      if (message.type === 'pong') return;
+      if (message.type === 'ticker') this.#reconnection.enter({ state: 'live' });
+      this.#stream.receive(message, connection);
       clearTimeout(staleTimer);
-      staleTimer = setTimeout(() => this.#reconnection.enter({ state: 'stale' }), this.interval.staleAfterMs);
-    };
-    const connection = new PriceConnection(this.#Socket, url, token, {
-      onOpen: () => {
-        isOpen = true;
-        this.interval.restart();
-        this.#emitter.emit('open', undefined);
-        expectPrices();
-      },
-      onFrame: (text) => {
-        this.#emitter.emit('frame', text);
-        const message = JSON.parse(text);
-        if (message.type !== 'ticker') return;
-        this.interval.note(performance.now());
-        expectPrices();
-        this.#newest = message.data;
-        this.#reconnection.enter({ state: 'live' });
-        this.#emitter.emit('prices', message.data);
-      },
-      onRoundTrip: (milliseconds) => this.#emitter.emit('roundTrip', milliseconds),
+      staleTimer = setTimeout(() => this.#reconnection.enter({ state: 'stale' }), this.staleAfterMs);
     });
-    this.#connection = connection;
-    const stopped = new Promise<Error>((resolve) => signal.addEventListener('abort', () => resolve(signal.reason)));
-    const end = await Promise.race([connection.ended, stopped]);
-    connection.close();
+    const stop = () => connection.end(signal.reason);
+    signal.addEventListener('abort', stop);
+    const end = await connection.ended;
+    signal.removeEventListener('abort', stop);
     clearTimeout(staleTimer);
-    this.#connection = undefined;
-    this.#newest = undefined;
+    const isWelcome = this.#stream.symbols.length > 0;
+    this.#stream.end();
     if (signal.aborted) return end;
     this.#emitter.emit('end', end);
-    return isOpen ? this.#afterClose(end, token) : this.#afterRefusal(end, signal);
+    return isWelcome ? this.#afterClose(end, token) : this.#afterRefusal(end, signal);
   }
 
   /** Returns why the connection ended. After the end of a token, another connection may last if there is another token. */
   async #afterClose(end: Error, token: string): Promise<Error> {
-    if (!(end instanceof ClosedError) || !TOKEN_CLOSE_CODES.includes(end.code)) return end;
-    return new ClosedError(end.code, end.message, await this.#http.credentials.refuse(token));
+    return end instanceof ClosedError && TOKEN_CLOSE_CODES.includes(end.code)
+      ? new ClosedError(end.code, end.message, await this.#http.credentials.refuse(token))
+      : end;
   }
 
   /**
@@ -207,12 +199,4 @@ export class TickerClient {
     const refusal: unknown = await this.#http.request('ws/ticker', { giveUpMs: 0, signal }).catch((error) => error);
     return refusal instanceof ServiceError && refusal.status !== 426 ? refusal : end;
   }
-}
-
-function choose(prices: Price[], symbols?: readonly string[]): Price[] {
-  if (symbols === undefined) return prices;
-  const names = prices.map(({ symbol }) => symbol);
-  const unknown = symbols.find((symbol) => !names.includes(symbol));
-  if (unknown !== undefined) throw new RangeError(`unknown symbol ${unknown}: the service has ${names.join(', ')}`);
-  return prices.filter(({ symbol }) => symbols.includes(symbol));
 }

@@ -26,22 +26,23 @@ const stream = new Stream({
   onOpen: () => developerTools.opened(),
   onClose: (code) => developerTools.closed(code),
   onFrame: (text) => developerTools.frameReceived(text),
-  onPrices(prices) {
-    board.take(prices);
-    developerTools.pricesReceived(prices);
+  onTick(tick) {
+    board.take(tick.prices);
+    developerTools.tickReceived(tick);
     tools.hidden = false;
     filter.hidden = !board.isLong;
     showTitle();
   },
+  onHistory: (history) => board.fill(history),
   onRoundTrip(milliseconds) {
     roundTrip.textContent = milliseconds === undefined ? '' : formatMilliseconds(milliseconds);
     if (milliseconds !== undefined) developerTools.pongReceived(milliseconds);
   },
 });
-const board = new Board(part(document, 'board', HTMLElement), chartSettings(), () => stream.interval.staleAfterMs);
+const board = new Board(part(document, 'board', HTMLElement), chartSettings(), () => stream.staleAfterMs);
 const developerTools = new DeveloperTools(
   () => stream.ping(),
-  () => stream.interval.milliseconds,
+  () => stream.intervalMs,
 );
 const signInForm = new SignInForm(start);
 let live = false;
@@ -57,11 +58,6 @@ function start(session: Session): void {
   stream.start(session);
 }
 
-async function fillCharts(): Promise<void> {
-  const past = await stream.pastPrices();
-  if (past !== undefined) board.fill(past);
-}
-
 function showTitle(): void {
   const quote = live && !paused ? board.selected : undefined;
   document.title = quote === undefined ? 'Ticker' : `${quote.format.price(quote.price)} ${quote.symbol} · Ticker`;
@@ -75,7 +71,6 @@ function showState(state: StreamState): void {
   board.isRunning = state.kind !== 'signed-out';
   showTitle();
   pill.show(connection(state));
-  if (state.kind === 'live') void fillCharts();
   if (state.kind !== 'signed-out') return;
   discardKeptSession();
   developerTools.expiresAt = undefined;

@@ -1,4 +1,5 @@
-import type { Price, PriceHistory } from '../client/ticker-client.ts';
+import type { Price } from '../client/tick-reader.ts';
+import type { PriceHistory } from '../client/ticker-client.ts';
 import { onColourChange } from '../shared/canvas-colours.ts';
 import { type ChartSettings, PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';

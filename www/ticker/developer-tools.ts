@@ -1,4 +1,4 @@
-import type { Price } from '../client/ticker-client.ts';
+import type { Tick } from '../client/tick-reader.ts';
 import { part } from '../shared/dom.ts';
 import { Diagnostics } from './diagnostics.ts';
 import { DiagnosticsPanel } from './diagnostics-panel.ts';
@@ -38,7 +38,7 @@ export class DeveloperTools {
   }
 
   opened(): void {
-    this.#diagnostics.opened();
+    this.#diagnostics.opened(performance.now());
   }
 
   closed(code: number): void {
@@ -50,8 +50,8 @@ export class DeveloperTools {
     this.#drawer.update();
   }
 
-  pricesReceived([first]: Price[]): void {
-    if (first !== undefined) this.#diagnostics.pricesReceived(first.timestamp, performance.now(), this.#intervalMs());
+  tickReceived({ missed }: Tick): void {
+    this.#diagnostics.tickReceived(missed, performance.now(), this.#intervalMs());
   }
 
   pongReceived(roundTrip: number): void {

@@ -6,7 +6,7 @@ import { formatMilliseconds, formatTime } from './format.ts';
 const UPDATE_INTERVAL_MS = 500;
 
 export interface PanelContext {
-  /** Returns the estimated tick interval in milliseconds. */
+  /** Returns the tick interval in milliseconds. */
   intervalMs(): number;
   /** Returns milliseconds since the epoch, or undefined if the user is signed out. */
   expiresAt(): number | undefined;
@@ -55,10 +55,8 @@ export class DiagnosticsPanel {
 
   #show(): void {
     const intervalMs = this.#context.intervalMs();
-    const { roundTrip, tickAge, jitter, missedTicks, reconnects, lastClose } = this.#diagnostics.readings(
-      performance.now(),
-      intervalMs,
-    );
+    const { roundTrip, tickAge, jitter, missedTicks, hasMissedMore, reconnects, lastClose } =
+      this.#diagnostics.readings(performance.now(), intervalMs);
     this.#write(
       'ping-figures',
       roundTrip === undefined
@@ -70,7 +68,7 @@ export class DiagnosticsPanel {
     this.#write('tick-age', tickAge === undefined ? 'none yet' : formatSeconds(tickAge));
     this.#write('tick-interval', formatSeconds(intervalMs));
     this.#write('tick-jitter', jitter === undefined ? 'not known yet' : formatMilliseconds(jitter));
-    this.#write('missed-ticks', String(missedTicks));
+    this.#write('missed-ticks', `${hasMissedMore ? 'more than ' : ''}${missedTicks}`);
     this.#write('reconnects', String(reconnects));
     this.#write(
       'last-close',

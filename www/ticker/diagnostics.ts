@@ -1,5 +1,4 @@
 const MAX_SAMPLES = 100;
-const WHOLE_SECONDS_TOLERANCE = 0.02;
 
 /** Measurements of the connection to the service. Undefined values are not known yet. */
 export interface Readings {
@@ -9,6 +8,8 @@ export interface Readings {
   /** Mean deviation of the time between two ticks from the tick interval, in milliseconds. */
   jitter: number | undefined;
   missedTicks: number;
+  /** Whether more ticks were missed, as by a restart of the service. */
+  hasMissedMore: boolean;
   reconnects: number;
   /** `at` is in milliseconds since the epoch. */
   lastClose: { code: number; at: number } | undefined;
@@ -21,15 +22,15 @@ export class Diagnostics {
   #connections = 0;
   #missedTicks = 0;
   #lastClose: Readings['lastClose'];
-  #isSnapshotNext = true;
+  #hasMissedMore = false;
+  #openedAt = 0;
   #arrivedAt: number | undefined;
   #previousTickAt: number | undefined;
-  #previousTimestamp: number | undefined;
 
-  /** Records a new connection, whose first prices are a snapshot and not a tick. */
-  opened(): void {
+  /** Records a new connection. */
+  opened(now: number): void {
     this.#connections++;
-    this.#isSnapshotNext = true;
+    this.#openedAt = now;
     this.#previousTickAt = undefined;
   }
 
@@ -38,9 +39,7 @@ export class Diagnostics {
     this.#lastClose = { code, at };
   }
 
-  /** Records a sign-out, so that ticks sent until the next sign-in do not count as missed. */
   signedOut(): void {
-    this.#previousTimestamp = undefined;
     this.#arrivedAt = undefined;
   }
 
@@ -48,18 +47,15 @@ export class Diagnostics {
     addSample(this.#roundTrips, roundTrip);
   }
 
-  /** @param timestamp Unix time of the prices */
-  pricesReceived(timestamp: number, now: number, intervalMs: number): void {
+  /** @param missed number of ticks before this one that were lost */
+  tickReceived(missed: number, now: number, intervalMs: number): void {
     this.#arrivedAt = now;
-    if (this.#isSnapshotNext) {
-      this.#isSnapshotNext = false;
-      return;
-    }
+    if (missed === Number.POSITIVE_INFINITY) this.#hasMissedMore = true;
+    else this.#missedTicks += missed;
+    // The first interval of a connection has a snapshot, or many resumed ticks at once.
+    if (now - this.#openedAt < intervalMs) return;
     if (this.#previousTickAt !== undefined) addSample(this.#gaps, now - this.#previousTickAt);
-    if (this.#previousTimestamp !== undefined)
-      this.#missedTicks += missedTicks(timestamp - this.#previousTimestamp, intervalMs);
     this.#previousTickAt = now;
-    this.#previousTimestamp = timestamp;
   }
 
   readings(now: number, intervalMs: number): Readings {
@@ -73,18 +69,11 @@ export class Diagnostics {
       tickAge: this.#arrivedAt === undefined ? undefined : now - this.#arrivedAt,
       jitter: deviations.length === 0 ? undefined : deviations.reduce((sum, each) => sum + each, 0) / deviations.length,
       missedTicks: this.#missedTicks,
+      hasMissedMore: this.#hasMissedMore,
       reconnects: Math.max(0, this.#connections - 1),
       lastClose: this.#lastClose,
     };
   }
-}
-
-/** Returns the minimum number of ticks missed between prices whose whole-second timestamps differ by `gapSeconds`. */
-export function missedTicks(gapSeconds: number, intervalMs: number): number {
-  const seconds = Math.round(intervalMs / 1000);
-  const isWhole = seconds > 0 && Math.abs(intervalMs - seconds * 1000) <= WHOLE_SECONDS_TOLERANCE * intervalMs;
-  const missed = isWhole ? Math.round(gapSeconds / seconds) - 1 : Math.floor(((gapSeconds - 1) * 1000) / intervalMs);
-  return Math.max(0, missed);
 }
 
 function addSample(samples: number[], sample: number): void {

@@ -1,4 +1,4 @@
-import type { Price } from '../client/ticker-client.ts';
+import type { Price } from '../client/tick-reader.ts';
 import { type Change, PriceFormat } from './format.ts';
 import { History } from './history.ts';
 

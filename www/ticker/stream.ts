@@ -1,7 +1,7 @@
 import { ClosedError, ServiceError } from '../client/errors.ts';
 import type { Status } from '../client/reconnection.ts';
-import { TickInterval } from '../client/tick-interval.ts';
-import { type Price, type PriceHistory, TickerClient } from '../client/ticker-client.ts';
+import type { Tick } from '../client/tick-reader.ts';
+import { type PriceHistory, TickerClient } from '../client/ticker-client.ts';
 import { revoke, type Session } from '../shared/session.ts';
 import { LONGEST_WINDOW } from './history.ts';
 
@@ -18,7 +18,9 @@ export interface StreamListener {
   /** Called when a connection ends or cannot be opened, unless the page closed it. */
   onClose(code: number): void;
   onFrame(text: string): void;
-  onPrices(prices: Price[]): void;
+  onTick(tick: Tick): void;
+  /** Called with the prices of the last 15 minutes at the start, and after ticks were missed. */
+  onHistory(history: PriceHistory): void;
   /** Called with the round-trip time of the latest ping, or with undefined when the connection ends. */
   onRoundTrip(milliseconds: number | undefined): void;
 }
@@ -35,20 +37,26 @@ export class Stream {
   #session: Session | undefined;
   #client: TickerClient | undefined;
   #lastPricesAt = 0;
+  #needsHistory = true;
+  #isRequesting = false;
 
   constructor(listener: StreamListener) {
     this.#listener = listener;
   }
 
-  /** Interval of the ticks, as far as the session has learnt it. */
-  get interval(): Pick<TickInterval, 'milliseconds' | 'staleAfterMs'> {
-    return this.#client?.interval ?? new TickInterval();
+  get intervalMs(): number {
+    return this.#client?.intervalMs ?? 1_000;
+  }
+
+  /** Milliseconds without a tick after which prices are stale. */
+  get staleAfterMs(): number {
+    return this.#client?.staleAfterMs ?? 3_000;
   }
 
   start(session: Session): void {
     this.#client?.close();
     const client = new TickerClient('/', { token: session.token });
-    const { onOpen, onFrame, onPrices, onRoundTrip, onClose } = this.#listener;
+    const { onOpen, onFrame, onTick, onRoundTrip, onClose } = this.#listener;
     client.on('status', (status) => this.#show(status));
     client.on('failure', (error) => this.stop(reasonOf(error)));
     client.on('open', onOpen);
@@ -57,9 +65,12 @@ export class Stream {
     client.on('end', (error) => onClose(error instanceof ClosedError ? error.code : LOST_CODE));
     this.#session = session;
     this.#client = client;
-    client.on('prices', (prices) => {
+    this.#needsHistory = true;
+    client.on('tick', (tick) => {
       this.#lastPricesAt = performance.now();
-      onPrices(prices);
+      onTick(tick);
+      if (tick.missed > 0) this.#needsHistory = true;
+      if (this.#needsHistory && !this.#isRequesting) void this.#requestHistory(client);
     });
   }
 
@@ -77,11 +88,6 @@ export class Stream {
     this.stop();
   }
 
-  /** Requests the prices of the last 15 minutes. Returns undefined if the request fails. */
-  async pastPrices(): Promise<PriceHistory | undefined> {
-    return this.#client?.history({ seconds: LONGEST_WINDOW }).catch(() => undefined);
-  }
-
   /** Reconnects without waiting any longer. Called when the network may be back. */
   wake(): void {
     this.#client?.wake();
@@ -89,6 +95,18 @@ export class Stream {
 
   ping(): void {
     this.#client?.ping();
+  }
+
+  async #requestHistory(client: TickerClient): Promise<void> {
+    this.#needsHistory = false;
+    this.#isRequesting = true;
+    try {
+      this.#listener.onHistory(await client.history({ seconds: LONGEST_WINDOW }));
+    } catch {
+      this.#needsHistory = true;
+    } finally {
+      this.#isRequesting = false;
+    }
   }
 
   #show(status: Status): void {

@@ -1,17 +1,7 @@
 import { expect } from 'chai';
-import { Diagnostics, missedTicks } from '../../../www/ticker/diagnostics.ts';
+import { Diagnostics } from '../../../www/ticker/diagnostics.ts';
 
 const INTERVAL_MS = 1_000;
-const START = 1_800_000_000;
-
-/** Opens a connection and receives the snapshot and then ticks with these timestamps, each exactly at its time. */
-function receive(diagnostics: Diagnostics, ...timestamps: number[]): void {
-  diagnostics.opened();
-  const [first = 0] = timestamps;
-  diagnostics.pricesReceived(first - 1, 1_000 * first - 300, INTERVAL_MS);
-  for (const timestamp of timestamps) diagnostics.pricesReceived(timestamp, 1_000 * timestamp, INTERVAL_MS);
-}
-
 describe('the diagnostics of the connection', () => {
   it('have the percentiles of the last hundred round trips', () => {
     const diagnostics = new Diagnostics();
@@ -28,51 +18,29 @@ describe('the diagnostics of the connection', () => {
     const diagnostics = new Diagnostics();
     const unknown = { tickAge: undefined, jitter: undefined };
     expect(diagnostics.readings(0, INTERVAL_MS)).to.include(unknown);
-    diagnostics.opened();
-    for (const now of [700, 1_000, 2_000, 3_030, 4_000]) diagnostics.pricesReceived(START, now, INTERVAL_MS);
+    diagnostics.opened(0);
+    for (const now of [1_000, 2_000, 3_030, 4_000]) diagnostics.tickReceived(0, now, INTERVAL_MS);
     expect(diagnostics.readings(4_250, INTERVAL_MS)).to.include({ tickAge: 250, jitter: 20 });
   });
 
-  it('have no jitter between two connections, or between a snapshot and a tick', () => {
+  it('have no jitter between two connections, or in the first interval of one, which has a snapshot or resumed ticks', () => {
     const diagnostics = new Diagnostics();
-    receive(diagnostics, START, START + 1);
-    receive(diagnostics, START + 60, START + 61);
+    for (const openedAt of [0, 60_300]) {
+      diagnostics.opened(openedAt);
+      for (const after of [10, 11, 12, 700, 1_000, 2_000]) {
+        diagnostics.tickReceived(0, openedAt + after, INTERVAL_MS);
+      }
+    }
     expect(diagnostics.readings(0, INTERVAL_MS).jitter).to.equal(0);
   });
 
-  it('count missed ticks by the timestamps, also while disconnected, but not while signed out', () => {
+  it('count the ticks that were missed, also if some of them are of an unknown number', () => {
     const diagnostics = new Diagnostics();
-    const missed = () => diagnostics.readings(0, INTERVAL_MS).missedTicks;
-    receive(diagnostics, START, START + 1, START + 2);
-    expect(missed()).to.equal(0);
-    receive(diagnostics, START + 6, START + 7, START + 9);
-    expect(missed()).to.equal(4);
-    diagnostics.signedOut();
-    receive(diagnostics, START + 3_600);
-    expect(missed()).to.equal(4);
-    receive(diagnostics, START, START + 1);
-    expect(missed(), 'the clock of the service was set back').to.equal(4);
-  });
-
-  it('count only ticks that are certainly missed, at any interval', () => {
-    const perGap: [intervalMs: number, missedByGap: Record<number, number>][] = [
-      [100, { 0: 0, 1: 0, 2: 10 }],
-      [250, { 3: 8 }],
-      [1_500, { 1: 0, 2: 0, 4: 2 }],
-      [1_012, { 1: 0 }],
-      [987, { 3: 2 }],
-      [4_960, { 10: 1 }],
-    ];
-    for (const [intervalMs, missedByGap] of perGap) {
-      for (const [gap, missed] of Object.entries(missedByGap))
-        expect(missedTicks(Number(gap), intervalMs), `${gap} s at ${intervalMs} ms`).to.equal(missed);
-    }
-    for (let intervalMs = 10; intervalMs <= 60_000; intervalMs += 90) {
-      for (let tick = 1; tick < 100; tick++) {
-        const second = (each: number) => Math.floor((each * intervalMs) / 1_000);
-        const gap = second(tick + 1) - second(tick);
-        if (missedTicks(gap, intervalMs) !== 0) expect.fail(`interval ${intervalMs}, gap ${gap}`);
-      }
-    }
+    const missed = () => diagnostics.readings(0, INTERVAL_MS);
+    for (const each of [0, 2, 0, 3]) diagnostics.tickReceived(each, 0, INTERVAL_MS);
+    expect(missed()).to.include({ missedTicks: 5, hasMissedMore: false });
+    diagnostics.tickReceived(Number.POSITIVE_INFINITY, 0, INTERVAL_MS);
+    diagnostics.tickReceived(1, 0, INTERVAL_MS);
+    expect(missed()).to.include({ missedTicks: 6, hasMissedMore: true });
   });
 });

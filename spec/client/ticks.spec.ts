@@ -1,0 +1,162 @@
+import { expect } from 'chai';
+import { type Tick, TickerClient } from '../../www/client.ts';
+import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
+import { until } from '../support/until.ts';
+import { faultyProxy } from './faulty-proxy.ts';
+
+/** Creates a client, with the messages that it sends, pings excepted. */
+function clientOf(url: string, apiKey: string) {
+  const sent: string[] = [];
+  class RecordedSocket extends WebSocket {
+    override send(text: string): void {
+      if (!text.includes('ping')) sent.push(text);
+      super.send(text);
+    }
+  }
+  const client = new TickerClient(url, { apiKey, WebSocket: RecordedSocket });
+  afterTest(() => client.close());
+  return { client, sent };
+}
+
+async function next(ticks: AsyncIterator<Tick>): Promise<Tick> {
+  return (await ticks.next()).value;
+}
+
+async function readUntil(ticks: AsyncIterator<Tick>, isLast: (tick: Tick) => boolean): Promise<Tick[]> {
+  const read = [await next(ticks)];
+  while (!isLast(read.at(-1) as Tick)) read.push(await next(ticks));
+  return read;
+}
+
+const numbersFrom = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index);
+
+describe('the ticks of the client', () => {
+  const running = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '20' } }));
+
+  /** Follows the service without a fault. */
+  function witness() {
+    const { client } = clientOf(running().ticker, running().apiKey);
+    const ticks = new Map<number, Tick>();
+    client.on('tick', (tick) => ticks.set(tick.seq, tick));
+    return ticks;
+  }
+
+  it('have no hole after a cut of more than sixty ticks, each with the prices of its time', async () => {
+    const truth = witness();
+    await until(() => truth.size > 0);
+    const network = await severable(running().ticker);
+    const { client } = clientOf(network.url, running().apiKey);
+    const heard: number[] = [];
+    client.on('tick', ({ seq }) => heard.push(seq));
+    const ticks = client.ticks({ symbols: ['ETH-USD'] });
+    const first = await next(ticks);
+    const slow = client.prices();
+    await slow.next();
+    network.cut();
+    const { size } = truth;
+    await until(() => truth.size > size + 60);
+    network.mend();
+    client.wake();
+    const end = [...truth.keys()].at(-1) ?? 0;
+    const read = [first, ...(await readUntil(ticks, ({ seq }) => seq >= end))];
+    expect(read.map(({ seq }) => seq)).to.deep.equal(numbersFrom(first.seq, read.length));
+    await until(() => truth.has(first.seq + read.length - 1));
+    for (const { seq, prices, missed } of read) {
+      expect(missed).to.equal(0);
+      expect(prices).to.deep.equal(truth.get(seq)?.prices.filter(({ symbol }) => symbol === 'ETH-USD'));
+    }
+    expect(heard.slice(0, read.length)).to.deep.equal(numbersFrom(heard[0] ?? 0, read.length));
+    const newest = [...truth.keys()].at(-1) ?? 0;
+    expect((await slow.next()).value).to.deep.equal(truth.get(newest)?.prices);
+  });
+
+  it('have no hole after connections that were cut in a frame, also in the answer to resume', async () => {
+    const proxy = await faultyProxy(running().ticker);
+    proxy.fail('/ws/ticker', 'cut in a frame', 'cut in a frame', 'cut in a frame');
+    const { client, sent } = clientOf(proxy.url, running().apiKey);
+    const ticks = client.ticks();
+    const read = await readUntil(ticks, () => sent.length === 3 && client.status.state === 'live');
+    read.push(...(await readUntil(ticks, ({ seq }) => seq > (read.at(-1)?.seq ?? 0) + 20)));
+    expect(read.map(({ seq }) => seq)).to.deep.equal(numbersFrom(read[0]?.seq ?? 0, read.length));
+    expect(read.every(({ missed }) => missed === 0)).to.equal(true);
+  });
+
+  it('tell a slow reader how many it has missed before the newest one', async () => {
+    const truth = witness();
+    const { client } = clientOf(running().ticker, running().apiKey);
+    const ticks = client.ticks();
+    const [first, second] = [await next(ticks), await next(ticks)];
+    expect(second.seq).to.equal(first.seq + 1);
+    await until(() => truth.has(second.seq + 30));
+    const third = await next(ticks);
+    expect(third.missed).to.equal(third.seq - second.seq - 1);
+    expect(third.missed).to.be.above(20);
+    expect(await next(ticks)).to.include({ missed: 0 });
+  });
+
+  it('have only the symbols that somebody reads, which the client chooses as readers come and go', async () => {
+    const { client, sent } = clientOf(running().ticker, running().apiKey);
+    let frame = '';
+    client.on('frame', (text) => {
+      if (text.includes('"ticker"')) frame = text;
+    });
+    const symbolsOf = () => JSON.parse(frame).data.map(({ symbol }: { symbol: string }) => symbol);
+    const bitcoin = client.ticks({ symbols: ['BTC-USD'] });
+    await next(bitcoin);
+    await until(() => symbolsOf().join() === 'BTC-USD');
+    const others = [client.ticks({ symbols: ['SOL-USD', 'BTC-USD'] }), client.ticks({ symbols: ['SOL-USD'] })];
+    const [both, one] = await Promise.all(others.map(next));
+    expect([both, one].map((tick) => tick?.prices.map(({ symbol }) => symbol))).to.deep.equal([
+      ['BTC-USD', 'SOL-USD'],
+      ['SOL-USD'],
+    ]);
+    expect(both?.missed).to.equal(0);
+    const unknown = client.ticks({ symbols: ['BTC-USD', 'DOGE'] });
+    expect(await unknown.next().catch((error) => error)).to.be.instanceOf(RangeError);
+    for (const each of others) await each.return();
+    await until(() => symbolsOf().join() === 'BTC-USD');
+    const remove = client.on('tick', () => {});
+    await until(() => symbolsOf().length === 3);
+    expect((await next(bitcoin)).prices).to.have.length(1);
+    remove();
+    expect(sent.slice(0, 3).map((text) => JSON.parse(text).symbols)).to.deep.equal([
+      ['BTC-USD'],
+      ['BTC-USD', 'SOL-USD'],
+      ['BTC-USD'],
+    ]);
+  });
+
+  for (const [how, seed, signal] of [
+    ['killed', undefined, 'SIGKILL'],
+    ['stopped', undefined, 'SIGTERM'],
+    ['stopped, with a seed', 'x', 'SIGTERM'],
+  ] as const) {
+    it(`tell what an outage has cost after the service was ${how}, and restarted`, async () => {
+      const DATA_DIR = await temporaryFolder();
+      const env = { DATA_DIR, TICK_INTERVAL_MS: '20', ...(seed && { TICKER_SEED: seed }) };
+      const before = await startServices({ env });
+      const { client } = clientOf(before.ticker, before.apiKey);
+      const read: Tick[] = [];
+      client.on('tick', (tick) => read.push(tick));
+      await until(() => read.length > 1);
+      before.child.kill(signal);
+      await before.exited;
+      await until(() => client.status.state === 'offline');
+      const { length } = read;
+      await startServices({ env: { ...env, TICKER_PORT: new URL(before.ticker).port } });
+      client.wake();
+      await until(() => read.length > length + 1);
+      const [last, first, second] = read.slice(length - 1) as [Tick, Tick, Tick];
+      if (seed === undefined) {
+        expect(first.epoch).to.be.above(last.epoch);
+        expect(first).to.include({ seq: 0, missed: Number.POSITIVE_INFINITY });
+      } else {
+        // Seeded ticks are numbered by the time.
+        expect(first).to.include({ epoch: last.epoch, missed: first.seq - last.seq - 1 });
+      }
+      expect(second).to.include({ epoch: first.epoch, missed: second.seq - first.seq - 1 });
+    });
+  }
+});
