@@ -108,7 +108,7 @@ const parsers = {
     maxConnections: integer('MAX_CONNECTIONS', 50_000, 1, 1_000_000),
     // The default is high, because all clients behind a proxy share one address.
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', 25_000, 1, 1_000_000),
-    maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 1, 1_000_000),
+    maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 2, 1_000_000),
   },
   tasks: {
     port: listenerPort('TASKS_PORT', 8080),

@@ -157,7 +157,7 @@ const variables: Record<string, Variable> = {
   TICKER_SEED: anyText('ticker.seed', '42', 'any text'),
   MAX_CONNECTIONS: wholeNumber('ticker.maxConnections', 1, 1_000_000),
   MAX_CONNECTIONS_PER_ADDRESS: wholeNumber('ticker.maxConnectionsPerAddress', 1, 1_000_000),
-  MAX_MESSAGES_PER_SECOND: wholeNumber('ticker.maxMessagesPerSecond', 1, 1_000_000),
+  MAX_MESSAGES_PER_SECOND: wholeNumber('ticker.maxMessagesPerSecond', 2, 1_000_000),
   TASK_CONCURRENCY: wholeNumber('tasks.concurrency', 1, 64),
   TASK_PREFETCH: wholeNumber('tasks.prefetch', 1, 10_000),
   TASK_RETENTION_ROWS: wholeNumber('retention.rows', 0),
