@@ -12,7 +12,7 @@ import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished, type WatchedModule } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
-import { authorizationToken, notIssued } from '../ticker/auth.ts';
+import { authorizationToken, issueToken } from '../ticker/auth.ts';
 import { allowedTasks, loadRoles, type Policy } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
@@ -131,7 +131,7 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
             throw error;
           }
         },
-        async issue({ id, limit_key }, mayCancel, lifetimeSeconds, remoteAddress) {
+        issue({ id, limit_key }, mayCancel, lifetimeSeconds, remoteAddress) {
           const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
           const actions = mayCancel ? ['read', 'delete'] : ['read'];
           const policy: Policy = {
@@ -143,11 +143,7 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
             tasks,
           };
           const user = { user_id, role, apiKey: createdBy(user_id) };
-          try {
-            return await tokens.issue(user, [policy], remoteAddress, lifetimeSeconds);
-          } catch (cause) {
-            throw notIssued(cause);
-          }
+          return issueToken(tokens, user, [policy], remoteAddress, lifetimeSeconds);
         },
       };
       await next();

@@ -118,7 +118,8 @@ export async function startTicker(
     tokens,
     prices,
     /** Issues a token for a user of this process. @throws {HttpError} */
-    issueToken: (user: ApiKeyOwner) => issueToken(options, { ...user, apiKey: `user ${user.user_id}` }, 'local'),
+    issueToken: (user: ApiKeyOwner) =>
+      issueToken(tokens, { ...user, apiKey: `user ${user.user_id}` }, scopeOf(user.role), 'local'),
     /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
     tokenRoutes: authRoutes(options),
     /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
