@@ -88,6 +88,15 @@ describe('embedded services', () => {
       expect(await tasks.list().catch(({ name }) => name)).to.equal('AbortError');
     });
 
+    it('list results that are too large for one piece', async () => {
+      const { tasks } = await embed(OFF);
+      const long = { action: 'uppercase', data: { text: 'x'.repeat(300_000) } } as const;
+      const submitted = await Promise.all([long, long].map(({ action, data }) => tasks.submit(action, data)));
+      await Promise.all(submitted.map((task) => task.result()));
+      const listed = await tasks.list();
+      expect(listed.map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
+    });
+
     it('refuse a submission with the errors of the HTTP API', async () => {
       const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 1 });
       const refusal = (submission: Promise<unknown>) =>
