@@ -97,6 +97,24 @@ describe('embedded services', () => {
       expect(listed.map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
     });
 
+    it('send no request whose signal is aborted, and raise no error elsewhere', async () => {
+      const { tasks } = await embed(OFF);
+      const unhandled: unknown[] = [];
+      const record = (reason: unknown) => unhandled.push(reason);
+      const others = process.listeners('unhandledRejection');
+      process.removeAllListeners('unhandledRejection').on('unhandledRejection', record);
+      afterTest(() => {
+        process.removeAllListeners('unhandledRejection');
+        for (const listener of others) process.on('unhandledRejection', listener);
+      });
+      const signal = AbortSignal.abort();
+      for (const request of [tasks.submit('sum', {}, { signal }), tasks.task('none').get({ signal })])
+        expect(await request.catch(({ name }) => name)).to.equal('AbortError');
+      await (await tasks.submit('sum', {})).result();
+      expect((await tasks.queue.status()).accepted).to.equal(1);
+      expect(unhandled).to.deep.equal([]);
+    });
+
     it('refuse a submission with the errors of the HTTP API', async () => {
       const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 1 });
       const refusal = (submission: Promise<unknown>) =>

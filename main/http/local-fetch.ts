@@ -59,8 +59,9 @@ class LocalResponse extends PassThrough {
 export function localFetch(handle: RequestListener): Fetch {
   return ({ pathname, search }, { method = 'GET', headers = {}, body, signal }) =>
     new Promise((resolve, reject) => {
+      signal.throwIfAborted();
       const response = new LocalResponse(resolve);
-      signal?.addEventListener('abort', () => {
+      signal.addEventListener('abort', () => {
         response.destroy();
         reject(signal.reason);
       });

@@ -20,10 +20,10 @@ export async function abortable<Value>(promise: Promise<Value>, signal: AbortSig
     abort = () => reject(signal.reason);
     signal.addEventListener('abort', abort);
   });
-  aborted.catch(() => {});
+  if (signal.aborted) abort();
   try {
-    signal.throwIfAborted();
-    return await Promise.race([promise, aborted]);
+    // Handles the rejection of both.
+    return await Promise.race([aborted, promise]);
   } finally {
     signal.removeEventListener('abort', abort);
   }
