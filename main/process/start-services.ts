@@ -57,7 +57,7 @@ export async function startServices(
   const tasks = await startTasks(config, backend, shares, log, parts).catch(explainListenError(planned.tasks));
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
-  const watcher = config.watch ? watchHandlers(config.tasks, watched, handlersModule.actions, tasks, log) : undefined;
+  const watcher = config.watch ? watchHandlers(config.tasks, watched, handlersModule, tasks, log) : undefined;
   startedParts.defer(() => watcher?.stop());
   const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output).catch(
     explainListenError(planned.admin),

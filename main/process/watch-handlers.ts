@@ -1,15 +1,18 @@
 import { unwatchFile, watchFile } from 'node:fs';
 import { relative } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import type { ModuleSources } from '../../workers/shared/user-module.ts';
-import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log/log.ts';
 import type { TasksService, WatchedModule } from '../tasks/service.ts';
-import { checkHandlers } from '../threads/module-checks.ts';
+import { type CheckedModule, checkHandlers } from '../threads/module-checks.ts';
 
 const INTERVAL_MS = 200;
+const NO_DEFINITION = 'changed code outside of the handlers';
+/** Delay after which a module is stored again, for example because the database is away. */
+const RETRY_MS = 1000;
 
 /**
  * Loads the handlers module again when its file or a local file that it imports changes. A module that cannot be used
@@ -18,11 +21,11 @@ const INTERVAL_MS = 200;
 export function watchHandlers(
   settings: Config['tasks'],
   module: WatchedModule,
-  actions: HandlersManifest,
+  first: CheckedModule,
   tasks: Pick<TasksService, 'reload'>,
   log: Log,
 ) {
-  let present = actions;
+  let present = definitionsOf(first);
   const watched = new Set<string>();
   const changed = new Set<string>();
   let isReloading = false;
@@ -41,23 +44,31 @@ export function watchHandlers(
 
   const reload = async (): Promise<void> => {
     isReloading = true;
+    let retried: string | undefined;
     while (changed.size > 0 && !isStopped) {
-      const files = [...changed].join(', ');
+      const files = [...changed];
       changed.clear();
       const loaded: ModuleSources = new Map();
+      let isLoaded = false;
       try {
         const next = await checkHandlers(settings, undefined, loaded);
+        isLoaded = true;
         if (isStopped) break;
         await tasks.reload(next, loaded);
         module.problem = undefined;
-        log.info(`handlers module reloaded (${files}): ${describeChange(present, next.actions)}`);
-        present = next.actions;
+        const definitions = definitionsOf(next);
+        log.info(`handlers module reloaded (${files.join(', ')}): ${describeChange(present, definitions)}`);
+        present = definitions;
       } catch (error) {
         const { message } = error as Error;
         module.problem = message;
-        log.error(`the previous handlers module keeps running: ${message}`);
+        if (message !== retried) log.error(`the previous handlers module keeps running: ${message}`);
+        retried = isLoaded ? message : undefined;
       }
       watch(loaded);
+      if (retried === undefined || module.problem === undefined) continue;
+      for (const file of files) changed.add(file);
+      await setTimeout(RETRY_MS, undefined, { ref: false });
     }
     isReloading = false;
   };
@@ -71,12 +82,21 @@ export function watchHandlers(
   };
 }
 
-function describeChange(before: HandlersManifest, after: HandlersManifest): string {
-  const kinds = Map.groupBy(new Set([...before.keys(), ...after.keys()]), (action) => {
-    if (!before.has(action)) return 'added';
-    if (!after.has(action)) return 'removed';
-    return isDeepStrictEqual(before.get(action), after.get(action)) ? 'same' : 'changed';
+type Definitions = ReadonlyMap<string, unknown>;
+
+function definitionsOf({ actions, schedules }: CheckedModule): Definitions {
+  return new Map<string, unknown>([
+    ...actions,
+    ...[...schedules].map(([name, each]) => [`schedule ${name}`, each] as const),
+  ]);
+}
+
+function describeChange(before: Definitions, after: Definitions): string {
+  const kinds = Map.groupBy(new Set([...before.keys(), ...after.keys()]), (name) => {
+    if (!before.has(name)) return 'added';
+    if (!after.has(name)) return 'removed';
+    return isDeepStrictEqual(before.get(name), after.get(name)) ? 'same' : 'changed';
   });
   kinds.delete('same');
-  return [...kinds].map(([kind, names]) => `${kind} ${names.join(', ')}`).join('; ') || 'the same actions';
+  return [...kinds].map(([kind, names]) => `${kind} ${names.join(', ')}`).join('; ') || NO_DEFINITION;
 }

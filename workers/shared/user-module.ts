@@ -9,7 +9,7 @@ import { oneLine, readThrown } from './thrown.ts';
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
 
-/** Files outside of `node_modules` that a module and its imports have loaded, by URL. */
+/** Files outside of `node_modules` that a module and its imports have loaded, or have not found, by URL. */
 export type ModuleSources = Map<string, LoadedSource>;
 
 interface LoadedSource {
@@ -42,6 +42,15 @@ export async function importUserModule(
 
 function keepSources(sources: ModuleSources): Disposable {
   const hooks = registerHooks({
+    resolve(specifier, context, next) {
+      try {
+        return next(specifier, context);
+      } catch (error) {
+        const { url } = error as { url?: string };
+        if (url?.startsWith('file:')) sources.set(url, { format: undefined, source: undefined });
+        throw error;
+      }
+    },
     load(url, context, next) {
       const kept = sources.get(url);
       if (kept !== undefined) return { ...kept, shortCircuit: true };
