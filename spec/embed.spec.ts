@@ -168,6 +168,31 @@ describe('embedded services', () => {
     });
   });
 
+  it('give a page a token for one task, and keep the tokens of their users over a restart', async () => {
+    const own = await settings({
+      TICKER_PORT: 'off',
+      ADMIN_PORT: 'off',
+      QUEUE_DRIVER: 'sqlite',
+      TASKS_REQUIRE_TOKEN: true,
+    });
+    const first = await embed(own);
+    const { id } = await first.tasks.submit('sum', {});
+    const visitor = await first.tasks.task(id).token({ expiresIn: 600 });
+    const alice = await first.tokens.issue('alice');
+    expect(visitor.expires_in).to.equal(600);
+    await first.stop();
+    const second = await embed(own);
+    const status = async (path: string, { token }: { token: string }) =>
+      (await request(tasksAt(second) + path, { headers: { Authorization: `Bearer ${token}` } })).status;
+    expect(await status(`/${id}`, visitor)).to.equal(200);
+    expect(await status('/other', visitor)).to.equal(404);
+    expect(await status('', alice)).to.equal(200);
+    const refusal = (...user: [string, string?]) => second.tokens.issue(...user).catch(({ message }) => message);
+    expect(await refusal('alice', 'viewr')).to.equal('the role viewr has no policy');
+    for (const name of ['', 'a'.repeat(129), undefined as never])
+      expect(await refusal(name)).to.equal('the user id must be a text of 1 to 128 characters in one line');
+  });
+
   it('leave no event listener, descriptor or thread behind', async () => {
     // The first start loads modules and starts libuv's threads.
     await (await embed()).stop();

@@ -6,6 +6,7 @@ import type { Answer, Fetch } from '../../www/client/fetch.ts';
 class LocalResponse extends PassThrough {
   statusCode = 404;
   headersSent = false;
+  readonly remoteAddress = 'local';
   #isAnswered = false;
   readonly #headers = new Map<string, string>();
   readonly #resolve: (answer: Answer) => void;

@@ -13,7 +13,7 @@ import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished, type WatchedModule } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
 import { authorizationToken, issueToken } from '../ticker/auth.ts';
-import { allowedTasks, loadRoles, type Policy } from '../ticker/policy.ts';
+import { allowedTasks, loadRoles } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
 import { createdBy } from '../ticker/tokens.ts';
@@ -108,6 +108,9 @@ function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: C
   };
 }
 
+/** Creator of the tokens for tasks that the program of this process creates. */
+const PROGRAM = { userId: 'program', role: 'user' };
+
 /** Accepts the ticker service's bearer tokens, but only in the `Authorization` header, because URLs end up in logs. */
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {
@@ -117,7 +120,7 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
       if (identity === undefined) throw authenticationRequired();
       const { user_id, role } = identity.actor.metadata;
       ctx.state.actor = {
-        userId: user_id,
+        ...{ userId: user_id, role },
         access(action, resource) {
           const tasks = allowedTasks(identity.scope, action, resource);
           return tasks === 'own' ? { submitter: user_id } : tasks;
@@ -131,22 +134,23 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
             throw error;
           }
         },
-        issue({ id, limit_key }, mayCancel, lifetimeSeconds, remoteAddress) {
-          const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
-          const actions = mayCancel ? ['read', 'delete'] : ['read'];
-          const policy: Policy = {
-            name: 'task token',
-            group: 'user',
-            actions,
-            resources: ['task'],
-            effect: 'allow',
-            tasks,
-          };
-          const user = { user_id, role, apiKey: createdBy(user_id) };
-          return issueToken(tokens, user, [policy], remoteAddress, lifetimeSeconds);
-        },
       };
       await next();
+    },
+    issue({ id, limit_key }, mayCancel, expiresIn, address, actor) {
+      const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
+      const actions = mayCancel ? ['read', 'delete'] : ['read'];
+      const policy = {
+        name: 'task token',
+        group: 'user',
+        actions,
+        resources: ['task'],
+        effect: 'allow',
+        tasks,
+      } as const;
+      const { userId: user_id, role } = actor ?? PROGRAM;
+      const apiKey = actor && createdBy(user_id);
+      return issueToken(tokens, { user_id, role, apiKey }, [policy], address, expiresIn);
     },
   };
 }

@@ -118,8 +118,11 @@ export async function startTicker(
     tokens,
     prices,
     /** Issues a token for a user of this process. @throws {HttpError} */
-    issueToken: (user: ApiKeyOwner) =>
-      issueToken(tokens, { ...user, apiKey: `user ${user.user_id}` }, scopeOf(user.role), 'local'),
+    async issueToken(user: ApiKeyOwner): Promise<string> {
+      const scope = scopeOf(user.role);
+      if (scope.length === 0) throw new RangeError(`the role ${user.role} has no policy`);
+      return issueToken(tokens, { ...user, apiKey: undefined }, scope, 'local');
+    },
     /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
     tokenRoutes: authRoutes(options),
     /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */

@@ -2,7 +2,7 @@ import type { TaskView } from '../../../db/task-rows.ts';
 import { HttpError } from '../../http/errors.ts';
 import { replyJson } from '../../http/json-reply.ts';
 import { readJsonObject } from '../../http/request-body.ts';
-import { seesFound } from './access.ts';
+import { seesFound, type TaskAccess } from './access.ts';
 import { authorized, type Context, decoded, inView, type RouterOptions, type Routes, viewOf } from './routing.ts';
 import { findInView } from './tasks-router.ts';
 
@@ -12,7 +12,7 @@ const DEFAULT_LIFETIME_SECONDS = 60 * 60;
 const MAX_LIFETIME_SECONDS = 24 * 60 * 60;
 
 /** Returns the routes that create tokens for tasks. They exist only with access control. */
-export function tokensRoutes(options: RouterOptions): Routes {
+export function tokensRoutes(options: RouterOptions, access: Pick<TaskAccess, 'issue'>): Routes {
   const { bodies, turns } = options;
 
   async function readRequest({ req }: Context): Promise<{ expiresIn: number; mayCancel: boolean }> {
@@ -26,7 +26,7 @@ export function tokensRoutes(options: RouterOptions): Routes {
   }
 
   async function reply(ctx: Context, view: TaskView, mayCancel: boolean, expires_in: number): Promise<void> {
-    const token = await ctx.state.actor?.issue(view, mayCancel, expires_in, ctx.ip);
+    const token = await access.issue(view, mayCancel, expires_in, ctx.ip, ctx.state.actor);
     replyJson(ctx, 200, { token, expires_in });
   }
 
