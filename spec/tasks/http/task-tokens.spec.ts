@@ -64,6 +64,8 @@ describe('a token for tasks', () => {
     const { body } = await request(tasks.tasksUrl, { headers });
     expect(body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal([first]);
     expect((await request(`${tasks.tasksUrl}?action=sum`, { headers })).status).to.equal(403);
+    const olderThan = async (id = '') => (await request(`${tasks.tasksUrl}?before=${id}`, { headers })).status;
+    expect([await olderThan(first), await olderThan(hidden[0]), await olderThan(ID)]).to.deep.equal([200, 400, 400]);
     for (const id of [first, second, ...hidden])
       expect((await ask(tasks, 'get /tasks/{id}', headers, id)).status).to.equal(hidden.includes(id) ? 404 : 200);
     expect((await ask(tasks, 'delete /tasks/{id}', headers, first)).status).to.equal(409);
