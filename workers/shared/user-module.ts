@@ -1,8 +1,9 @@
 import { readFileSync, statSync } from 'node:fs';
 import { registerHooks, stripTypeScriptTypes } from 'node:module';
-import { relative, resolve } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
+import { framesOf, pathOf, shownPath } from './frames.ts';
 import { oneLine, readThrown } from './thrown.ts';
 
 /** Message of Node.js for a module with `import` or `export` in a package of CommonJS modules. */
@@ -80,24 +81,22 @@ async function importFromWorkingDirectory(name: string): Promise<Record<string, 
 }
 
 const LONGEST_CODE = 100;
-/** Folder of this program's own thread code, whose frames are no place of the user's. */
-const OWN_FOLDER = new URL('../', import.meta.url).pathname;
 
 /** Returns where the user's code has thrown, with the code there: `lib.ts:2:7: <code>`. Undefined if it is unknown. */
 function placeOf(error: unknown): string | undefined {
   try {
-    const lines = (error as Error).stack?.split('\n') ?? [];
+    const { stack = '' } = error as Error;
+    const lines = stack.split('\n');
     // Node.js puts the place of TypeScript that it cannot parse, and the code with a caret below, before the message.
     const [, source, sourceLine] = /^((?:file:\/\/)?\/.*):(\d+)$/.exec(lines[0] ?? '') ?? [];
-    const caret = lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0;
-    const frame = lines
-      .map((text) => /\bat (?:.* \()?((?:file:\/\/)?\/.*):(\d+):(\d+)\)?$/.exec(text))
-      .find((match) => match && !match[1]?.includes(OWN_FOLDER));
-    const [, found = '', line, column] = source === undefined ? (frame ?? []) : ['', source, sourceLine, caret + 1];
-    const file = found.startsWith('file:') ? fileURLToPath(found) : found;
-    const code = readFileSync(file, 'utf8').split('\n')[Number(line) - 1]?.trim().slice(0, LONGEST_CODE);
-    const path = relative('', file);
-    return `${path.startsWith('..') ? file : path}:${line}:${column}: ${code}`;
+    const column = (lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0) + 1;
+    const file = pathOf(source ?? '');
+    const [first] =
+      source === undefined ? framesOf(stack) : [{ file, place: `${shownPath(file)}:${sourceLine}:${column}` }];
+    if (first === undefined) return undefined;
+    const line = Number(first.place.split(':').at(-2));
+    const code = readFileSync(first.file, 'utf8').split('\n')[line - 1]?.trim().slice(0, LONGEST_CODE);
+    return `${first.place}: ${code}`;
   } catch {
     return undefined;
   }
