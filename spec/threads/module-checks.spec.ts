@@ -111,6 +111,14 @@ for (const [kind, check, usable, noExport] of kinds) {
       });
     }
 
+    it('names the causes of an error with their places', async () => {
+      const [first, second] = ['const cause = new Error("no server");', 'throw new Error("no settings", { cause });'];
+      const path = await file('caused.mjs', `${first}\n${second}`);
+      expect(await refusal(check, path)).to.equal(
+        `no settings, at ${path}:2:7: ${second}; caused by no server, at ${path}:1:15: ${first}`,
+      );
+    });
+
     it('refuses a module that does not load in time, or blocks', async () => {
       for (const source of [WAIT, 'for (;;);']) {
         const module = await file('slow.mjs', source);

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { framesOf, pathOf, shownPath } from './frames.ts';
-import { oneLine, readThrown } from './thrown.ts';
+import { oneLine, property, readThrown } from './thrown.ts';
 
 /** Message of Node.js for a module with `import` or `export` in a package of CommonJS modules. */
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
@@ -34,11 +34,20 @@ export async function importUserModule(
   try {
     return (await importFromWorkingDirectory(name))[exportName];
   } catch (error) {
-    const reason = oneLine(readThrown(error).reason);
-    const place = placeOf(error) ?? (error instanceof SyntaxError ? placeOfSyntaxError(sources) : undefined);
-    if (ES_SYNTAX.test(reason)) throw new Error(`${reason}: ${ES_REMEDY}`, { cause: error });
-    throw new Error(place === undefined ? reason : `${reason}, at ${oneLine(place)}`, { cause: error });
+    throw new Error(explain(error, sources), { cause: error });
   }
+}
+
+const MAX_CAUSES = 3;
+
+/** Returns the reason of an error with its place, and its causes, in one line. */
+function explain(error: unknown, sources?: ModuleSources, causes = MAX_CAUSES): string {
+  const reason = oneLine(readThrown(error).reason);
+  if (ES_SYNTAX.test(reason)) return `${reason}: ${ES_REMEDY}`;
+  const place = placeOf(error) ?? (error instanceof SyntaxError ? placeOfSyntaxError(sources) : undefined);
+  const placed = place === undefined ? reason : `${reason}, at ${oneLine(place)}`;
+  const cause = causes > 0 ? property(error, 'cause') : undefined;
+  return cause == null ? placed : `${placed}; caused by ${explain(cause, sources, causes - 1)}`;
 }
 
 function keepSources(sources: ModuleSources): Disposable {
