@@ -1,8 +1,8 @@
-import { unwatchFile, watchFile } from 'node:fs';
-import { relative } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
+import { shownPath } from '../../workers/shared/frames.ts';
 import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log/log.ts';
@@ -26,20 +26,31 @@ export function watchHandlers(
   log: Log,
 ) {
   let present = definitionsOf(first);
-  const watched = new Set<string>();
+  /** Text of each file when it was read last. Undefined if the file is missing. */
+  const texts = new Map<string, string | undefined>();
   const changed = new Set<string>();
   let isReloading = false;
   let isStopped = false;
 
-  const watch = (files: ModuleSources) => {
-    for (const file of [...files.keys()].map((url) => fileURLToPath(url))) {
-      if (isStopped || watched.has(file)) continue;
-      watched.add(file);
-      watchFile(file, { interval: INTERVAL_MS }, () => {
-        changed.add(relative('', file));
-        if (!isReloading) void reload();
-      });
+  // From the text that was loaded, so that a change since then is found.
+  const follow = (files: ModuleSources) => {
+    for (const [url, { format, source }] of files) {
+      const file = fileURLToPath(url);
+      if (texts.has(file)) continue;
+      // Node.js reads a CommonJS module later, and a missing file has no format.
+      if (source != null) texts.set(file, String(Buffer.from(source)));
+      else texts.set(file, format ? read(file) : undefined);
     }
+  };
+
+  const look = () => {
+    for (const [file, text] of texts) {
+      const present = read(file);
+      if (present === text) continue;
+      texts.set(file, present);
+      changed.add(shownPath(file));
+    }
+    if (changed.size > 0 && !isReloading) void reload();
   };
 
   const reload = async (): Promise<void> => {
@@ -65,7 +76,7 @@ export function watchHandlers(
         if (message !== retried) log.error(`the previous handlers module keeps running: ${message}`);
         retried = isLoaded ? message : undefined;
       }
-      watch(loaded);
+      follow(loaded);
       if (retried === undefined || module.problem === undefined) continue;
       for (const file of files) changed.add(file);
       await setTimeout(RETRY_MS, undefined, { ref: false });
@@ -73,22 +84,29 @@ export function watchHandlers(
     isReloading = false;
   };
 
-  watch(module.sources);
+  follow(module.sources);
+  const timer = setInterval(look, INTERVAL_MS);
   return {
     stop(): void {
       isStopped = true;
-      for (const file of watched) unwatchFile(file);
+      clearInterval(timer);
     },
   };
+}
+
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
 }
 
 type Definitions = ReadonlyMap<string, unknown>;
 
 function definitionsOf({ actions, schedules }: CheckedModule): Definitions {
-  return new Map<string, unknown>([
-    ...actions,
-    ...[...schedules].map(([name, each]) => [`schedule ${name}`, each] as const),
-  ]);
+  const named = [...schedules].map(([name, definition]): [string, unknown] => [`schedule ${name}`, definition]);
+  return new Map([...actions, ...named]);
 }
 
 function describeChange(before: Definitions, after: Definitions): string {
