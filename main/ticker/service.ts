@@ -64,7 +64,11 @@ export async function startTicker(
       if (end === 'token revoked' || tokenSettings.expiryCloses) handlersByToken.end(id, end);
     },
   });
-  startedParts.defer(() => tokens.store.close());
+  const closeTokens = () => {
+    backend.lastTokens?.keep(tokenSettings.key === undefined ? key : undefined);
+    return tokens.store.close();
+  };
+  startedParts.defer(closeTokens);
   if (last !== undefined) await tokens.restore(last.records, last.apiKeys);
   const relay = new Relay(actors, { ...settings, maxConnections: connectionLimit(settings, shares, log) }, clock);
   startedParts.defer(() => relay.close(Promise.resolve()));
@@ -132,8 +136,7 @@ export async function startTicker(
       await ticker.stop();
       await feed?.close();
       await tokensUnused;
-      backend.lastTokens?.keep(tokenSettings.key === undefined ? key : undefined);
-      await tokens.store.close();
+      await closeTokens();
     },
   };
 }

@@ -42,7 +42,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
         if (waitSeconds > 0) await untilEnd(options, id, waitSeconds, ctx.res);
         const found = waitSeconds > 0 ? await find(options, id, ctx.res).catch(() => undefined) : undefined;
         const task = found && hasEnded(found) ? await shown(found, options) : undefined;
-        const headers = { Location: `/tasks/${id}`, ...applied(waitSeconds) };
+        const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
         if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
       }),
     },
@@ -76,7 +76,8 @@ export function tasksRoutes(options: RouterOptions): Routes {
           await untilEnd(options, id, waitSeconds, ctx.res);
           found = await findInView(options, id, ctx.res, view);
         }
-        if (!replyWithin(responses, ctx, await shown(found, options), applied(waitSeconds))) throw serverBusy();
+        const headers = waitSeconds > 0 ? { 'Preference-Applied': `wait=${waitSeconds}` } : {};
+        if (!replyWithin(responses, ctx, await shown(found, options), headers)) throw serverBusy();
       }),
       DELETE: inView('delete', async (ctx, view) => {
         const { id = '' } = ctx.params;
@@ -130,10 +131,6 @@ async function shown(found: FoundTask, { queue }: RouterOptions): Promise<object
 
 function hasEnded(found: FoundTask): boolean {
   return 'row' in found || found.message.state === 'failed';
-}
-
-function applied(waitSeconds: number): Record<string, string> {
-  return waitSeconds > 0 ? { 'Preference-Applied': `wait=${waitSeconds}` } : {};
 }
 
 /** Waits until a task ends, `seconds` pass, the client disconnects or the task cannot be read. */
