@@ -140,17 +140,11 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
     issue({ id, limit_key }, mayCancel, expiresIn, address, actor) {
       const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
       const actions = mayCancel ? ['read', 'delete'] : ['read'];
-      const policy = {
-        name: 'task token',
-        group: 'user',
-        actions,
-        resources: ['task'],
-        effect: 'allow',
-        tasks,
-      } as const;
+      const allowed = { effect: 'allow', actions, resources: ['task'], tasks } as const;
       const { userId: user_id, role } = actor ?? PROGRAM;
-      const apiKey = actor && createdBy(user_id);
-      return issueToken(tokens, { user_id, role, apiKey }, [policy], address, expiresIn);
+      const user = { user_id, role, apiKey: actor && createdBy(user_id) };
+      const scope = [{ name: 'task token', group: 'user', ...allowed }];
+      return issueToken(tokens, user, scope, address, expiresIn);
     },
   };
 }
