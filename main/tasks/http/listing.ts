@@ -44,6 +44,8 @@ export async function replyTasks(ctx: ParameterizedContext, options: RouterOptio
   const filter = { status, action, before, view };
   const part = isShort ? 'summary' : 'whole';
   const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
+  // A failed task has no row.
+  if (status === 'failed') ctx.set('Link', '</dead-letters>; rel="related"');
   const listing = {
     name: 'tasks',
     located: await query(() => rows.list(filter, 'size')),
