@@ -142,7 +142,7 @@ for (const [kind, check, usable, noExport] of kinds) {
       for (const module of ['own.mjs', './own.mjs', name])
         expect(await refusal(check, module), module).to.equal(undefined);
       expect(await refusal(check, 'not-installed')).to.match(/^Cannot find package 'not-installed'/);
-      expect(await refusal(check, './not-there.ts')).to.match(/^Cannot find module(?!.*own-package)/);
+      expect(await refusal(check, './not-there.ts')).to.match(/^Cannot find module '\S+\/not-there\.ts'$/);
     });
   });
 }
@@ -209,6 +209,16 @@ describe('the check of a handlers module', () => {
       }
     });
   }
+
+  it('names the place of an import of a file or a package that does not exist', async () => {
+    for (const missing of ['./missing.ts', 'not-installed']) {
+      const code = `import other from '${missing}';`;
+      const path = await file('imports.mts', `const first = 1;\n${code}\nexport default { first, other };`);
+      expect(await refusal(handlersOf, path))
+        .to.match(/^Cannot find .* imported from /)
+        .and.include(`, at ${path}:2:19: ${code}`);
+    }
+  });
 
   it('names the place of a syntax error in JavaScript that the module imports', async () => {
     const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { registerHooks, stripTypeScriptTypes } from 'node:module';
 import { resolve } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { framesOf, pathOf, shownPath } from './frames.ts';
 import { oneLine, property, readThrown } from './thrown.ts';
@@ -39,10 +39,12 @@ export async function importUserModule(
 }
 
 const MAX_CAUSES = 3;
+/** End of the message of Node.js for a module that this file imports. */
+const OWN_IMPORT = ` imported from ${fileURLToPath(import.meta.url)}`;
 
 /** Returns the reason of an error with its place, and its causes, in one line. */
 function explain(error: unknown, sources?: ModuleSources, causes = MAX_CAUSES): string {
-  const reason = oneLine(readThrown(error).reason);
+  const reason = oneLine(readThrown(error).reason).replace(OWN_IMPORT, '');
   if (ES_SYNTAX.test(reason)) return `${reason}: ${ES_REMEDY}`;
   const place = placeOf(error) ?? (error instanceof SyntaxError ? placeOfSyntaxError(sources) : undefined);
   const placed = place === undefined ? reason : `${reason}, at ${oneLine(place)}`;
@@ -58,6 +60,13 @@ function keepSources(sources: ModuleSources): Disposable {
       } catch (error) {
         const { url } = error as { url?: string };
         if (url?.startsWith('file:')) sources.set(url, { format: undefined, source: undefined });
+        // Node.js does not tell where the import is.
+        const { parentURL = '' } = context;
+        const text = String(Buffer.from(sources.get(parentURL)?.source ?? ''));
+        const position = Math.max(text.indexOf(`'${specifier}'`), text.indexOf(`"${specifier}"`));
+        const lines = text.slice(0, Math.max(0, position)).split('\n');
+        const column = (lines.at(-1)?.length ?? 0) + 1;
+        if (position >= 0) (error as Error).stack = `    at ${parentURL}:${lines.length}:${column}`;
         throw error;
       }
     },
