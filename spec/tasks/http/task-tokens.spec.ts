@@ -85,6 +85,10 @@ describe('a token for tasks', () => {
     for (const delivery of await tasks.takeAll(2)) await tasks.settle(delivery, discard('no'));
     for (const last of [client, await followEvents(tasks.url, seen, undefined, token)])
       expect((await last.next())?.data).to.include({ id, status: 'failed' });
+    const last = client.lastId();
+    expect(last, 'tells no number of events').to.match(/^[0-9a-f]{32}$/);
+    expect(tasks.events.after(last)?.seen).to.be.within(tasks.events.now().seen - 1, tasks.events.now().seen);
+    for (const wrong of ['0'.repeat(32), last.toUpperCase()]) expect(tasks.events.after(wrong)).to.equal(undefined);
     await tasks.queue.purge({ ids: [other] });
     await tasks.queue.redrive({ all: true });
     const { data } = (await client.next()) ?? {};
