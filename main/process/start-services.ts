@@ -108,9 +108,6 @@ function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: C
   };
 }
 
-/** Creator of the tokens for tasks that the program of this process creates. */
-const PROGRAM = { userId: 'program', role: 'user' };
-
 /** Accepts the ticker service's bearer tokens, but only in the `Authorization` header, because URLs end up in logs. */
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {
@@ -141,7 +138,7 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
       const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
       const actions = mayCancel ? ['read', 'delete'] : ['read'];
       const allowed = { effect: 'allow', actions, resources: ['task'], tasks } as const;
-      const { userId: user_id, role } = actor ?? PROGRAM;
+      const { userId: user_id, role } = actor ?? { userId: 'program', role: 'user' };
       const user = { user_id, role, apiKey: actor && createdBy(user_id) };
       const scope = [{ name: 'task token', group: 'user', ...allowed }];
       return issueToken(tokens, user, scope, address, expiresIn);

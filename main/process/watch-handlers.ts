@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { shownPath } from '../../workers/shared/frames.ts';
@@ -11,8 +10,6 @@ import { type CheckedModule, checkHandlers } from '../threads/module-checks.ts';
 
 const INTERVAL_MS = 200;
 const NO_DEFINITION = 'changed code outside of the handlers';
-/** Delay after which a module is stored again, for example because the database is away. */
-const RETRY_MS = 1000;
 
 /**
  * Loads the handlers module again when its file or a local file that it imports changes. A module that cannot be used
@@ -45,43 +42,40 @@ export function watchHandlers(
 
   const look = () => {
     for (const [file, text] of texts) {
-      const present = read(file);
-      if (present === text) continue;
-      texts.set(file, present);
+      const newest = read(file);
+      if (newest === text) continue;
+      texts.set(file, newest);
       changed.add(shownPath(file));
     }
-    if (changed.size > 0 && !isReloading) void reload();
+    if (changed.size === 0 || isReloading) return;
+    isReloading = true;
+    void reload().finally(() => {
+      isReloading = false;
+    });
   };
 
   const reload = async (): Promise<void> => {
-    isReloading = true;
-    let retried: string | undefined;
-    while (changed.size > 0 && !isStopped) {
-      const files = [...changed];
-      changed.clear();
-      const loaded: ModuleSources = new Map();
-      let isLoaded = false;
-      try {
-        const next = await checkHandlers(settings, undefined, loaded);
-        isLoaded = true;
-        if (isStopped) break;
-        await tasks.reload(next, loaded);
-        module.problem = undefined;
-        const definitions = definitionsOf(next);
-        log.info(`handlers module reloaded (${files.join(', ')}): ${describeChange(present, definitions)}`);
-        present = definitions;
-      } catch (error) {
-        const { message } = error as Error;
-        module.problem = message;
-        if (message !== retried) log.error(`the previous handlers module keeps running: ${message}`);
-        retried = isLoaded ? message : undefined;
-      }
-      follow(loaded);
-      if (retried === undefined || module.problem === undefined) continue;
-      for (const file of files) changed.add(file);
-      await setTimeout(RETRY_MS, undefined, { ref: false });
+    const files = [...changed];
+    changed.clear();
+    const loaded: ModuleSources = new Map();
+    let next: CheckedModule | undefined;
+    try {
+      next = await checkHandlers(settings, undefined, loaded);
+      if (isStopped) return;
+      await tasks.reload(next, loaded);
+      module.problem = undefined;
+      const definitions = definitionsOf(next);
+      log.info(`handlers module reloaded (${files.join(', ')}): ${describeChange(present, definitions)}`);
+      present = definitions;
+    } catch (error) {
+      const { message } = error as Error;
+      if (next === undefined || message !== module.problem)
+        log.error(`the previous handlers module keeps running: ${message}`);
+      module.problem = message;
+      // Its limits and schedules could not be stored. The next look tries again.
+      if (next !== undefined) for (const file of files) changed.add(file);
     }
-    isReloading = false;
+    follow(loaded);
   };
 
   follow(module.sources);
@@ -102,14 +96,12 @@ function read(file: string): string | undefined {
   }
 }
 
-type Definitions = ReadonlyMap<string, unknown>;
-
-function definitionsOf({ actions, schedules }: CheckedModule): Definitions {
+function definitionsOf({ actions, schedules }: CheckedModule): ReadonlyMap<string, unknown> {
   const named = [...schedules].map(([name, definition]): [string, unknown] => [`schedule ${name}`, definition]);
   return new Map([...actions, ...named]);
 }
 
-function describeChange(before: Definitions, after: Definitions): string {
+function describeChange(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): string {
   const kinds = Map.groupBy(new Set([...before.keys(), ...after.keys()]), (name) => {
     if (!before.has(name)) return 'added';
     if (!after.has(name)) return 'removed';

@@ -65,8 +65,8 @@ function keepSources(sources: ModuleSources): Disposable {
         const text = String(Buffer.from(sources.get(parentURL)?.source ?? ''));
         const position = Math.max(text.indexOf(`'${specifier}'`), text.indexOf(`"${specifier}"`));
         const lines = text.slice(0, Math.max(0, position)).split('\n');
-        const column = (lines.at(-1)?.length ?? 0) + 1;
-        if (position >= 0) (error as Error).stack = `    at ${parentURL}:${lines.length}:${column}`;
+        const at = `    at ${parentURL}:${lines.length}:${(lines.at(-1) ?? '').length + 1}`;
+        if (position >= 0) (error as Error).stack = at;
         throw error;
       }
     },
