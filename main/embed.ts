@@ -47,7 +47,7 @@ export interface RunningServices<Own = AnyActions> {
     /**
      * Issues a bearer token, as `POST /auth/token` does for an API key. The newest `TOKENS_PER_KEY` of a user are valid.
      *
-     * @throws {ServiceError} if the token cannot be stored
+     * @throws {ServiceError | Error} if the token cannot be stored, the role has no policy, or the user id is no short text
      */
     issue(userId: string, role?: string): Promise<Grant>;
   };

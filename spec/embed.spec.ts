@@ -88,6 +88,33 @@ describe('embedded services', () => {
       expect(await tasks.list().catch(({ name }) => name)).to.equal('AbortError');
     });
 
+    it('list results that are too large for one piece', async () => {
+      const { tasks } = await embed(OFF);
+      const long = { action: 'uppercase', data: { text: 'x'.repeat(300_000) } } as const;
+      const submitted = await Promise.all([long, long].map(({ action, data }) => tasks.submit(action, data)));
+      await Promise.all(submitted.map((task) => task.result()));
+      const listed = await tasks.list();
+      expect(listed.map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
+    });
+
+    it('send no request whose signal is aborted, and raise no error elsewhere', async () => {
+      const { tasks } = await embed(OFF);
+      const unhandled: unknown[] = [];
+      const record = (reason: unknown) => unhandled.push(reason);
+      const others = process.listeners('unhandledRejection');
+      process.removeAllListeners('unhandledRejection').on('unhandledRejection', record);
+      afterTest(() => {
+        process.removeAllListeners('unhandledRejection');
+        for (const listener of others) process.on('unhandledRejection', listener);
+      });
+      const signal = AbortSignal.abort();
+      for (const request of [tasks.submit('sum', {}, { signal }), tasks.task('none').get({ signal })])
+        expect(await request.catch(({ name }) => name)).to.equal('AbortError');
+      await (await tasks.submit('sum', {})).result();
+      expect((await tasks.queue.status()).accepted).to.equal(1);
+      expect(unhandled).to.deep.equal([]);
+    });
+
     it('refuse a submission with the errors of the HTTP API', async () => {
       const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 1 });
       const refusal = (submission: Promise<unknown>) =>
@@ -139,6 +166,31 @@ describe('embedded services', () => {
       await stop();
       await end;
     });
+  });
+
+  it('give a page a token for one task, and keep the tokens of their users over a restart', async () => {
+    const own = await settings({
+      TICKER_PORT: 'off',
+      ADMIN_PORT: 'off',
+      QUEUE_DRIVER: 'sqlite',
+      TASKS_REQUIRE_TOKEN: true,
+    });
+    const first = await embed(own);
+    const { id } = await first.tasks.submit('sum', {});
+    const visitor = await first.tasks.task(id).token({ expiresIn: 600 });
+    const alice = await first.tokens.issue('alice');
+    expect(visitor.expires_in).to.equal(600);
+    await first.stop();
+    const second = await embed(own);
+    const status = async (path: string, { token }: { token: string }) =>
+      (await request(tasksAt(second) + path, { headers: { Authorization: `Bearer ${token}` } })).status;
+    expect(await status(`/${id}`, visitor)).to.equal(200);
+    expect(await status('/other', visitor)).to.equal(404);
+    expect(await status('', alice)).to.equal(200);
+    const refusal = (...user: [string, string?]) => second.tokens.issue(...user).catch(({ message }) => message);
+    expect(await refusal('alice', 'viewr')).to.equal('the role viewr has no policy');
+    for (const name of ['', 'a'.repeat(129), undefined as never])
+      expect(await refusal(name)).to.equal('the user id must be a text of 1 to 128 characters in one line');
   });
 
   it('leave no event listener, descriptor or thread behind', async () => {

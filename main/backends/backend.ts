@@ -10,7 +10,7 @@ import { createMaintenance } from '../tasks/maintenance.ts';
 import { startRetention } from '../tasks/retention.ts';
 import type { TasksBackend } from '../tasks/service.ts';
 import { runMigration } from '../threads/migration.ts';
-import { TokensFile } from '../ticker/kept-tokens.ts';
+import { keepTokens, takeTokens } from '../ticker/kept-tokens.ts';
 import type { TickerBackend } from '../ticker/service.ts';
 import { MemoryTokenStore } from '../ticker/token-store.ts';
 import { createdBy } from '../ticker/tokens.ts';
@@ -62,7 +62,7 @@ export async function openBackend(config: BackendConfig, clock: Clock, random: R
   const all = opened.move();
   const apiKeys = new ApiKeys(auth);
   const tokens = new MemoryTokenStore({ maxTokensPerKey: config.tokens.perKey, clock });
-  const file = new TokensFile(join(dataDir, 'tokens.json'), log);
+  const file = join(dataDir, 'tokens.json');
   return {
     apiKeys,
     store,
@@ -70,9 +70,9 @@ export async function openBackend(config: BackendConfig, clock: Clock, random: R
     lastTokens: {
       take() {
         const users = apiKeys.list().map(({ user_id }) => createdBy(user_id));
-        return { ...file.take(), apiKeys: [...apiKeys.keys(), ...users] };
+        return { ...takeTokens(file, log), apiKeys: [...apiKeys.keys(), ...users] };
       },
-      keep: (key) => file.keep({ key, records: tokens.records() }),
+      keep: (key) => keepTokens(file, { key, records: tokens.records() }, log),
     },
     openTickFeed: () => undefined,
     startMaintenance() {

@@ -6,6 +6,7 @@ import type { Answer, Fetch } from '../../www/client/fetch.ts';
 class LocalResponse extends PassThrough {
   statusCode = 404;
   headersSent = false;
+  readonly remoteAddress = 'local';
   #isAnswered = false;
   readonly #headers = new Map<string, string>();
   readonly #resolve: (answer: Answer) => void;
@@ -32,24 +33,26 @@ class LocalResponse extends PassThrough {
   }
 
   override write(text: string, ...others: unknown[]): boolean {
-    if (!this.#isAnswered) this.#answer(Readable.toWeb(this) as Answer['body'], '');
+    if (!this.#isAnswered) {
+      this.#isAnswered = true;
+      this.headersSent = true;
+      const init = { status: this.statusCode, headers: [...this.#headers] };
+      this.#resolve(new Response(Readable.toWeb(this) as Answer['body'], init));
+    }
     return super.write(text, ...(others as []));
   }
 
   override end(text?: unknown): this {
     if (this.#isAnswered) return super.end(text);
-    // Not through the stream, which would take most of the time of a small response.
-    this.#answer(null, typeof text === 'string' ? text : '');
-    return this.destroy();
-  }
-
-  #answer(body: Answer['body'], text: string): void {
     this.#isAnswered = true;
     this.headersSent = true;
+    // Not through the stream, which would take most of the time of a small response.
     const { statusCode: status } = this;
     const headers = { get: (name: string) => this.#headers.get(name.toLowerCase()) ?? null };
-    const json = async () => JSON.parse(text);
-    this.#resolve({ ok: status < 300, status, headers, body, text: async () => text, json });
+    const body = typeof text === 'string' ? text : '';
+    const json = async () => JSON.parse(body);
+    this.#resolve({ ok: status < 300, status, headers, body: null, text: async () => body, json });
+    return this.destroy();
   }
 }
 
@@ -57,8 +60,9 @@ class LocalResponse extends PassThrough {
 export function localFetch(handle: RequestListener): Fetch {
   return ({ pathname, search }, { method = 'GET', headers = {}, body, signal }) =>
     new Promise((resolve, reject) => {
+      signal.throwIfAborted();
       const response = new LocalResponse(resolve);
-      signal?.addEventListener('abort', () => {
+      signal.addEventListener('abort', () => {
         response.destroy();
         reject(signal.reason);
       });

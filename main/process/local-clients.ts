@@ -13,6 +13,8 @@ export function localClients<Own>({ tasks, ticker }: Pick<Services, 'tasks' | 't
     ticker: { prices, history: (options?: Parameters<typeof history>[0]) => history(options).catch(asServiceError) },
     tokens: {
       async issue(user_id: string, role = 'user'): Promise<Grant> {
+        if (typeof user_id !== 'string' || !/^.{1,128}$/.test(user_id))
+          throw new TypeError('the user id must be a text of 1 to 128 characters in one line');
         const token = await ticker.issueToken({ user_id, role }).catch(asServiceError);
         return { token, expires_in: ticker.tokens.lifetimeSeconds };
       },

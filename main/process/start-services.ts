@@ -12,8 +12,8 @@ import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished, type WatchedModule } from '../tasks/service.ts';
 import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
-import { authorizationToken, notIssued } from '../ticker/auth.ts';
-import { allowedTasks, loadRoles, type Policy } from '../ticker/policy.ts';
+import { authorizationToken, issueToken } from '../ticker/auth.ts';
+import { allowedTasks, loadRoles } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';
 import { TokenStoreUnavailable } from '../ticker/token-store.ts';
 import { createdBy } from '../ticker/tokens.ts';
@@ -57,7 +57,7 @@ export async function startServices(
   const tasks = await startTasks(config, backend, shares, log, parts).catch(explainListenError(planned.tasks));
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
-  const watcher = config.watch ? watchHandlers(config.tasks, watched, handlersModule.actions, tasks, log) : undefined;
+  const watcher = config.watch ? watchHandlers(config.tasks, watched, handlersModule, tasks, log) : undefined;
   startedParts.defer(() => watcher?.stop());
   const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output).catch(
     explainListenError(planned.admin),
@@ -117,7 +117,7 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
       if (identity === undefined) throw authenticationRequired();
       const { user_id, role } = identity.actor.metadata;
       ctx.state.actor = {
-        userId: user_id,
+        ...{ userId: user_id, role },
         access(action, resource) {
           const tasks = allowedTasks(identity.scope, action, resource);
           return tasks === 'own' ? { submitter: user_id } : tasks;
@@ -131,26 +131,17 @@ export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens
             throw error;
           }
         },
-        async issue({ id, limit_key }, mayCancel, lifetimeSeconds, remoteAddress) {
-          const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
-          const actions = mayCancel ? ['read', 'delete'] : ['read'];
-          const policy: Policy = {
-            name: 'task token',
-            group: 'user',
-            actions,
-            resources: ['task'],
-            effect: 'allow',
-            tasks,
-          };
-          const user = { user_id, role, apiKey: createdBy(user_id) };
-          try {
-            return await tokens.issue(user, [policy], remoteAddress, lifetimeSeconds);
-          } catch (cause) {
-            throw notIssued(cause);
-          }
-        },
       };
       await next();
+    },
+    issue({ id, limit_key }, mayCancel, expiresIn, address, actor) {
+      const tasks = limit_key === undefined ? { id: id ?? '' } : { limit_key };
+      const actions = mayCancel ? ['read', 'delete'] : ['read'];
+      const allowed = { effect: 'allow', actions, resources: ['task'], tasks } as const;
+      const { userId: user_id, role } = actor ?? { userId: 'program', role: 'user' };
+      const user = { user_id, role, apiKey: actor && createdBy(user_id) };
+      const scope = [{ name: 'task token', group: 'user', ...allowed }];
+      return issueToken(tokens, user, scope, address, expiresIn);
     },
   };
 }

@@ -1,15 +1,15 @@
-import { unwatchFile, watchFile } from 'node:fs';
-import { relative } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
+import { shownPath } from '../../workers/shared/frames.ts';
 import type { ModuleSources } from '../../workers/shared/user-module.ts';
-import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log/log.ts';
 import type { TasksService, WatchedModule } from '../tasks/service.ts';
-import { checkHandlers } from '../threads/module-checks.ts';
+import { type CheckedModule, checkHandlers } from '../threads/module-checks.ts';
 
 const INTERVAL_MS = 200;
+const NO_DEFINITION = 'changed code outside of the handlers';
 
 /**
  * Loads the handlers module again when its file or a local file that it imports changes. A module that cannot be used
@@ -18,65 +18,95 @@ const INTERVAL_MS = 200;
 export function watchHandlers(
   settings: Config['tasks'],
   module: WatchedModule,
-  actions: HandlersManifest,
+  first: CheckedModule,
   tasks: Pick<TasksService, 'reload'>,
   log: Log,
 ) {
-  let present = actions;
-  const watched = new Set<string>();
+  let present = definitionsOf(first);
+  /** Text of each file when it was read last. Undefined if the file is missing. */
+  const texts = new Map<string, string | undefined>();
   const changed = new Set<string>();
   let isReloading = false;
   let isStopped = false;
 
-  const watch = (files: ModuleSources) => {
-    for (const file of [...files.keys()].map((url) => fileURLToPath(url))) {
-      if (isStopped || watched.has(file)) continue;
-      watched.add(file);
-      watchFile(file, { interval: INTERVAL_MS }, () => {
-        changed.add(relative('', file));
-        if (!isReloading) void reload();
-      });
+  // From the text that was loaded, so that a change since then is found.
+  const follow = (files: ModuleSources) => {
+    for (const [url, { format, source }] of files) {
+      const file = fileURLToPath(url);
+      if (texts.has(file)) continue;
+      // Node.js reads a CommonJS module later, and a missing file has no format.
+      if (source != null) texts.set(file, String(Buffer.from(source)));
+      else texts.set(file, format ? read(file) : undefined);
     }
+  };
+
+  const look = () => {
+    for (const [file, text] of texts) {
+      const newest = read(file);
+      if (newest === text) continue;
+      texts.set(file, newest);
+      changed.add(shownPath(file));
+    }
+    if (changed.size === 0 || isReloading) return;
+    isReloading = true;
+    void reload().finally(() => {
+      isReloading = false;
+    });
   };
 
   const reload = async (): Promise<void> => {
-    isReloading = true;
-    while (changed.size > 0 && !isStopped) {
-      const files = [...changed].join(', ');
-      changed.clear();
-      const loaded: ModuleSources = new Map();
-      try {
-        const next = await checkHandlers(settings, undefined, loaded);
-        if (isStopped) break;
-        await tasks.reload(next, loaded);
-        module.problem = undefined;
-        log.info(`handlers module reloaded (${files}): ${describeChange(present, next.actions)}`);
-        present = next.actions;
-      } catch (error) {
-        const { message } = error as Error;
-        module.problem = message;
+    const files = [...changed];
+    changed.clear();
+    const loaded: ModuleSources = new Map();
+    let next: CheckedModule | undefined;
+    try {
+      next = await checkHandlers(settings, undefined, loaded);
+      if (isStopped) return;
+      await tasks.reload(next, loaded);
+      module.problem = undefined;
+      const definitions = definitionsOf(next);
+      log.info(`handlers module reloaded (${files.join(', ')}): ${describeChange(present, definitions)}`);
+      present = definitions;
+    } catch (error) {
+      const { message } = error as Error;
+      if (next === undefined || message !== module.problem)
         log.error(`the previous handlers module keeps running: ${message}`);
-      }
-      watch(loaded);
+      module.problem = message;
+      // Its limits and schedules could not be stored. The next look tries again.
+      if (next !== undefined) for (const file of files) changed.add(file);
     }
-    isReloading = false;
+    follow(loaded);
   };
 
-  watch(module.sources);
+  follow(module.sources);
+  const timer = setInterval(look, INTERVAL_MS);
   return {
     stop(): void {
       isStopped = true;
-      for (const file of watched) unwatchFile(file);
+      clearInterval(timer);
     },
   };
 }
 
-function describeChange(before: HandlersManifest, after: HandlersManifest): string {
-  const kinds = Map.groupBy(new Set([...before.keys(), ...after.keys()]), (action) => {
-    if (!before.has(action)) return 'added';
-    if (!after.has(action)) return 'removed';
-    return isDeepStrictEqual(before.get(action), after.get(action)) ? 'same' : 'changed';
+function read(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+function definitionsOf({ actions, schedules }: CheckedModule): ReadonlyMap<string, unknown> {
+  const named = [...schedules].map(([name, definition]): [string, unknown] => [`schedule ${name}`, definition]);
+  return new Map([...actions, ...named]);
+}
+
+function describeChange(before: ReadonlyMap<string, unknown>, after: ReadonlyMap<string, unknown>): string {
+  const kinds = Map.groupBy(new Set([...before.keys(), ...after.keys()]), (name) => {
+    if (!before.has(name)) return 'added';
+    if (!after.has(name)) return 'removed';
+    return isDeepStrictEqual(before.get(name), after.get(name)) ? 'same' : 'changed';
   });
   kinds.delete('same');
-  return [...kinds].map(([kind, names]) => `${kind} ${names.join(', ')}`).join('; ') || 'the same actions';
+  return [...kinds].map(([kind, names]) => `${kind} ${names.join(', ')}`).join('; ') || NO_DEFINITION;
 }

@@ -152,16 +152,18 @@ export async function startTasks(
     },
     /** Continues with a changed handlers module, whose files are loaded by new threads. @throws {Error} */
     async reload(module: Pick<TasksParts, 'actions' | 'schedules'>, files: ModuleSources): Promise<void> {
-      const { actions: next = new Map(), schedules: definitions = new Map() } = module;
-      compiled = await compileRules({ ...rules, actions: next });
-      actions.clear();
-      for (const [action, own] of next) actions.set(action, own);
+      const { actions: next = new Map(), schedules: definitions } = module;
+      const own = ownLimits(next, callbackHosts);
+      const check = await compileRules({ ...rules, actions: next });
+      await storeOwnLimits(store, own);
+      await scheduler.replace(definitions);
+      // Nothing from here on can fail, so all parts have the same module.
+      compiled = check;
+      replaceAll(actions, next);
+      replaceAll(limits, own);
+      dispatcher.metrics.attempts.add(next.keys());
       submissions.reload();
       pool.reload(files);
-      limits.clear();
-      for (const [action, own] of ownLimits(actions, callbackHosts)) limits.set(action, own);
-      await storeOwnLimits(store, limits);
-      await scheduler.replace(definitions);
     },
     async stop({ connections, abort, all }: StopDeadlines): Promise<Unfinished> {
       events.close();
@@ -183,6 +185,11 @@ export async function startTasks(
     /** Number of accepted tasks that would be lost if the process ended now. */
     unsaved: () => unsaved(),
   };
+}
+
+function replaceAll<Key, Value>(map: Map<Key, Value>, entries: ReadonlyMap<Key, Value>): void {
+  map.clear();
+  for (const [key, value] of entries) map.set(key, value);
 }
 
 function reportPauses(queue: Queue, events: TaskEvents, clock: Clock, log: Log): void {

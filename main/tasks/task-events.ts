@@ -1,3 +1,4 @@
+import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
 import { EventEmitter } from 'node:events';
 import type { TaskSubject } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
@@ -39,7 +40,11 @@ const endOf = (id: string) => `end ${id}`;
 /** A subscriber's position in the event stream: the number of the last event that the subscriber has read. */
 export interface Cursor {
   seen: number;
+  /** Whether ids are encrypted, so that they do not tell a subscriber of few tasks how many events there are. */
+  isSealed?: boolean;
 }
+
+const CIPHER = 'aes-128-ecb';
 
 /** Numbers the events of all tasks, and keeps the newest events so that each subscriber can read at its own pace. */
 export class TaskEvents {
@@ -47,6 +52,7 @@ export class TaskEvents {
   readonly #follow: (isFollowing: boolean) => void;
   /** Random prefix of event ids, so that event ids from earlier processes are recognized. */
   readonly #epoch: string;
+  readonly #key: Buffer;
   readonly #window: (QueueEvent | undefined)[] = [];
   readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
   readonly #ends = new EventEmitter().setMaxListeners(0);
@@ -62,7 +68,9 @@ export class TaskEvents {
   constructor({ clock, random, follow = () => {} }: TaskEventsOptions) {
     this.#clock = clock;
     this.#follow = follow;
-    this.#epoch = random.uuid().slice(0, 8);
+    const secret = random.uuid();
+    this.#epoch = secret.slice(0, 8);
+    this.#key = createHash('sha256').update(secret).digest().subarray(0, 16);
   }
 
   get subscribers(): number {
@@ -116,13 +124,15 @@ export class TaskEvents {
 
   /** Returns a cursor at the event with this id, or undefined if the id was created by another process. */
   after(eventId: string): Cursor | undefined {
-    const [epoch, number = ''] = eventId.split('-');
+    const [epoch, number = ''] = this.#opened(eventId).split('-');
     const seen = /^\d{1,15}$/.test(number) ? Number(number) : Number.NaN;
     return epoch === this.#epoch && seen <= this.#newestNumber ? { seen } : undefined;
   }
 
-  idOf({ seen }: Cursor): string {
-    return `${this.#epoch}-${seen}`;
+  idOf({ seen, isSealed }: Cursor): string {
+    if (!isSealed) return `${this.#epoch}-${seen}`;
+    const block = `${this.#epoch}${seen.toString(36).padStart(8, '0')}`;
+    return createCipheriv(CIPHER, this.#key, null).update(block).toString('hex');
   }
 
   /** Moves a cursor past the events that are no longer kept. @returns the number of events skipped */
@@ -144,6 +154,14 @@ export class TaskEvents {
     this.#cancelRetention?.();
     for (const name of this.#ends.eventNames()) this.#ends.emit(name);
     for (const { end } of [...this.#subscribers]) end();
+  }
+
+  /** Decrypts a sealed id. Returns any other id unchanged. */
+  #opened(eventId: string): string {
+    if (!/^[0-9a-f]{32}$/.test(eventId)) return eventId;
+    const cipher = createDecipheriv(CIPHER, this.#key, null).setAutoPadding(false);
+    const block = cipher.update(eventId, 'hex', 'latin1');
+    return `${block.slice(0, 8)}-${Number.parseInt(block.slice(8), 36)}`;
   }
 
   #enter(): void {

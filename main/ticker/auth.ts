@@ -13,7 +13,7 @@ import { readJsonObject } from '../http/request-body.ts';
 import { TurnLimit } from '../http/turn-limit.ts';
 import type { ScopeOf } from './policy.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
-import type { Identity, Tokens, TokenUser } from './tokens.ts';
+import type { Identity, Tokens } from './tokens.ts';
 
 /** Store of API keys. Its methods throw {@link DatabaseUnavailable} if the database cannot be used. */
 export interface ApiKeyStore {
@@ -34,7 +34,7 @@ export interface AuthOptions {
 
 /** Returns the routes of `/auth/token`, which exchange API keys for tokens and revoke tokens. */
 export function authRoutes(options: AuthOptions): Middleware {
-  const { apiKeys, tokens, rateLimit } = options;
+  const { apiKeys, tokens, scopeOf, rateLimit } = options;
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const turns = new TurnLimit();
   const exchange: Handler = async (ctx) => {
@@ -45,7 +45,7 @@ export function authRoutes(options: AuthOptions): Middleware {
     if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
     const owner = await findOwner(apiKey);
     if (owner === undefined) throw new HttpError('invalidApiKey');
-    const token = await issueToken(options, { ...owner, apiKey }, ctx.ip);
+    const token = await issueToken(tokens, { ...owner, apiKey }, scopeOf(owner.role), ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
   };
@@ -68,23 +68,14 @@ export function authRoutes(options: AuthOptions): Middleware {
   );
 }
 
-/** @throws {HttpError} */
-export async function issueToken(
-  { tokens, scopeOf }: Pick<AuthOptions, 'tokens' | 'scopeOf'>,
-  user: TokenUser,
-  remoteAddress: string,
-): Promise<string> {
+/** Issues a token. @throws {HttpError} */
+export async function issueToken(tokens: Pick<Tokens, 'issue'>, ...args: Parameters<Tokens['issue']>): Promise<string> {
   try {
-    return await tokens.issue(user, scopeOf(user.role), remoteAddress);
+    return await tokens.issue(...args);
   } catch (cause) {
-    throw notIssued(cause);
+    if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
+    throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
   }
-}
-
-/** Converts an error of `Tokens.issue`. */
-export function notIssued(cause: unknown): HttpError {
-  if (cause instanceof TokenStoreUnavailable) return new HttpError('tokenStoreUnavailable', { cause });
-  return new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
 }
 
 export const NUMBERED_PROTOCOL = 'ticker.v2';

@@ -64,7 +64,11 @@ export async function startTicker(
       if (end === 'token revoked' || tokenSettings.expiryCloses) handlersByToken.end(id, end);
     },
   });
-  startedParts.defer(() => tokens.store.close());
+  const closeTokens = () => {
+    backend.lastTokens?.keep(tokenSettings.key === undefined ? key : undefined);
+    return tokens.store.close();
+  };
+  startedParts.defer(closeTokens);
   if (last !== undefined) await tokens.restore(last.records, last.apiKeys);
   const relay = new Relay(actors, { ...settings, maxConnections: connectionLimit(settings, shares, log) }, clock);
   startedParts.defer(() => relay.close(Promise.resolve()));
@@ -118,7 +122,11 @@ export async function startTicker(
     tokens,
     prices,
     /** Issues a token for a user of this process. @throws {HttpError} */
-    issueToken: (user: ApiKeyOwner) => issueToken(options, { ...user, apiKey: `user ${user.user_id}` }, 'local'),
+    async issueToken(user: ApiKeyOwner): Promise<string> {
+      const scope = scopeOf(user.role);
+      if (scope.length === 0) throw new RangeError(`the role ${user.role} has no policy`);
+      return issueToken(tokens, { ...user, apiKey: undefined }, scope, 'local');
+    },
     /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
     tokenRoutes: authRoutes(options),
     /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
@@ -128,8 +136,7 @@ export async function startTicker(
       await ticker.stop();
       await feed?.close();
       await tokensUnused;
-      backend.lastTokens?.keep(tokenSettings.key === undefined ? key : undefined);
-      await tokens.store.close();
+      await closeTokens();
     },
   };
 }

@@ -13,8 +13,8 @@ export interface Identity {
 }
 
 export interface TokenUser extends ApiKeyOwner {
-  /** API key, or another text whose tokens have a bound of their own. */
-  apiKey: string;
+  /** API key, or another text whose tokens have a bound of their own. Undefined if the program vouches for the user. */
+  apiKey: string | undefined;
 }
 
 /** Name under which the tokens that a user creates for tasks count. They never evict the token of an API key. */
@@ -33,6 +33,8 @@ export interface TokensOptions {
 /** Number of random bytes in a token id, which is 32 characters long in base64url, as the specification requires. */
 const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
+/** Start of the identifier under which the tokens of a user without an API key count. No digest has it. */
+const NO_KEY = 'user:';
 const DERIVED_KEY_BYTES = 32;
 /** Maximum length of a token in characters. A token is longer only with a user policy of many kilobytes, and refused. */
 const MAX_TOKEN_CHARACTERS = 8192;
@@ -65,10 +67,11 @@ export class Tokens {
     };
   }
 
-  /** Adds tokens that another process has issued under the same secret, if their API key is one of `apiKeys`. */
+  /** Adds tokens that another process has issued under the same secret, if they need no API key or have one of `apiKeys`. */
   async restore(records: readonly TokenRecord[], apiKeys: readonly string[]): Promise<void> {
-    const keyIds = new Set(apiKeys.map((apiKey) => this.#keyId(apiKey)));
-    for (const record of records) if (keyIds.has(record.keyId)) await this.store.put(record);
+    const keyIds = new Set(apiKeys.map((apiKey) => this.#digest(apiKey)));
+    for (const record of records)
+      if (keyIds.has(record.keyId) || record.keyId.startsWith(NO_KEY)) await this.store.put(record);
   }
 
   /** @throws {TokenStoreUnavailable | TokenStoreFull} */
@@ -92,7 +95,7 @@ export class Tokens {
       remote_address: remoteAddress,
     };
     const token = await protocol.Encrypt(this.#key, claims);
-    await this.store.put({ id, keyId: this.#keyId(user.apiKey), expiresAt });
+    await this.store.put({ id, keyId: this.#keyId(user), expiresAt });
     const { sub, role, user_id } = claims;
     const identity = { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: id };
     if (token.length <= MAX_TOKEN_CHARACTERS && this.isLive(identity)) this.#remember(token, identity);
@@ -136,8 +139,12 @@ export class Tokens {
     this.#textOf.set(identity.tokenId, token);
   }
 
+  #keyId({ apiKey, user_id }: TokenUser): string {
+    return apiKey === undefined ? `${NO_KEY}${this.#digest(user_id)}` : this.#digest(apiKey);
+  }
+
   /** Returns a keyed hash of an API key, which does not reveal the key and is the same on all nodes. */
-  #keyId(apiKey: string): string {
+  #digest(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }
 }

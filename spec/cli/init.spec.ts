@@ -27,9 +27,11 @@ describe('ticker-and-tasks init', () => {
     expect(readFileSync(join(folder, 'tsconfig.json'), 'utf8')).to.equal('{}');
     const commonjs = await temporaryFolder();
     await writeFile(join(commonjs, 'package.json'), '{}');
-    expect((await init(commonjs)).stderr).to.equal(
-      'handlers.ts is an ES module: run "npm pkg set type=module" first\n',
-    );
+    for (const args of [[], ['new']])
+      expect((await init(commonjs, ...args)).stderr).to.equal(
+        'handlers.ts is an ES module: run "npm pkg set type=module" first\n',
+      );
+    expect(readdirSync(commonjs)).to.deep.equal(['package.json']);
     expect((await init(commonjs, 'a', 'b')).stderr).to.match(/^too many arguments: name one folder\n\n/);
   });
 });

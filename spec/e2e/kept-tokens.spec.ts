@@ -98,7 +98,7 @@ describe('a token over a restart', () => {
     expect(await status(await start({ TOKEN_KEY: `another ${TOKEN_KEY}` }), token)).to.equal(401);
   });
 
-  for (const content of ['{"records": [{"id"', '{}', '"text"']) {
+  for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {
     it(`ends with a warning if the file is damaged: ${content}`, async () => {
       writeFileSync(file(), content);
       const services = await start();

@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises';
+import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
@@ -32,7 +32,7 @@ describe('a process that watches its handlers module', () => {
       await untilTask(tasks, id, 'running');
       expect(await run('say')).to.equal('old');
       await write('lib.ts', `export const word: string = 'new';`);
-      await line('handlers module reloaded');
+      expect((await line('handlers module reloaded')).msg).to.match(/lib\.ts\): changed code outside of the handlers$/);
       const words = await Promise.all([1, 2, 3].map(() => run('say')));
       expect(words).to.deep.equal(['new', 'new', 'new']);
       await write('end', '');
@@ -43,22 +43,40 @@ describe('a process that watches its handlers module', () => {
   }
 
   it('follows the rules of a changed module, and says what was added, removed and changed', async () => {
-    const { module, submit, line, tasks } = await start();
+    const { module, submit, line, tasks, admin } = await start();
     expect((await submit('fresh')).body.error).to.equal('unknown action');
     const schema = `{ type: 'object', required: ['n'] }`;
     await module(`say: () => word + '!', fresh: { handler: () => 2, schema: ${schema}, limits: { concurrency: 1 } } };
       export const schedules = { nightly: { cron: '0 0 * * *', action: 'say' }`);
     const { msg } = await line('handlers module reloaded');
-    expect(msg).to.match(/handlers\.ts\): changed say; removed gone; added fresh$/);
+    expect(msg).to.match(/handlers\.ts\): changed say; removed gone; added fresh, schedule nightly$/);
     expect((await submit('gone')).body.error).to.equal('unknown action');
     expect((await submit('fresh')).body).to.include({ error: 'invalid data', path: '/n' });
-    // Limits and schedules follow in other transactions.
-    const names = async () => {
-      const { limits } = (await request(`${tasks}/limits`)).body;
-      const { schedules } = (await request(`${tasks}/schedules`)).body;
-      return [...limits, ...schedules].map(({ action, name }) => name ?? action);
-    };
-    await eventually(names, (found) => found.join() === 'fresh,nightly');
+    const { limits } = (await request(`${tasks}/limits`)).body;
+    const { schedules } = (await request(`${tasks}/schedules`)).body;
+    expect([...limits, ...schedules].map(({ action, name }) => name ?? action)).to.deep.equal(['fresh', 'nightly']);
+    expect((await request(`${admin}/metrics`)).body).to.include('tasks_attempts_total{action="fresh",');
+  });
+
+  it('loads a module once a file that it imports exists', async () => {
+    const { write, run, line } = await start();
+    await write('handlers.ts', `import { word } from './later.ts';\nexport default { say: () => word };\n`);
+    expect((await line('the previous handlers module keeps running: ')).msg).to.include('later.ts');
+    await write('later.ts', `export const word: string = 'late';`);
+    await line('handlers module reloaded');
+    expect(await run('say')).to.equal('late');
+  });
+
+  it('keeps the previous module while its limits and schedules cannot be stored, and tries again', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { module, run, line } = await start({ DATA_DIR, QUEUE_DRIVER: 'sqlite' });
+    const file = join(DATA_DIR, 'tasks.db');
+    await rename(file, `${file}.away`);
+    await module(`say: { handler: () => 'limited', limits: { concurrency: 1 } }`);
+    await line('the previous handlers module keeps running: ');
+    await rename(`${file}.away`, file);
+    await line('handlers module reloaded');
+    expect(await run('say')).to.equal('limited');
   });
 
   it('keeps the previous module while the changed one cannot be loaded, also in a thread that is replaced', async () => {

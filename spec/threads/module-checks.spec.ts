@@ -111,6 +111,14 @@ for (const [kind, check, usable, noExport] of kinds) {
       });
     }
 
+    it('names the causes of an error with their places', async () => {
+      const [first, second] = ['const cause = new Error("no server");', 'throw new Error("no settings", { cause });'];
+      const path = await file('caused.mjs', `${first}\n${second}`);
+      expect(await refusal(check, path)).to.equal(
+        `no settings, at ${path}:2:7: ${second}; caused by no server, at ${path}:1:15: ${first}`,
+      );
+    });
+
     it('refuses a module that does not load in time, or blocks', async () => {
       for (const source of [WAIT, 'for (;;);']) {
         const module = await file('slow.mjs', source);
@@ -134,7 +142,7 @@ for (const [kind, check, usable, noExport] of kinds) {
       for (const module of ['own.mjs', './own.mjs', name])
         expect(await refusal(check, module), module).to.equal(undefined);
       expect(await refusal(check, 'not-installed')).to.match(/^Cannot find package 'not-installed'/);
-      expect(await refusal(check, './not-there.ts')).to.match(/^Cannot find module(?!.*own-package)/);
+      expect(await refusal(check, './not-there.ts')).to.match(/^Cannot find module '\S+\/not-there\.ts'$/);
     });
   });
 }
@@ -201,6 +209,16 @@ describe('the check of a handlers module', () => {
       }
     });
   }
+
+  it('names the place of an import of a file or a package that does not exist', async () => {
+    for (const missing of ['./missing.ts', 'not-installed']) {
+      const code = `import other from '${missing}';`;
+      const path = await file('imports.mts', `const first = 1;\n${code}\nexport default { first, other };`);
+      expect(await refusal(handlersOf, path))
+        .to.match(/^Cannot find .* imported from /)
+        .and.include(`, at ${path}:2:19: ${code}`);
+    }
+  });
 
   it('names the place of a syntax error in JavaScript that the module imports', async () => {
     const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);

@@ -102,6 +102,25 @@ describe('service A at its stop', () => {
   });
 });
 
+describe('service A at a start that fails', () => {
+  it('keeps the tokens of the last run for the next start', async () => {
+    const config = loadConfig(await freshSettings());
+    const { log } = captureLog();
+    const engine = await openBackend(config, systemClock, systemRandom, log);
+    afterTest(() => engine.close());
+    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+    const keys: unknown[] = [];
+    const failing = {
+      ...engine,
+      lastTokens: { take: () => ({ key: 'last', records: [], apiKeys: [] }), keep: (key?: string) => keys.push(key) },
+      openTickFeed: () => Promise.reject(new Error('no feed')),
+    };
+    const start = startTicker(config, failing, () => [], shares, systemClock, log);
+    expect(await start.catch(({ message }) => message)).to.equal('no feed');
+    expect(keys).to.deep.equal(['last']);
+  });
+});
+
 describe('service A with a full token store', () => {
   it('warns of it, and of nothing before', async () => {
     const config = loadConfig(await freshSettings());

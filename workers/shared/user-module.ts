@@ -1,15 +1,16 @@
 import { readFileSync, statSync } from 'node:fs';
 import { registerHooks, stripTypeScriptTypes } from 'node:module';
-import { relative, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
-import { oneLine, readThrown } from './thrown.ts';
+import { framesOf, pathOf, shownPath } from './frames.ts';
+import { oneLine, property, readThrown } from './thrown.ts';
 
 /** Message of Node.js for a module with `import` or `export` in a package of CommonJS modules. */
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
 
-/** Files outside of `node_modules` that a module and its imports have loaded, by URL. */
+/** Files outside of `node_modules` that a module and its imports have loaded, or have not found, by URL. */
 export type ModuleSources = Map<string, LoadedSource>;
 
 interface LoadedSource {
@@ -33,15 +34,42 @@ export async function importUserModule(
   try {
     return (await importFromWorkingDirectory(name))[exportName];
   } catch (error) {
-    const reason = oneLine(readThrown(error).reason);
-    const place = placeOf(error) ?? (error instanceof SyntaxError ? placeOfSyntaxError(sources) : undefined);
-    if (ES_SYNTAX.test(reason)) throw new Error(`${reason}: ${ES_REMEDY}`, { cause: error });
-    throw new Error(place === undefined ? reason : `${reason}, at ${oneLine(place)}`, { cause: error });
+    throw new Error(explain(error, sources), { cause: error });
   }
+}
+
+const MAX_CAUSES = 3;
+/** End of the message of Node.js for a module that this file imports. */
+const OWN_IMPORT = ` imported from ${fileURLToPath(import.meta.url)}`;
+
+/** Returns the reason of an error with its place, and its causes, in one line. */
+function explain(error: unknown, sources?: ModuleSources, causes = MAX_CAUSES): string {
+  const reason = oneLine(readThrown(error).reason).replace(OWN_IMPORT, '');
+  if (ES_SYNTAX.test(reason)) return `${reason}: ${ES_REMEDY}`;
+  const place = placeOf(error) ?? (error instanceof SyntaxError ? placeOfSyntaxError(sources) : undefined);
+  const placed = place === undefined ? reason : `${reason}, at ${oneLine(place)}`;
+  const cause = causes > 0 ? property(error, 'cause') : undefined;
+  return cause == null ? placed : `${placed}; caused by ${explain(cause, sources, causes - 1)}`;
 }
 
 function keepSources(sources: ModuleSources): Disposable {
   const hooks = registerHooks({
+    resolve(specifier, context, next) {
+      try {
+        return next(specifier, context);
+      } catch (error) {
+        const { url } = error as { url?: string };
+        if (url?.startsWith('file:')) sources.set(url, { format: undefined, source: undefined });
+        // Node.js does not tell where the import is.
+        const { parentURL = '' } = context;
+        const text = String(Buffer.from(sources.get(parentURL)?.source ?? ''));
+        const position = Math.max(text.indexOf(`'${specifier}'`), text.indexOf(`"${specifier}"`));
+        const lines = text.slice(0, Math.max(0, position)).split('\n');
+        const at = `    at ${parentURL}:${lines.length}:${(lines.at(-1) ?? '').length + 1}`;
+        if (position >= 0) (error as Error).stack = at;
+        throw error;
+      }
+    },
     load(url, context, next) {
       const kept = sources.get(url);
       if (kept !== undefined) return { ...kept, shortCircuit: true };
@@ -71,24 +99,22 @@ async function importFromWorkingDirectory(name: string): Promise<Record<string, 
 }
 
 const LONGEST_CODE = 100;
-/** Folder of this program's own thread code, whose frames are no place of the user's. */
-const OWN_FOLDER = new URL('../', import.meta.url).pathname;
 
 /** Returns where the user's code has thrown, with the code there: `lib.ts:2:7: <code>`. Undefined if it is unknown. */
 function placeOf(error: unknown): string | undefined {
   try {
-    const lines = (error as Error).stack?.split('\n') ?? [];
+    const { stack = '' } = error as Error;
+    const lines = stack.split('\n');
     // Node.js puts the place of TypeScript that it cannot parse, and the code with a caret below, before the message.
     const [, source, sourceLine] = /^((?:file:\/\/)?\/.*):(\d+)$/.exec(lines[0] ?? '') ?? [];
-    const caret = lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0;
-    const frame = lines
-      .map((text) => /\bat (?:.* \()?((?:file:\/\/)?\/.*):(\d+):(\d+)\)?$/.exec(text))
-      .find((match) => match && !match[1]?.includes(OWN_FOLDER));
-    const [, found = '', line, column] = source === undefined ? (frame ?? []) : ['', source, sourceLine, caret + 1];
-    const file = found.startsWith('file:') ? fileURLToPath(found) : found;
-    const code = readFileSync(file, 'utf8').split('\n')[Number(line) - 1]?.trim().slice(0, LONGEST_CODE);
-    const path = relative('', file);
-    return `${path.startsWith('..') ? file : path}:${line}:${column}: ${code}`;
+    const column = (lines.find((text) => /^ *\^+$/.test(text))?.indexOf('^') ?? 0) + 1;
+    const file = pathOf(source ?? '');
+    const [first] =
+      source === undefined ? framesOf(stack) : [{ file, place: `${shownPath(file)}:${sourceLine}:${column}` }];
+    if (first === undefined) return undefined;
+    const line = Number(first.place.split(':').at(-2));
+    const code = readFileSync(first.file, 'utf8').split('\n')[line - 1]?.trim().slice(0, LONGEST_CODE);
+    return `${first.place}: ${code}`;
   } catch {
     return undefined;
   }

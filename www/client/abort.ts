@@ -15,13 +15,14 @@ export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortControll
 
 /** Settles like the promise, or rejects with the signal's reason if the signal is aborted first. */
 export async function abortable<Value>(promise: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  signal.throwIfAborted();
   const linked = linkedTo(signal);
   const aborted = new Promise<never>((_, reject) => {
-    linked.signal.addEventListener('abort', () => reject(signal.reason));
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    else linked.signal.addEventListener('abort', abort);
   });
-  // With a reason, because the default is an exception, which takes long to create.
-  return Promise.race([promise, aborted]).finally(() => linked.abort('settled'));
+  // Handles the rejection of both. The abort has a reason, because the default is an exception, which takes long to create.
+  return Promise.race([aborted, promise]).finally(() => linked.abort('settled'));
 }
 
 /** Resolves after a delay. Rejects with the signal's reason if the signal is aborted first. */

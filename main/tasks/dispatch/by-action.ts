@@ -4,11 +4,19 @@ const OTHERS = 'other';
 
 /** Values by action. All unknown actions share one, because clients choose the names and each is a label of metrics. */
 export class ByAction<Value> implements Iterable<[action: string, Value]> {
-  readonly #values: ReadonlyMap<string, Value>;
+  readonly #values = new Map<string, Value>();
+  readonly #create: () => Value;
 
-  constructor(actions: readonly string[], create: () => Value) {
-    const names = [...new Set(actions)].slice(0, MAX_ACTIONS);
-    this.#values = new Map([...names, OTHERS].map((name) => [name, create()]));
+  constructor(actions: Iterable<string>, create: () => Value) {
+    this.#create = create;
+    this.#values.set(OTHERS, create());
+    this.add(actions);
+  }
+
+  /** Adds actions of a changed module. The values of its former actions stay, because metrics must not be reset. */
+  add(actions: Iterable<string>): void {
+    for (const action of actions)
+      if (!this.#values.has(action) && this.#values.size <= MAX_ACTIONS) this.#values.set(action, this.#create());
   }
 
   of(action = OTHERS): Value {

@@ -8,12 +8,11 @@ export type Resource = 'task' | 'dead_letter' | 'queue' | 'schedule' | 'action';
 /** The authenticated user of a request. */
 export interface Actor {
   userId: string;
+  role: string;
   /** Returns the tasks on which the user's token allows an action. For another resource, `all` or `none`. */
   access(action: Action, resource: Resource): TaskView | 'all' | 'none';
   /** Whether the user's token is still valid. */
   isSignedIn(): boolean;
-  /** Issues a token that may read the tasks of a view, and cancel them if `mayCancel`. @throws {HttpError} */
-  issue(view: TaskView, mayCancel: boolean, lifetimeSeconds: number, remoteAddress: string): Promise<string>;
 }
 
 export interface TaskAccess {
@@ -21,6 +20,13 @@ export interface TaskAccess {
   requireToken: Middleware<AccessState>;
   /** Routes under `/auth/token` that exchange an API key for a token and revoke tokens. */
   tokenRoutes: Middleware;
+  /**
+   * Issues a token that may read the tasks of a view, and cancel them if `mayCancel`.
+   *
+   * @param actor the creator. Undefined stands for the program of this process
+   * @throws {HttpError}
+   */
+  issue(view: TaskView, mayCancel: boolean, expiresIn: number, address: string, actor?: Actor): Promise<string>;
 }
 
 /** Koa state of a request. `actor` is undefined if the service runs without access control. */

@@ -37,11 +37,11 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   if (access !== undefined) {
     app.use(access.tokenRoutes);
     app.use(access.requireToken);
-    app.use(router(tokensRoutes(routing)));
   }
   // `/tasks/events` comes first, because `/tasks/:id` would match it.
   const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
-  const routers = all.map((routes) => router(routes(routing)));
+  const ofTokens = access === undefined ? [] : [tokensRoutes(routing, access)];
+  const routers = [...ofTokens, ...all.map((routes) => routes(routing))].map((routes) => router(routes));
   const local = new Koa();
   local.use(jsonErrors(options.log));
   for (const routed of [...routers, notFound]) {

@@ -50,7 +50,7 @@ function stream(
   view?: TaskView,
 ): void {
   const known = lastId === '' ? undefined : events.after(lastId);
-  const cursor = known ?? events.now();
+  const cursor = { ...(known ?? events.now()), isSealed: view !== undefined };
   let cancelSend: (() => void) | undefined;
 
   const send = () => {

@@ -6,6 +6,7 @@ import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyListing, replyWithin } from '../../http/json-reply.ts';
 import { isSummary, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
+import { seesFound } from './access.ts';
 import { query, type RouterOptions } from './routing.ts';
 
 /** Cost that allows one listing per event loop turn, because a listing can read many rows or messages. */
@@ -36,10 +37,15 @@ export async function replyTasks(ctx: ParameterizedContext, options: RouterOptio
   if (view !== undefined && action !== undefined) throw new HttpError('actionNotAllowed');
   await options.turns.enter(LISTING_COST, ctx.res);
   const before = id === undefined ? undefined : await query(() => rows.position(id));
-  if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
+  // A task outside of the view must not differ from one that does not exist.
+  const row = before && view && (await query(() => rows.find(id ?? '', 'detailed')));
+  const isInView = view === undefined || (row && seesFound(view, { row }));
+  if (id !== undefined && !(before && isInView)) throw new HttpError('beforeUnknown');
   const filter = { status, action, before, view };
   const part = isShort ? 'summary' : 'whole';
   const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
+  // A failed task has no row.
+  if (status === 'failed') ctx.set('Link', '</dead-letters>; rel="related"');
   const listing = {
     name: 'tasks',
     located: await query(() => rows.list(filter, 'size')),

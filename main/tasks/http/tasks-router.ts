@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { TaskView } from '../../../db/task-rows.ts';
-import type { Published, StoredMessage } from '../../../db/task-store.ts';
+import type { FoundTask, Published } from '../../../db/task-store.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
@@ -39,7 +39,9 @@ export function tasksRoutes(options: RouterOptions): Routes {
         });
         const { id } = await queue.publish(message, key).catch((cause) => failedToQueue(cause, queue));
         const waitSeconds = preferredWait(ctx.req.headers);
-        const task = waitSeconds > 0 ? await endWithin(options, id, waitSeconds, ctx.res) : undefined;
+        if (waitSeconds > 0) await untilEnd(options, id, waitSeconds, ctx.res);
+        const found = waitSeconds > 0 ? await find(options, id, ctx.res).catch(() => undefined) : undefined;
+        const task = found && hasEnded(found) ? await shown(found, options) : undefined;
         const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
         if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
       }),
@@ -67,9 +69,15 @@ export function tasksRoutes(options: RouterOptions): Routes {
     },
     '/tasks/:id': {
       GET: inView('read', async (ctx, view) => {
-        const found = await findInView(options, ctx.params.id, ctx.res, view);
-        const task = 'row' in found ? completedTask(found.row) : await unfinished(found.message, options);
-        if (!replyWithin(responses, ctx, task)) throw serverBusy();
+        const { id = '' } = ctx.params;
+        const waitSeconds = preferredWait(ctx.req.headers);
+        let found = await findInView(options, id, ctx.res, view);
+        if (waitSeconds > 0 && !hasEnded(found)) {
+          await untilEnd(options, id, waitSeconds, ctx.res);
+          found = await findInView(options, id, ctx.res, view);
+        }
+        const headers = waitSeconds > 0 ? { 'Preference-Applied': `wait=${waitSeconds}` } : {};
+        if (!replyWithin(responses, ctx, await shown(found, options), headers)) throw serverBusy();
       }),
       DELETE: inView('delete', async (ctx, view) => {
         const { id = '' } = ctx.params;
@@ -114,13 +122,19 @@ export async function findInView(options: RouterOptions, id = '', response: Serv
   return found;
 }
 
-async function unfinished(message: StoredMessage, { queue }: RouterOptions): Promise<object> {
+async function shown(found: FoundTask, { queue }: RouterOptions): Promise<object> {
+  if ('row' in found) return completedTask(found.row);
+  const { message } = found;
   const [limit] = message.state === 'limited' ? await query(() => limitsOf(queue.store, [message])) : [];
   return { ...unfinishedTask(message), limit };
 }
 
-/** Waits until a task ends, `seconds` pass or the client disconnects. Returns the task's row or dead letter. */
-async function endWithin(options: RouterOptions, id: string, seconds: number, response: ServerResponse) {
+function hasEnded(found: FoundTask): boolean {
+  return 'row' in found || found.message.state === 'failed';
+}
+
+/** Waits until a task ends, `seconds` pass, the client disconnects or the task cannot be read. */
+async function untilEnd(options: RouterOptions, id: string, seconds: number, response: ServerResponse): Promise<void> {
   const { queue, events, turns, clock } = options;
   const waitMs = seconds * 1000;
   const over = new AbortController();
@@ -128,7 +142,7 @@ async function endWithin(options: RouterOptions, id: string, seconds: number, re
   response.once('close', end);
   const removeListener = events.onEnd(id, end);
   const cancelTimer = clock.timer(waitMs, end);
-  const hasEnded = async () => {
+  const isOver = async () => {
     await turns.enter(TASK_COST);
     return queue.read([id], 1).then(
       ([message]) => message === undefined || message.state === 'failed',
@@ -136,14 +150,10 @@ async function endWithin(options: RouterOptions, id: string, seconds: number, re
     );
   };
   // The first look is for a task that ended before its event was listened to.
-  while (!over.signal.aborted && !(await hasEnded())) {
+  while (!over.signal.aborted && !(await isOver())) {
     await clock.sleep(queue.store.isShared ? LOOK_MS : waitMs, over.signal);
   }
   cancelTimer();
   removeListener();
   response.off('close', end);
-  const found = await find(options, id, response).catch(() => undefined);
-  if (found === undefined) return undefined;
-  if ('row' in found) return completedTask(found.row);
-  return found.message.state === 'failed' ? unfinishedTask(found.message) : undefined;
 }

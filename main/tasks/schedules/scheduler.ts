@@ -51,7 +51,7 @@ export class Scheduler {
   }
 
   /** Stores the schedules of the handlers module, and starts to fire. */
-  async start(module: ModuleSchedules = new Map()): Promise<void> {
+  async start(module?: ModuleSchedules): Promise<void> {
     const { queue, clock } = this.#options;
     await this.replace(module);
     this.#startedAt = queue.store.isShared ? 0 : clock.now();
@@ -59,7 +59,7 @@ export class Scheduler {
   }
 
   /** Stores the schedules of the handlers module, and deletes those of former modules. */
-  async replace(module: ModuleSchedules): Promise<void> {
+  async replace(module: ModuleSchedules = new Map()): Promise<void> {
     const { schedules } = this.#options.queue.store;
     for (const { id, source } of await schedules.list())
       if (source === 'module' && !module.has(id)) await schedules.delete(id, 'module');

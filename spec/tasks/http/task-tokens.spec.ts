@@ -64,6 +64,8 @@ describe('a token for tasks', () => {
     const { body } = await request(tasks.tasksUrl, { headers });
     expect(body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal([first]);
     expect((await request(`${tasks.tasksUrl}?action=sum`, { headers })).status).to.equal(403);
+    const olderThan = async (id = '') => (await request(`${tasks.tasksUrl}?before=${id}`, { headers })).status;
+    expect([await olderThan(first), await olderThan(hidden[0]), await olderThan(ID)]).to.deep.equal([200, 400, 400]);
     for (const id of [first, second, ...hidden])
       expect((await ask(tasks, 'get /tasks/{id}', headers, id)).status).to.equal(hidden.includes(id) ? 404 : 200);
     expect((await ask(tasks, 'delete /tasks/{id}', headers, first)).status).to.equal(409);
@@ -83,6 +85,10 @@ describe('a token for tasks', () => {
     for (const delivery of await tasks.takeAll(2)) await tasks.settle(delivery, discard('no'));
     for (const last of [client, await followEvents(tasks.url, seen, undefined, token)])
       expect((await last.next())?.data).to.include({ id, status: 'failed' });
+    const last = client.lastId();
+    expect(last, 'tells no number of events').to.match(/^[0-9a-f]{32}$/);
+    expect(tasks.events.after(last)?.seen).to.be.within(tasks.events.now().seen - 1, tasks.events.now().seen);
+    for (const wrong of ['0'.repeat(32), last.toUpperCase()]) expect(tasks.events.after(wrong)).to.equal(undefined);
     await tasks.queue.purge({ ids: [other] });
     await tasks.queue.redrive({ all: true });
     const { data } = (await client.next()) ?? {};

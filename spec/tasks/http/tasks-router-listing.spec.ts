@@ -30,6 +30,8 @@ describe('GET /tasks', () => {
   it('answers with an empty list if no row is stored', async () => {
     const { tasksUrl } = await startTasksServer();
     expect(await request(tasksUrl)).to.deep.include({ status: 200, body: { tasks: [], count: 0 } });
+    const { body, headers } = await request(`${tasksUrl}?status=failed`);
+    expect([body.count, headers.get('link')]).to.deep.equal([0, '</dead-letters>; rel="related"']);
   });
 
   it('answers with every field of each row, payload and result as the stored text', async () => {

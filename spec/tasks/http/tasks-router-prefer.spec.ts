@@ -94,3 +94,32 @@ describe('POST /tasks with Prefer: wait', function () {
     });
   }
 });
+
+describe('GET /tasks/{id} with Prefer: wait', function () {
+  this.timeout(20_000);
+
+  const server = onceForSuite(() => startTasksServer());
+  const wait = (id: string, seconds: number) =>
+    request(`${server().tasksUrl}/${id}`, { headers: { Prefer: `wait=${seconds}` } });
+
+  it('answers as soon as the task ends, to each of many clients, and at once if it has ended', async () => {
+    const { id } = (await server().submit(SUM)).body;
+    const delivery = await server().take();
+    const answering = Promise.all(Array.from({ length: 20 }, () => wait(id, 30)));
+    expect((await wait(id, 1)).body).not.to.have.property('result');
+    const row = await server().complete(delivery);
+    for (const { status, body, headers } of [...(await answering), await wait(id, 30)]) {
+      expect([status, headers.get('preference-applied')]).to.deep.equal([200, 'wait=30']);
+      expect(body).to.deep.include(row);
+    }
+  });
+
+  it('answers with the unfinished task after the wait, and 404 once it is cancelled', async () => {
+    const { id } = (await server().submit(SUM)).body;
+    expect((await wait(id, 1)).body.status).to.equal('queued');
+    const answering = wait(id, 30);
+    await request(`${server().tasksUrl}/${id}`, { method: 'DELETE' });
+    expect((await answering).status).to.equal(404);
+    expect((await wait('none', 30)).status).to.equal(404);
+  });
+});

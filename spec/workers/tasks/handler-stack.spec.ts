@@ -32,6 +32,20 @@ describe('the stack of a failed attempt', () => {
     expect(lines[lines.indexOf('caused by RangeError: too wide') + 1]).to.match(/^ {4}at boom /);
   });
 
+  it('has the errors of an AggregateError, and each cause of a cycle once', async () => {
+    const causesOf = (thrown: unknown) =>
+      stackOf(thrown)
+        ?.split('\n')
+        .filter((line) => line.startsWith('caused by'));
+    const refused = [boom(), Promise.any([Promise.reject(boom())]).catch((error) => error)];
+    const aggregate = new AggregateError(await Promise.all(refused), 'all failed');
+    const wide = 'caused by RangeError: too wide';
+    expect(causesOf(aggregate)).to.deep.equal([wide, 'caused by AggregateError: All promises were rejected', wide]);
+    const outer = boom(boom());
+    (outer.cause as Error).cause = outer;
+    expect(causesOf(outer)).to.deep.equal([wide]);
+  });
+
   it('is absent from an error that was thrown on purpose, unless it has a cause', () => {
     const permanent = { permanent: true };
     const later = { retryAfterMs: 5 };
@@ -43,16 +57,15 @@ describe('the stack of a failed attempt', () => {
   });
 
   it('is bounded, whatever the handler throws, and reading it never throws', () => {
-    const endless = new Error('it');
-    endless.cause = endless;
+    const chain = (message: string) =>
+      Array.from({ length: 9 }).reduce<Error>((cause) => new Error(message, { cause }), new Error(message));
     const refusing = {
       get: () => {
         throw new Error('no');
       },
     };
-    expect(stackOf(endless)?.match(/caused by/g)).to.have.length(5);
-    endless.message = 'long '.repeat(1e6);
-    expect(stackOf(endless)).to.have.length(2000);
+    expect(stackOf(chain('it'))?.match(/caused by/g)).to.have.length(5);
+    expect(stackOf(chain('long '.repeat(1e5)))).to.have.length(2000);
     const stack = `Error: ${' at ('.repeat(1e6)}\n    at /a%.js:1:2`;
     expect(stackOf(Object.assign(new Error('it'), { stack }))).to.equal('Error\n    at /a%.js:1:2');
     const unreadable = Object.defineProperties({}, { name: refusing, stack: refusing, cause: refusing });
