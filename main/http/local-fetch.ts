@@ -9,9 +9,7 @@ export function localFetch(handle: RequestListener): Fetch {
   const server = createServer(handle);
   return async ({ pathname: path, search }, { body, ...options }) => {
     const [client, connection] = duplexPair();
-    // Not all versions of Node destroy both.
     client.once('close', () => connection.destroy());
-    connection.once('close', () => client.destroy());
     server.emit('connection', connection);
     const sent = request({ ...options, path: path + search, createConnection: () => client }).end(body);
     // After the response has begun, only its body reports an error.
