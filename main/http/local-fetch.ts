@@ -1,30 +1,77 @@
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, request } from 'node:http';
-import { duplexPair, Readable } from 'node:stream';
-import { json, text } from 'node:stream/consumers';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { PassThrough, Readable } from 'node:stream';
 import type { Answer, Fetch } from '../../www/client/fetch.ts';
 
-/** Returns a `fetch` for the client that passes requests to an app of this process, without a network connection. */
+/** Response of an app to a request of this process. Has only the members of `ServerResponse` and of a socket that the app uses. */
+class LocalResponse extends PassThrough {
+  statusCode = 404;
+  headersSent = false;
+  #isAnswered = false;
+  readonly #headers = new Map<string, string>();
+  readonly #resolve: (answer: Answer) => void;
+
+  constructor(resolve: (answer: Answer) => void) {
+    super();
+    this.#resolve = resolve;
+  }
+
+  setHeader(name: string, value: string): void {
+    this.#headers.set(name.toLowerCase(), value);
+  }
+
+  removeHeader(name: string): void {
+    this.#headers.delete(name.toLowerCase());
+  }
+
+  writeHead(status: number, headers: readonly string[] | Readonly<Record<string, string>>): this {
+    const flat: readonly string[] = Array.isArray(headers) ? headers : Object.entries(headers).flat();
+    for (let index = 0; index < flat.length; index += 2) this.setHeader(flat[index] ?? '', flat[index + 1] ?? '');
+    this.statusCode = status;
+    this.headersSent = true;
+    return this;
+  }
+
+  override write(text: string, ...others: unknown[]): boolean {
+    if (!this.#isAnswered) this.#answer(Readable.toWeb(this) as Answer['body'], '');
+    return super.write(text, ...(others as []));
+  }
+
+  override end(text?: unknown): this {
+    if (this.#isAnswered) return super.end(text);
+    // Not through the stream, which would take most of the time of a small response.
+    this.#answer(null, typeof text === 'string' ? text : '');
+    return this.destroy();
+  }
+
+  #answer(body: Answer['body'], text: string): void {
+    this.#isAnswered = true;
+    this.headersSent = true;
+    const { statusCode: status } = this;
+    const headers = { get: (name: string) => this.#headers.get(name.toLowerCase()) ?? null };
+    const json = async () => JSON.parse(text);
+    this.#resolve({ ok: status < 300, status, headers, body, text: async () => text, json });
+  }
+}
+
+/** Returns a `fetch` for the client that passes requests to an app of this process, without a connection. */
 export function localFetch(handle: RequestListener): Fetch {
-  const server = createServer(handle);
-  return async ({ pathname: path, search }, { body, ...options }) => {
-    const [client, connection] = duplexPair();
-    client.once('close', () => connection.destroy());
-    server.emit('connection', connection);
-    const sent = request({ ...options, path: path + search, createConnection: () => client }).end(body);
-    // After the response has begun, only its body reports an error.
-    sent.on('error', () => {});
-    const [response] = (await once(sent, 'response')) as [IncomingMessage];
-    const { statusCode: status = 0, headers } = response;
-    return {
-      ok: status < 300,
-      status,
-      headers: { get: (name) => headers[name.toLowerCase()]?.toString() ?? null },
-      get body() {
-        return Readable.toWeb(response) as Answer['body'];
-      },
-      text: () => text(response),
-      json: () => json(response),
-    };
-  };
+  return ({ pathname, search }, { method = 'GET', headers = {}, body, signal }) =>
+    new Promise((resolve, reject) => {
+      const response = new LocalResponse(resolve);
+      signal?.addEventListener('abort', () => {
+        response.destroy();
+        reject(signal.reason);
+      });
+      const bytes = Buffer.from(body ?? '');
+      const request = new Readable({
+        read() {
+          if (bytes.length > 0) this.push(bytes);
+          this.push(null);
+        },
+      });
+      const sent = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]);
+      const all = { ...Object.fromEntries(sent), 'content-length': String(bytes.length) };
+      Object.assign(request, { method, url: pathname + search, headers: all, socket: response });
+      handle(request as IncomingMessage, response as unknown as ServerResponse);
+    });
 }
