@@ -20,6 +20,7 @@ import type { CallbackSender } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
 import type { ThreadPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
+import { ByAction } from './by-action.ts';
 import { decide, retriesOf } from './retry-policy.ts';
 import { type Pending, Settlements } from './settlements.ts';
 
@@ -267,37 +268,30 @@ function isCallback({ callbackOf }: Delivery): boolean {
   return callbackOf !== undefined;
 }
 
-/** Maximum number of actions with metrics of their own, because each is a label. */
-const MAX_ACTIONS = 100;
-const OTHERS = 'other';
-
 /** Metrics of settled deliveries. */
 export class DispatchMetrics {
   completed = 0;
   readonly retried = new CounterByLabel(['error', 'crash']);
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** Ended attempts by outcome, and their durations in seconds, by action. Unknown actions share one entry. */
-  readonly attempts: ReadonlyMap<string, { outcomes: CounterByLabel; durations: Histogram }>;
+  /** Ended attempts by outcome, and their durations in seconds. */
+  readonly attempts: ByAction<{ outcomes: CounterByLabel; durations: Histogram }>;
   /** Time in seconds from when a task, other than a callback, became due to the start of its first attempt. */
   readonly waits = new Histogram(TASK_DURATION_BOUNDS);
 
   constructor(actions: readonly string[]) {
-    const create = () => ({
-      outcomes: new CounterByLabel(Object.values(OUTCOMES)),
-      durations: new Histogram(TASK_DURATION_BOUNDS),
+    this.attempts = new ByAction(actions, () => {
+      const outcomes = new CounterByLabel(Object.values(OUTCOMES));
+      return { outcomes, durations: new Histogram(TASK_DURATION_BOUNDS) };
     });
-    const names = [...new Set(actions)].slice(0, MAX_ACTIONS);
-    this.attempts = new Map([...names, OTHERS].map((name) => [name, create()]));
   }
 
   /** @param kind that of the settlement, or `cancel` if the task had been cancelled meanwhile */
   count({ delivery, settlement, startedAt, endedAt }: Settled, kind: Settlement['kind']): void {
     const outcome = OUTCOMES[kind];
     if (outcome === undefined || (kind === 'cancel' && startedAt === undefined)) return;
-    const attempts = this.#attemptsOf(delivery);
-    attempts?.outcomes.count(outcome);
-    if (startedAt !== undefined && endedAt !== undefined)
-      attempts?.durations.observe(Math.max(0, endedAt - startedAt) / 1000);
+    const { outcomes, durations } = this.attempts.of(delivery.action);
+    outcomes.count(outcome);
+    if (startedAt !== undefined && endedAt !== undefined) durations.observe(Math.max(0, endedAt - startedAt) / 1000);
     if (outcome === 'completed') this.completed += 1;
     if (settlement.kind !== kind) return;
     if (settlement.kind === 'retry') this.retried.count(settlement.failure === 'crash' ? 'crash' : 'error');
@@ -305,13 +299,9 @@ export class DispatchMetrics {
   }
 
   /** Counts a task that was dead-lettered because its processes died. */
-  countLost(task: TaskSubject): void {
-    this.#attemptsOf(task)?.outcomes.count('failed');
+  countLost({ action }: TaskSubject): void {
+    this.attempts.of(action).outcomes.count('failed');
     this.dead.count('crashes');
-  }
-
-  #attemptsOf({ action = OTHERS }: TaskSubject) {
-    return this.attempts.get(action) ?? this.attempts.get(OTHERS);
   }
 }
 
