@@ -97,25 +97,22 @@ export async function start<Own = AnyActions>(options: StartOptions = {}): Promi
   };
 }
 
+/** Number format without an exponent, because the setting `TICKER_SYMBOLS` does not accept `1e-7`. */
+const PLAIN = { useGrouping: false, maximumFractionDigits: 20 };
+
 function environment({ handlers, symbols, priceSource, settings = {} }: StartOptions): Record<string, string> {
   const variables = {
     ...settings,
     ...(handlers !== undefined && { TASK_HANDLERS: moduleName('handlers', handlers) }),
     ...(symbols !== undefined && {
       TICKER_SYMBOLS: Object.entries(symbols)
-        .map(([symbol, price]) => `${symbol}:${withoutExponent(price)}`)
+        .map(([symbol, price]) => `${symbol}:${Number(price).toLocaleString('en-US', PLAIN)}`)
         .join(','),
     }),
     ...(priceSource !== undefined && { PRICE_SOURCE: moduleName('priceSource', priceSource) }),
   };
   const given = Object.entries(variables).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
-}
-
-/** Formats a price without an exponent, because the setting `TICKER_SYMBOLS` does not accept `1e-7`. */
-function withoutExponent(price: number): string {
-  const [, fraction = '', exponent] = /^\d(?:\.(\d+))?e-(\d)$/.exec(String(price)) ?? [];
-  return exponent === undefined ? String(price) : price.toFixed(fraction.length + Number(exponent));
 }
 
 /** Returns the path of a file URL, or a path or package name unchanged. @throws {TypeError} for anything else */

@@ -13,44 +13,18 @@ export function apiDocuments(rules: SubmissionRules, symbols: readonly TickerSym
   let asyncApi: string | undefined;
   return {
     // Not kept, because a reload of the handlers module changes the rules.
-    openApi: async () => jsonText(describeActions(await read<OpenApi>('openapi'), rules)),
-    asyncApi: async () => (asyncApi ??= jsonText(describePrices(await read<AsyncApi>('asyncapi'), symbols))),
+    openApi: async () => jsonText(describeActions(await read('openapi'), rules)),
+    asyncApi: async () => (asyncApi ??= jsonText(describePrices(await read('asyncapi'), symbols))),
   };
 }
 
-async function read<Document>(name: string): Promise<Document> {
+async function read(name: string): Promise<unknown> {
   return JSON.parse(await readFile(new URL(`${name}.json`, folder), 'utf8'));
 }
 
-/** The part of the AsyncAPI document that depends on the symbols. */
-export interface AsyncApi {
-  components: {
-    messages: {
-      ticker: TickerMessage;
-      numberedTicker: TickerMessage;
-      numberedWelcome: {
-        payload: { properties: { symbols: { minItems: number; maxItems: number; items: { enum: string[] } } } };
-        examples: { payload: { symbols: string[] } }[];
-      };
-      subscribe: { payload: object; examples: { payload: { symbols: string[] } }[] };
-    };
-  };
-}
-
-interface TickerMessage {
-  payload: { properties: { data: PricesSchema } };
-  examples: { payload: { data: object[] } }[];
-}
-
-interface PricesSchema {
-  minItems?: number;
-  maxItems: number;
-  items: { properties: { symbol: { enum: string[] }; price: { description: string } } };
-}
-
 /** Returns a copy of the AsyncAPI document that describes the prices of `symbols`. */
-export function describePrices<Own extends AsyncApi>(document: Own, symbols: readonly TickerSymbol[]): Own {
-  const copy = structuredClone(document);
+export function describePrices<Document>(document: Document, symbols: readonly TickerSymbol[]): Document {
+  const copy = JSON.parse(JSON.stringify(document));
   const { ticker, numberedTicker, numberedWelcome, subscribe } = copy.components.messages;
   const decimals = Math.max(...symbols.map((each) => each.decimals));
   const names = symbols.map((each) => each.symbol);
@@ -71,23 +45,10 @@ export function describePrices<Own extends AsyncApi>(document: Own, symbols: rea
   return copy;
 }
 
-/** The part of the OpenAPI document that depends on the actions. */
-export interface OpenApi {
-  components: {
-    schemas: {
-      Submission: {
-        examples?: unknown;
-        properties: { action: { description?: string; enum?: string[] } };
-        anyOf?: object[];
-      };
-    };
-  };
-}
-
 /** Returns a copy of the OpenAPI document whose schema `Submission` names all actions and describes their data. */
-export function describeActions<Own extends OpenApi>(document: Own, { actions, rejectUnknown }: SubmissionRules): Own {
+export function describeActions<Document>(document: Document, { actions, rejectUnknown }: SubmissionRules): Document {
   if (actions.size === 0 && !rejectUnknown) return document;
-  const copy = structuredClone(document);
+  const copy = JSON.parse(JSON.stringify(document));
   const { schemas } = copy.components;
   const { Submission } = schemas;
   const { action } = Submission.properties;

@@ -5,7 +5,7 @@ import type { Delivery } from '../../db/task-store.ts';
 import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';
 import { isObject } from '../../workers/shared/json-object.ts';
 import { submissionCheck } from '../../workers/submissions/data-schemas.ts';
-import { actionStart } from '../../workers/submissions/parse-submission.ts';
+import { draftOf, isDraft, messageOf, type Refusal } from '../../workers/submissions/parse-submission.ts';
 import type { ActionSettings, HandlersManifest } from '../../workers/tasks/messages.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { NACKED } from '../tasks/dispatch/dispatcher.ts';
@@ -41,11 +41,12 @@ await runCommand(USAGE, async ([command, module, action, text = '{}', ...others]
   if (others.length > 0) throw new UsageError('too many arguments: quote the data');
   if (!actions.has(action))
     throw new Error(`no action ${JSON.stringify(action)}, only ${[...actions.keys()].join(', ')}`);
-  const refusal = submissionCheck({ actions, rejectUnknown: true })(action, readData(text));
-  if (refusal?.field !== undefined && 'path' in refusal.field) {
-    throw new Error(`refused at submission: data${refusal.field.path} ${refusal.field.detail}`);
-  }
-  await runHandler(settings, actions, action, text);
+  const check = submissionCheck({ actions, rejectUnknown: true });
+  const dueAt = clock.now();
+  const draft = draftOf({ action, data: readData(text) }, { now: dueAt, hasKey: false }, check);
+  if (!isDraft(draft)) throw new Error(`refused at submission: ${describeRefusal(draft)}`);
+  const first = { delivery: 1, attempt: 1, crashes: 0, isRated: false, isSuspect: false, history: NO_ATTEMPTS };
+  await runHandler(settings, actions, { ...messageOf(random.uuid(), draft), arrival: 1, dueAt, ...first });
 });
 
 function describeAction(name: string, { schema, timeoutMs, maxAttempts }: ActionSettings): string {
@@ -62,12 +63,15 @@ function readData(text: string): object {
   throw new UsageError(`the data must be a JSON object, got ${text}`);
 }
 
-async function runHandler(settings: Config['tasks'], actions: HandlersManifest, action: string, data: string) {
+function describeRefusal({ error, field }: Refusal): string {
+  return field && 'path' in field ? `data${field.path} ${field.detail}` : error;
+}
+
+async function runHandler(settings: Config['tasks'], actions: HandlersManifest, delivery: Delivery) {
   const log = pino({ base: null, level: 'debug' }, pino.destination({ dest: 2, sync: true }));
   const pool = await ThreadPool.start(settings, { actions, clock, log });
   const stop = () => void pool.stop(clock.sleep(settings.cancelGraceMs));
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, stop);
-  const delivery = newDelivery(action, data);
   let settled: 'ack' | 'nack' | undefined;
   const outcome = await pool.run(delivery, {
     onStart: () => {},
@@ -82,15 +86,6 @@ async function runHandler(settings: Config['tasks'], actions: HandlersManifest, 
   if ('stack' in final) console.error(final.stack);
   if (!isAcked) process.exitCode = 1;
   await pool.stop(Promise.resolve());
-}
-
-function newDelivery(action: string, data: string): Delivery {
-  const id = random.uuid();
-  const dueAt = clock.now();
-  const createdAt = Math.floor(dueAt / 1000);
-  const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${data},"created_at":${createdAt}}`;
-  const first = { delivery: 1, attempt: 1, crashes: 0, isRated: false, isSuspect: false, history: NO_ATTEMPTS };
-  return { id, action: actionStart(body), body, arrival: 1, dueAt, ...first };
 }
 
 function describeOutcome(delivery: Delivery, outcome: Outcome, actions: HandlersManifest): string {

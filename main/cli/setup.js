@@ -3,7 +3,7 @@
  * and the file must import no package, because nothing is installed yet.
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -14,31 +14,20 @@ if (Number.parseInt(process.versions.node, 10) < 18) {
   process.exitCode = 1;
 } else if (!isInstalled()) process.exitCode = install();
 
-/** Whether `node_modules` matches package-lock.json, and package-lock.json matches package.json. */
+/** Whether npm, which then writes a lockfile of its own, has installed after the last change of the project's files. */
 function isInstalled() {
-  const [project, wanted, present] = ['package.json', 'package-lock.json', 'node_modules/.package-lock.json'].map(read);
-  if (project === undefined || wanted === undefined || present === undefined) return false;
-  const own = wanted.packages[''];
-  if (!isSame(project.dependencies, own.dependencies)) return false;
-  if (!isSame(project.devDependencies, own.devDependencies)) return false;
-  return Object.entries(wanted.packages).every(([path, { version, optional }]) => {
-    if (path === '') return true;
-    const found = present.packages[path];
-    const manifest = join(folder, path, 'package.json');
-    return found === undefined ? optional : found.version === version && existsSync(manifest);
-  });
+  const [installed, ...changed] = ['node_modules/.package-lock.json', 'package.json', 'package-lock.json'].map(timeOf);
+  // Missing after an installation without development dependencies.
+  const hasCompiler = existsSync(join(folder, 'node_modules/typescript/package.json'));
+  return hasCompiler && changed.every((time) => time <= installed);
 }
 
-function isSame(one = {}, other = {}) {
-  const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => one[name] === other[name]);
-}
-
-function read(name) {
+/** Returns NaN if there is no such file. */
+function timeOf(name) {
   try {
-    return JSON.parse(readFileSync(join(folder, name), 'utf8'));
+    return statSync(join(folder, name)).mtimeMs;
   } catch (_) {
-    return undefined;
+    return NaN;
   }
 }
 

@@ -3,18 +3,14 @@ import type { Histogram } from '../../workers/shared/histogram.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
 
-export type Labelled<Value> = readonly [labels: Labels, value: Value];
+export type Labelled<Value = number | readonly Histogram[]> = readonly [labels: Labels, value: Value];
 
-type Metrics<Read extends Values> = Readonly<Record<string, readonly [help: string, read: () => Read]>>;
+type Values = number | Iterable<Labelled>;
 
-type Values = number | Iterable<Labelled<number | readonly Histogram[]>>;
+type Metrics = Readonly<Record<string, readonly [help: string, read: () => Values]>>;
 
-export interface MetricsTable {
-  gauge?: Metrics<number | Iterable<Labelled<number>>>;
-  counter?: Metrics<number | Iterable<Labelled<number>>>;
-  /** Histograms with the same labels are added up, so they must have the same bucket bounds. */
-  histogram?: Metrics<Iterable<Labelled<readonly Histogram[]>>>;
-}
+/** Histograms with the same labels are added up, so they must have the same bucket bounds. */
+export type MetricsTable = Partial<Record<'gauge' | 'counter' | 'histogram', Metrics>>;
 
 interface Sample {
   /** Name of the sample if it differs from the metric's name, for example `…_bucket` in a histogram. */
@@ -26,7 +22,7 @@ interface Sample {
 /** Registers metrics whose values are read at each scrape. @throws {Error} if a metric's name is already registered */
 export function registerMetrics(registry: Registry, table: MetricsTable): void {
   for (const [type, metrics] of Object.entries(table)) {
-    for (const [name, [help, read]] of Object.entries<Metrics<Values>[string]>(metrics)) {
+    for (const [name, [help, read]] of Object.entries(metrics)) {
       const description = { name, help, type, aggregator: 'sum' };
       const metric = { ...description, get: async () => ({ ...description, values: samples(name, read()) }) };
       registry.registerMetric(metric as unknown as Metric);

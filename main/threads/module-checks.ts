@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Worker } from 'node:worker_threads';
 import { CALLBACK_ACTION } from '../../db/task-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
@@ -98,18 +97,18 @@ export async function checkPriceSource(
 
 /** Runs a check of a user's module in a new thread, and returns its result. Discards the thread's output. */
 async function check<Result>(file: URL, data: object, memoryMb: number, timeLimitMs: number, sources?: ModuleSources) {
-  const reportId = randomUUID();
   await using worker = new Worker(file, {
-    workerData: { ...data, reportId },
+    workerData: data,
     resourceLimits: { maxOldGenerationSizeMb: memoryMb },
     stdout: true,
     stderr: true,
   });
   const { promise, resolve, reject } = Promise.withResolvers<Result>();
   worker.on('message', (message: Partial<OneShotReport> | null | undefined) => {
-    if (message?.reportId !== reportId || message.report === undefined) return;
-    const { report } = message;
-    for (const [url, source] of message.sources ?? []) sources?.set(url, source);
+    // A module can post any value through the port of its thread.
+    const { report } = message ?? {};
+    if (report === undefined) return;
+    for (const [url, source] of message?.sources ?? []) sources?.set(url, source);
     if ('failure' in report) reject(new Error(report.failure));
     else resolve(report.result as Result);
   });

@@ -12,8 +12,6 @@ export interface SupervisedThreadOptions<FromWorker> {
   file: URL;
   /** @param heartbeat Int32 counter that the thread must increment several times a second if `onHeartbeat` is set */
   workerData: (heartbeat: SharedArrayBuffer) => object;
-  /** Validates messages. Needed if the thread imports a user's module, which can post any value. */
-  isMessage?: (message: unknown) => message is FromWorker;
   onMessage?: (message: FromWorker) => void;
   /** Receives the thread's standard output and error. If undefined, the output goes to the process's own streams. */
   onOutput?: ((text: string) => void) | undefined;
@@ -68,8 +66,7 @@ export class SupervisedThread<ToWorker, FromWorker> {
   }
 
   #spawn(): Worker {
-    const { name, file, workerData, isMessage, onMessage, onOutput } = this.#options;
-    const { onSpawn, onExit, onHeartbeat, log } = this.#options;
+    const { name, file, workerData, onMessage, onOutput, onSpawn, onExit, onHeartbeat, log } = this.#options;
     const own = onOutput !== undefined;
     const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name, stdout: own, stderr: own });
     if (onOutput !== undefined) {
@@ -77,7 +74,6 @@ export class SupervisedThread<ToWorker, FromWorker> {
     }
     const startedAt = performance.now();
     worker.on('message', (message) => {
-      if (isMessage?.(message) === false) return;
       this.#firstMessage.resolve();
       onMessage?.(message);
     });

@@ -3,10 +3,10 @@ import type { Duplex } from 'node:stream';
 import { type RawData, Sender, WebSocket } from 'ws';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { TokenBucket } from '../http/rate-limit.ts';
+import type { TurnLimit } from '../http/turn-limit.ts';
 import { CounterByLabel } from '../metrics/metrics-table.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import type { Actor, ExitReason, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
-import type { ReplayQueue } from './replay-queue.ts';
 
 export const clientTimeouts = {
   /** Time from an upgrade request to the end of its handshake. */
@@ -33,6 +33,9 @@ export class StreamMetrics {
 
 const PING_BYTES = 8;
 
+/** Cost of a part of a replay: what a socket buffers before its client counts as slow, and one more message. */
+const REPLAY_COST = 16 * 1024;
+
 /** Tick to send. The ticks of `ticker.v2` have a number, `seq`, and the number of the tick before, `previousSeq`. */
 export interface TickMessage extends WsSend {
   seq?: number;
@@ -53,7 +56,7 @@ export interface EncodedTick extends TickMessage {
 /** Part of the relay that its connections share. */
 interface ConnectionOwner {
   readonly actors: Pick<PidRegistry, 'send'>;
-  readonly replays: Pick<ReplayQueue, 'add'>;
+  readonly replayTurns: Pick<TurnLimit, 'enter'>;
   readonly metrics: StreamMetrics;
   readonly maxMessagesPerSecond: number;
   readonly clock: Clock;
@@ -118,30 +121,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   replay(messages: Iterator<Replayed>, seq: number): void {
     this.#replay = messages;
     this.#seq = seq;
-    if (this.#slowSince === undefined) this.#owner.replays.add(this);
-  }
-
-  /** Sends messages of the replay until the client is slow. Returns the number of their bytes. */
-  continueReplay(): number {
-    let bytes = 0;
-    // Corked, so that the messages are sent together.
-    this.#socket.cork();
-    while (this.#replay !== undefined && this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
-      const { value, done } = this.#replay.next();
-      if (done) {
-        this.#replay = undefined;
-        this.#writeNewestTick();
-        break;
-      }
-      const frame = textFrame(value.data);
-      this.#seq = value.seq;
-      // Otherwise the newest tick is the answer to a `subscribe`, which follows the replay.
-      if ((this.#newestTick?.seq ?? 0) <= value.seq) this.#newestTick = undefined;
-      this.#write(frame);
-      bytes += frame.length;
-    }
-    this.#socket.uncork();
-    return bytes;
+    if (this.#slowSince === undefined) this.#scheduleReplay();
   }
 
   /** Sends a ping when due, and disconnects a dead or slow client. Must be called about once a second. */
@@ -165,6 +145,30 @@ export class Connection extends WebSocket implements Actor, Monitor {
 
   onExit(_handler: Pid, reason: ExitReason): void {
     this.closeWith(reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason);
+  }
+
+  /** Waits for a turn, so that clients that resume again and again delay neither ticks nor other clients. */
+  #scheduleReplay(): void {
+    void this.#owner.replayTurns.enter(REPLAY_COST).then(() => this.#continueReplay());
+  }
+
+  /** Sends messages of the replay until the client is slow. */
+  #continueReplay(): void {
+    // Corked, so that the messages are sent together.
+    this.#socket.cork();
+    while (this.#replay !== undefined && this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
+      const { value, done } = this.#replay.next();
+      if (done) {
+        this.#replay = undefined;
+        this.#writeNewestTick();
+        break;
+      }
+      this.#seq = value.seq;
+      // Otherwise the newest tick is the answer to a `subscribe`, which follows the replay.
+      if ((this.#newestTick?.seq ?? 0) <= value.seq) this.#newestTick = undefined;
+      this.#write(textFrame(value.data));
+    }
+    this.#socket.uncork();
   }
 
   #onMessage(data: RawData, isBinary: boolean): void {
@@ -236,7 +240,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   #onDrain(): void {
     this.#slowSince = undefined;
     if (this.#replay === undefined) this.#writeNewestTick();
-    else this.#owner.replays.add(this);
+    else this.#scheduleReplay();
     if (this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
       // Pongs were not read while the client was slow, so the ping timeout starts again.
       this.#pingSince = this.#owner.clock.now();

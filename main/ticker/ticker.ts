@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
 import { symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
@@ -78,8 +77,7 @@ export class Ticker implements Actor, Monitor {
   readonly #clients = new Map<Pid, Pid>();
   /** Listeners in this process. */
   readonly #followers = new Set<(message: WsSend) => void>();
-  readonly #threadId = randomBytes(16).toString('hex');
-  readonly #thread: SupervisedThread<never, TickerToMain>;
+  readonly #thread: SupervisedThread<never, TickerToMain | null>;
   /** Whether the last tick from another node was refused because its symbols differ from this node's. */
   refusesTicks = false;
   #isStopped = false;
@@ -100,7 +98,6 @@ export class Ticker implements Actor, Monitor {
       name: 'ticker',
       file,
       workerData: (heartbeat): TickerStart => ({
-        threadId: this.#threadId,
         intervalMs,
         symbols,
         seed,
@@ -112,8 +109,6 @@ export class Ticker implements Actor, Monitor {
         delays: this.#delayMemory,
         heartbeat,
       }),
-      isMessage: (message): message is TickerToMain =>
-        (message as Partial<TickerToMain> | null | undefined)?.threadId === this.#threadId,
       onMessage: (message) => this.#onMessage(message),
       onOutput: source === undefined ? undefined : (text) => this.source.onOutput(text),
       onExit: () => {
@@ -182,8 +177,9 @@ export class Ticker implements Actor, Monitor {
     actors.send(client, this.#snapshot);
   }
 
-  #onMessage(message: TickerToMain): void {
-    switch (message.topic) {
+  #onMessage(message: TickerToMain | null): void {
+    // A price source can post any value through the port of its thread.
+    switch (message?.topic) {
       case 'ready':
         // Seeded prices depend on the time. With a feed, the snapshot is a tick that other nodes have sent, too.
         if (this.lastDue === 0 && this.#options.feed === undefined) this.#keep(this.#initialTick());

@@ -21,7 +21,6 @@ import {
   type TickMessage,
 } from './connection.ts';
 import type { Pid, PidRegistry } from './pid-registry.ts';
-import { ReplayQueue } from './replay-queue.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
@@ -59,7 +58,7 @@ export class Relay {
   readonly actors: PidRegistry;
   readonly clock: Clock;
   readonly maxMessagesPerSecond: number;
-  readonly replays: ReplayQueue;
+  readonly replayTurns = new TurnLimit();
   readonly #timeouts: ClientTimeouts;
   readonly #limiter: ConnectionLimiter;
   readonly #turns = new TurnLimit(HANDSHAKES_PER_TURN * MIN_COST_BYTES);
@@ -78,7 +77,6 @@ export class Relay {
     this.actors = actors;
     this.clock = clock;
     this.maxMessagesPerSecond = limits.maxMessagesPerSecond;
-    this.replays = new ReplayQueue(clock);
     this.#timeouts = { ...clientTimeouts, ...limits.timeouts };
     this.#limiter = new ConnectionLimiter(limits);
     // Not a literal in the call, because the type definitions lack some of the options.

@@ -1,10 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
-import {
-  describePrices,
-  type OpenApi as OwnActions,
-  type AsyncApi as OwnPrices,
-} from '../../main/admin/api-documents.ts';
+import { describePrices } from '../../main/admin/api-documents.ts';
 import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
 import { readContract } from '../../www/read-contract.ts';
 
@@ -54,18 +50,18 @@ interface PathItem extends Partial<Record<(typeof METHODS)[number], Operation>> 
   'x-other-methods': Responses;
 }
 
-interface OpenApi extends OwnActions {
+interface OpenApi {
   servers: Server[];
   paths: Described<PathItem>;
-  components: OwnActions['components'] & { schemas: { TokenRequest: object } };
+  components: { schemas: { TokenRequest: object; Submission: { properties: { action: { description: string } } } } };
 }
 
-interface AsyncApi extends OwnPrices {
+interface AsyncApi {
   info: { description: string };
   servers: { ticker: { host: string } };
   channels: Described<{ messages: Described<Reference> }>;
   operations: Described<{ action: 'send' | 'receive'; messages: Reference[]; reply?: { messages: Reference[] } }>;
-  components: OwnPrices['components'] & { messages: Described<{ payload: object; examples: { payload: object }[] }> };
+  components: { messages: Described<{ payload: object; examples: { payload: object }[] }> };
 }
 
 export const openApi = readContract('openapi') as unknown as OpenApi;

@@ -5,27 +5,6 @@ import { captureLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 describe('a supervised worker', () => {
-  it('is ready after its first accepted message, and the others are discarded', async () => {
-    const { log } = captureLog();
-    const messages: string[] = [];
-    const worker = new SupervisedThread<never, string>({
-      name: 'test',
-      file: new URL(
-        `data:text/javascript,${encodeURIComponent(`
-          import { parentPort } from 'node:worker_threads';
-          for (const message of [null, 1, 'ready']) parentPort.postMessage(message);
-          setInterval(() => {}, 1000);`)}`,
-      ),
-      workerData: () => ({}),
-      isMessage: (message) => typeof message === 'string',
-      onMessage: (message) => messages.push(message),
-      log,
-    });
-    afterTest(() => worker.stop());
-    await worker.start();
-    expect(messages).to.deep.equal(['ready']);
-  });
-
   it('is restarted later if the process cannot create a thread', async () => {
     const { log, lines } = captureLog();
     let spawned = 0;

@@ -135,7 +135,7 @@ describe('a module as the price source', () => {
       import { parentPort } from 'node:worker_threads';
       const frame = { topic: 'ws.send', type: 'text', data: '{}' };
       const messages = [
-        undefined, null, 1, 'text', [], {}, new Map(), { topic: undefined }, { topic: 'other' }, { topic: 'source', problem: 1 },
+        undefined, null, 1, 'text', [], {}, new Map(), { topic: undefined }, { topic: 'other' },
         { to: 1, message: frame }, { to: [1], message: frame }, { to: '*', message: frame }, { to: '*', message: frame, due: NaN },
         { to: '*', message: frame, due: 1, made: 1 }, { to: '*', message: frame, due: 1, made: { prices: [1], timestamp: 0.5 } }, { to: '*', message: { ...frame, data: 1 }, due: 1 }, { to: ['0'] },
       ];

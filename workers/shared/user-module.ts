@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { registerHooks, stripTypeScriptTypes } from 'node:module';
 import { resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { framesOf, pathOf, shownPath } from './frames.ts';
 import { oneLine, property, readThrown } from './thrown.ts';
 
@@ -133,9 +133,8 @@ function placeOfSyntaxError(sources: ModuleSources = new Map()): string | undefi
   return undefined;
 }
 
-/** Report of a one-shot thread. `reportId` distinguishes reports from messages that a user's module sends. */
+/** Report of a one-shot thread. */
 export interface OneShotReport {
-  reportId: string;
   /** `failure` is a single line. */
   report: { result: unknown } | { failure: string };
   sources: ModuleSources;
@@ -144,9 +143,8 @@ export interface OneShotReport {
 /** Runs a one-shot thread's check of a user's module. Sends the result, or the reason of a failure, as the report. */
 export function reportCheck(check: (sources: ModuleSources) => Promise<unknown>): void {
   const sources: ModuleSources = new Map();
-  const { reportId } = workerData as Pick<OneShotReport, 'reportId'>;
   const send = (report: OneShotReport['report']) =>
-    parentPort?.postMessage({ reportId, report, sources } satisfies OneShotReport);
+    parentPort?.postMessage({ report, sources } satisfies OneShotReport);
   // Node emits `beforeExit` if the module awaits a promise that never settles, because nothing is left to run.
   process.once('beforeExit', () => send({ failure: 'it never finishes loading' }));
   // Not awaited, because Node prints a warning if a top-level `await` never settles.

@@ -2,8 +2,6 @@ import type { TickerSymbol } from '../shared/symbols.ts';
 
 /** `workerData` of the ticker thread. */
 export interface TickerStart {
-  /** Random id that all messages of the thread contain, because a user's price source module can post any value. */
-  threadId: string;
   intervalMs: number;
   symbols: readonly TickerSymbol[];
   /**
@@ -28,12 +26,11 @@ export interface TickerStart {
 }
 
 /** Message from the ticker thread. */
-export type TickerToMain = { threadId: string } & (
+export type TickerToMain =
   | { topic: 'ready' }
   /** `problem` is undefined once the price source has recovered. */
   | { topic: 'source'; problem: string | undefined }
-  | ({ topic: 'tick' } & MadeTick)
-);
+  | ({ topic: 'tick' } & MadeTick);
 
 export interface MadeTick {
   /** One price per symbol, in the order of the symbols. */

@@ -55,11 +55,6 @@ export function sourcedPrices(options: SourcedPricesOptions) {
     setProblem(`${name} failed: ${readThrown(error).reason}`);
   };
 
-  const failCall = (name: string, error: unknown): void => {
-    retryAt = performance.now() + RETRY_MS;
-    report(name, error);
-  };
-
   const callSource = async <Result>(
     name: string,
     call: () => Result,
@@ -67,17 +62,17 @@ export function sourcedPrices(options: SourcedPricesOptions) {
   ): Promise<void> => {
     const own = { name, calledAt: performance.now() };
     pending = own;
-    let end: () => void;
     try {
       const result = await call();
-      end = () => onResult(result);
+      // Ignores the result if the call of the price source was abandoned, or was made before `pause`.
+      if (pending === own) onResult(result);
     } catch (error) {
-      end = () => failCall(name, error);
+      if (pending !== own) return;
+      retryAt = performance.now() + RETRY_MS;
+      report(name, error);
+    } finally {
+      if (pending === own) pending = undefined;
     }
-    // Ignores the result if the call of the price source was abandoned, or was made before `pause`.
-    if (pending !== own) return;
-    pending = undefined;
-    end();
   };
 
   /** Opens the price source. Called before the first step, so that a module can load meanwhile. */
@@ -117,13 +112,7 @@ export function sourcedPrices(options: SourcedPricesOptions) {
     return problem;
   };
 
-  const take = (answer: unknown): void => {
-    try {
-      setProblem(write(answer));
-    } catch (error) {
-      failCall('reading the prices', error);
-    }
-  };
+  const take = (answer: unknown): void => setProblem(write(answer));
 
   /** Reports a slow call of an earlier tick, and later abandons it. Returns whether the source can be called again. */
   const checkPending = (): boolean => {

@@ -10,7 +10,6 @@ import { startSchedule } from './tick-schedule.ts';
 if (parentPort === null) throw new Error('workers/ticker runs as a worker thread only');
 const port = parentPort;
 const start = workerData as TickerStart;
-const { threadId } = start;
 
 const values = new Float64Array(start.prices, 0, start.symbols.length);
 const prices = sourcedPrices({
@@ -19,7 +18,7 @@ const prices = sourcedPrices({
   intervalMs: start.intervalMs,
   open: () => openPriceSource(start),
   counts: new Float64Array(start.sourceCounts),
-  onProblem: (problem) => post({ threadId, topic: 'source', problem }),
+  onProblem: (problem) => post({ topic: 'source', problem }),
 });
 // An error that a module throws outside a call, for example in a timer, must not end the thread.
 if (isModule(start.source)) process.on('uncaughtException', (error) => prices.fail(error));
@@ -43,7 +42,7 @@ startSchedule(clock, start.intervalMs, async (due) => {
   // The lease may have expired meanwhile.
   if (!mayTick()) return;
   lastDue[0] = tickedAt = due;
-  post({ threadId, topic: 'tick', prices: [...values], timestamp: Math.floor(clock.now() / 1000), due });
+  post({ topic: 'tick', prices: [...values], timestamp: Math.floor(clock.now() / 1000), due });
 });
 
 const heartbeat = new Int32Array(start.heartbeat);
@@ -54,4 +53,4 @@ Atomics.add(heartbeat, 0, 1);
 // With a seed, computes the present prices first, so that the snapshot before the first tick has them.
 if (start.seed !== undefined) await prices.step(clock.now());
 else void prices.open();
-post({ threadId, topic: 'ready' });
+post({ topic: 'ready' });

@@ -1,20 +1,18 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina, queueOptionsSymbol } from 'piscina';
-import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
+import type { Delivery } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import type { ModuleSources } from '../../../workers/shared/user-module.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
-import {
-  type AbortRequest,
-  type FromTaskThread,
-  type HandlerLogLine,
-  type HandlersManifest,
-  MAX_LOG_PART_BYTES,
-  MAX_NOTE,
-  type TaskAnswer,
-  type TaskThreadStart,
-  type ToTaskThread,
+import type {
+  AbortRequest,
+  FromTaskThread,
+  HandlerLogLine,
+  HandlersManifest,
+  TaskAnswer,
+  TaskThreadStart,
+  ToTaskThread,
 } from '../../../workers/tasks/messages.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log/log.ts';
@@ -30,8 +28,6 @@ const IDLE_MS = 15_000;
 /** Delay before threads that fail to start are replaced. Doubles with each further replacement. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
-
-const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
 interface Thread {
   readonly id: number;
@@ -271,16 +267,14 @@ export class ThreadPool {
       else if (run === undefined) return;
       else if ('started' in message) this.#start(run);
       else if ('acknowledged' in message) run.acknowledge(message.acknowledged === 'ack' ? 'ack' : 'nack');
-      else run.report(checkedProgress(message.progress));
+      else run.report(message.progress);
     } catch (error) {
-      // A handlers module can send invalid messages through its thread's port.
+      // A handlers module can send messages of its own through its thread's port.
       this.#log.warn({ reason: (error as Error).message }, 'a task thread sent an invalid message');
     }
   }
 
   #writeLine({ level, message, fields = '{}' }: HandlerLogLine): void {
-    const isBounded = (text: unknown) => typeof text === 'string' && text.length <= MAX_LOG_PART_BYTES;
-    if (!LEVELS.includes(level) || !isBounded(message) || !isBounded(fields)) throw new Error('invalid log line');
     // Removes the fields that the log itself sets, because duplicate field names would make the line ambiguous.
     const { level: _level, time: _time, msg: _msg, ...others } = JSON.parse(fields);
     this.#log[level](others, message);
@@ -492,10 +486,4 @@ function dueOf({ state, dueAt, runs }: Thread): number {
   if (state === 'ending' || runs.size === 0) return Number.POSITIVE_INFINITY;
   const due = Math.min(...[...runs].map(({ deadline }) => deadline));
   return due === Number.POSITIVE_INFINITY ? dueAt : due;
-}
-
-function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
-  const isNote = note === undefined || (typeof note === 'string' && note.length <= MAX_NOTE);
-  if (!(fraction >= 0 && fraction <= 1) || typeof fraction !== 'number' || !isNote) throw new Error('invalid progress');
-  return { fraction, ...(note !== undefined && { note }) };
 }

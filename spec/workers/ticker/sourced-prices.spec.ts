@@ -125,7 +125,7 @@ describe('prices of a source', () => {
     const answer = Object.defineProperty([1, 2], 1, { get: () => thrower(new Error('no price')) });
     const { prices, values, counts, problems } = create({ prices: () => answer });
     await prices.step(0);
-    expect([values()[1], counts(), problems]).to.deep.equal([20, [1, 0, 0], ['reading the prices failed: no price']]);
+    expect([values()[1], counts(), problems]).to.deep.equal([20, [1, 0, 0], ['prices() failed: no price']]);
   });
 
   it('of an asynchronous answer are in the same tick if they are there at once, otherwise in the next', async () => {

@@ -28,7 +28,7 @@ function start(options: Partial<TickerStart> = {}) {
   const heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const memory = { prices, sourceCounts, lastDue, delays, heartbeat };
   const settings = { intervalMs: 5, symbols: defaultSymbols, seed: undefined, source: undefined, lease: undefined };
-  const workerData: TickerStart = { threadId: 'id', ...settings, ...memory, ...options };
+  const workerData: TickerStart = { ...settings, ...memory, ...options };
   const worker = new Worker(threadFile('ticker/ticker'), { workerData });
   afterTest(() => worker.terminate());
   return {

@@ -59,11 +59,11 @@ describe('the API documents', () => {
     checkFrame(frame('DOGE-USD', 'BTC-USD'), symbols);
     expect(() => checkFrame(frame('DOGE-USD', 'ETH-USD'), symbols)).to.throw('not as described');
     expect(() => checkFrame(frame('DOGE-USD'), symbols)).to.throw('not as described');
-    const { ticker, numberedTicker, numberedWelcome } = describePrices(asyncApi, symbols).components.messages;
-    for (const { examples, payload } of [ticker, numberedTicker, numberedWelcome])
-      expect(mismatch(payload, examples[0]?.payload)).to.equal(undefined);
-    for (const { payload } of [ticker, numberedTicker])
-      expect(JSON.stringify(payload)).to.include('at most 5 decimal places');
+    const { messages } = describePrices(asyncApi, symbols).components;
+    for (const name of ['ticker', 'numberedTicker', 'numberedWelcome'])
+      expect(mismatch(messages[name]?.payload ?? {}, messages[name]?.examples[0]?.payload), name).to.equal(undefined);
+    for (const name of ['ticker', 'numberedTicker'])
+      expect(JSON.stringify(messages[name]?.payload), name).to.include('at most 5 decimal places');
   });
 
   it('describe every message and event, and no others', () => {
