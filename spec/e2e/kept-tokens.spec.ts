@@ -7,11 +7,6 @@ import { type RunningServices, request, startServices } from '../support/program
 
 const TOKEN_KEY = 'a key of at least thirty-two bytes';
 
-const stop = async ({ child, exited }: RunningServices, signal: NodeJS.Signals) => {
-  child.kill(signal);
-  await exited;
-};
-
 describe('a token over a restart', () => {
   let DATA_DIR: string;
   const file = () => join(DATA_DIR, 'tokens.json');
@@ -34,7 +29,7 @@ describe('a token over a restart', () => {
         method: 'DELETE',
         headers: { Authorization: `Bearer ${revoked}` },
       });
-      await stop(first, 'SIGTERM');
+      await first.end();
       expect(statSync(file()).mode & 0o777).to.equal(0o600);
       const content = readFileSync(file(), 'utf8');
       expect(content).not.to.include(kept);
@@ -45,7 +40,7 @@ describe('a token over a restart', () => {
       expect(existsSync(file())).to.equal(false);
       expect(await status(second, kept)).to.equal(200);
       expect(await status(second, revoked)).to.equal(401);
-      await stop(second, 'SIGINT');
+      await second.end('SIGINT');
       expect(await status(await start(env), kept), 'after a second restart').to.equal(200);
     });
   }
@@ -57,7 +52,7 @@ describe('a token over a restart', () => {
     const submitted = await request(`${first.tasks}/tasks`, { method: 'POST', headers, body: '{"action":"sum"}' });
     const path = `/tasks/${submitted.body.id}`;
     const created = await request(`${first.tasks}${path}/token`, { method: 'POST', headers, body: '{}' });
-    await stop(first, 'SIGTERM');
+    await first.end();
     const second = await start(env);
     const visitor = { Authorization: `Bearer ${created.body.token}` };
     expect((await request(second.tasks + path, { headers: visitor })).status).to.equal(200);
@@ -67,8 +62,7 @@ describe('a token over a restart', () => {
     const services = await start();
     await services.token();
     mkdirSync(file());
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+    expect(await services.end()).to.deep.equal({ code: 0, signal: null });
     expect(services.lines.map(({ msg }) => msg)).to.include(
       'the tokens cannot be kept: users must sign in again after the next start',
     );
@@ -77,14 +71,14 @@ describe('a token over a restart', () => {
   it('ends with a crash', async () => {
     const first = await start({ TOKEN_KEY });
     const token = await first.token();
-    await stop(first, 'SIGKILL');
+    await first.end('SIGKILL');
     expect(await status(await start({ TOKEN_KEY }), token)).to.equal(401);
   });
 
   it('ends if its API key was revoked meanwhile', async () => {
     const first = await start();
     const token = await first.token();
-    await stop(first, 'SIGTERM');
+    await first.end();
     const database = new DatabaseSync(join(DATA_DIR, 'auth.db'));
     database.exec('DELETE FROM api_keys');
     database.close();
@@ -94,7 +88,7 @@ describe('a token over a restart', () => {
   it('ends if TOKEN_KEY has changed', async () => {
     const first = await start({ TOKEN_KEY });
     const token = await first.token();
-    await stop(first, 'SIGTERM');
+    await first.end();
     expect(await status(await start({ TOKEN_KEY: `another ${TOKEN_KEY}` }), token)).to.equal(401);
   });
 

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 const EACH_SECOND = { cron: '* * * * * *', catch_up: 'all' };
@@ -32,26 +32,18 @@ describe('a process with schedules', () => {
     const lastOf = async ({ tasks }: { tasks: string }, name: string): Promise<number> =>
       (await request(`${tasks}/schedules/${name}`)).body.last_at ?? 0;
     const firstTime: number = put.body.next[0];
-    await eventually(
-      () => lastOf(first, 'each'),
-      (last) => last > firstTime,
-    );
+    await until(async () => (await lastOf(first, 'each')) > firstTime);
     expect((await post(`${url}/yearly/run`, {})).status).to.equal(202);
-    first.child.kill('SIGKILL');
-    await first.exited;
+    await first.end('SIGKILL');
     const killed = Date.now() / 1000;
 
     const second = await start({ own });
-    await eventually(
-      () => Promise.all(['each', 'own'].map((name) => lastOf(second, name))),
-      (last) => Math.min(...last) > killed,
-    );
+    for (const name of ['each', 'own']) await until(async () => (await lastOf(second, name)) > killed);
     const { schedules } = (await request(`${second.tasks}/schedules`)).body;
     expect(schedules.map(({ name, source }: Record<string, string>) => `${name} ${source}`)).to.deep.equal([
       ...['each api', 'own module'],
     ]);
-    second.child.kill('SIGTERM');
-    await second.exited;
+    await second.end();
 
     using database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
     const count = (sql: string) => Number(database.prepare(sql).get()?.count);

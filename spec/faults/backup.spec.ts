@@ -37,8 +37,7 @@ describe('a backup under load', () => {
       const second = await startServices({ env: { DATA_DIR: restored, QUEUE_DRIVER: driver } });
       await before.settled(second, restored, driver === 'sqlite');
       expect((await post(`${second.ticker}/auth/token`, { api_key: first.apiKey })).status).to.equal(200);
-      second.child.kill('SIGTERM');
-      expect(await second.exited).to.deep.include({ code: 0 });
+      expect(await second.end()).to.deep.include({ code: 0 });
     }
   });
 });

@@ -6,10 +6,10 @@ import { migrate } from '../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { post, type RunningServices, request, startServices, untilAnswer } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 /** Damages or moves a database file. The returned function restores the file. */
@@ -73,10 +73,7 @@ function openBeside(path: string): DatabaseSync {
 
 /** Waits until at least `count` tasks are listed, and returns their ids. */
 async function listedIds({ tasks }: RunningServices, count: number): Promise<string[]> {
-  const { body } = await eventually(
-    () => request(`${tasks}/tasks`),
-    (answer) => answer.body.count >= count,
-  );
+  const { body } = await untilAnswer(`${tasks}/tasks`, (answer) => answer.body.count >= count);
   return body.tasks.map(({ id }: { id: string }) => id);
 }
 
@@ -91,10 +88,7 @@ describe('a process with the durable queue whose database', () => {
     const load = ledger.flood(services.tasks, random, { clients: 2, pauseMs: 20, over: () => over });
     for (const name of ['auth.db', 'tasks.db']) {
       for (const [what, fault] of Object.entries(faults)) {
-        await eventually(
-          () => ledger.submit(services.tasks, random),
-          (status) => status === 202,
-        );
+        await until(async () => (await ledger.submit(services.tasks, random)) === 202);
         const repair = await fault(join(DATA_DIR, name));
         for (let i = 2 + random.below(3); i > 0; i--) {
           await ask(services);
@@ -112,8 +106,7 @@ describe('a process with the durable queue whose database', () => {
     await ledger.settled(services, DATA_DIR);
     await client.checkAfterNextTick();
     expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.include({ code: 0 });
+    expect(await services.end()).to.deep.include({ code: 0 });
   });
 
   it('is away at SIGTERM exits with code 20, and the tasks are processed once the file is back', async () => {

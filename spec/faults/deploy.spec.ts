@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 const submit = async (tasks: string, action = 'hold', headers = {}) =>
   (await request(`${tasks}/tasks`, { method: 'POST', body: JSON.stringify({ action }), headers })).body.id as string;
@@ -31,23 +31,18 @@ describe('a deploy with the in-memory queue', () => {
     for (let i = 0; i < 20; i++) ids.add(await submit(first.tasks));
     const named = await submit(first.tasks, 'hold', { 'Idempotency-Key': 'k' });
     ids.add(named);
-    first.child.kill('SIGTERM');
-    expect(await first.exited).to.deep.include({ code: 0 });
+    expect(await first.end()).to.deep.include({ code: 0 });
     expect(first.lines.at(-1)).to.include({ level: 30, msg: 'stopped', unfinished: 21 });
     await release();
 
     const second = await startServices({ env });
     const stored = openRows(env.DATA_DIR).prepare('SELECT id FROM tasks');
-    const kept = await eventually(
-      () => stored.all(),
-      ({ length }) => length >= 21,
-    );
-    expect(kept.map(({ id }) => id)).to.have.members([...ids]);
+    await until(() => stored.all().length >= 21);
+    expect(stored.all().map(({ id }) => id)).to.have.members([...ids]);
     expect((await request(`${second.tasks}/tasks/${dead}`)).body).to.include({ status: 'failed', attempts: 1 });
     expect(await submit(second.tasks, 'hold', { 'Idempotency-Key': 'k' })).to.equal(named);
 
-    second.child.kill('SIGTERM');
-    expect(await second.exited).to.deep.include({ code: 0 });
+    expect(await second.end()).to.deep.include({ code: 0 });
     // All tasks completed in the second process, so the third one has only the dead letter.
     const third = await startServices({ env });
     const { body } = await request(`${third.tasks}/queue`);
@@ -60,8 +55,7 @@ describe('a deploy with the in-memory queue', () => {
     const first = await startServices({ env });
     openRows(env.DATA_DIR).exec('BEGIN IMMEDIATE');
     await submit(first.tasks, 'sum');
-    first.child.kill('SIGTERM');
-    expect(await first.exited).to.deep.include({ code: 20 });
+    expect(await first.end()).to.deep.include({ code: 20 });
     expect(first.lines.at(-1)).to.include({ level: 40, msg: 'stopped: accepted tasks are lost', unfinished: 1 });
   });
 });

@@ -4,9 +4,9 @@ import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { openFiles } from '../support/proc.ts';
-import { limitedTo, post, type RunningServices, request, startServices, untilTask } from '../support/program.ts';
+import { limitedTo, post, type RunningServices, startServices, untilServed, untilTask } from '../support/program.ts';
 import { head } from '../support/raw-connection.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
 /** Opens connections, and waits until each is accepted or refused. */
@@ -25,14 +25,6 @@ async function fill(url: string): Promise<Socket[]> {
   for (const socket of sockets) socket.resume();
   await until(() => sockets.some(({ closed }) => closed));
   return sockets;
-}
-
-/** Waits until requests to a URL are answered with 200. */
-async function untilServed(url: string): Promise<void> {
-  await eventually(
-    () => request(url).catch(() => undefined),
-    (answer) => answer?.status === 200,
-  );
 }
 
 /** Asserts that a task is processed, which needs the database, and that the process is ready. */

@@ -5,10 +5,9 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { queueCounts } from '../support/ledger.ts';
+import { untilIdle } from '../support/ledger.ts';
 import { post, startProgram, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
-import { eventually } from '../support/until.ts';
 import { cancels, operates, pauses, remembers, submits } from './kill-clients.ts';
 import { KillLedger } from './kill-ledger.ts';
 
@@ -66,8 +65,7 @@ async function runRound({ env, ledger }: Target): Promise<void> {
   if (round > 1 && random.below(5) === 0) {
     const program = await startProgram(options);
     await setTimeout(random.below(STARTING_MS));
-    program.child.kill('SIGKILL');
-    await program.exited;
+    await program.end('SIGKILL');
     ledger.check(false);
     return;
   }
@@ -88,12 +86,8 @@ async function runRound({ env, ledger }: Target): Promise<void> {
 async function runLastRound({ env, ledger }: Target): Promise<void> {
   const services = await startServices({ env: { ...env, KILL_ROUND: `${ledger.begin()}` } });
   expect((await post(`${services.tasks}/queue/resume`, {})).status).to.equal(200);
-  const counts = await eventually(
-    () => queueCounts(services.tasks),
-    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
-  );
-  services.child.kill('SIGTERM');
-  expect((await services.exited).code).to.equal(0);
+  const counts = await untilIdle(services.tasks);
+  expect((await services.end()).code).to.equal(0);
   expect(services.lines.find(({ msg }) => msg.startsWith('stopped'))).to.include({ msg: 'stopped', unfinished: 0 });
   ledger.check(true);
   expect(ledger.in('accepted', 'waiting', 'running')).to.deep.equal([]);

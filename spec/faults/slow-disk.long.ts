@@ -5,7 +5,7 @@ import { type Sight, startNeighbours, TICK_INTERVAL_MS } from '../hostile/neighb
 import { freshRows, range } from '../support/aged-rows.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run, runCommand } from '../support/command.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { post, type RunningServices, startServices, untilAnswer } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { seed } from '../support/seed.ts';
 import { eventually } from '../support/until.ts';
@@ -128,10 +128,7 @@ describeWith(lackingProgram('gcc'), `a disk that takes ${SYNC_MS} ms a sync, und
       for (let count = 0; count < LARGE_RESULTS; count++) await post(`${tasks}/tasks`, { action: 'large' });
       await flooded(services, async () => {
         await post(`${tasks}/queue/resume`, {});
-        await eventually(
-          () => request(`${tasks}/tasks?action=large&summary=1`),
-          ({ body }) => body.count === LARGE_RESULTS,
-        );
+        await untilAnswer(`${tasks}/tasks?action=large&summary=1`, ({ body }) => body.count === LARGE_RESULTS);
       });
     });
     expectUnharmed('large results', large);

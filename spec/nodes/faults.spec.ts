@@ -3,7 +3,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { Ledger } from '../support/ledger.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
 import { startCluster } from './cluster.ts';
 
@@ -82,19 +82,13 @@ describeWithPostgres('nodes', () => {
         seen.set(timestamp, (seen.get(timestamp) ?? new Set()).add(JSON.stringify(data)));
       });
     // The first message to each client is a snapshot, which may be of the second of a tick.
-    await eventually(
-      () => seen.size,
-      (size) => size >= 2,
-    );
+    await until(() => seen.size >= 2);
     seen.clear();
     stands.child.kill('SIGSTOP');
     afterTest(() => stands.child.kill('SIGCONT'));
     const grows = async (count: number) => {
       const goal = seen.size + count;
-      await eventually(
-        () => seen.size,
-        (size) => size >= goal,
-      );
+      await until(() => seen.size >= goal);
     };
     await grows(3);
     stands.child.kill('SIGCONT');

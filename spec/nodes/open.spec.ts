@@ -7,7 +7,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { failure } from './parts.ts';
 
 async function open(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
@@ -60,10 +60,7 @@ describeWithPostgres('the storage of several nodes', () => {
       expect(await failure(() => check?.())).to.be.instanceOf(DatabaseUnavailable);
     expect(await failure(() => apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
     await server.start();
-    await eventually(
-      () => checks.notifications?.(),
-      (problem) => problem === undefined,
-    );
+    await until(() => checks.notifications?.() === undefined);
     for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);
   });
 });

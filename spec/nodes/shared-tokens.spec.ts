@@ -2,10 +2,9 @@ import { expect } from 'chai';
 import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { request } from '../support/program.ts';
+import { request, untilAnswer } from '../support/program.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
 import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../support/ticker-bundle.ts';
-import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { openBus, openDatabase, through } from './parts.ts';
 
@@ -65,10 +64,7 @@ describeWithPostgres('the tokens of many nodes', () => {
       [b, unheard],
     ] as const) {
       const headers = { Authorization: `Bearer ${used}` };
-      const { body } = await eventually(
-        () => request(`${node.url}/prices/history`, { headers }),
-        ({ status }) => status !== 200,
-      );
+      const { body } = await untilAnswer(`${node.url}/prices/history`, ({ status }) => status !== 200, { headers });
       expect(body).to.deep.equal({ error: 'token store unavailable' });
       for (const [path, method] of [
         ['/prices/history', 'GET'],
@@ -83,10 +79,8 @@ describeWithPostgres('the tokens of many nodes', () => {
     expect([status, body]).to.deep.equal([500, { error: 'token store unavailable' }]);
     expect(client.socket.readyState).to.equal(client.socket.OPEN);
     way.mend();
-    await eventually(
-      () => request(`${b.url}/prices/history`, { headers: { Authorization: `Bearer ${unheard}` } }),
-      ({ status }) => status === 200,
-    );
+    const headers = { Authorization: `Bearer ${unheard}` };
+    await untilAnswer(`${b.url}/prices/history`, ({ status }) => status === 200, { headers });
     expect(JSON.stringify([a.lines, b.lines]))
       .to.not.include(token)
       .and.not.include(unheard);

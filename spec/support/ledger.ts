@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
-import { eventually } from './until.ts';
+import { eventually, until } from './until.ts';
 
 /** Expected output of a task; undefined for a task that always fails. */
 type Output = unknown;
@@ -62,10 +62,7 @@ export class Ledger {
   /** Waits until `count` more tasks are accepted from concurrent submissions. */
   async grows(count: number): Promise<void> {
     const goal = this.size + count;
-    await eventually(
-      () => this.size,
-      (size) => size >= goal,
-    );
+    await until(() => this.size >= goal);
   }
 
   /**
@@ -87,10 +84,7 @@ export class Ledger {
    * @param durable whether the queue is on disk, where the dead letters of other submissions can be identified
    */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
-    const counts = await eventually(
-      () => queueCounts(tasks),
-      ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
-    );
+    const counts = await untilIdle(tasks);
     const rows = new Map<string, Output>();
     for (const { id, result } of read(join(dataDir, 'tasks.db'), 'SELECT id, result FROM tasks')) {
       rows.set(id as string, JSON.parse(result as string).output);
@@ -126,6 +120,13 @@ export async function queueCounts(
   expect(completed + dead + dropped + cancelled + waiting + delayed + in_flight, 'accounted for').to.equal(accepted);
   return body;
 }
+
+/** Waits until the queue has no unsettled task. Returns its counts. */
+export const untilIdle = (tasks: string) =>
+  eventually(
+    () => queueCounts(tasks),
+    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
+  );
 
 /** Waits until a task is completed or failed. A task that `fails` is unknown once the bound on dead letters has evicted it. */
 async function endOf(tasks: string, id: string, fails: boolean): Promise<{ status: string; result: string }> {
