@@ -14,7 +14,7 @@ import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Setting } from './steps.ts';
 import type { Time } from './time.ts';
-import { World } from './world.ts';
+import { createWorld } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
 /** Interval at which a wait looks whether it is over. */
@@ -40,7 +40,7 @@ export async function simulateOnPostgres(options: SimulationOptions, url: string
   const setting = nodeSetting(random, options.seed);
   const server = new RealServer(url, setting, random);
   await server.open();
-  const world = new World(realTime, random, setting, options.note);
+  const world = createWorld(realTime, random, setting, options.note);
   world.pace = PACE;
   return await new NodesSimulation(world, server).run(options);
 }
