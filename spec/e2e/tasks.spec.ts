@@ -64,15 +64,4 @@ describe('service B in a process of its own', () => {
     expect(body.tasks.map(({ id }: Row) => id)).to.deep.equal(newest);
     expect((await request(`${tasks}/tasks?status=pending`)).body).to.deep.equal({ tasks: [], count: 0 });
   });
-
-  it('stores no row for a task that cannot succeed, and logs that it is discarded', async () => {
-    const { tasks, logged } = services();
-    const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
-    const line = await logged(({ task }) => task === body.id);
-    expect(line).to.include({ decision: 'discard', attempt: 1, reason: 'data.numbers must hold finite numbers only' });
-    // The line is logged before the dead letter is stored.
-    await untilTask(tasks, body.id, 'failed');
-    const { body: listing } = await request(`${tasks}/tasks`);
-    expect(listing.tasks.map(({ id }: Row) => id)).to.not.include(body.id);
-  });
 });

@@ -23,23 +23,6 @@ async function startNode(
 }
 
 describeWithPostgres('the tokens of many nodes', () => {
-  it('closes the connections of a token on every node, when it is revoked on one', async () => {
-    const schema = await migratedSchema();
-    const [a, b] = [await startNode(schema), await startNode(schema)];
-    const token = await a.token();
-    const [mine, other] = [await connect(b.stream, { token }), await connect(b.stream, { token: await a.token() })];
-    const { status } = await request(`${a.url}/auth/token`, {
-      method: 'DELETE',
-      headers: { Authorization: `Bearer ${token}` },
-    });
-    expect(status).to.equal(204);
-    const { code, reason } = await mine.closed;
-    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
-    await other.nextOf('ticker');
-    const refusal = await connect(b.stream, { token }).catch((error) => error);
-    expect(refusal).to.include({ status: 401 });
-  });
-
   it('closes the connections of a token on every node, when it expires', async () => {
     const schema = await migratedSchema();
     const options = { lifetimeSeconds: 2 };
