@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { openFiles } from '../support/proc.ts';
 import { limitedTo, post, type RunningServices, startServices, untilServed, untilTask } from '../support/program.ts';
 import { head } from '../support/raw-connection.ts';
+import { statusFrom } from '../support/server.ts';
 import { until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
@@ -80,10 +80,7 @@ describe('a process with few descriptors', () => {
     ] as const) {
       const sockets = await connectMany(url, 500);
       for (const socket of sockets) socket.write('GET / HTTP/1.1\r\nHost');
-      const { port } = new URL(url);
-      const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress: '127.0.0.2' }), 'response');
-      response.resume();
-      expect(response.statusCode, url).to.equal(200);
+      expect(await statusFrom('127.0.0.2', Number(new URL(url).port), path), url).to.equal(200);
       for (const socket of sockets) socket.destroy();
     }
   });
