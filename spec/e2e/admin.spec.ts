@@ -1,9 +1,9 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { startBusyServices } from '../deployment/busy-services.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { openBeside } from '../support/migrated-folder.ts';
 import { post, type RunningServices, request, startServices, untilAnswer } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
@@ -110,8 +110,7 @@ describe('the admin listener of a process', () => {
       await checksWhen(services, 200);
     }
 
-    const database = new DatabaseSync(path('tasks.db'));
-    afterTest(() => database.close());
+    const database = openBeside(DATA_DIR);
     const postWhileLocked = () => {
       database.exec('BEGIN EXCLUSIVE');
       return post(`${services.tasks}/tasks`, { action: 'sum' });

@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { type RunningServices, request, startServices } from '../support/program.ts';
 
 const TOKEN_KEY = 'a key of at least thirty-two bytes';
@@ -83,9 +83,7 @@ describe('a token over a restart', () => {
     const first = await start();
     const token = await first.token();
     await first.end();
-    const database = new DatabaseSync(join(DATA_DIR, 'auth.db'));
-    database.exec('DELETE FROM api_keys');
-    database.close();
+    runOn(DATA_DIR, 'DELETE FROM api_keys RETURNING id', 'auth.db');
     expect(await status(await start(), token)).to.equal(401);
   });
 

@@ -2,11 +2,11 @@ import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
 import { freePort } from '../support/free-port.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { fillDataFolder, openBeside } from '../support/migrated-folder.ts';
 import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
@@ -214,8 +214,7 @@ describe('a start fails with exit code 1 and one line', () => {
     const DATA_DIR = await temporaryFolder();
     const { tasks } = await startServices({ env: { DATA_DIR } });
     // An older version of the services made this folder: a migration would change it under the running process.
-    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    afterTest(() => database.close());
+    const database = openBeside(DATA_DIR);
     database.exec('PRAGMA user_version = 0; DROP INDEX uncompleted_tasks_by_status');
     const line = await refusal({ DATA_DIR });
     expect(line).to.equal(`${DATA_DIR} is in use: stop the services that use it, or set DATA_DIR to another folder`);

@@ -1,8 +1,7 @@
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
@@ -45,12 +44,8 @@ describe('a process with schedules', () => {
     ]);
     await second.end();
 
-    using database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    const count = (sql: string) => Number(database.prepare(sql).get()?.count);
-    const last = count("SELECT last_at AS count FROM schedules WHERE name = 'each'") / 1000;
-    const made =
-      count(`SELECT count(*) AS count FROM tasks WHERE payload LIKE '%"action":"each"%'`) +
-      count("SELECT count(*) AS count FROM messages WHERE schedule = 'each'");
-    expect(made).to.equal(last - firstTime + 1);
+    const [schedule] = runOn(DATA_DIR, "SELECT last_at AS last FROM schedules WHERE name = 'each'");
+    const made = `SELECT id FROM tasks WHERE payload LIKE '%"action":"each"%' UNION ALL SELECT id FROM messages WHERE schedule = 'each'`;
+    expect(runOn(DATA_DIR, made)).to.have.length(Number(schedule?.last) / 1000 - firstTime + 1);
   });
 });

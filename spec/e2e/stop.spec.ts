@@ -2,13 +2,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { queueCounts } from '../support/ledger.ts';
+import { openBeside, runOn } from '../support/migrated-folder.ts';
 import {
   freshSettings,
   type Program,
@@ -26,18 +27,9 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
-/** Number of rows in the table of tasks. Call it only after the process has exited. */
-function storedTasks(dataDir: string): number {
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
-  const { count } = database.prepare('SELECT count(*) AS count FROM tasks').get() as { count: number };
-  database.close();
-  return count;
-}
-
 /** Locks the rows of tasks, so that a shutdown waits. */
 function lockRows(dataDir: string): DatabaseSync {
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
-  afterTest(() => database.close());
+  const database = openBeside(dataDir);
   database.exec('BEGIN EXCLUSIVE');
   return database;
 }
@@ -85,7 +77,7 @@ describe('a stop', () => {
     const answers = await Promise.all(Array.from({ length: 200 }, submit));
     for (const { status } of answers) expect(status).to.equal(202);
     await expectEnd(services, 0, 'stopped', 0, 'SIGTERM');
-    expect(storedTasks(DATA_DIR)).to.equal(answers.length);
+    expect(runOn(DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(answers.length);
   });
 
   it('waits for tasks and clients no longer than SHUTDOWN_TIMEOUT_MS, and logs the number of unfinished tasks', async () => {
@@ -145,7 +137,7 @@ describe('a stop', () => {
     await Promise.all(submissions);
     services.parent.kill('SIGKILL');
     expect((await services.exited).code).to.equal(0);
-    expect(storedTasks(services.dataDir)).to.equal(submissions.length);
+    expect(runOn(services.dataDir, 'SELECT 1 FROM tasks')).to.have.length(submissions.length);
   });
 
   it("is orderly if npm's shell has ended without the services", async () => {

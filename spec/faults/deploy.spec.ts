@@ -1,19 +1,12 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { holdTasks } from '../support/held-tasks.ts';
+import { openBeside } from '../support/migrated-folder.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
 const submit = async (tasks: string, action = 'hold', headers = {}) =>
   (await request(`${tasks}/tasks`, { method: 'POST', body: JSON.stringify({ action }), headers })).body.id as string;
-
-function openRows(dataDir: string): DatabaseSync {
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'), { timeout: 5000 });
-  afterTest(() => database.close());
-  return database;
-}
 
 describe('a deploy with the in-memory queue', () => {
   it('leaves tasks, idempotency keys and dead letters to the next process', async () => {
@@ -36,7 +29,7 @@ describe('a deploy with the in-memory queue', () => {
     await release();
 
     const second = await startServices({ env });
-    const stored = openRows(env.DATA_DIR).prepare('SELECT id FROM tasks');
+    const stored = openBeside(env.DATA_DIR).prepare('SELECT id FROM tasks');
     await until(() => stored.all().length >= 21);
     expect(stored.all().map(({ id }) => id)).to.have.members([...ids]);
     expect((await request(`${second.tasks}/tasks/${dead}`)).body).to.include({ status: 'failed', attempts: 1 });
@@ -53,7 +46,7 @@ describe('a deploy with the in-memory queue', () => {
   it('exits with code 20 and a warning if it cannot store the accepted tasks', async () => {
     const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '200' };
     const first = await startServices({ env });
-    openRows(env.DATA_DIR).exec('BEGIN IMMEDIATE');
+    openBeside(env.DATA_DIR).exec('BEGIN IMMEDIATE');
     await submit(first.tasks, 'sum');
     expect(await first.end()).to.deep.include({ code: 20 });
     expect(first.lines.at(-1)).to.include({ level: 40, msg: 'stopped: accepted tasks are lost', unfinished: 1 });

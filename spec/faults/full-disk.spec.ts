@@ -40,8 +40,7 @@ describeWithSmallDisk('a full disk', () => {
     const client = await watchSteadily(services);
     const ledger = new Ledger();
     const random = randomFrom(2);
-    let over = false;
-    const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
+    const stopped = ledger.flood(services.tasks, random, 2);
     /** Submits large tasks until a response has the status `wanted`. */
     const answers = (wanted: number) =>
       until(async () => (await ledger.submit(services.tasks, random, LARGE)) === wanted);
@@ -58,8 +57,7 @@ describeWithSmallDisk('a full disk', () => {
       await untilDatabase(services, 'ok');
       await answers(202);
     }
-    over = true;
-    await load;
+    await stopped();
     await ledger.settled(services, disk.path);
     await client.checkAfterNextTick();
 
@@ -67,8 +65,8 @@ describeWithSmallDisk('a full disk', () => {
     for (let i = 0; i < 20; i++) held.push((await post(`${services.tasks}/tasks`, { action: 'hold' })).body.id);
     disk.fill();
     expect(await services.end()).to.deep.include({ code: 0 });
-    const stopped = services.lines.find(({ msg }) => msg.startsWith('stopped'));
-    expect(stopped).to.include({ msg: 'stopped', unfinished: 20 });
+    const last = services.lines.find(({ msg }) => msg.startsWith('stopped'));
+    expect(last).to.include({ msg: 'stopped', unfinished: 20 });
     await disk.free();
     await release();
     const next = await startServices({ env });

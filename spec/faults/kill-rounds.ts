@@ -1,11 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { untilIdle } from '../support/ledger.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { post, startProgram, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { cancels, operates, pauses, remembers, submits } from './kill-clients.ts';
@@ -48,9 +48,7 @@ export function itSurvivesKills(rounds: number): void {
     for (let round = 1; round <= rounds; round++) await runRound({ env, ledger });
     await runLastRound({ env, ledger });
     console.log(`    ${ledger.size} tasks: ${JSON.stringify(ledger.summary())}`);
-    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    expect(database.prepare('PRAGMA integrity_check').all()).to.deep.equal([{ integrity_check: 'ok' }]);
-    database.close();
+    expect(runOn(DATA_DIR, 'PRAGMA integrity_check')).to.deep.equal([{ integrity_check: 'ok' }]);
   }).timeout(60_000 + rounds * 15_000);
 }
 

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
+import { openBeside } from '../support/migrated-folder.ts';
 import { fullPipe } from '../support/named-pipe.ts';
 import { openDescriptors, peakResidentBytes, resetPeak } from '../support/proc.ts';
 import { limitedTo, post, type RunningServices, startServices } from '../support/program.ts';
@@ -50,11 +50,9 @@ export class Target {
     const disk = setup.diskMb === undefined ? undefined : await mountSmallDisk(setup.diskMb);
     const target = new Target(setup, disk?.path ?? (await temporaryFolder()), disk);
     await target.start();
-    const database = new DatabaseSync(join(target.dataDir, 'auth.db'), { timeout: 5000 });
-    const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
-    insert.run(NEIGHBOUR_KEY, 'neighbour');
-    insert.run(ATTACKER_KEY, 'attacker');
-    database.close();
+    const insert = 'INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)';
+    using database = openBeside(target.dataDir, 'auth.db');
+    for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) database.prepare(insert).run(key, `user ${key.charAt(0)}`);
     return target;
   }
 

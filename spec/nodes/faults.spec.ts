@@ -43,16 +43,12 @@ describeWithPostgres('nodes', () => {
     const ticks: Tick[] = [];
     while (ticks.length < 3) ticks.push(await nextTick(client));
     const ledger = new Ledger();
-    let over = false;
-    const loads = [doomed, stays].map((node, index) =>
-      ledger.flood(node.tasks, randomFrom(index), { clients: 4, over: () => over }),
-    );
+    const stops = [doomed, stays].map((node, index) => ledger.flood(node.tasks, randomFrom(index)));
     await ledger.grows(100);
     doomed.child.kill('SIGKILL');
     const killedAt = Date.now() / 1000;
     await ledger.grows(50);
-    over = true;
-    await Promise.all(loads);
+    for (const stopped of stops) await stopped();
     await ledger.accountedFor(stays.tasks);
     // Ticks stamped more than a second after the kill cannot be those of the dead node.
     while (ticks.filter(({ timestamp }) => timestamp > killedAt + 1).length < 3) ticks.push(await nextTick(client));

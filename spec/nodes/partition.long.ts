@@ -28,10 +28,7 @@ describeWith(lackingNamespaces(), 'a node whose network loses everything', () =>
       const client = await connect(lost.stream, { token: await lost.token() });
       await client.nextOf('ticker');
       const ledger = new Ledger();
-      let over = false;
-      const loads = [stays, lost].map((node, index) =>
-        ledger.flood(node.tasks, randomFrom(30 + index), { clients: 4, over: () => over }),
-      );
+      const stops = [stays, lost].map((node, index) => ledger.flood(node.tasks, randomFrom(30 + index)));
       await ledger.grows(300);
       await network.cut();
       const ready = () => request(`${lost.admin}/readyz`);
@@ -43,8 +40,7 @@ describeWith(lackingNamespaces(), 'a node whose network loses everything', () =>
       expect(client.socket.readyState).to.equal(client.socket.OPEN);
       await network.mend();
       await eventually(submit, ({ status }) => status === 202);
-      over = true;
-      await Promise.all(loads);
+      for (const stopped of stops) await stopped();
       await ledger.accountedFor(lost.tasks);
       const mended = Date.now() / 1000;
       for (let timestamp = 0; timestamp < mended; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);

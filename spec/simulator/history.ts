@@ -26,7 +26,7 @@ import type { Submission } from './clients.ts';
 import { Known } from './known.ts';
 import { limitUse } from './limits.ts';
 import { actions, type Process } from './process.ts';
-import { ScheduleOracle } from './schedules.ts';
+import { scheduleOracle } from './schedules.ts';
 import { turnOracle } from './turns.ts';
 import type { World } from './world.ts';
 
@@ -151,7 +151,7 @@ export class History {
   #keys = 0;
   #era = 0;
   readonly #limits: ReturnType<typeof limitUse>;
-  readonly #schedules: ScheduleOracle;
+  readonly #schedules: ReturnType<typeof scheduleOracle>;
   readonly #turns: ReturnType<typeof turnOracle>;
   readonly #pause: Known<boolean>;
 
@@ -162,7 +162,7 @@ export class History {
     this.#limits = limitUse(world);
     this.#pause = new Known(world);
     this.#turns = turnOracle(world, this.tasks);
-    this.#schedules = new ScheduleOracle(world, this);
+    this.#schedules = scheduleOracle(world, this);
   }
 
   submissionOf(id: string): Submission {

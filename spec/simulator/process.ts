@@ -7,7 +7,7 @@ import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { simulatedSender } from './callbacks.ts';
 import type { History, ObservedStore } from './history.ts';
-import { SimulatedPool } from './pool.ts';
+import { simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
 import { ProcessClock } from './time.ts';
@@ -70,7 +70,7 @@ export abstract class Process<Options extends ProcessOptions = ProcessOptions> {
     history.observe(store, this);
     const onEvent = bus === undefined ? history.onEvent.bind(history) : () => {};
     const queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || onEvent(event), clock });
-    const pool = new SimulatedPool(this, world, history, random.fork('handlers'));
+    const pool = simulatedPool(this, world, history, random.fork('handlers'));
     this.queue = queue;
     this.scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
     const { prefetch } = world.setting;

@@ -1,7 +1,6 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
+import { runOn } from './migrated-folder.ts';
 import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
 import { eventually, until } from './until.ts';
@@ -44,19 +43,21 @@ export class Ledger {
   }
 
   /**
-   * Submits tasks with `clients` concurrent clients until a response is missing or `over` returns true.
+   * Submits tasks with concurrent clients until a response is missing, or until the returned function is called.
    *
-   * @param options.pauseMs pause of a client after each response, which leaves the CPU to others
+   * @param pauseMs pause of a client after each response, which leaves the CPU to others
+   * @returns a function that waits for the last responses
    */
-  async flood(
-    tasks: string,
-    random: Random,
-    { clients = 8, pauseMs = 0, over = (): boolean => false } = {},
-  ): Promise<void> {
+  flood(tasks: string, random: Random, clients = 4, pauseMs = 0): () => Promise<void> {
+    let isOver = false;
     const client = async () => {
-      while (!over() && (await this.submit(tasks, random)) !== undefined) if (pauseMs > 0) await setTimeout(pauseMs);
+      while (!isOver && (await this.submit(tasks, random)) !== undefined) if (pauseMs > 0) await setTimeout(pauseMs);
     };
-    await Promise.all(Array.from({ length: clients }, client));
+    const all = Promise.all(Array.from({ length: clients }, client));
+    return async () => {
+      isOver = true;
+      await all;
+    };
   }
 
   /** Waits until `count` more tasks are accepted from concurrent submissions. */
@@ -86,7 +87,7 @@ export class Ledger {
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
     const counts = await untilIdle(tasks);
     const rows = new Map<string, Output>();
-    for (const { id, result } of read(join(dataDir, 'tasks.db'), 'SELECT id, result FROM tasks')) {
+    for (const { id, result } of runOn(dataDir, 'SELECT id, result FROM tasks')) {
       rows.set(id as string, JSON.parse(result as string).output);
     }
     const failed: string[] = [];
@@ -103,7 +104,7 @@ export class Ledger {
       return;
     }
     // Dead letters of submissions that were accepted although their response was lost.
-    const others = read(join(dataDir, 'tasks.db'), "SELECT id FROM messages WHERE state = 'failed'").filter(
+    const others = runOn(dataDir, "SELECT id FROM messages WHERE state = 'failed'").filter(
       ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
     );
     expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed.length + others.length);
@@ -140,13 +141,4 @@ async function endOf(tasks: string, id: string, fails: boolean): Promise<{ statu
   );
   if (status === 404) expect((await queueCounts(tasks)).dropped, 'evicted dead letters').to.be.above(0);
   return status === 404 ? { status: 'failed', result: '' } : body;
-}
-
-function read(path: string, sql: string): Record<string, unknown>[] {
-  const database = new DatabaseSync(path, { timeout: 5000 });
-  try {
-    return database.prepare(sql).all();
-  } finally {
-    database.close();
-  }
 }

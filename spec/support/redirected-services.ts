@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { freePort } from './free-port.ts';
+import { runOn } from './migrated-folder.ts';
 import { freshSettings, post, projectFolder, request, untilServed } from './program.ts';
 import { until } from './until.ts';
 
@@ -70,7 +70,8 @@ export async function startRedirected(options: RedirectOptions) {
     stream: `ws://127.0.0.1:${ports.ticker}/ws/ticker`,
     dataDir,
     async token(): Promise<string> {
-      return (await post(`${address('ticker')}/auth/token`, { api_key: demoKey(dataDir) })).body.token;
+      const [demo] = runOn(dataDir, "SELECT api_key FROM api_keys WHERE user_id = 'demo'", 'auth.db');
+      return (await post(`${address('ticker')}/auth/token`, demo)).body.token;
     },
     /** Returns the value of a metric without labels. */
     async metric(metric: string) {
@@ -78,11 +79,4 @@ export async function startRedirected(options: RedirectOptions) {
       return Number(new RegExp(`^${metric} (\\d+)$`, 'm').exec(body)?.[1]);
     },
   };
-}
-
-function demoKey(dataDir: string): string {
-  const database = new DatabaseSync(join(dataDir, 'auth.db'), { readOnly: true });
-  const row = database.prepare("SELECT api_key FROM api_keys WHERE user_id = 'demo'").get();
-  database.close();
-  return row?.api_key as string;
 }
