@@ -202,6 +202,13 @@ describe('the check of a handlers module', () => {
     });
   }
 
+  it('refuses an action with the name of the built-in callbacks if CALLBACK_HOSTS is set', () =>
+    expectRefusals(
+      handlersOf,
+      ['export default { callback() {} };'],
+      'the action callback is built in while CALLBACK_HOSTS is set: rename it',
+    ));
+
   it('names the place of a syntax error in JavaScript that the module imports', async () => {
     const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
     await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
