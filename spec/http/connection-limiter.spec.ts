@@ -1,25 +1,11 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
-import { HttpError } from '../../main/http/errors.ts';
 import type { Listener } from '../../main/http/listener.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { fine, serve, statusFrom } from '../support/server.ts';
 import { until } from '../support/until.ts';
-
-/** Returns 101, or the status of the refusal. */
-function acquire(limiter: ConnectionLimiter, socket: PassThrough, address: string): number {
-  try {
-    limiter.acquire(socket, address);
-    return 101;
-  } catch (error) {
-    if (!(error instanceof HttpError)) throw error;
-    expect(error.headers).to.deep.equal({ 'Retry-After': '5' });
-    return error.status;
-  }
-}
 
 const closed = (socket: PassThrough) => new Promise((resolve) => socket.destroy().once('close', resolve));
 
@@ -40,39 +26,6 @@ describe('the connection limiter', () => {
     expect(limiter.taken).to.equal(1);
     await gone;
     expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
-  });
-
-  it('grants no more slots than allowed, and exactly those of the open sockets', async () => {
-    const steps = fc.array(fc.record({ open: fc.boolean(), of: fc.nat(), address: fc.constantFrom('a', 'b', 'c') }), {
-      maxLength: 60,
-    });
-    const bounds = fc.record({
-      maxConnections: fc.integer({ min: 1, max: 8 }),
-      maxConnectionsPerAddress: fc.integer({ min: 1, max: 8 }),
-    });
-    await fc.assert(
-      fc.asyncProperty(bounds, steps, async (bound, all) => {
-        const limiter = new ConnectionLimiter(bound);
-        const open: { socket: PassThrough; address: string }[] = [];
-        for (const { open: opens, of, address } of all) {
-          const own = open.filter((each) => each.address === address).length;
-          if (opens) {
-            const socket = new PassThrough();
-            const expected =
-              own >= bound.maxConnectionsPerAddress ? 429 : open.length >= bound.maxConnections ? 503 : 101;
-            expect(acquire(limiter, socket, address)).to.equal(expected);
-            if (expected === 101) open.push({ socket, address });
-            else await closed(socket);
-          } else if (open.length > 0) {
-            const [leaving] = open.splice(of % open.length, 1);
-            if (leaving !== undefined) await closed(leaving.socket);
-          }
-          expect(limiter.taken).to.equal(open.length);
-          expect(limiter.addresses).to.equal(new Set(open.map((each) => each.address)).size);
-        }
-      }),
-      { numRuns: 100 },
-    );
   });
 });
 
