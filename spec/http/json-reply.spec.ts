@@ -122,8 +122,8 @@ describe('an error thrown below a router', () => {
   it("is logged with its cause when it is the server's, and the client learns only the text", async () => {
     const cause = new Error('secret detail');
     const { url, lines } = await throwing(new HttpError('lookupFailed', { cause }));
-    const { status, body } = await request(`${url}/path?token=secret`);
-    expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'lookup failed' } });
+    const answer = await request(`${url}/path?token=secret`);
+    expect(answer).to.deep.include({ status: 500, body: { error: 'lookup failed' } });
     expect(lines).to.have.lengthOf(1);
     expect(lines[0]).to.include({ level: ERROR, msg: 'lookup failed', method: 'GET', path: '/path' });
     expect(JSON.stringify(lines[0]?.err)).to.include('secret detail');
