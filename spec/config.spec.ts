@@ -42,20 +42,17 @@ const SYMBOLS_EXPECTED = '1 to 64 different symbols with prices, like BTC-USD:42
 /** Returns a setting that is one of several words. */
 function oneOf(key: string, ...words: string[]): Variable {
   const good = Object.fromEntries(words.map((word) => [word, word]));
-  return {
-    key,
-    good,
-    bad: {
-      [`${words[0]}s`]: `one of ${words.join(', ')}`,
-      [String(words[0]).toUpperCase()]: `one of ${words.join(', ')}`,
-    },
-  };
+  return { key, good, bad: allBad(`one of ${words.join(', ')}`, `${words[0]}s`, `${words[0]}`.toUpperCase()) };
 }
 
 /** Returns a setting that is true or false. */
 function flag(key: string): Variable {
-  const bad = Object.fromEntries(['yes', '1'].map((text) => [text, 'one of true, false']));
-  return { key, good: { true: true, false: false }, bad };
+  return { key, good: { true: true, false: false }, bad: allBad('one of true, false', 'yes', '1') };
+}
+
+function port(key: string): Variable {
+  const good = { '0': 0, '1': 1, '65535': 65_535, '08081': 8081, off: undefined };
+  return { key, good, bad: allBad('a whole number from 0 to 65535, or off', '65536', '-1', 'none') };
 }
 
 /** Returns a setting that takes any text. */
@@ -78,22 +75,10 @@ function wholeNumber(key: string, min: number, max = Number.MAX_SAFE_INTEGER): V
 
 const variables: Record<string, Variable> = {
   HOST: anyText('http.host', '127.0.0.1', '::1', 'localhost'),
-  TICKER_PORT: {
-    key: 'ticker.port',
-    good: { '0': 0, '1': 1, '65535': 65_535, '08081': 8081, off: undefined },
-    bad: allBad('a whole number from 0 to 65535, or off', '65536', '-1'),
-  },
-  TASKS_PORT: {
-    key: 'tasks.port',
-    good: { '0': 0, '65535': 65_535, off: undefined },
-    bad: allBad('a whole number from 0 to 65535, or off', '65536', 'none'),
-  },
+  TICKER_PORT: port('ticker.port'),
+  TASKS_PORT: port('tasks.port'),
   ADMIN_HOST: anyText('admin.host', '0.0.0.0'),
-  ADMIN_PORT: {
-    key: 'admin.port',
-    good: { '0': 0, '65535': 65_535, off: undefined },
-    bad: allBad('a whole number from 0 to 65535, or off', '65536', 'none'),
-  },
+  ADMIN_PORT: port('admin.port'),
   REUSE_PORT: {
     key: 'http.reusePort',
     good: { true: true, false: false, '0': false, '1': true },
@@ -365,16 +350,8 @@ describe('the configuration', () => {
   });
 
   it('ignores other variables', () => {
-    const others = {
-      PATH: '/bin',
-      HOME: '/',
-      PORT: 'x',
-      HTTP_PROXY: 'x',
-      TICKER_HOST: 'x',
-      TASK_SIZE: 'x',
-      TASK_CONCURENCY: '',
-    };
-    expect(loadConfig(others)).to.deep.equal(defaults);
+    const others = { PATH: '/bin', HOME: '/', PORT: 'x', HTTP_PROXY: 'x', TICKER_HOST: 'x', TASK_SIZE: 'x' };
+    expect(loadConfig({ ...others, TASK_CONCURENCY: '' })).to.deep.equal(defaults);
   });
 
   it('refuses a variable within two letters of the name of a setting, without its value', () => {

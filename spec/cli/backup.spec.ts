@@ -2,13 +2,12 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { fillDataFolder, runOn } from '../support/migrated-folder.ts';
 import { until } from '../support/until.ts';
 
 /** Module preloaded into the program. It copies one page per 20 ms, so the backup outlasts every test. */
@@ -60,9 +59,8 @@ describe('npm run backup', () => {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     it(`leaves nothing behind after ${signal}`, async () => {
       const { dataDir, folder } = await fresh();
-      const database = new DatabaseSync(join(dataDir, 'tasks.db'));
-      database.exec("INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)");
-      database.close();
+      const large = "INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(10000000), 1)";
+      runOn(dataDir, `${large} RETURNING id`);
       const file = fileURLToPath(new URL('../../main/cli/backup.ts', import.meta.url));
       const env = { ...process.env, DATA_DIR: dataDir };
       const args = ['--import', `data:text/javascript,${encodeURIComponent(SLOW_COPY)}`, file, join(folder, 'new')];

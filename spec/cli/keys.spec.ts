@@ -1,10 +1,9 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { fillDataFolder, openBeside } from '../support/migrated-folder.ts';
 import { describeWithPostgres, emptySchema, migratedSchema } from '../support/servers.ts';
 
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
@@ -14,8 +13,7 @@ const failed = (stderr: string) => ({ code: 1, stdout: '', stderr: `${stderr}\n`
 async function fresh() {
   const dataDir = await temporaryFolder();
   fillDataFolder(dataDir);
-  const beside = new DatabaseSync(join(dataDir, 'auth.db'));
-  afterTest(() => beside.close());
+  const beside = openBeside(dataDir, 'auth.db');
   const records = () => beside.prepare('SELECT * FROM api_keys ORDER BY id').all();
   return { dataDir, beside, records, keys: (...args: string[]) => runCommand('keys', args, { dataDir }) };
 }

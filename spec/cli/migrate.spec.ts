@@ -1,18 +1,13 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { run } from '../support/command.ts';
+import { runCommand } from '../support/command.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 
-const file = fileURLToPath(new URL('../../main/cli/migrate.ts', import.meta.url));
-
-/** Runs the migration in a folder with only the given settings. */
-async function migrate(cwd: string, settings: Record<string, string> = {}) {
-  const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
-  return run(process.execPath, [file], { cwd, env: { ...outer, ...settings } });
-}
+/** Runs the migration in a folder. */
+const migrate = (cwd: string, settings: { dataDir?: string; databaseUrl?: string } = {}) =>
+  runCommand('migrate', [], { cwd, ...settings });
 
 describe('npm run migrate', () => {
   it('creates the databases in DATA_DIR, prints what it has created, and ends with exit code 0', async () => {
@@ -20,22 +15,22 @@ describe('npm run migrate', () => {
     const upToDate = 'the databases in there are up to date\n';
     const created = 'created there/auth.db\ncreated there/tasks.db\n';
     for (const stdout of [created + upToDate, upToDate])
-      expect(await migrate(folder, { DATA_DIR: 'there' })).to.deep.equal({ code: 0, stdout, stderr: '' });
+      expect(await migrate(folder, { dataDir: 'there' })).to.deep.equal({ code: 0, stdout, stderr: '' });
     writeFileSync(join(folder, 'there', 'auth.db'), '');
-    const { stdout } = await migrate(folder, { DATA_DIR: 'there' });
+    const { stdout } = await migrate(folder, { dataDir: 'there' });
     expect(stdout).to.equal(`created there/auth.db in an empty file\n${upToDate}`);
   });
 
-  it('uses the folder data if DATA_DIR is unset or empty', async () => {
+  it('uses the folder data if DATA_DIR is unset', async () => {
     const folder = await temporaryFolder();
-    for (const settings of [{}, { DATA_DIR: '' }]) expect(await migrate(folder, settings)).to.include({ code: 0 });
+    expect(await migrate(folder)).to.include({ code: 0 });
     for (const name of ['auth.db', 'tasks.db']) expect(existsSync(join(folder, 'data', name))).to.equal(true);
   });
 
   it('fails with one line if a file is not a database', async () => {
     const folder = await temporaryFolder();
     writeFileSync(join(folder, 'auth.db'), 'garbage '.repeat(1000));
-    const { code, stdout, stderr } = await migrate(folder, { DATA_DIR: '.' });
+    const { code, stdout, stderr } = await migrate(folder, { dataDir: '.' });
     expect([code, stdout]).to.deep.equal([1, '']);
     expect(stderr).to.match(/^cannot migrate auth\.db: file is not a database: restore it from a backup, or .*\n$/);
   });
@@ -56,12 +51,12 @@ describeWithPostgres('npm run migrate with DATABASE_URL', () => {
     const { host, pathname } = new URL(url);
     const folder = await temporaryFolder();
     const expected = { code: 0, stdout: `PostgreSQL at ${host}${pathname} is up to date\n`, stderr: '' };
-    expect(await migrate(folder, { DATABASE_URL: url })).to.deep.equal(expected);
+    expect(await migrate(folder, { databaseUrl: url })).to.deep.equal(expected);
     expect(await sql('SELECT * FROM tasks')).to.deep.equal([]);
     const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL';
     const refused = { code: 1, stdout: '', stderr: `cannot reach PostgreSQL at 127.0.0.1:1/test: ${reason}\n` };
-    const DATABASE_URL = 'postgres://spec:secret@127.0.0.1:1/test';
-    expect(await migrate(folder, { DATABASE_URL })).to.deep.equal(refused);
+    const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
+    expect(await migrate(folder, { databaseUrl })).to.deep.equal(refused);
     expect(readdirSync(folder)).to.deep.equal([]);
   });
 });

@@ -3,9 +3,8 @@ import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
-import { post, projectFolder, request } from '../support/program.ts';
+import { post, projectFolder, untilServed } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
-import { eventually } from '../support/until.ts';
 
 const image = `ticker-and-tasks-spec-${randomUUID()}`;
 /** Restrictions of compose.yaml, and free ports of the host. */
@@ -35,10 +34,7 @@ describeWith(
       afterTest(() => docker('rm', '--force', '--volumes', id));
       const address = async (port: number) => `http://${await docker('port', id, `${port}`)}`;
       const admin = await address(9464);
-      await eventually(
-        () => request(`${admin}/readyz`).catch(() => undefined),
-        (answer) => answer?.status === 200,
-      );
+      await untilServed(`${admin}/readyz`);
       return { id, address, exec: (...command: string[]) => docker('exec', id, ...command) };
     }
 

@@ -1,10 +1,10 @@
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { startBusyServices } from '../deployment/busy-services.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { openBeside } from '../support/migrated-folder.ts';
+import { post, type RunningServices, request, startServices, untilAnswer } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
 /** Scrapes samples, keyed by name and labels, until they satisfy `holds`. */
@@ -20,8 +20,8 @@ function samplesWhen({ admin }: RunningServices, holds: (found: Map<string, numb
 
 /** Waits until `/readyz` responds with a status, because of the check `because` if given. Returns the checks. */
 async function checksWhen({ admin }: RunningServices, status: number, because?: string) {
-  const { body } = await eventually(
-    () => request(`${admin}/readyz`),
+  const { body } = await untilAnswer(
+    `${admin}/readyz`,
     (answer) => answer.status === status && (because === undefined || answer.body.checks[because].state === 'failed'),
   );
   expect(body.status).to.equal(status === 200 ? 'ready' : 'not ready');
@@ -110,8 +110,7 @@ describe('the admin listener of a process', () => {
       await checksWhen(services, 200);
     }
 
-    const database = new DatabaseSync(path('tasks.db'));
-    afterTest(() => database.close());
+    const database = openBeside(DATA_DIR);
     const postWhileLocked = () => {
       database.exec('BEGIN EXCLUSIVE');
       return post(`${services.tasks}/tasks`, { action: 'sum' });

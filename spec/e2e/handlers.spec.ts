@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { queueCounts } from '../support/ledger.ts';
-import { post, type RunningServices, request, startServices, untilTask } from '../support/program.ts';
+import { post, type RunningServices, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
 import { watchSteadily } from '../support/steady-client.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
@@ -60,17 +60,14 @@ describe('a process with a handlers module', () => {
       ['block', { fraction: 0.25 }],
     ] as const) {
       const id = await submit(services, action);
-      const { body } = await eventually(
-        () => find(services, id),
+      const { body } = await untilAnswer(
+        `${services.tasks}/tasks/${id}`,
         (answer) => answer.body.progress !== undefined,
       );
       expect(body).to.deep.include({ id, status: 'running', attempt: 1, progress });
       const next = await submit(services, 'uppercase');
       expect(await cancel(services, id)).to.deep.include({ status: 202, body: { id, status: 'cancelling' } });
-      await eventually(
-        () => find(services, id),
-        ({ status }) => status === 404,
-      );
+      await untilAnswer(`${services.tasks}/tasks/${id}`, ({ status }) => status === 404);
       await untilTask(services.tasks, next);
       const names: string[] = [];
       while (names.at(-1) !== 'cancelled') {
@@ -158,8 +155,7 @@ describe('a process', () => {
       const first = await startServices({ env });
       const id = await submit(first, 'wait');
       await first.logged(({ msg }) => msg === 'waiting');
-      first.child.kill('SIGTERM');
-      expect((await first.exited).code).to.equal(0);
+      expect((await first.end()).code).to.equal(0);
       expect(first.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 1 });
       const second = await startServices({ env });
       await second.logged(({ msg, task }) => msg === 'waiting' && task === id);
@@ -183,8 +179,7 @@ describe('a process', () => {
     const [kept, ...rest] = waiting as [string, ...string[]];
     const cancelled = [later, ...rest];
     for (const id of cancelled) expect((await cancel(first, id)).status).to.equal(204);
-    first.child.kill('SIGKILL');
-    await first.exited;
+    await first.end('SIGKILL');
 
     const second = await startServices({ env: { ...env, TASK_HANDLERS: await handlers(`() => 'done'`) } });
     for (const id of [running, kept]) await untilTask(second.tasks, id);

@@ -1,16 +1,11 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { type RunningServices, request, startServices } from '../support/program.ts';
 
 const TOKEN_KEY = 'a key of at least thirty-two bytes';
-
-const stop = async ({ child, exited }: RunningServices, signal: NodeJS.Signals) => {
-  child.kill(signal);
-  await exited;
-};
 
 describe('a token over a restart', () => {
   let DATA_DIR: string;
@@ -27,14 +22,14 @@ describe('a token over a restart', () => {
     ['a random key', {}],
     ['TOKEN_KEY', { TOKEN_KEY }],
   ] as const) {
-    it(`under ${kind} stays valid after an orderly stop, unless it was revoked, and is kept in a file only its owner can read`, async () => {
+    it(`under ${kind} stays valid after an orderly stop, unless it or its API key was revoked, in a file only its owner can read`, async () => {
       const first = await start(env);
       const [kept, revoked] = [await first.token(), await first.token()];
       await request(`${first.ticker}/auth/token`, {
         method: 'DELETE',
         headers: { Authorization: `Bearer ${revoked}` },
       });
-      await stop(first, 'SIGTERM');
+      await first.end();
       expect(statSync(file()).mode & 0o777).to.equal(0o600);
       const content = readFileSync(file(), 'utf8');
       expect(content).not.to.include(kept);
@@ -45,8 +40,12 @@ describe('a token over a restart', () => {
       expect(existsSync(file())).to.equal(false);
       expect(await status(second, kept)).to.equal(200);
       expect(await status(second, revoked)).to.equal(401);
-      await stop(second, 'SIGINT');
-      expect(await status(await start(env), kept), 'after a second restart').to.equal(200);
+      await second.end('SIGINT');
+      const third = await start(env);
+      expect(await status(third, kept), 'after a second restart').to.equal(200);
+      await third.end();
+      runOn(DATA_DIR, 'DELETE FROM api_keys RETURNING id', 'auth.db');
+      expect(await status(await start(env), kept), 'without its API key').to.equal(401);
     });
   }
 
@@ -57,7 +56,7 @@ describe('a token over a restart', () => {
     const submitted = await request(`${first.tasks}/tasks`, { method: 'POST', headers, body: '{"action":"sum"}' });
     const path = `/tasks/${submitted.body.id}`;
     const created = await request(`${first.tasks}${path}/token`, { method: 'POST', headers, body: '{}' });
-    await stop(first, 'SIGTERM');
+    await first.end();
     const second = await start(env);
     const visitor = { Authorization: `Bearer ${created.body.token}` };
     expect((await request(second.tasks + path, { headers: visitor })).status).to.equal(200);
@@ -67,35 +66,21 @@ describe('a token over a restart', () => {
     const services = await start();
     await services.token();
     mkdirSync(file());
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+    expect(await services.end()).to.deep.equal({ code: 0, signal: null });
     expect(services.lines.map(({ msg }) => msg)).to.include(
       'the tokens cannot be kept: users must sign in again after the next start',
     );
   });
 
-  it('ends with a crash', async () => {
+  it('ends with a crash, and if TOKEN_KEY has changed', async () => {
     const first = await start({ TOKEN_KEY });
     const token = await first.token();
-    await stop(first, 'SIGKILL');
-    expect(await status(await start({ TOKEN_KEY }), token)).to.equal(401);
-  });
-
-  it('ends if its API key was revoked meanwhile', async () => {
-    const first = await start();
-    const token = await first.token();
-    await stop(first, 'SIGTERM');
-    const database = new DatabaseSync(join(DATA_DIR, 'auth.db'));
-    database.exec('DELETE FROM api_keys');
-    database.close();
-    expect(await status(await start(), token)).to.equal(401);
-  });
-
-  it('ends if TOKEN_KEY has changed', async () => {
-    const first = await start({ TOKEN_KEY });
-    const token = await first.token();
-    await stop(first, 'SIGTERM');
-    expect(await status(await start({ TOKEN_KEY: `another ${TOKEN_KEY}` }), token)).to.equal(401);
+    await first.end('SIGKILL');
+    const second = await start({ TOKEN_KEY });
+    expect(await status(second, token)).to.equal(401);
+    const next = await second.token();
+    await second.end();
+    expect(await status(await start({ TOKEN_KEY: `another ${TOKEN_KEY}` }), next)).to.equal(401);
   });
 
   for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {

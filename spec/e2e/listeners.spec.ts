@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
 import { itemsOf, type ServiceName, serviceNames } from '../support/contract.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { connectRaw, parseResponse } from '../support/raw-connection.ts';
+import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 
 /** Every path of the contract with each listener that serves it, and the methods that the path supports. */
 const paths = serviceNames.flatMap((name) =>
@@ -56,21 +56,23 @@ describe('each listener', () => {
     });
   }
 
-  it('answers requests to loopback names and ALLOWED_HOSTS, and refuses other hosts with 421', async () => {
+  it('answers requests to loopback names and ALLOWED_HOSTS, and refuses other hosts with 421, upgrades included', async () => {
     const { ticker, tasks, admin } = started().services;
+    const answer = async (port: string, first: string, ...rest: string[]) => {
+      const raw = await connectRaw(Number(port), first, ...rest, 'Connection: close');
+      const { status, body } = parseResponse(await raw.ended);
+      return [status, status === 421 ? body : ''];
+    };
+    const refused = [421, '{"error":"host not allowed"}\n'];
     for (const url of [`${ticker}/`, `${tasks}/tasks`, `${admin}/healthz`]) {
       const { port, host, pathname } = new URL(url);
-      for (const [name, expected] of [
-        [host, 200],
-        ['localhost', 200],
-        ['a.example', 200],
-        ['b.example:443', 200],
-        ['evil.example', 421],
-      ] as const) {
-        const raw = await connectRaw(Number(port), `GET ${pathname} HTTP/1.1`, `Host: ${name}`, 'Connection: close');
-        const { status, body } = parseResponse(await raw.ended);
-        expect(status, `${name} ${pathname}`).to.equal(expected);
-        if (status === 421) expect(body).to.equal('{"error":"host not allowed"}\n');
+      const get = (name: string) => answer(port, `GET ${pathname} HTTP/1.1`, `Host: ${name}`);
+      for (const name of [host, 'localhost', 'A.Example', 'b.example:443', '[0:0::1]'])
+        expect(await get(name), `${name} ${pathname}`).to.deep.equal([200, '']);
+      for (const name of ['evil.example', `evil.example:${port}`]) {
+        expect(await get(name), `${name} ${pathname}`).to.deep.equal(refused);
+        const [first = '', , ...upgrade] = handshake('/ws/ticker');
+        expect(await answer(port, first, `Host: ${name}`, ...upgrade)).to.deep.equal(refused);
       }
     }
   });

@@ -15,8 +15,7 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     it(`starts the installed Node, passes ${signal} on to it and ends with exit code 0`, async () => {
       const services = await startServices({ node });
       expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
-      services.child.kill(signal);
-      expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+      expect(await services.end(signal)).to.deep.equal({ code: 0, signal: null });
       expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
     });
   }

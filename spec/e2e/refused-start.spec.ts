@@ -1,12 +1,11 @@
 import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
 import { freePort } from '../support/free-port.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { fillDataFolder, openBeside, runOn } from '../support/migrated-folder.ts';
 import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
@@ -57,11 +56,8 @@ const folderWith = (change: (folder: string) => void) => async () => {
   for (const [file, sql] of Object.entries({
     'auth.db': "INSERT INTO api_keys (api_key, user_id, created_at) SELECT hex(zeroblob(100)) || i, 'alice', 1 FROM n",
     'tasks.db': 'INSERT INTO tasks (id, payload, created_at) SELECT i, hex(zeroblob(100)), 1 FROM n',
-  })) {
-    const database = new DatabaseSync(join(DATA_DIR, file));
-    database.exec(`${rows} ${sql}`);
-    database.close();
-  }
+  }))
+    runOn(DATA_DIR, `${rows} ${sql}`, file);
   change(DATA_DIR);
   return { DATA_DIR };
 };
@@ -74,114 +70,95 @@ function damage(path: string): void {
   closeSync(file);
 }
 
-/** Refused starts: title, heading of the guide that quotes the line, cause, and line. */
-const refusals: [title: string, heading: 'Start' | 'Several nodes' | undefined, cause: Cause, line: RegExp][] = [
-  [
-    'a setting is invalid',
-    'Start',
-    { TICKER_PORT: 'http' },
-    /^TICKER_PORT must be a whole number from 0 to 65535, or off, got "http"$/,
+type Refusal = [title: string, cause: Cause, line: RegExp];
+
+/** Creates a file with a text in a folder. */
+const fileWith = (name: string, text: string) => folderWith((folder) => writeFileSync(join(folder, name), text));
+
+/** Refused starts by the heading of the guide that quotes the line. */
+const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
+  Start: [
+    ['a setting is invalid', { TICKER_PORT: 'http' }, /^TICKER_PORT must be a whole number .*, or off, got "http"$/],
+    [
+      'the byte budgets need more than half of the heap',
+      { QUEUE_MAX_BYTES: '1000000000', NODE_OPTIONS: '--max-old-space-size=300' },
+      /QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\d+/,
+    ],
+    ['HOST is an address of another machine', { HOST: '192.0.2.1' }, /^the address does not belong /],
+    ['HOST is an unknown name', { HOST: 'nowhere.invalid' }, /^the host name cannot be resolved: /],
+    ['the handlers module is missing', { TASK_HANDLERS: './none.ts' }, /^the handlers module .\/none.ts cannot /],
+    [
+      'a policy is none',
+      async () => {
+        const POLICIES_DIR = await temporaryFolder();
+        writeFileSync(join(POLICIES_DIR, 'clerk.json'), '{}');
+        return { POLICIES_DIR };
+      },
+      /^the policy \S+clerk.json cannot be used: it does not contain a policy$/,
+    ],
+    ['the price source is missing', { PRICE_SOURCE: 'none.csv' }, /^the price source none.csv cannot be used: /],
+    ['the data folder cannot be created', { DATA_DIR: '/proc/data' }, /^cannot create the folder \/proc\/data: /],
+    ['the data folder is a file', { DATA_DIR: 'package.json' }, /package.json.*DATA_DIR/],
+    [
+      'another program listens on a port that may be shared',
+      async () => ({ TASKS_PORT: await takenPort(), REUSE_PORT: 'true' }),
+      /^port \d+ is in use: stop the program that uses it, or set TASKS_PORT to another port$/,
+    ],
+    [
+      'other programs listen on all ports',
+      async () => ({ TICKER_PORT: await takenPort(), TASKS_PORT: await takenPort(), ADMIN_PORT: await takenPort() }),
+      /^the ports \d+ \(TICKER_PORT\), \d+ \(TASKS_PORT\), \d+ \(ADMIN_PORT\) are in use: stop .*to other ports$/,
+    ],
+    [
+      'two listeners have the same port',
+      async () => {
+        const port = String(await freePort());
+        return { TASKS_PORT: port, TICKER_PORT: port };
+      },
+      /are both \d+: set one of them to another port$/,
+    ],
+    [
+      'a database is of a newer version',
+      folderWith((folder) => void runOn(folder, 'PRAGMA user_version = 1000')),
+      /^cannot migrate \S+tasks.db: its schema has version 1000, this program supports up to \d+/,
+    ],
+    [
+      'auth.db is not a database',
+      fileWith('auth.db', 'this is no database '.repeat(100)),
+      new RegExp(`^cannot migrate \\S+auth.db: file is not a database: ${RESTORE}`),
+    ],
   ],
-  [
-    'the byte budgets need more than half of the heap',
-    'Start',
-    { QUEUE_MAX_BYTES: '1000000000', NODE_OPTIONS: '--max-old-space-size=300' },
-    /QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\d+/,
+  'Several nodes': [
+    ['DATABASE_URL is set without TOKEN_KEY', { DATABASE_URL: NODE.DATABASE_URL }, /^TOKEN_KEY must be/],
+    ['DATABASE_URL is set with a queue driver', { ...NODE, QUEUE_DRIVER: 'sqlite' }, /^QUEUE_DRIVER must be unset if /],
+    ['NATS_URL is set', { ...NODE, NATS_URL: 'nats://127.0.0.1:4222' }, /^NATS_URL must be unset: /],
+    ['no PostgreSQL server listens', NODE, /^cannot reach PostgreSQL at 127.0.0.1:1\/none: /],
   ],
-  ['HOST is an address of another machine', 'Start', { HOST: '192.0.2.1' }, /^the address does not belong /],
-  ['HOST is an unknown name', 'Start', { HOST: 'nowhere.invalid' }, /^the host name cannot be resolved: /],
-  [
-    'the handlers module is missing',
-    'Start',
-    { TASK_HANDLERS: './none.ts' },
-    /^the handlers module .\/none.ts cannot /,
+  'not quoted': [
+    ...['auth.db', 'tasks.db'].map(
+      (file): Refusal => [
+        `${file} is damaged`,
+        folderWith((folder) => damage(join(folder, file))),
+        new RegExp(`^cannot migrate \\S+${file}: .+: ${RESTORE}`),
+      ],
+    ),
+    [
+      'queue.lock is not a database',
+      fileWith('queue.lock', 'no database '.repeat(1000)),
+      /^cannot lock \S+queue.lock: file is not a database: delete the file, which holds no data$/,
+    ],
+    ...[rmSync, truncateSync].map(
+      (lose): Refusal => [
+        `tasks.db is ${lose === rmSync ? 'missing' : 'empty'} but its log is not`,
+        folderWith((folder) => {
+          lose(join(folder, 'tasks.db'));
+          writeFileSync(join(folder, 'tasks.db-wal'), 'written last');
+        }),
+        /^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore /,
+      ],
+    ),
   ],
-  [
-    'a policy is none',
-    'Start',
-    async () => {
-      const POLICIES_DIR = await temporaryFolder();
-      writeFileSync(join(POLICIES_DIR, 'clerk.json'), '{}');
-      return { POLICIES_DIR };
-    },
-    /^the policy \S+clerk.json cannot be used: it does not contain a policy$/,
-  ],
-  ['the price source is missing', 'Start', { PRICE_SOURCE: 'none.csv' }, /^the price source none.csv cannot be used: /],
-  [
-    'the data folder cannot be created',
-    'Start',
-    { DATA_DIR: '/proc/data' },
-    /^cannot create the folder \/proc\/data: /,
-  ],
-  ['the data folder is a file', 'Start', { DATA_DIR: 'package.json' }, /package.json.*DATA_DIR/],
-  [
-    'another program listens on a port that may be shared',
-    'Start',
-    async () => ({ TASKS_PORT: await takenPort(), REUSE_PORT: 'true' }),
-    /^port \d+ is in use: stop the program that uses it, or set TASKS_PORT to another port$/,
-  ],
-  [
-    'other programs listen on all ports',
-    'Start',
-    async () => ({ TICKER_PORT: await takenPort(), TASKS_PORT: await takenPort(), ADMIN_PORT: await takenPort() }),
-    /^the ports \d+ \(TICKER_PORT\), \d+ \(TASKS_PORT\), \d+ \(ADMIN_PORT\) are in use: stop .*to other ports$/,
-  ],
-  [
-    'two listeners have the same port',
-    'Start',
-    async () => {
-      const port = String(await freePort());
-      return { TASKS_PORT: port, TICKER_PORT: port };
-    },
-    /are both \d+: set one of them to another port$/,
-  ],
-  [
-    'a database is of a newer version',
-    'Start',
-    folderWith((folder) => {
-      const database = new DatabaseSync(join(folder, 'tasks.db'));
-      database.exec('PRAGMA user_version = 1000');
-      database.close();
-    }),
-    /^cannot migrate \S+tasks.db: its schema has version 1000, this program supports up to \d+/,
-  ],
-  [
-    'auth.db is not a database',
-    'Start',
-    folderWith((folder) => writeFileSync(join(folder, 'auth.db'), 'this is no database '.repeat(100))),
-    new RegExp(`^cannot migrate \\S+auth.db: file is not a database: ${RESTORE}`),
-  ],
-  ...['auth.db', 'tasks.db'].map((file): (typeof refusals)[number] => [
-    `${file} is damaged`,
-    undefined,
-    folderWith((folder) => damage(join(folder, file))),
-    new RegExp(`^cannot migrate \\S+${file}: .+: ${RESTORE}`),
-  ]),
-  [
-    'queue.lock is not a database',
-    undefined,
-    folderWith((folder) => writeFileSync(join(folder, 'queue.lock'), 'no database '.repeat(1000))),
-    /^cannot lock \S+queue.lock: file is not a database: delete the file, which holds no data$/,
-  ],
-  ...[rmSync, truncateSync].map((lose): (typeof refusals)[number] => [
-    `tasks.db is ${lose === rmSync ? 'missing' : 'empty'} but its log is not`,
-    undefined,
-    folderWith((folder) => {
-      lose(join(folder, 'tasks.db'));
-      writeFileSync(join(folder, 'tasks.db-wal'), 'written last');
-    }),
-    /^cannot migrate .*tasks.db: the file is missing or empty, but .*tasks.db-wal is not: restore /,
-  ]),
-  ['DATABASE_URL is set without TOKEN_KEY', 'Several nodes', { DATABASE_URL: NODE.DATABASE_URL }, /^TOKEN_KEY must be/],
-  [
-    'DATABASE_URL is set with a queue driver',
-    'Several nodes',
-    { ...NODE, QUEUE_DRIVER: 'sqlite' },
-    /^QUEUE_DRIVER must be unset if DATABASE_URL is set, /,
-  ],
-  ['NATS_URL is set', 'Several nodes', { ...NODE, NATS_URL: 'nats://127.0.0.1:4222' }, /^NATS_URL must be unset: /],
-  ['no PostgreSQL server listens', 'Several nodes', NODE, /^cannot reach PostgreSQL at 127.0.0.1:1\/none: /],
-];
+};
 
 describe('a start fails with exit code 1 and one line', () => {
   const expectQuoted = (line: string, heading: string) =>
@@ -190,13 +167,14 @@ describe('a start fails with exit code 1 and one line', () => {
       `${GUIDE} quotes ${line}`,
     ).to.equal(true);
 
-  for (const [title, heading, cause, expected] of refusals) {
+  const all = Object.entries(refusals).flatMap(([heading, those]) => those.map((each) => [heading, ...each] as const));
+  for (const [heading, title, cause, expected] of all) {
     it(`if ${title}`, async () => {
       const unused = join(await temporaryFolder(), 'data');
       const settings = { DATA_DIR: unused, ...(typeof cause === 'function' ? await cause() : cause) };
       const line = await refusal(settings);
       expect(line).to.match(expected);
-      if (heading !== undefined) expectQuoted(line, heading);
+      if (heading !== 'not quoted') expectQuoted(line, heading);
       // A shared port is tried only when its listener starts.
       if (!('REUSE_PORT' in settings)) expect(existsSync(unused), 'a folder was created').to.equal(false);
       const log = join(settings.DATA_DIR, 'tasks.db-wal');
@@ -214,8 +192,7 @@ describe('a start fails with exit code 1 and one line', () => {
     const DATA_DIR = await temporaryFolder();
     const { tasks } = await startServices({ env: { DATA_DIR } });
     // An older version of the services made this folder: a migration would change it under the running process.
-    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    afterTest(() => database.close());
+    const database = openBeside(DATA_DIR);
     database.exec('PRAGMA user_version = 0; DROP INDEX uncompleted_tasks_by_status');
     const line = await refusal({ DATA_DIR });
     expect(line).to.equal(`${DATA_DIR} is in use: stop the services that use it, or set DATA_DIR to another folder`);

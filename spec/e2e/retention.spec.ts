@@ -1,12 +1,10 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { Ledger, queueCounts } from '../support/ledger.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { Ledger, untilIdle } from '../support/ledger.ts';
+import { fillDataFolder, openBeside } from '../support/migrated-folder.ts';
 import { request, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 const OLD_ROWS = 5000;
 const [OLDEST, TASK_RETENTION_ROWS] = ['00000000-0000-4000-8000-000000000001', '500'];
@@ -15,8 +13,7 @@ const [OLDEST, TASK_RETENTION_ROWS] = ['00000000-0000-4000-8000-000000000001', '
 async function agedFolder() {
   const DATA_DIR = await temporaryFolder();
   fillDataFolder(DATA_DIR);
-  const rows = new DatabaseSync(join(DATA_DIR, 'tasks.db'), { timeout: 5000 });
-  afterTest(() => rows.close());
+  const rows = openBeside(DATA_DIR);
   const then = Math.floor(Date.now() / 1000) - 3 * 86_400;
   rows.exec(`WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${OLD_ROWS})
     INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at)
@@ -30,27 +27,19 @@ describe('retention', () => {
     const { DATA_DIR, count } = await agedFolder();
     const services = await startServices({ env: { DATA_DIR, TASK_RETENTION_ROWS } });
     const ledger = new Ledger();
-    let over = false;
-    const load = ledger.flood(services.tasks, randomFrom(0), { clients: 4, over: () => over });
-    await eventually(
-      async () => {
-        const { status, body } = await request(`${services.tasks}/tasks`);
-        expect([status, body.count]).to.deep.equal([200, 100]);
-      },
-      () => count() <= 600 + 2 * ledger.size && ledger.size >= 300,
-    );
-    over = true;
-    await load;
-    await eventually(
-      () => queueCounts(services.tasks),
-      ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
-    );
-    await eventually(count, (rows) => rows <= 500);
+    const stopped = ledger.flood(services.tasks, randomFrom(0));
+    await until(async () => {
+      const { status, body } = await request(`${services.tasks}/tasks`);
+      expect([status, body.count]).to.deep.equal([200, 100]);
+      return count() <= 600 + 2 * ledger.size && ledger.size >= 300;
+    });
+    await stopped();
+    await untilIdle(services.tasks);
+    await until(() => count() <= 500);
     expect(count()).to.equal(500);
     const missing = { status: 404, body: { error: 'task not found' } };
     expect(await request(`${services.tasks}/tasks/${OLDEST}`)).to.deep.include(missing);
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.include({ code: 0 });
+    expect(await services.end()).to.deep.include({ code: 0 });
     expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
   });
 });

@@ -1,10 +1,9 @@
 import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
 const EACH_SECOND = { cron: '* * * * * *', catch_up: 'all' };
@@ -32,33 +31,21 @@ describe('a process with schedules', () => {
     const lastOf = async ({ tasks }: { tasks: string }, name: string): Promise<number> =>
       (await request(`${tasks}/schedules/${name}`)).body.last_at ?? 0;
     const firstTime: number = put.body.next[0];
-    await eventually(
-      () => lastOf(first, 'each'),
-      (last) => last > firstTime,
-    );
+    await until(async () => (await lastOf(first, 'each')) > firstTime);
     expect((await post(`${url}/yearly/run`, {})).status).to.equal(202);
-    first.child.kill('SIGKILL');
-    await first.exited;
+    await first.end('SIGKILL');
     const killed = Date.now() / 1000;
 
     const second = await start({ own });
-    await eventually(
-      () => Promise.all(['each', 'own'].map((name) => lastOf(second, name))),
-      (last) => Math.min(...last) > killed,
-    );
+    for (const name of ['each', 'own']) await until(async () => (await lastOf(second, name)) > killed);
     const { schedules } = (await request(`${second.tasks}/schedules`)).body;
     expect(schedules.map(({ name, source }: Record<string, string>) => `${name} ${source}`)).to.deep.equal([
       ...['each api', 'own module'],
     ]);
-    second.child.kill('SIGTERM');
-    await second.exited;
+    await second.end();
 
-    using database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    const count = (sql: string) => Number(database.prepare(sql).get()?.count);
-    const last = count("SELECT last_at AS count FROM schedules WHERE name = 'each'") / 1000;
-    const made =
-      count(`SELECT count(*) AS count FROM tasks WHERE payload LIKE '%"action":"each"%'`) +
-      count("SELECT count(*) AS count FROM messages WHERE schedule = 'each'");
-    expect(made).to.equal(last - firstTime + 1);
+    const [schedule] = runOn(DATA_DIR, "SELECT last_at AS last FROM schedules WHERE name = 'each'");
+    const made = `SELECT id FROM tasks WHERE payload LIKE '%"action":"each"%' UNION ALL SELECT id FROM messages WHERE schedule = 'each'`;
+    expect(runOn(DATA_DIR, made)).to.have.length(Number(schedule?.last) / 1000 - firstTime + 1);
   });
 });

@@ -6,11 +6,6 @@ import { runCommand } from '../support/command.ts';
 import { fillDataFolder } from '../support/migrated-folder.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 
-async function stop({ child, exited }: RunningServices): Promise<void> {
-  child.kill('SIGTERM');
-  expect(await exited).to.deep.equal({ code: 0, signal: null });
-}
-
 describe('a start', () => {
   it('logs the port of each listener and the demo key, which it creates if the demo user has none', async () => {
     const dataDir = await temporaryFolder();
@@ -25,7 +20,7 @@ describe('a start', () => {
     expect(first.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
     const demoLog = (services: RunningServices) => services.lines.find((line) => line.api_key)?.msg;
     expect([demoLog(first), first.apiKey]).to.match(/^demo API key created,[0-9a-f]{32}$/);
-    await stop(first);
+    expect((await first.end()).code).to.equal(0);
 
     const second = await startServices({ env });
     expect([demoLog(second), second.apiKey]).to.deep.equal(['demo API key exists', first.apiKey]);
@@ -36,7 +31,7 @@ describe('a start', () => {
     expect((await exchange(first.apiKey)).status).to.equal(200);
     await runCommand('keys', ['revoke', '1'], { dataDir });
     expect(await exchange(first.apiKey)).to.deep.include({ status: 401, body: { error: 'invalid API key' } });
-    await stop(second);
+    expect((await second.end()).code).to.equal(0);
 
     const third = await startServices({ env });
     expect(demoLog(third)).to.equal('demo API key created');
@@ -57,7 +52,7 @@ describe('a start', () => {
     ]);
     services.child.kill('SIGUSR1');
     expect((await request(`${services.tasks}/queue`)).status).to.equal(200);
-    await stop(services);
+    expect((await services.end()).code).to.equal(0);
     expect(services.errors()).to.equal('');
   });
 });

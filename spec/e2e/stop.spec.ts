@@ -2,13 +2,14 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { queueCounts } from '../support/ledger.ts';
+import { openBeside, runOn } from '../support/migrated-folder.ts';
 import {
   freshSettings,
   type Program,
@@ -22,22 +23,13 @@ import {
 } from '../support/program.ts';
 import { startRedirected } from '../support/redirected-services.ts';
 import { lackingProgram } from '../support/requirements.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
-/** Number of rows in the table of tasks. Call it only after the process has exited. */
-function storedTasks(dataDir: string): number {
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
-  const { count } = database.prepare('SELECT count(*) AS count FROM tasks').get() as { count: number };
-  database.close();
-  return count;
-}
-
 /** Locks the rows of tasks, so that a shutdown waits. */
 function lockRows(dataDir: string): DatabaseSync {
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
-  afterTest(() => database.close());
+  const database = openBeside(dataDir);
   database.exec('BEGIN EXCLUSIVE');
   return database;
 }
@@ -54,15 +46,15 @@ async function beginRequest(url: string, path: string) {
 
 /** Sends a signal until it forces the stop. Signals within a second of the first one count as the same signal. */
 async function force({ child, lines }: Program, signal: NodeJS.Signals): Promise<void> {
-  await eventually(
-    () => child.kill(signal),
-    () => lines.at(-1)?.msg === 'stopped by force',
-  );
+  await until(() => {
+    child.kill(signal);
+    return lines.at(-1)?.msg === 'stopped by force';
+  });
 }
 
-/** Asserts the exit code and the last log line of a program. */
-async function expectEnd(program: Program, code: number, msg: string, unfinished: number): Promise<void> {
-  expect(await program.exited).to.deep.equal({ code, signal: null });
+/** Asserts the exit code and the last log line of a program, which gets a signal if one is given. */
+async function expectEnd(program: Program, code: number, msg: string, unfinished: number, signal?: NodeJS.Signals) {
+  expect(await (signal ? program.end(signal) : program.exited)).to.deep.equal({ code, signal: null });
   expect(program.lines.at(-1)).to.include({ msg, unfinished });
 }
 
@@ -84,9 +76,8 @@ describe('a stop', () => {
     const submit = () => post(`${services.tasks}/tasks`, { action: 'uppercase', data: { text: 'x'.repeat(1000) } });
     const answers = await Promise.all(Array.from({ length: 200 }, submit));
     for (const { status } of answers) expect(status).to.equal(202);
-    services.child.kill('SIGTERM');
-    await expectEnd(services, 0, 'stopped', 0);
-    expect(storedTasks(DATA_DIR)).to.equal(answers.length);
+    await expectEnd(services, 0, 'stopped', 0, 'SIGTERM');
+    expect(runOn(DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(answers.length);
   });
 
   it('waits for tasks and clients no longer than SHUTDOWN_TIMEOUT_MS, and logs the number of unfinished tasks', async () => {
@@ -96,8 +87,7 @@ describe('a stop', () => {
     const cut = once(await beginRequest(services.ticker, '/auth/token'), 'close');
     // The response to another request shows that the first one has arrived.
     await request(services.ticker);
-    services.child.kill('SIGTERM');
-    await expectEnd(services, 0, 'stopped', 10);
+    await expectEnd(services, 0, 'stopped', 10, 'SIGTERM');
     await cut;
     // Without the shutdown timeout, the shutdown would wait for the request's own timeout of 30 s.
     const at = (message: string) => Date.parse(services.lines.find(({ msg }) => msg === message)?.time as string);
@@ -147,7 +137,7 @@ describe('a stop', () => {
     await Promise.all(submissions);
     services.parent.kill('SIGKILL');
     expect((await services.exited).code).to.equal(0);
-    expect(storedTasks(services.dataDir)).to.equal(submissions.length);
+    expect(runOn(services.dataDir, 'SELECT 1 FROM tasks')).to.have.length(submissions.length);
   });
 
   it("is orderly if npm's shell has ended without the services", async () => {
@@ -184,13 +174,11 @@ describe('a stop during the start', () => {
     const first = await startServices({ env: { DATA_DIR } });
     await post(`${first.tasks}/queue/pause`, {});
     for (let count = 0; count < 2; count++) await post(`${first.tasks}/tasks`, { action: 'sum' });
-    first.child.kill('SIGTERM');
-    await expectEnd(first, 0, 'stopped', 2);
+    await expectEnd(first, 0, 'stopped', 2, 'SIGTERM');
 
     const hanging = { DATA_DIR, HANGING_LOOKUP: TASKS_LISTENER };
     const stopped = await startHanging({ ...hanging, SHUTDOWN_TIMEOUT_MS: '0' });
-    stopped.child.kill('SIGTERM');
-    await expectEnd(stopped, 0, 'stopped during the start', 0);
+    await expectEnd(stopped, 0, 'stopped during the start', 0, 'SIGTERM');
     const forced = await startHanging(hanging);
     await force(forced, 'SIGTERM');
     await expectEnd(forced, 1, 'stopped by force', 0);
@@ -205,7 +193,6 @@ describe('a stop during the start', () => {
     const program = await startHanging(env);
     lockRows(DATA_DIR);
     expect((await post(`http://127.0.0.1:${port}/tasks`, { action: 'sum' })).status).to.equal(202);
-    program.child.kill('SIGTERM');
-    await expectEnd(program, 20, 'stopped during the start', 1);
+    await expectEnd(program, 20, 'stopped during the start', 1, 'SIGTERM');
   });
 });

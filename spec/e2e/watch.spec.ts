@@ -2,8 +2,7 @@ import { rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices, untilTask } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
 
 describe('a process that watches its handlers module', () => {
   /** Starts it with a module whose action `slow` ends once the file `end` exists, and which imports `lib.ts`. */
@@ -91,10 +90,7 @@ describe('a process that watches its handlers module', () => {
     const { checks } = (await request(`${admin}/readyz`)).body;
     expect(checks.handlers_module.state).to.equal('warning');
     const { id } = (await submit('slow')).body;
-    await eventually(
-      () => request(`${tasks}/tasks/${id}`),
-      ({ body }) => body.attempts > 0,
-    );
+    await untilAnswer(`${tasks}/tasks/${id}`, ({ body }) => body.attempts > 0);
     expect(await Promise.all([1, 2, 3].map(() => run('say')))).to.deep.equal(['old', 'old', 'old']);
     await write('lib.ts', `export const word: string = 'new';`);
     await line('handlers module reloaded');

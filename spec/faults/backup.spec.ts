@@ -1,10 +1,10 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { Ledger } from '../support/ledger.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { post, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
@@ -18,27 +18,25 @@ describe('a backup under load', () => {
     const random = randomFrom(0);
     const [before, others] = [new Ledger(), new Ledger()];
     // Submissions continue until the process is killed.
-    const load = others.flood(first.tasks, random, { clients: 2 });
-    await before.flood(first.tasks, random, { clients: 4, over: () => before.size >= 50 });
+    const ended = others.flood(first.tasks, random, 2);
+    const stopped = before.flood(first.tasks, random);
+    await before.grows(50);
+    await stopped();
     expect(await runCommand('backup', [folder], { dataDir })).to.include({ code: 0, stderr: '' });
     await others.grows(20);
     await client.checkAfterNextTick();
-    first.child.kill('SIGKILL');
-    await Promise.all([first.exited, load]);
+    await first.end('SIGKILL');
+    await ended();
 
     for (const driver of ['sqlite', 'memory']) {
       const restored = join(await temporaryFolder(), 'restored');
       cpSync(folder, restored, { recursive: true });
-      for (const file of ['auth.db', 'tasks.db']) {
-        const database = new DatabaseSync(join(restored, file));
-        expect(database.prepare('PRAGMA integrity_check').all(), file).to.deep.equal([{ integrity_check: 'ok' }]);
-        database.close();
-      }
+      for (const file of ['auth.db', 'tasks.db'])
+        expect(runOn(restored, 'PRAGMA integrity_check', file)).to.deep.equal([{ integrity_check: 'ok' }]);
       const second = await startServices({ env: { DATA_DIR: restored, QUEUE_DRIVER: driver } });
       await before.settled(second, restored, driver === 'sqlite');
       expect((await post(`${second.ticker}/auth/token`, { api_key: first.apiKey })).status).to.equal(200);
-      second.child.kill('SIGTERM');
-      expect(await second.exited).to.deep.include({ code: 0 });
+      expect(await second.end()).to.deep.include({ code: 0 });
     }
   });
 });

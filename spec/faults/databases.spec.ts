@@ -1,15 +1,15 @@
 import { rename, writeFile } from 'node:fs/promises';
-import { basename, join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { basename, dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { openBeside } from '../support/migrated-folder.ts';
+import { post, type RunningServices, request, startServices, untilAnswer } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 /** Damages or moves a database file. The returned function restores the file. */
@@ -30,7 +30,7 @@ const replaceBy =
 
 const faults: Readonly<Record<string, Fault>> = {
   async locked(path) {
-    const other = openBeside(path);
+    const other = openBeside(dirname(path), basename(path));
     other.exec('BEGIN EXCLUSIVE');
     return async () => other.exec('ROLLBACK');
   },
@@ -64,19 +64,9 @@ async function ask(services: RunningServices): Promise<void> {
   }
 }
 
-/** Opens a second connection to a database that a process has open. */
-function openBeside(path: string): DatabaseSync {
-  const database = new DatabaseSync(path, { timeout: 5000 });
-  afterTest(() => database.close());
-  return database;
-}
-
 /** Waits until at least `count` tasks are listed, and returns their ids. */
 async function listedIds({ tasks }: RunningServices, count: number): Promise<string[]> {
-  const { body } = await eventually(
-    () => request(`${tasks}/tasks`),
-    (answer) => answer.body.count >= count,
-  );
+  const { body } = await untilAnswer(`${tasks}/tasks`, (answer) => answer.body.count >= count);
   return body.tasks.map(({ id }: { id: string }) => id);
 }
 
@@ -87,14 +77,10 @@ describe('a process with the durable queue whose database', () => {
     const client = await watchSteadily(services);
     const ledger = new Ledger();
     const random = randomFrom(0);
-    let over = false;
-    const load = ledger.flood(services.tasks, random, { clients: 2, pauseMs: 20, over: () => over });
+    const stopped = ledger.flood(services.tasks, random, 2, 20);
     for (const name of ['auth.db', 'tasks.db']) {
       for (const [what, fault] of Object.entries(faults)) {
-        await eventually(
-          () => ledger.submit(services.tasks, random),
-          (status) => status === 202,
-        );
+        await until(async () => (await ledger.submit(services.tasks, random)) === 202);
         const repair = await fault(join(DATA_DIR, name));
         for (let i = 2 + random.below(3); i > 0; i--) {
           await ask(services);
@@ -105,15 +91,13 @@ describe('a process with the durable queue whose database', () => {
         await repair();
       }
     }
-    over = true;
-    await load;
+    await stopped();
     expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
     expect((await exchangeKey(services)).status).to.equal(200);
     await ledger.settled(services, DATA_DIR);
     await client.checkAfterNextTick();
     expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.include({ code: 0 });
+    expect(await services.end()).to.deep.include({ code: 0 });
   });
 
   it('is away at SIGTERM exits with code 20, and the tasks are processed once the file is back', async () => {
@@ -146,8 +130,8 @@ describe('a process with the in-memory queue', () => {
     const services = await startServices({ env: { DATA_DIR } });
     await expectBackAfterAbsence(services, DATA_DIR);
     await expectStoredAfterLock(services, DATA_DIR);
-    openBeside(join(DATA_DIR, 'auth.db')).exec('DROP TABLE api_keys');
-    openBeside(join(DATA_DIR, 'tasks.db')).exec('DROP TABLE tasks');
+    openBeside(DATA_DIR, 'auth.db').exec('DROP TABLE api_keys');
+    openBeside(DATA_DIR).exec('DROP TABLE tasks');
     expect(await exchangeKey(services)).to.deep.include({ status: 500, body: { error: 'lookup failed' } });
     expect(await request(`${services.tasks}/tasks`)).to.deep.include({ status: 500, body: { error: 'query failed' } });
   });
@@ -172,7 +156,7 @@ async function expectBackAfterAbsence(services: RunningServices, folder: string)
 /** Submits tasks while the rows are locked. The queue has stored one task before. */
 async function expectStoredAfterLock(services: RunningServices, folder: string): Promise<void> {
   const before = await listedIds(services, 1);
-  const other = openBeside(join(folder, 'tasks.db'));
+  const other = openBeside(folder);
   other.exec('BEGIN IMMEDIATE');
   const answers = await Promise.all(
     Array.from({ length: 10 }, () => post(`${services.tasks}/tasks`, { action: 'sum' })),

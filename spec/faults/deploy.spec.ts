@@ -1,19 +1,12 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { holdTasks } from '../support/held-tasks.ts';
+import { openBeside } from '../support/migrated-folder.ts';
 import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 const submit = async (tasks: string, action = 'hold', headers = {}) =>
   (await request(`${tasks}/tasks`, { method: 'POST', body: JSON.stringify({ action }), headers })).body.id as string;
-
-function openRows(dataDir: string): DatabaseSync {
-  const database = new DatabaseSync(join(dataDir, 'tasks.db'), { timeout: 5000 });
-  afterTest(() => database.close());
-  return database;
-}
 
 describe('a deploy with the in-memory queue', () => {
   it('leaves tasks, idempotency keys and dead letters to the next process', async () => {
@@ -31,23 +24,18 @@ describe('a deploy with the in-memory queue', () => {
     for (let i = 0; i < 20; i++) ids.add(await submit(first.tasks));
     const named = await submit(first.tasks, 'hold', { 'Idempotency-Key': 'k' });
     ids.add(named);
-    first.child.kill('SIGTERM');
-    expect(await first.exited).to.deep.include({ code: 0 });
+    expect(await first.end()).to.deep.include({ code: 0 });
     expect(first.lines.at(-1)).to.include({ level: 30, msg: 'stopped', unfinished: 21 });
     await release();
 
     const second = await startServices({ env });
-    const stored = openRows(env.DATA_DIR).prepare('SELECT id FROM tasks');
-    const kept = await eventually(
-      () => stored.all(),
-      ({ length }) => length >= 21,
-    );
-    expect(kept.map(({ id }) => id)).to.have.members([...ids]);
+    const stored = openBeside(env.DATA_DIR).prepare('SELECT id FROM tasks');
+    await until(() => stored.all().length >= 21);
+    expect(stored.all().map(({ id }) => id)).to.have.members([...ids]);
     expect((await request(`${second.tasks}/tasks/${dead}`)).body).to.include({ status: 'failed', attempts: 1 });
     expect(await submit(second.tasks, 'hold', { 'Idempotency-Key': 'k' })).to.equal(named);
 
-    second.child.kill('SIGTERM');
-    expect(await second.exited).to.deep.include({ code: 0 });
+    expect(await second.end()).to.deep.include({ code: 0 });
     // All tasks completed in the second process, so the third one has only the dead letter.
     const third = await startServices({ env });
     const { body } = await request(`${third.tasks}/queue`);
@@ -58,10 +46,9 @@ describe('a deploy with the in-memory queue', () => {
   it('exits with code 20 and a warning if it cannot store the accepted tasks', async () => {
     const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '200' };
     const first = await startServices({ env });
-    openRows(env.DATA_DIR).exec('BEGIN IMMEDIATE');
+    openBeside(env.DATA_DIR).exec('BEGIN IMMEDIATE');
     await submit(first.tasks, 'sum');
-    first.child.kill('SIGTERM');
-    expect(await first.exited).to.deep.include({ code: 20 });
+    expect(await first.end()).to.deep.include({ code: 20 });
     expect(first.lines.at(-1)).to.include({ level: 40, msg: 'stopped: accepted tasks are lost', unfinished: 1 });
   });
 });

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
-import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { openFiles } from '../support/proc.ts';
-import { limitedTo, post, type RunningServices, request, startServices, untilTask } from '../support/program.ts';
+import { limitedTo, post, type RunningServices, startServices, untilServed, untilTask } from '../support/program.ts';
 import { head } from '../support/raw-connection.ts';
-import { eventually, until } from '../support/until.ts';
+import { statusFrom } from '../support/server.ts';
+import { until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
 /** Opens connections, and waits until each is accepted or refused. */
@@ -25,14 +25,6 @@ async function fill(url: string): Promise<Socket[]> {
   for (const socket of sockets) socket.resume();
   await until(() => sockets.some(({ closed }) => closed));
   return sockets;
-}
-
-/** Waits until requests to a URL are answered with 200. */
-async function untilServed(url: string): Promise<void> {
-  await eventually(
-    () => request(url).catch(() => undefined),
-    (answer) => answer?.status === 200,
-  );
 }
 
 /** Asserts that a task is processed, which needs the database, and that the process is ready. */
@@ -88,10 +80,7 @@ describe('a process with few descriptors', () => {
     ] as const) {
       const sockets = await connectMany(url, 500);
       for (const socket of sockets) socket.write('GET / HTTP/1.1\r\nHost');
-      const { port } = new URL(url);
-      const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress: '127.0.0.2' }), 'response');
-      response.resume();
-      expect(response.statusCode, url).to.equal(200);
+      expect(await statusFrom('127.0.0.2', Number(new URL(url).port), path), url).to.equal(200);
       for (const socket of sockets) socket.destroy();
     }
   });

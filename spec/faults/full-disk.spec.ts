@@ -5,7 +5,7 @@ import { post, type RunningServices, request, startProgram, startServices } from
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithSmallDisk, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { watchSteadily } from '../support/steady-client.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 
 const LARGE = 2;
 
@@ -40,14 +40,10 @@ describeWithSmallDisk('a full disk', () => {
     const client = await watchSteadily(services);
     const ledger = new Ledger();
     const random = randomFrom(2);
-    let over = false;
-    const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
+    const stopped = ledger.flood(services.tasks, random, 2);
     /** Submits large tasks until a response has the status `wanted`. */
     const answers = (wanted: number) =>
-      eventually(
-        () => ledger.submit(services.tasks, random, LARGE),
-        (status) => status === wanted,
-      );
+      until(async () => (await ledger.submit(services.tasks, random, LARGE)) === wanted);
     for (let time = 0; time < 2; time++) {
       await ledger.grows(random.below(30));
       disk.fill();
@@ -61,18 +57,16 @@ describeWithSmallDisk('a full disk', () => {
       await untilDatabase(services, 'ok');
       await answers(202);
     }
-    over = true;
-    await load;
+    await stopped();
     await ledger.settled(services, disk.path);
     await client.checkAfterNextTick();
 
     const held: string[] = [];
     for (let i = 0; i < 20; i++) held.push((await post(`${services.tasks}/tasks`, { action: 'hold' })).body.id);
     disk.fill();
-    services.child.kill('SIGTERM');
-    expect(await services.exited).to.deep.include({ code: 0 });
-    const stopped = services.lines.find(({ msg }) => msg.startsWith('stopped'));
-    expect(stopped).to.include({ msg: 'stopped', unfinished: 20 });
+    expect(await services.end()).to.deep.include({ code: 0 });
+    const last = services.lines.find(({ msg }) => msg.startsWith('stopped'));
+    expect(last).to.include({ msg: 'stopped', unfinished: 20 });
     await disk.free();
     await release();
     const next = await startServices({ env });

@@ -1,23 +1,18 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { queueCounts } from '../support/ledger.ts';
+import { untilIdle } from '../support/ledger.ts';
+import { runOn } from '../support/migrated-folder.ts';
 import { post, startProgram, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
-import { eventually } from '../support/until.ts';
-import { cancels, operates, pauses, remembers, submits } from './kill-clients.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { cancels, HANDLERS, operates, pauses, remembers, submits } from './kill-clients.ts';
 import { KillLedger } from './kill-ledger.ts';
 
-const HANDLERS = fileURLToPath(new URL('kill-handlers.ts', import.meta.url));
 const CLIENTS = [submits, submits, submits, cancels, operates, pauses];
 
 /** Longest time until the kill, from the start of the process and from the first request. */
-const STARTING_MS = 700;
-const SERVING_MS = 500;
+const [STARTING_MS, SERVING_MS] = [700, 500];
 
 /** Settings that differ from round to round. */
 const SETTINGS: Readonly<Record<string, readonly string[]>> = {
@@ -34,68 +29,52 @@ interface Target {
 /** Defines the spec that kills a process with the durable queue `rounds` times, at random moments. */
 export function itSurvivesKills(rounds: number): void {
   it(`${rounds} times at any moment leaves every accepted task with one outcome, which agrees with every answer ${seedNote}`, async () => {
-    const [DATA_DIR, folder] = [await temporaryFolder(), await temporaryFolder()];
-    const [KILL_RUNS, KILL_MARKS] = [join(folder, 'runs'), join(folder, 'marks')];
-    await mkdir(KILL_MARKS);
-    const ledger = new KillLedger({ dataDir: DATA_DIR, runs: KILL_RUNS, copy: join(folder, 'copy.db') });
-    const env = {
-      DATA_DIR,
-      QUEUE_DRIVER: 'sqlite',
-      TASK_HANDLERS: HANDLERS,
-      TASK_UNKNOWN_ACTIONS: 'process',
-      KILL_RUNS,
-      KILL_MARKS,
-    };
-    for (let round = 1; round <= rounds; round++) await runRound({ env, ledger });
-    await runLastRound({ env, ledger });
-    console.log(`    ${ledger.size} tasks: ${JSON.stringify(ledger.summary())}`);
-    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    expect(database.prepare('PRAGMA integrity_check').all()).to.deep.equal([{ integrity_check: 'ok' }]);
-    database.close();
+    const DATA_DIR = await temporaryFolder();
+    const TASK_HANDLERS = await writeHandlers(HANDLERS);
+    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', TASK_HANDLERS, TASK_UNKNOWN_ACTIONS: 'process' };
+    const target = { env, ledger: new KillLedger(DATA_DIR, await temporaryFolder()) };
+    while (target.ledger.round < rounds) await runRound(target);
+    await runLastRound(target);
+    console.log(`    ${JSON.stringify(target.ledger.summary())}`);
+    expect(runOn(DATA_DIR, 'PRAGMA integrity_check')).to.deep.equal([{ integrity_check: 'ok' }]);
   }).timeout(60_000 + rounds * 15_000);
 }
 
 /** Kills one process, every fifth while it starts, and checks its files. */
 async function runRound({ env, ledger }: Target): Promise<void> {
-  const round = ledger.begin();
+  const round = ++ledger.round;
   // Each client has its own sequence, so that its choices do not depend on the timing of the others.
   const streamOf = (index: number) => randomFrom(round * (CLIENTS.length + 2) + index);
   const random = streamOf(0);
   const settings = Object.entries(SETTINGS).map(([name, values]) => [name, random.pick(values)]);
-  const options = { env: { ...env, ...Object.fromEntries(settings), KILL_ROUND: `${round}` } };
+  const options = { env: { ...env, ...Object.fromEntries(settings) } };
   if (round > 1 && random.below(5) === 0) {
     const program = await startProgram(options);
     await setTimeout(random.below(STARTING_MS));
-    program.child.kill('SIGKILL');
-    await program.exited;
-    ledger.check(false);
-    return;
+    await program.end('SIGKILL');
+    return ledger.check(false);
   }
   const services = await startServices(options);
-  const kill = setTimeout(random.below(SERVING_MS)).then(() => services.child.kill('SIGKILL'));
+  const kill = setTimeout(random.below(SERVING_MS)).then(() => services.end('SIGKILL'));
   const target = { tasks: services.tasks, ledger, isOver: () => services.child.signalCode !== null };
   const serve = async () => {
     await remembers({ ...target, random: streamOf(1) });
     await Promise.all(CLIENTS.map((client, index) => client({ ...target, random: streamOf(index + 2) })));
   };
   const [served] = await Promise.allSettled([serve(), kill]);
-  await services.exited;
   ledger.check(true);
   if (served.status === 'rejected') throw served.reason;
 }
 
 /** Processes everything that is left, and checks that nothing is. */
 async function runLastRound({ env, ledger }: Target): Promise<void> {
-  const services = await startServices({ env: { ...env, KILL_ROUND: `${ledger.begin()}` } });
+  ledger.round += 1;
+  const services = await startServices({ env });
   expect((await post(`${services.tasks}/queue/resume`, {})).status).to.equal(200);
-  const counts = await eventually(
-    () => queueCounts(services.tasks),
-    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
-  );
-  services.child.kill('SIGTERM');
-  expect((await services.exited).code).to.equal(0);
+  const { dead } = await untilIdle(services.tasks);
+  expect((await services.end()).code).to.equal(0);
   expect(services.lines.find(({ msg }) => msg.startsWith('stopped'))).to.include({ msg: 'stopped', unfinished: 0 });
   ledger.check(true);
   expect(ledger.in('accepted', 'waiting', 'running')).to.deep.equal([]);
-  expect(counts.dead, 'dead letters').to.be.at.least(ledger.in('failed').length);
+  expect(dead, 'dead letters').to.be.at.least(ledger.in('failed').length);
 }

@@ -8,7 +8,7 @@ import { type RedirectedServices, startRedirected } from '../support/redirected-
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../support/small-disk.ts';
 import { watchSteadily } from '../support/steady-client.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 /** Number of tasks that fail during a fault. Each logs one line. */
 const FAILURES = 5;
@@ -34,19 +34,12 @@ const lostLines = (services: RedirectedServices) => services.metric('log_lines_l
 
 /** Waits until the lines of all failed tasks are counted as lost. */
 async function linesAreLost(services: RedirectedServices): Promise<void> {
-  const lost = await eventually(
-    () => lostLines(services),
-    (count) => count >= FAILURES,
-  );
+  await until(async () => (await lostLines(services)) >= FAILURES);
+  const lost = await lostLines(services);
   const { status, body } = await request(`${services.admin}/readyz`);
   expect(status).to.equal(200);
   expect(body.checks.log.state).to.equal('warning');
   expect(Number.parseInt(body.checks.log.detail, 10)).to.be.at.least(lost);
-}
-
-async function stop(services: RedirectedServices): Promise<void> {
-  services.child.kill('SIGTERM');
-  expect((await services.exited).code).to.equal(0);
 }
 
 describe('a process whose standard output is', () => {
@@ -59,7 +52,7 @@ describe('a process whose standard output is', () => {
       const services = await startRedirected({ redirect: `>${path}` });
       await serveDuring(services, close);
       await linesAreLost(services);
-      await stop(services);
+      expect((await services.end()).code).to.equal(0);
     });
   }
 
@@ -67,7 +60,7 @@ describe('a process whose standard output is', () => {
     const services = await startRedirected({ redirect: `>${await fullPipe()}` });
     await serveDuring(services);
     expect(await lostLines(services)).to.equal(0);
-    await stop(services);
+    expect((await services.end()).code).to.equal(0);
   });
 });
 
@@ -75,7 +68,7 @@ describeWith(lackingProgram('script', 'setsid'), 'a process whose standard outpu
   it('continues while the terminal is paused with Ctrl-S', async () => {
     const services = await startRedirected({ terminal: true });
     await serveDuring(services, () => services.parent.stdin?.write('\x13'));
-    await stop(services);
+    expect((await services.end()).code).to.equal(0);
   });
 
   it('loses lines, counts them, and continues after the terminal was closed', async () => {
@@ -87,7 +80,7 @@ describeWith(lackingProgram('script', 'setsid'), 'a process whose standard outpu
       await ended;
     });
     await linesAreLost(services);
-    await stop(services);
+    expect((await services.end()).code).to.equal(0);
   });
 });
 
@@ -98,13 +91,13 @@ describeWithSmallDisk('a process whose standard output is a file on a full disk'
     const services = await startRedirected({ redirect: `>${path}` });
     await serveDuring(services, () => disk.fill());
     // The last page of the file may still have had room for some lines.
-    await eventually(
-      () => failTask(services).then(() => lostLines(services)),
-      (lost) => lost > 0,
-    );
+    await until(async () => {
+      await failTask(services);
+      return (await lostLines(services)) > 0;
+    });
     await disk.free();
     await failTask(services);
-    await stop(services);
+    expect((await services.end()).code).to.equal(0);
     const lines = readFileSync(path, 'utf8').trim().split('\n');
     expect(JSON.parse(lines.at(-1) ?? '')).to.include({ msg: 'stopped' });
     const report = lines.find((line) => line.includes('"log lines were lost: standard output did not take them"'));

@@ -1,9 +1,8 @@
 import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
 import { peakResidentBytes, resetPeak } from '../support/proc.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { post, request, startServices, untilAnswer } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
-import { eventually } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 const MAX_GROWTH = 192 * MIB;
@@ -33,19 +32,15 @@ describe('the memory of a process', () => {
     for (let task = 0; task < 8; task++) {
       id = (await post(`${tasks}/tasks`, { action: 'x', data: { text: 'x'.repeat(MIB - 100) } })).body.id;
     }
-    await eventually(
-      async () => (await request(`${tasks}/queue`)).body.completed,
-      (completed) => completed >= others + 8,
-    );
+    await untilAnswer(`${tasks}/queue`, ({ body }) => body.completed >= others + 8);
     const before = resetPeak(child.pid as number);
     const get = () => connectRaw(Number(new URL(tasks).port), 'GET /tasks HTTP/1.1', 'Host: localhost');
     const clients = await Promise.all(Array.from({ length: 80 }, get));
     for (const { socket } of clients) socket.pause();
-    const status = async () => (await request(`${tasks}/tasks/${id}`)).status;
-    await eventually(status, (found) => found === 503);
+    await untilAnswer(`${tasks}/tasks/${id}`, ({ status }) => status === 503);
     expect(peakResidentBytes(child.pid as number) - before).to.be.at.most(MAX_GROWTH);
     expect((await request(`${tasks}/queue`)).status).to.equal(200);
     for (const { socket } of clients) socket.destroy();
-    await eventually(status, (found) => found === 200);
+    await untilAnswer(`${tasks}/tasks/${id}`, ({ status }) => status === 200);
   });
 });

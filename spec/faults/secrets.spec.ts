@@ -55,8 +55,7 @@ describe('secrets', () => {
     await services.logged(({ msg }) => msg === 'task failed');
     await rename(join(DATA_DIR, 'auth.db'), join(DATA_DIR, 'away'));
     await posted(`${ticker}/auth/token?token=${token}`, `{"api_key":"${apiKey}"}`);
-    services.child.kill('SIGTERM');
-    await services.exited;
+    await services.end();
 
     const logged = services.output().split('\n');
     expect(logged.length).to.be.above(4);

@@ -5,9 +5,10 @@ import { type Sight, startNeighbours, TICK_INTERVAL_MS } from '../hostile/neighb
 import { freshRows, range } from '../support/aged-rows.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run, runCommand } from '../support/command.ts';
-import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { Ledger } from '../support/ledger.ts';
+import { post, type RunningServices, startServices, untilAnswer } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
-import { seed } from '../support/seed.ts';
+import { randomFrom, seed } from '../support/seed.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
@@ -74,26 +75,13 @@ async function startOnSlowDisk() {
   return { services, dataDir, countRows, during };
 }
 
-/** Submits as fast as responses arrive until `over` returns true. Returns the number of accepted tasks. */
-async function flood({ tasks }: RunningServices, over: () => boolean): Promise<number> {
-  let accepted = 0;
-  const client = async () => {
-    while (!over()) {
-      expect((await post(`${tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
-      accepted++;
-    }
-  };
-  await Promise.all(Array.from({ length: FLOOD_CLIENTS }, client));
-  return accepted;
-}
-
 /** Runs `work` under a flood of submissions. */
-async function flooded(services: RunningServices, work: () => Promise<unknown>): Promise<void> {
-  let isOver = false;
-  const submissions = flood(services, () => isOver);
+async function flooded({ tasks }: RunningServices, work: () => Promise<unknown>): Promise<void> {
+  const ledger = new Ledger();
+  const stopped = ledger.flood(tasks, randomFrom(0), FLOOD_CLIENTS);
   await work();
-  isOver = true;
-  expect(await submissions).to.be.above(0);
+  await stopped();
+  expect(ledger.size).to.be.above(0);
 }
 
 function expectUnharmed(what: string, { tickMs, healthMs, machineMs, missed, errors, disconnections }: Sight): void {
@@ -128,10 +116,7 @@ describeWith(lackingProgram('gcc'), `a disk that takes ${SYNC_MS} ms a sync, und
       for (let count = 0; count < LARGE_RESULTS; count++) await post(`${tasks}/tasks`, { action: 'large' });
       await flooded(services, async () => {
         await post(`${tasks}/queue/resume`, {});
-        await eventually(
-          () => request(`${tasks}/tasks?action=large&summary=1`),
-          ({ body }) => body.count === LARGE_RESULTS,
-        );
+        await untilAnswer(`${tasks}/tasks?action=large&summary=1`, ({ body }) => body.count === LARGE_RESULTS);
       });
     });
     expectUnharmed('large results', large);

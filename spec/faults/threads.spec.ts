@@ -18,8 +18,7 @@ describe('the sudden end of threads under load', () => {
     const random = randomFrom(0);
     const client = await connect(services.stream, { token: await services.token() });
     const ledger = new Ledger();
-    let over = false;
-    const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
+    const stopped = ledger.flood(services.tasks, random, 2);
     let killed = 0;
     await inspector.alive(/./, THREADS);
     for (const { pool, ticker } of [
@@ -40,8 +39,7 @@ describe('the sudden end of threads under load', () => {
     killed += 2;
     await all.dead;
     await inspector.alive(/./, THREADS);
-    over = true;
-    await load;
+    await stopped();
     await ledger.settled(services, DATA_DIR);
     const retries = services.lines.filter(({ decision }) => decision === 'retry');
     expect(retries.length).to.be.at.most(killed);

@@ -19,18 +19,8 @@ HOSTILE_SEED     what is random follows it (another one at each run)
 Ends with exit code 1 when a bound is broken.
 `;
 
-/** Heading of the lines of {@link line}. */
-const heading =
-  'scenario                      sent     accepted/s  tick ms      health ms    submit ms  peak MiB  kept MiB  resident MiB  fds  machine ms  s';
-
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    json: { type: 'boolean', default: false },
-    list: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
-});
+const flag = { type: 'boolean', default: false } as const;
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: flag, list: flag, help: flag } });
 /** With `--json`, standard output carries only the JSON report. */
 const say = values.json ? console.error : console.log;
 
@@ -45,7 +35,7 @@ async function main(): Promise<number> {
     ({ name, group }) => positionals.length === 0 || positionals.includes(name) || positionals.includes(group),
   );
   for (const name of positionals) if (!chosen.some(({ group }) => group === name)) scenarioNamed(name);
-  say(`HOSTILE_SEED=${seed} HOSTILE_SECONDS=${seconds}\n\n${heading}`);
+  say(`HOSTILE_SEED=${seed} HOSTILE_SECONDS=${seconds}\n`);
   const results: Result[] = [];
   try {
     const ground = new ProvingGround({ seed, seconds });
@@ -73,38 +63,26 @@ function report(results: readonly Result[], seed: number): number {
   const failed = results.filter(({ broken }) => broken.length > 0);
   say(`\n${results.length - failed.length} of ${results.length} scenarios held their bounds.`);
   say(
-    'Latencies are shown with their bounds: 100 ms for ticks and 250 ms for health answers, or twice the delays of the',
+    'The bounds of latencies are 100 ms for ticks and 250 ms for health answers, or twice the delays of the machine.',
   );
-  say('machine (without an attack, or of the neighbours themselves: the last column) where those are longer.');
   for (const { name } of failed) say(`broken: HOSTILE_SEED=${seed} npm run hostile -- ${name}`);
   return failed.length > 0 ? 1 : 0;
 }
 
-/** Formats the observations of a scenario as one line, with bounds beside the latencies. */
+/** Formats the observations of a scenario, the latencies with their bounds. */
 function line({ name, bounds, observed, seconds }: Result): string {
   const { sight, actions, before, after, peakMib } = observed;
   const left = leftOf(observed, bounds);
   const { tickMs, healthMs, submitMs, machineMs, accepted } = sight;
   const ofBound = (value: number, bound: number) =>
-    `${value.toFixed(0)}/${Number.isFinite(bound) ? bound.toFixed(0) : '-'}`;
-  const cells: [string, number][] = [
-    [name, 30],
-    [`${actions}`, 9],
-    [(accepted / sight.seconds).toFixed(1), 12],
-    [ofBound(tickMs, bounds.tickMs), 13],
-    [ofBound(healthMs, bounds.healthMs), 13],
-    [submitMs.toFixed(0), 11],
-    [peakMib.toFixed(0), 10],
-    [left.memory.toFixed(1), 10],
-    [left.resident.toFixed(0), 14],
-    [`${after.descriptors - before.descriptors}`, 5],
-    [machineMs.toFixed(0), 12],
-    [seconds.toFixed(1), 0],
+    `${value.toFixed(0)}/${Number.isFinite(bound) ? bound.toFixed(0) : '-'} ms`;
+  const cells = [
+    `${name}: sent ${actions}, accepted ${(accepted / sight.seconds).toFixed(1)}/s`,
+    `tick ${ofBound(tickMs, bounds.tickMs)}, health ${ofBound(healthMs, bounds.healthMs)}, submit ${submitMs.toFixed(0)} ms`,
+    `peak ${peakMib.toFixed(0)} MiB, kept ${left.memory.toFixed(1)} MiB, resident ${left.resident.toFixed(0)} MiB`,
+    `${after.descriptors - before.descriptors} descriptors, machine ${machineMs.toFixed(0)} ms, ${seconds.toFixed(1)} s`,
   ];
-  return cells
-    .map(([text, width]) => text.padEnd(width))
-    .join('')
-    .trimEnd();
+  return cells.join('; ');
 }
 
 /** Formats the outcomes of an attack, the most frequent first. */

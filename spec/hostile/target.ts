@@ -1,15 +1,15 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
+import { openBeside } from '../support/migrated-folder.ts';
 import { fullPipe } from '../support/named-pipe.ts';
 import { openDescriptors, peakResidentBytes, resetPeak } from '../support/proc.ts';
 import { limitedTo, post, type RunningServices, startServices } from '../support/program.ts';
-import { type Killable, startRedirected } from '../support/redirected-services.ts';
+import { startRedirected } from '../support/redirected-services.ts';
 import { lackingMounts, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import type { Mark } from './attacker.ts';
 import { TICK_INTERVAL_MS } from './neighbours.ts';
 import type { Setup } from './scenario.ts';
@@ -36,7 +36,7 @@ export class Target {
   readonly disk: SmallDisk | undefined;
   /** Access to the threads, if the setup asks for it. */
   inspector: Inspector | undefined;
-  #services!: Pick<RunningServices, 'exited' | 'ticker' | 'tasks' | 'admin'> & { child: Killable };
+  #services!: Pick<RunningServices, 'end' | 'ticker' | 'tasks' | 'admin'> & { child: { pid?: number | undefined } };
   #probeFile = '';
 
   private constructor(setup: Setup, dataDir: string, disk: SmallDisk | undefined) {
@@ -50,11 +50,9 @@ export class Target {
     const disk = setup.diskMb === undefined ? undefined : await mountSmallDisk(setup.diskMb);
     const target = new Target(setup, disk?.path ?? (await temporaryFolder()), disk);
     await target.start();
-    const database = new DatabaseSync(join(target.dataDir, 'auth.db'), { timeout: 5000 });
-    const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
-    insert.run(NEIGHBOUR_KEY, 'neighbour');
-    insert.run(ATTACKER_KEY, 'attacker');
-    database.close();
+    const insert = 'INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)';
+    using database = openBeside(target.dataDir, 'auth.db');
+    for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) database.prepare(insert).run(key, `user ${key.charAt(0)}`);
     return target;
   }
 
@@ -107,8 +105,7 @@ export class Target {
 
   /** Sends a signal and returns the exit code, or the signal that ended the process. */
   async end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null> {
-    this.#services.child.kill(signal);
-    const { code, signal: by } = await this.#services.exited;
+    const { code, signal: by } = await this.#services.end(signal);
     return by ?? code;
   }
 
@@ -148,10 +145,7 @@ export class Target {
   async #footprint(): Promise<Footprint> {
     rmSync(this.#probeFile, { force: true });
     process.kill(this.pid, 'SIGUSR2');
-    await eventually(
-      () => existsSync(this.#probeFile),
-      (written) => written,
-    );
+    await until(() => existsSync(this.#probeFile));
     return { ...JSON.parse(readFileSync(this.#probeFile, 'utf8')), descriptors: openDescriptors(this.pid) };
   }
 }

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-
 import type { Sight } from './neighbours.ts';
-import { broken, effectiveBounds, type Observation, usualBounds } from './verdict.ts';
+import { broken, effectiveBounds, type Footprint, type Observation, usualBounds } from './verdict.ts';
 
 const MIB = 1024 * 1024;
 
@@ -16,6 +15,8 @@ function observation(sight: Partial<Sight> = {}, rest: Partial<Observation> = {}
   return { sight: { ...quiet, ...sight }, peakMib: 1, ...measured, actions: 1, outcomes: {}, errors: [], ...rest };
 }
 
+const left = (after: Partial<Footprint>) => observation({}, { after: { ...footprint, ...after } });
+
 describe('the verdict on a scenario', () => {
   it('names nothing if the neighbours observed nothing', () => {
     expect(broken(observation(), usualBounds, undefined)).to.deep.equal([]);
@@ -27,13 +28,9 @@ describe('the verdict on a scenario', () => {
     ['a missed tick', observation({ missed: 2 }), 'ticks missed: 2 over 0'],
     ['a refused submission', observation({ errors: { 'submission: 503': 3 } }), '3 × submission: 503'],
     ['a closed stream', observation({ disconnections: { ECONNRESET: 1 } }), '1 streams ended: ECONNRESET'],
-    ['objects that stay', observation({}, { after: { ...footprint, live: 25 * MIB } }), 'memory left in MiB: 5 over 4'],
-    [
-      'pages that stay',
-      observation({}, { after: { ...footprint, resident: 600 * MIB } }),
-      'resident memory left in MiB: 500 over 448',
-    ],
-    ['open descriptors', observation({}, { after: { ...footprint, descriptors: 50 } }), 'descriptors left: 7 over 0'],
+    ['objects that stay', left({ live: 25 * MIB }), 'memory left in MiB: 5 over 4'],
+    ['pages that stay', left({ resident: 600 * MIB }), 'resident memory left in MiB: 500 over 448'],
+    ['open descriptors', left({ descriptors: 50 }), 'descriptors left: 7 over 0'],
     ['an attack that did nothing', observation({}, { actions: 0 }), 'the attack sent nothing'],
     ['a wrong answer', observation({}, { outcomes: { 500: 1 } }), 'wrong outcome: 500'],
   ] as const) {

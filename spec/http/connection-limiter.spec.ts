@@ -1,26 +1,11 @@
 import { once } from 'node:events';
-import { get, type IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
-import { HttpError } from '../../main/http/errors.ts';
 import type { Listener } from '../../main/http/listener.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
-import { fine, serve } from '../support/server.ts';
+import { fine, serve, statusFrom } from '../support/server.ts';
 import { until } from '../support/until.ts';
-
-/** Returns 101, or the status of the refusal. */
-function acquire(limiter: ConnectionLimiter, socket: PassThrough, address: string): number {
-  try {
-    limiter.acquire(socket, address);
-    return 101;
-  } catch (error) {
-    if (!(error instanceof HttpError)) throw error;
-    expect(error.headers).to.deep.equal({ 'Retry-After': '5' });
-    return error.status;
-  }
-}
 
 const closed = (socket: PassThrough) => new Promise((resolve) => socket.destroy().once('close', resolve));
 
@@ -42,49 +27,7 @@ describe('the connection limiter', () => {
     await gone;
     expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
   });
-
-  it('grants no more slots than allowed, and exactly those of the open sockets', async () => {
-    const steps = fc.array(fc.record({ open: fc.boolean(), of: fc.nat(), address: fc.constantFrom('a', 'b', 'c') }), {
-      maxLength: 60,
-    });
-    const bounds = fc.record({
-      maxConnections: fc.integer({ min: 1, max: 8 }),
-      maxConnectionsPerAddress: fc.integer({ min: 1, max: 8 }),
-    });
-    await fc.assert(
-      fc.asyncProperty(bounds, steps, async (bound, all) => {
-        const limiter = new ConnectionLimiter(bound);
-        const open: { socket: PassThrough; address: string }[] = [];
-        for (const { open: opens, of, address } of all) {
-          const own = open.filter((each) => each.address === address).length;
-          if (opens) {
-            const socket = new PassThrough();
-            const expected =
-              own >= bound.maxConnectionsPerAddress ? 429 : open.length >= bound.maxConnections ? 503 : 101;
-            expect(acquire(limiter, socket, address)).to.equal(expected);
-            if (expected === 101) open.push({ socket, address });
-            else await closed(socket);
-          } else if (open.length > 0) {
-            const [leaving] = open.splice(of % open.length, 1);
-            if (leaving !== undefined) await closed(leaving.socket);
-          }
-          expect(limiter.taken).to.equal(open.length);
-          expect(limiter.addresses).to.equal(new Set(open.map((each) => each.address)).size);
-        }
-      }),
-      { numRuns: 100 },
-    );
-  });
 });
-
-/** Returns the status of a request from another loopback address. */
-async function statusFrom(localAddress: string, port: number): Promise<number | undefined> {
-  const [response] = (await once(get({ host: '127.0.0.1', port, localAddress, agent: false }), 'response')) as [
-    IncomingMessage,
-  ];
-  response.resume();
-  return response.statusCode;
-}
 
 /** Opens WebSockets, which are released from the bound on plain connections. */
 async function openWebSockets({ server, port, release }: Listener, count: number): Promise<void> {
@@ -167,17 +110,14 @@ describe('plain connections', () => {
     for (const { socket } of raws) socket.destroy();
   });
 
-  it('are not short because of WebSockets', async () => {
-    const { listener } = await serve(fine, { maxConnections: 10, trustProxy: 1 });
-    await openWebSockets(listener, 8);
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await raw.until(/fine$/);
-    expect(listener.server.headersTimeout).to.equal(10_000);
-  });
-
-  it('leave the least time when WebSockets hold every connection', async () => {
-    const { listener } = await serve(fine, { maxConnections: 2, trustProxy: 1 });
-    await openWebSockets(listener, 2);
-    expect([listener.server.headersTimeout, listener.server.requestTimeout]).to.deep.equal([1_000, 3_000]);
+  it('are not short because of WebSockets, unless these hold every connection', async () => {
+    for (const [maxConnections, webSockets, timeouts] of [
+      [10, 8, [10_000, 30_000]],
+      [2, 2, [1_000, 3_000]],
+    ] as const) {
+      const { listener } = await serve(fine, { maxConnections, trustProxy: 1 });
+      await openWebSockets(listener, webSockets);
+      expect([listener.server.headersTimeout, listener.server.requestTimeout]).to.deep.equal(timeouts);
+    }
   });
 });

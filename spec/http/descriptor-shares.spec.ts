@@ -3,8 +3,7 @@ import fc from 'fast-check';
 import { defaults } from '../../main/config.ts';
 import { shareDescriptors } from '../../main/http/descriptor-shares.ts';
 import { openDescriptors } from '../support/proc.ts';
-import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, startServices, untilAnswer } from '../support/program.ts';
 
 const DEFAULT = defaults.tasks.concurrency;
 
@@ -45,10 +44,7 @@ describe('the descriptors', () => {
       ),
     );
     expect(new Set(submitted.map(({ status }) => status))).to.deep.equal(new Set([202]));
-    await eventually(
-      () => request(`${services.tasks}/queue`),
-      ({ body }) => body.completed === 50,
-    );
+    await untilAnswer(`${services.tasks}/queue`, ({ body }) => body.completed === 50);
     expect(openDescriptors(services.child.pid as number)).to.be.lessThan(80 + 8 * 10);
   });
 });

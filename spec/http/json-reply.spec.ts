@@ -10,13 +10,14 @@ import { connectRaw } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
+/** Starts an app that runs `middleware` below the error middleware. */
 async function start(middleware: Middleware) {
+  const captured = captureLog();
   const app = new Koa();
   const errors: unknown[] = [];
   app.on('error', (error) => errors.push(error));
-  app.use(jsonErrors(captureLog().log));
-  app.use(middleware);
-  return { ...(await serve(app.callback())), errors };
+  app.use(jsonErrors(captured.log)).use(middleware);
+  return { ...(await serve(app.callback())), ...captured, errors };
 }
 
 describe('a reply in JSON', () => {
@@ -112,18 +113,8 @@ describe('a reply with a listing', () => {
 const DEBUG = 20;
 const ERROR = 50;
 
-/** Starts an app that runs `middleware` below the error middleware. */
-async function startLogged(...middleware: Middleware[]) {
-  const captured = captureLog();
-  const app = new Koa();
-  app.on('error', logLateError(captured.log));
-  app.use(jsonErrors(captured.log));
-  for (const each of middleware) app.use(each);
-  return { ...(await serve(app.callback())), ...captured };
-}
-
 const throwing = (thrown: unknown) =>
-  startLogged(() => {
+  start(() => {
     throw thrown;
   });
 
@@ -131,8 +122,8 @@ describe('an error thrown below a router', () => {
   it("is logged with its cause when it is the server's, and the client learns only the text", async () => {
     const cause = new Error('secret detail');
     const { url, lines } = await throwing(new HttpError('lookupFailed', { cause }));
-    const { status, body } = await request(`${url}/path?token=secret`);
-    expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'lookup failed' } });
+    const answer = await request(`${url}/path?token=secret`);
+    expect(answer).to.deep.include({ status: 500, body: { error: 'lookup failed' } });
     expect(lines).to.have.lengthOf(1);
     expect(lines[0]).to.include({ level: ERROR, msg: 'lookup failed', method: 'GET', path: '/path' });
     expect(JSON.stringify(lines[0]?.err)).to.include('secret detail');

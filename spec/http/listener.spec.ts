@@ -41,14 +41,9 @@ describe('the listener', () => {
 
   it("rejects when the port is taken or the address is not this machine's", async () => {
     const { listener } = await serve(fine);
-    const attempts = [
-      listen(fine, { host: '127.0.0.1', port: listener.port }),
-      listen(fine, { host: '192.0.2.1', port: 0 }),
-    ];
-    const codes = await Promise.all(
-      attempts.map((attempt) => attempt.catch((error: NodeJS.ErrnoException) => error.code)),
-    );
-    expect(codes).to.deep.equal(['EADDRINUSE', 'EADDRNOTAVAIL']);
+    const codeOf = (host: string, port: number) => listen(fine, { host, port }).catch(({ code }) => code);
+    expect(await codeOf('127.0.0.1', listener.port)).to.equal('EADDRINUSE');
+    expect(await codeOf('192.0.2.1', 0)).to.equal('EADDRNOTAVAIL');
   });
 
   it('limits what may wait in a socket', async () => {
@@ -102,12 +97,8 @@ describe('bytes that are no HTTP request, or one that can be read in two ways', 
 
   it('are answered once where a line ends without a carriage return', async () => {
     const { listener } = await serve(fine);
-    const { socket, ended } = await connectRaw(
-      listener.port,
-      'GET / HTTP/1.1',
-      'Host: x\nX-Next: y',
-      'Connection: close',
-    );
+    const lines = ['GET / HTTP/1.1', 'Host: x\nX-Next: y', 'Connection: close'];
+    const { socket, ended } = await connectRaw(listener.port, ...lines);
     socket.end();
     expect((await ended).match(/HTTP\/1\.1 /g)).to.have.length(1);
   });
@@ -198,13 +189,8 @@ describe('a wish to upgrade', () => {
       socket.destroy();
     });
     for (const protocol of ['h2c', 'TLS/1.0', 'websocket2', 'h2c, websocket']) {
-      const raw = await connectRaw(
-        listener.port,
-        'GET / HTTP/1.1',
-        'Host: x',
-        'Connection: Upgrade',
-        `Upgrade: ${protocol}`,
-      );
+      const lines = ['GET / HTTP/1.1', 'Host: x', 'Connection: Upgrade', `Upgrade: ${protocol}`];
+      const raw = await connectRaw(listener.port, ...lines);
       expect(await raw.until(/fine$/), protocol).to.match(/^HTTP\/1\.1 200 /);
     }
     expect(upgrades).to.equal(0);

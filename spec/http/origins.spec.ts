@@ -7,7 +7,6 @@ import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { holdToContract } from '../support/contract-watch.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
-import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
@@ -38,30 +37,6 @@ describe('the hosts that a listener answers to', () => {
     }
     expect(hostCheck([], '127.0.1.1', 'Node-1')('node-1'), 'the configured name').to.equal(true);
     expect(hostCheck(['*'], '127.0.0.1')('evil.example')).to.equal(true);
-  });
-
-  it('get an answer, others 421 and the end of the connection, upgrades included', async () => {
-    const { listener } = await serve((_request, response) => response.end('fine'), { allowedHosts: ['a.example'] });
-    listener.server.on('upgrade', (request, socket) => {
-      expect(request.headers.host).to.equal('a.example');
-      socket.end('HTTP/1.1 101 Switching Protocols\r\n\r\n');
-    });
-    const answer = async (host: string, first = 'GET / HTTP/1.1', ...rest: string[]) => {
-      const raw = await connectRaw(listener.port, first, `Host: ${host}`, ...rest, 'Connection: close');
-      const { status, body } = parseResponse(await raw.ended);
-      return [status, body];
-    };
-    const [first, , ...upgrade] = handshake('/');
-    for (const host of ['a.example', 'A.Example:80', `127.0.0.1:${listener.port}`, 'localhost', '[0:0::1]']) {
-      expect((await answer(host))[0], host).to.equal(200);
-    }
-    for (const host of ['evil.example', `evil.example:${listener.port}`]) {
-      expect(await answer(host), host).to.deep.equal([421, '{"error":"host not allowed"}\n']);
-      expect(await answer(host, first, ...upgrade), host).to.deep.equal([421, '{"error":"host not allowed"}\n']);
-    }
-    expect((await answer('a.example', first, ...upgrade))[0]).to.equal(101);
-    const without = await connectRaw(listener.port, 'GET / HTTP/1.0');
-    expect(parseResponse(await without.ended).status).to.equal(200);
   });
 });
 

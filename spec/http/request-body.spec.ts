@@ -53,27 +53,16 @@ describe('the buffer of a body', () => {
     expect([body.length, body.capacity, budget.used]).to.deep.equal([MIB, MIB, MIB]);
   });
 
-  it('takes no memory for a Content-Length before the bytes are there', () => {
-    const { body } = start({ contentLength: MIB });
-    expect(body.capacity).to.equal(0);
-    body.append(Buffer.alloc(10));
-    expect(body.capacity).to.equal(512);
-  });
-
-  it('takes no more than a Content-Length says', () => {
-    const { body } = start({ contentLength: 11 });
-    body.append(Buffer.alloc(10));
-    expect(body.capacity).to.equal(11);
-  });
-
-  it('refuses bytes that the budget has no room for, and releases what it took', () => {
-    const { body, budget } = start({ limit: 10_000, budgetBytes: 3000 });
-    body.append(Buffer.alloc(1000));
-    expect(() => body.append(Buffer.alloc(1000))).to.throw('server busy');
-    expect(budget.used).to.equal(1000);
-    body.release();
-    body.release();
-    expect(budget.used).to.equal(0);
+  it('takes no memory for a Content-Length before the bytes are there, and no more than it says', () => {
+    for (const [contentLength, capacity] of [
+      [MIB, 512],
+      [11, 11],
+    ] as const) {
+      const { body } = start({ contentLength });
+      expect(body.capacity).to.equal(0);
+      body.append(Buffer.alloc(10));
+      expect(body.capacity).to.equal(capacity);
+    }
   });
 });
 
@@ -96,23 +85,6 @@ describe('readJsonObject', () => {
     admission.resolve();
     expect(await value).to.deep.equal({ a: 1 });
   });
-
-  for (const [what, sent, least, most] of [
-    ['reads an oversized body to its end, so that the client gets to read the answer', 16, 16, 16],
-    ['stops reading a body that is far over the limit', 64, 17, 32],
-  ] as const) {
-    it(`${what}, on a connection that ends with the answer`, async () => {
-      let mebibytes = 0;
-      async function* chunks() {
-        for (; mebibytes < sent; mebibytes++) yield Buffer.alloc(MIB, ' ');
-      }
-      const body = Object.assign(Readable.from(chunks()), { headers: { connection: 'close' } });
-      const error = await readJsonObject(body as IncomingMessage, boundsOf(1000), turns).catch((error) => error);
-      body.destroy();
-      expect(error).to.include({ status: 413 });
-      expect(mebibytes).to.be.within(least, most);
-    });
-  }
 
   it('answers 503 once other bodies use up the budget, and frees what it held', async () => {
     const bounds = boundsOf(1000);

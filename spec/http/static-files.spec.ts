@@ -35,18 +35,8 @@ async function start(client: 'ticker' | 'tasks' = 'ticker') {
 describe('the browser client', () => {
   it('is its index file at the root and every path that is no file', async () => {
     const { url } = await start();
-    const paths = [
-      '/',
-      '/index.html',
-      '/nothing',
-      '/a/b/c',
-      '/a.js',
-      '/?x=y',
-      '/nothing?x=y',
-      '/index.html/x',
-      '/%C3%BC',
-    ];
-    for (const path of [...paths, `/${'x'.repeat(300)}`, '/auth', '/ws', '/.gitignore', '/.git/config']) {
+    const paths = '/ /index.html /nothing /a/b/c /a.js /?x=y /nothing?x=y /index.html/x /%C3%BC /auth /ws /.gitignore';
+    for (const path of [...paths.split(' '), `/${'x'.repeat(300)}`, '/.git/config']) {
       const { status, headers, body } = await request(`${url}${path}`);
       expect({ status, body }, path).to.deep.equal({ status: 200, body: index });
       expect(headers.get('content-type'), path).to.equal('text/html; charset=utf-8');
@@ -99,12 +89,11 @@ describe('the browser client', () => {
     expect(page.status).to.equal(200);
     expect(page.headers.get('content-type')).to.equal('text/html; charset=utf-8');
     expect(page.body).to.not.equal(index);
-    for (const [path, method] of [
-      ['/nothing', 'GET'],
-      ['/nothing', 'POST'],
-      ['/tasks/x', 'GET'],
-    ] as const)
-      expect(await request(`${url}${path}`, { method })).to.deep.include({ status: 404, body: { error: 'not found' } });
+    for (const method of ['GET', 'POST'])
+      expect(await request(`${url}/nothing`, { method })).to.deep.include({
+        status: 404,
+        body: { error: 'not found' },
+      });
     expect((await request(url, { method: 'POST' })).status).to.equal(405);
   });
 
@@ -147,15 +136,15 @@ describe('a path out of the browser client', () => {
     }
   }
 
-  for (const target of ['package.json', 'www/tasks/index.html', 'data/auth.db']) {
-    it(`never leads to ${target}`, async () => {
-      const { raw, lines } = await start();
+  it('never leads to a file of the project', async () => {
+    const { raw, lines } = await start();
+    for (const target of ['package.json', 'www/tasks/index.html', 'data/auth.db']) {
       const paths = up.flatMap((step) => [`/${step}/${step}/${target}`, `/${step}/../${step}/${target}`]);
       for (const path of [...paths, ...roots.map((root) => `${root}../../${target}`)])
         expectNothing(await raw(path), path);
-      expect(lines.filter(({ level }) => level >= ERROR)).to.deep.equal([]);
-    });
-  }
+    }
+    expect(lines.filter(({ level }) => level >= ERROR)).to.deep.equal([]);
+  });
 
   it('is never answered with a file from the system, absolute or with a zero byte', async () => {
     const { raw } = await start();

@@ -8,39 +8,29 @@ async function turnsOf(costs: readonly number[]): Promise<number[]> {
   const limit = new TurnLimit();
   let turn = 0;
   const turns: number[] = [];
-  const one = async (cost: number, index: number) => {
-    await limit.enter(cost);
-    turns[index] = turn;
-  };
-  let done = false;
-  const all = Promise.all(costs.map(one)).then(() => {
-    done = true;
-  });
+  for (const [index, cost] of costs.entries())
+    void limit.enter(cost).then(() => {
+      turns[index] = turn;
+    });
   await until(() => {
     turn += 1;
-    return done;
+    return turns.filter((each) => each !== undefined).length === costs.length;
   });
-  await all;
   return turns.map((each) => each - (turns[0] as number));
 }
 
 describe('requests that wait for a turn', () => {
-  it('begin in order, up to the bytes of a turn', async () => {
-    const fifth = Math.ceil(TURN_BYTES / 5);
-    expect(await turnsOf(Array(12).fill(fifth))).to.deep.equal([
-      ...Array(5).fill(0),
-      ...Array(5).fill(1),
-      ...Array(2).fill(2),
-    ]);
-  });
-
-  it('have a turn of their own if they are large', async () => {
-    expect(await turnsOf([TURN_BYTES, 10 * TURN_BYTES, 1, 1])).to.deep.equal([0, 1, 2, 2]);
-  });
-
-  it('may exceed the limit with the last one, and the rest begins a turn later', async () => {
-    expect(await turnsOf([1, TURN_BYTES, 1])).to.deep.equal([0, 0, 1]);
-  });
+  const fifth = Math.ceil(TURN_BYTES / 5);
+  for (const [rule, costs, turns] of [
+    ['begin in order, up to the bytes of a turn', Array(12).fill(fifth), [0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2]],
+    ['have a turn of their own if they are large', [TURN_BYTES, 10 * TURN_BYTES, 1, 1], [0, 1, 2, 2]],
+    ['may exceed the limit with the last one, and the rest begins a turn later', [1, TURN_BYTES, 1], [0, 0, 1]],
+    ['count as at least a KiB', Array(257).fill(1), [...Array(256).fill(0), 1]],
+  ] as const) {
+    it(rule, async () => {
+      expect(await turnsOf(costs)).to.deep.equal(turns);
+    });
+  }
 
   it('take nothing from others if their clients have left, and are refused', async () => {
     const limit = new TurnLimit();
@@ -55,10 +45,5 @@ describe('requests that wait for a turn', () => {
     expect(order).to.deep.equal(['a: bad request', 'b']);
     await Promise.all(all);
     expect(order).to.deep.equal(['a: bad request', 'b', 'c: bad request', 'd']);
-  });
-
-  it('count as at least a KiB', async () => {
-    const turns = await turnsOf(Array(257).fill(1));
-    expect([turns[255], turns[256]]).to.deep.equal([0, 1]);
   });
 });

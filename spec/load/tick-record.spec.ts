@@ -71,19 +71,31 @@ describe('the lateness of ticks with an interval below a second', () => {
     return Math.round(record.report().lateness.max);
   }
 
-  it('counts from the multiple of the interval at which each tick was due', () => {
-    const lateness = latenessOf(new TickRecord(100), [1000, 1_000_003], [1000, 1_000_107], [1000, 1_000_205]);
-    expect(lateness).to.equal(7);
-  });
-
-  it('counts ticks of a stall, which arrive together, each from its own due time', () => {
-    const stall = Array.from({ length: 4 }, (): [number, number] => [1000, 1_000_450]);
-    expect(latenessOf(new TickRecord(100), [1000, 1_000_001], ...stall)).to.equal(350);
-  });
-
-  it('counts from the timestamp after skipped ticks', () => {
-    expect(latenessOf(new TickRecord(100), [1000, 1_000_001], [1005, 1_005_010])).to.equal(10);
-  });
+  const stall = Array(4).fill([1000, 1_000_450]);
+  for (const [rule, ticks, latest] of [
+    [
+      'from the multiple at which each tick was due',
+      [
+        [1000, 1_000_003],
+        [1000, 1_000_107],
+        [1000, 1_000_205],
+      ],
+      7,
+    ],
+    ['for each tick of a stall, which arrive together, from its own due time', [[1000, 1_000_001], ...stall], 350],
+    [
+      'from the timestamp after skipped ticks',
+      [
+        [1000, 1_000_001],
+        [1005, 1_005_010],
+      ],
+      10,
+    ],
+  ] as [string, [number, number][], number][]) {
+    it(`counts ${rule}`, () => {
+      expect(latenessOf(new TickRecord(100), ...ticks)).to.equal(latest);
+    });
+  }
 
   it('counts from the next due time after a new start', () => {
     const record = new TickRecord(100);

@@ -1,9 +1,7 @@
 import { expect } from 'chai';
 import { CHANNEL } from '../../db/postgres/direct-connection.ts';
-import { Bus } from '../../main/nodes/bus.ts';
 import type { TaskEvent } from '../../main/tasks/task-events.ts';
-import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
-import { captureLog } from '../support/log.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 import { until } from '../support/until.ts';
@@ -173,20 +171,5 @@ describeWithPostgres('the bus', () => {
     await sql(`SELECT pg_notify(${CHANNEL}, $1)`, ['{"from":"x","topic":"pause"}']);
     await until(() => received.length > 0);
     expect(received).to.deep.equal([{ topic: 'pause' }]);
-  });
-
-  it('does not open without a server', async () => {
-    const { log } = captureLog();
-    const databaseUrl = 'postgres://spec@127.0.0.1:1/test';
-    const bus = new Bus({
-      databaseUrl,
-      database: openDatabase(databaseUrl),
-      clock: systemClock,
-      random: systemRandom,
-      log,
-    });
-    const error = await bus.open().catch((reason) => reason);
-    expect(error).to.be.instanceOf(Error);
-    await bus.close();
   });
 });

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { queueCounts } from '../support/ledger.ts';
+import { queueCounts, untilIdle } from '../support/ledger.ts';
 import { startPostgres } from '../support/postgres-server.ts';
-import { post, type RunningServices, request } from '../support/program.ts';
+import { post, type RunningServices, request, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 import { type Cluster, startCluster } from './cluster.ts';
@@ -42,26 +42,14 @@ const submit = async ({ tasks }: RunningServices, action: string, data = {}): Pr
 
 const cancel = ({ tasks }: RunningServices, id: string) => request(`${tasks}/tasks/${id}`, { method: 'DELETE' });
 
-const find = ({ tasks }: RunningServices, id: string) => request(`${tasks}/tasks/${id}`);
-
-/** Waits until a task has a status, as a node sees it. */
-const reaches = (node: RunningServices, id: string, status: string) =>
-  eventually(
-    () => find(node, id),
-    ({ body }) => body.status === status,
-  );
-
 /** Waits until a task is unknown to a node. */
-const isGone = (node: RunningServices, id: string) =>
-  eventually(
-    () => find(node, id),
-    ({ status }) => status === 404,
-  );
+const isGone = ({ tasks }: RunningServices, id: string) =>
+  untilAnswer(`${tasks}/tasks/${id}`, ({ status }) => status === 404);
 
 /** Returns the node that runs the task, and then the other node. */
 async function locate(nodes: readonly RunningServices[], id: string): Promise<[RunningServices, RunningServices]> {
   const runs = ({ lines }: RunningServices) => lines.some(({ msg, task }) => msg === 'running' && task === id);
-  await eventually(() => nodes.filter(runs).length, Boolean);
+  await until(() => nodes.some(runs));
   return [...nodes].sort((one, other) => Number(runs(other)) - Number(runs(one))) as [RunningServices, RunningServices];
 }
 
@@ -70,19 +58,16 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
     const cluster = await startCluster();
     const nodes = await startPair(cluster);
     const later = await submit(nodes[0], 'later');
-    await reaches(nodes[0], later, 'retrying');
+    await untilTask(nodes[0].tasks, later, 'retrying');
     const first = await submit(nodes[0], 'run');
     const [runs, other] = await locate(nodes, first);
     const second = await submit(nodes[0], 'run');
-    await reaches(runs, second, 'running');
+    await untilTask(runs.tasks, second, 'running');
     const waiting = await submit(nodes[0], 'run');
     const events = await followEvents(runs.tasks);
 
     for (const node of nodes) {
-      const { body } = await eventually(
-        () => find(node, first),
-        ({ body }) => body.progress !== undefined,
-      );
+      const { body } = await untilAnswer(`${node.tasks}/tasks/${first}`, ({ body }) => body.progress !== undefined);
       expect(body).to.deep.include({ status: 'running', progress: { fraction: 0.5, note: 'half' } });
     }
     expect((await cancel(other, waiting)).status).to.equal(204);
@@ -99,16 +84,12 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
     expect(ended).to.have.members(ids);
     for (const node of nodes) {
       for (const id of ids) await isGone(node, id);
-      const counts = await eventually(
-        () => queueCounts(node.tasks),
-        ({ cancelled, waiting, delayed, in_flight }) => cancelled === 4 && waiting + delayed + in_flight === 0,
-      );
-      expect(counts).to.include({ accepted: 4, completed: 0, dead: 0, dropped: 0 });
+      expect(await untilIdle(node.tasks)).to.include({ accepted: 4, cancelled: 4, completed: 0, dead: 0, dropped: 0 });
       expect((await cancel(node, waiting)).status).to.equal(404);
       expect((await request(`${node.tasks}/tasks`)).body.tasks).to.deep.equal([]);
     }
     const done = await submit(other, 'uppercase', { text: 'x' });
-    await reaches(runs, done, 'completed');
+    await untilTask(runs.tasks, done, 'completed');
     expect((await cancel(runs, done)).status).to.equal(409);
   });
 
@@ -121,11 +102,7 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
     expect((await cancel(other, id)).status).to.equal(202);
     runs.child.kill('SIGKILL');
     await isGone(other, id);
-    const counts = await eventually(
-      () => queueCounts(other.tasks),
-      ({ in_flight }) => in_flight === 0,
-    );
-    expect(counts).to.include({ accepted: 1, cancelled: 1, waiting: 0, delayed: 0 });
+    expect(await untilIdle(other.tasks)).to.include({ accepted: 1, cancelled: 1 });
   });
 
   it('is not cancelled while PostgreSQL is unavailable, and the client learns why', async () => {
@@ -134,15 +111,14 @@ describeWithPostgres('a task that is cancelled on one of two nodes', () => {
     const cluster = await startCluster(postgres.url);
     const node = await cluster.node({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
     const id = await submit(node, 'later');
-    await reaches(node, id, 'retrying');
+    await untilTask(node.tasks, id, 'retrying');
     await postgres.stop('immediate');
-    const refused = await eventually(
-      () => cancel(node, id),
-      ({ status }) => status === 500,
-    );
+    const refused = await untilAnswer(`${node.tasks}/tasks/${id}`, ({ status }) => status === 500, {
+      method: 'DELETE',
+    });
     expect(refused.body).to.deep.equal({ error: 'queue unavailable' });
     await postgres.start();
-    await reaches(node, id, 'retrying');
+    await untilTask(node.tasks, id, 'retrying');
     expect(await queueCounts(node.tasks)).to.include({ accepted: 1, cancelled: 0 });
     expect((await cancel(node, id)).status).to.equal(204);
   });

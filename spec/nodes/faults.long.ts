@@ -4,16 +4,23 @@ import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
 import { startPostgres } from '../support/postgres-server.ts';
-import { post, type RunningServices, request, untilTask } from '../support/program.ts';
+import { post, type RunningServices, untilAnswer, untilTask } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { startCluster, startNodes } from './cluster.ts';
 import { through } from './parts.ts';
 
-const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, { action: 'sum', data: { numbers: [1, 2] } });
+const task = { action: 'sum', data: { numbers: [1, 2] } };
+const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, task);
+/** Submits tasks until one is accepted, or until one is refused. */
+const untilSubmitted = ({ tasks }: RunningServices, isAccepted = true) =>
+  untilAnswer(`${tasks}/tasks`, ({ status }) => (status === 202) === isAccepted, {
+    method: 'POST',
+    body: JSON.stringify(task),
+  });
 
 describeWithPostgres('nodes whose servers or connections fail, or that are restarted', () => {
   it('without PostgreSQL for a while: submissions and tokens are refused, sockets stay open, and everything recovers', async () => {
@@ -26,34 +33,23 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     const before = await submit(one);
     expect(before.status).to.equal(202);
     await postgres.stop('immediate');
-    const refused = await eventually(
-      () => submit(one),
-      ({ status }) => status !== 202,
-    );
-    expect([refused.status, refused.body]).to.deep.equal([500, { error: 'failed to queue task' }]);
+    const refused = await untilSubmitted(one, false);
+    expect(refused).to.deep.include({ status: 500, body: { error: 'failed to queue task' } });
     expect(refused.headers.get('retry-after')).to.equal('1');
-    const listing = await eventually(
-      () => request(`${one.tasks}/tasks`),
-      ({ status }) => status !== 200,
-    );
+    const listing = await untilAnswer(`${one.tasks}/tasks`, ({ status }) => status !== 200);
     expect([listing.status, listing.body]).to.deep.equal([500, { error: 'database unavailable' }]);
     const exchange = await post(`${other.ticker}/auth/token`, { api_key: other.apiKey });
-    expect([exchange.status, exchange.body]).to.deep.equal([500, { error: 'database unavailable' }]);
-    const history = await eventually(
-      () => request(`${one.ticker}/prices/history`, { headers: { Authorization: `Bearer ${token}` } }),
-      ({ status }) => status !== 200,
-    );
+    expect(exchange).to.deep.include({ status: 500, body: { error: 'database unavailable' } });
+    const headers = { Authorization: `Bearer ${token}` };
+    const history = await untilAnswer(`${one.ticker}/prices/history`, ({ status }) => status !== 200, { headers });
     expect([history.status, history.body]).to.deep.equal([503, { error: 'token store unavailable' }]);
-    await eventually(
-      () => request(`${one.admin}/readyz`),
+    await untilAnswer(
+      `${one.admin}/readyz`,
       ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
     );
     await postgres.start();
     for (const node of [one, other]) {
-      const { body } = await eventually(
-        () => submit(node),
-        ({ status }) => status === 202,
-      );
+      const { body } = await untilSubmitted(node);
       const task = await untilTask(other.tasks, body.id);
       expect(task.result).to.equal('{"output":3}');
     }
@@ -63,10 +59,7 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     for (let timestamp = 0; timestamp < resumed; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);
     await connect(other.stream, { token: await other.token() });
     for (const node of [one, other]) {
-      await eventually(
-        () => request(`${node.admin}/readyz`),
-        ({ status }) => status === 200,
-      );
+      await untilAnswer(`${node.admin}/readyz`, ({ status }) => status === 200);
       for (const { msg } of node.lines) expect(msg).to.not.match(/is gone|stood still/);
     }
   });
@@ -92,18 +85,12 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     const [{ tasks }] = nodes as [RunningServices];
     const { body } = await post(`${tasks}/tasks`, { action: 'run', data: { folder } });
     const runs = (node: RunningServices) => node.lines.some(({ msg }) => msg === 'running');
-    await eventually(
-      () => nodes.filter(runs).length,
-      (count) => count === 1,
-    );
+    await until(() => nodes.filter(runs).length === 1);
     const stands = nodes.find(runs) as RunningServices;
     const other = nodes.find((node) => node !== stands) as RunningServices;
     stands.child.kill('SIGSTOP');
     afterTest(() => stands.child.kill('SIGCONT'));
-    await eventually(
-      () => runs(other),
-      (isRunning) => isRunning,
-    );
+    await until(() => runs(other));
     await writeFile(join(folder, `${stands.child.pid}`), '');
     stands.child.kill('SIGCONT');
     await stands.logged(({ msg }) => msg.startsWith('this node stood still'));
@@ -121,21 +108,14 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     const stays = await cluster.node();
     const cut = await cluster.node({ env: { DATABASE_URL: url } });
     const ledger = new Ledger();
-    let over = false;
-    const loads = [stays, cut].map((node, index) =>
-      ledger.flood(node.tasks, randomFrom(10 + index), { clients: 4, over: () => over }),
-    );
+    const stops = [stays, cut].map((node, index) => ledger.flood(node.tasks, randomFrom(10 + index)));
     await ledger.grows(300);
     way.cut();
     await ledger.grows(200);
     expect((await submit(stays)).status).to.equal(202);
     way.mend();
-    await eventually(
-      () => submit(cut),
-      ({ status }) => status === 202,
-    );
-    over = true;
-    await Promise.all(loads);
+    await untilSubmitted(cut);
+    for (const stopped of stops) await stopped();
     await ledger.accountedFor(cut.tasks);
   });
 
@@ -162,12 +142,8 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
       const fresh = await cluster.node();
       // Like a proxy: first stop sending requests to the old node, then stop the node.
       running = [...running.filter((node) => node !== old), fresh];
-      await eventually(
-        () => open.get(old) ?? 0,
-        (count) => count === 0,
-      );
-      old.child.kill('SIGTERM');
-      expect((await old.exited).code).to.equal(0);
+      await until(() => !open.get(old));
+      expect((await old.end()).code).to.equal(0);
     }
     over = true;
     await load;

@@ -3,7 +3,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { Ledger } from '../support/ledger.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
 import { startCluster } from './cluster.ts';
 
@@ -43,16 +43,12 @@ describeWithPostgres('nodes', () => {
     const ticks: Tick[] = [];
     while (ticks.length < 3) ticks.push(await nextTick(client));
     const ledger = new Ledger();
-    let over = false;
-    const loads = [doomed, stays].map((node, index) =>
-      ledger.flood(node.tasks, randomFrom(index), { clients: 4, over: () => over }),
-    );
+    const stops = [doomed, stays].map((node, index) => ledger.flood(node.tasks, randomFrom(index)));
     await ledger.grows(100);
     doomed.child.kill('SIGKILL');
     const killedAt = Date.now() / 1000;
     await ledger.grows(50);
-    over = true;
-    await Promise.all(loads);
+    for (const stopped of stops) await stopped();
     await ledger.accountedFor(stays.tasks);
     // Ticks stamped more than a second after the kill cannot be those of the dead node.
     while (ticks.filter(({ timestamp }) => timestamp > killedAt + 1).length < 3) ticks.push(await nextTick(client));
@@ -82,19 +78,13 @@ describeWithPostgres('nodes', () => {
         seen.set(timestamp, (seen.get(timestamp) ?? new Set()).add(JSON.stringify(data)));
       });
     // The first message to each client is a snapshot, which may be of the second of a tick.
-    await eventually(
-      () => seen.size,
-      (size) => size >= 2,
-    );
+    await until(() => seen.size >= 2);
     seen.clear();
     stands.child.kill('SIGSTOP');
     afterTest(() => stands.child.kill('SIGCONT'));
     const grows = async (count: number) => {
       const goal = seen.size + count;
-      await eventually(
-        () => seen.size,
-        (size) => size >= goal,
-      );
+      await until(() => seen.size >= goal);
     };
     await grows(3);
     stands.child.kill('SIGCONT');

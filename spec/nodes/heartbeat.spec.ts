@@ -5,7 +5,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { openBus, openDatabase, through } from './parts.ts';
 
 /** Opens a node's heartbeat, whose clock the spec advances. @param linkUrl the database for the link, as a proxy */
@@ -38,17 +38,11 @@ async function openNode({ url }: Schema, linkUrl = url) {
     lines,
     /** Lets `count` seconds pass, and waits for the beat of each. */
     async beat(count = 1) {
-      for (const until = beats + count; beats < until; beats++) {
-        await eventually(
-          () => clock.timers,
-          (timers) => timers > 0,
-        );
+      for (const last = beats + count; beats < last; beats++) {
+        await until(() => clock.timers > 0);
         clock.advance(1000);
       }
-      await eventually(
-        () => clock.timers,
-        (timers) => timers > 0,
-      );
+      await until(() => clock.timers > 0);
     },
   };
 }
@@ -65,10 +59,7 @@ describeWithPostgres('the heartbeats of nodes', () => {
     await insertRunning(schema, 'task', other.id);
     await one.beat(2);
     expect(await ids(schema)).to.deep.equal([one.id]);
-    await eventually(
-      () => one.recovered,
-      (recovered) => recovered.includes(other.id),
-    );
+    await until(() => one.recovered.includes(other.id));
     expect(one.lines.find(({ msg }) => msg.startsWith('a node is gone'))).to.include({ node: other.id });
   });
 

@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { post, type RunningServices, request } from '../support/program.ts';
+import { post, type RunningServices, request, untilAnswer } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { startCluster, startNodes } from './cluster.ts';
 
@@ -68,17 +67,13 @@ describeWithPostgres('two nodes of which one is killed every five seconds', () =
       await setTimeout(KILL_MS);
       const place = random.below(nodes.length);
       const node = nodes[place] as RunningServices;
-      node.child.kill('SIGKILL');
-      await node.exited;
+      await node.end('SIGKILL');
       nodes[place] = await cluster.node({ env });
     }
     isOver = true;
     await clients;
     const [{ tasks }] = nodes as [RunningServices];
-    await eventually(
-      async () => (await request(`${tasks}/queue`)).body,
-      ({ accepted, completed, dead }) => accepted === completed + dead,
-    );
+    await untilAnswer(`${tasks}/queue`, ({ body }) => body.accepted === body.completed + body.dead);
     for (const id of accepted) {
       const { body } = await request(`${tasks}/tasks/${id}`);
       expect(body.status, `status of ${id}`).to.be.oneOf(['completed', 'failed']);

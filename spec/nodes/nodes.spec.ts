@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { post, type RunningServices, request, untilTask } from '../support/program.ts';
+import { post, type RunningServices, request, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 import { startCluster } from './cluster.ts';
@@ -24,10 +24,10 @@ async function expectSharedTask(one: RunningServices, other: RunningServices): P
   void events.next().then(() => {
     isHeard = true;
   });
-  await eventually(
-    () => post(`${one.tasks}/tasks`, { action: 'sum' }),
-    () => isHeard,
-  );
+  await until(async () => {
+    await post(`${one.tasks}/tasks`, { action: 'sum' });
+    return isHeard;
+  });
   const { status, body } = await request(`${one.tasks}/tasks`, {
     method: 'POST',
     headers: { Prefer: 'wait=20' },
@@ -64,20 +64,14 @@ async function expectSharedKeys(one: RunningServices, other: RunningServices): P
 
 async function expectSharedDeadLetters(one: RunningServices, other: RunningServices): Promise<void> {
   const { body } = await post(`${one.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
-  const answer = await eventually(
-    () => request(`${other.tasks}/dead-letters`),
-    ({ body }) => body.dead_letters.length > 0,
-  );
+  const answer = await untilAnswer(`${other.tasks}/dead-letters`, ({ body }) => body.dead_letters.length > 0);
   expect(answer.body.dead_letters[0]).to.include({ id: body.id, status: 'failed', attempts: 1 });
   const retried = await request(`${other.tasks}/dead-letters/${body.id}/retry`, { method: 'POST' });
   expect(retried.status).to.equal(202);
   await untilTask(one.tasks, body.id, 'failed');
   const deleted = await request(`${one.tasks}/dead-letters/${body.id}`, { method: 'DELETE' });
   expect(deleted.status).to.equal(204);
-  await eventually(
-    () => request(`${other.tasks}/tasks/${body.id}`),
-    ({ status }) => status === 404,
-  );
+  await untilAnswer(`${other.tasks}/tasks/${body.id}`, ({ status }) => status === 404);
 }
 
 /** Submits to both nodes in turn, and asserts that every task is completed with its own result. */
@@ -116,18 +110,13 @@ async function expectSamePrices(one: RunningServices, other: RunningServices): P
     recordTicks(await connect(one.stream, { token: await other.token() })),
     recordTicks(await connect(other.stream, { token: await one.token() })),
   ];
-  const shared = await eventually(
-    () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1),
-    (timestamps) => timestamps.length >= 2,
-  );
-  for (const timestamp of shared) expect(here.get(timestamp)).to.equal(there.get(timestamp));
+  const shared = () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1);
+  await until(() => shared().length >= 2);
+  for (const timestamp of shared()) expect(here.get(timestamp)).to.equal(there.get(timestamp));
 }
 
 async function expectReady({ admin }: RunningServices): Promise<void> {
-  const { body } = await eventually(
-    () => request(`${admin}/readyz`),
-    ({ status }) => status === 200,
-  );
+  const { body } = await untilAnswer(`${admin}/readyz`, ({ status }) => status === 200);
   expect(body.checks).to.include.keys('notifications', 'auth_database', 'tasks_database', 'ticker');
 }
 

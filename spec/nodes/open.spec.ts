@@ -7,7 +7,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { failure } from './parts.ts';
 
 async function open(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
@@ -20,32 +20,9 @@ async function open(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
 }
 
 describeWithPostgres('the storage of several nodes', () => {
-  it('makes the tables, and gives all that is kept in them', async () => {
-    const { url, sql } = await emptySchema();
-    const { backend } = await open(url);
-    const { apiKey } = await backend.apiKeys.ensureDemoUser(1);
-    expect(await backend.apiKeys.findOwner(apiKey)).to.deep.equal({ user_id: 'demo', role: 'user' });
-    expect(backend.store.isShared).to.equal(true);
-    const tokens = await backend.openTokenStore();
-    await tokens.put({ id: 'a', keyId: 'k', expiresAt: systemClock.now() + 60_000 });
-    expect(tokens.has('a')).to.equal(true);
-    await tokens.close();
-    for (const check of Object.values(backend.checks)) expect(await check()).to.equal(undefined);
-    expect(await sql('SELECT id FROM nodes')).to.have.lengthOf(1);
-    await backend.close();
-    expect(await sql('SELECT id FROM nodes')).to.deep.equal([]);
-  });
-
   it('exchanges no ticks with a seed', async () => {
     const { backend } = await open((await emptySchema()).url, { TICKER_SEED: 'x' });
     expect(await backend.openTickFeed()).to.equal(undefined);
-  });
-
-  it('does not open where there is no server', async () => {
-    const error = await failure(() => open('postgres://spec:secret@127.0.0.1:1/test'));
-    expect(error)
-      .to.have.property('message')
-      .that.matches(/^cannot reach PostgreSQL at 127\.0\.0\.1:1\/test: /);
   });
 
   it('reports a stopped server in its checks and errors, and recovers when it is back', async () => {
@@ -60,10 +37,7 @@ describeWithPostgres('the storage of several nodes', () => {
       expect(await failure(() => check?.())).to.be.instanceOf(DatabaseUnavailable);
     expect(await failure(() => apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
     await server.start();
-    await eventually(
-      () => checks.notifications?.(),
-      (problem) => problem === undefined,
-    );
+    await until(() => checks.notifications?.() === undefined);
     for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);
   });
 });

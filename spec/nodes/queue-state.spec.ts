@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { startPostgres } from '../support/postgres-server.ts';
-import { post, type RunningServices, request } from '../support/program.ts';
+import { post, type RunningServices, request, untilAnswer } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { startCluster, startNodes } from './cluster.ts';
 
 const sum = (column: number[]) => column.reduce((total, count) => total + count, 0);
@@ -21,20 +21,17 @@ describeWithPostgres('each of two nodes', () => {
     const nodes = await startNodes(cluster, 2);
     for (const { tasks } of nodes) {
       // The first count of a node, shortly after its start, is what later ones are compared with.
-      await eventually(
-        () => request(`${tasks}/queue/history`),
-        ({ body }) => body.seconds > 0,
-      );
+      await untilAnswer(`${tasks}/queue/history`, ({ body }) => body.seconds > 0);
     }
     for (const { tasks } of nodes) {
       for (let i = 0; i < 5; i++) await post(`${tasks}/tasks`, { action: 'sum' });
       await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
     }
     for (const node of nodes) {
-      await eventually(
-        () => historySums(node),
-        ({ completed, failed, depth }) => completed === 10 && failed === 2 && depth === 0,
-      );
+      await until(async () => {
+        const { completed, failed, depth } = await historySums(node);
+        return completed === 10 && failed === 2 && depth === 0;
+      });
       expect(await historySums(node)).to.include({ accepted: 12 });
       const { body } = await request(`${node.tasks}/queue`);
       expect(body).to.deep.include({ stalled: null, paused: false, oldest_age_seconds: null });
@@ -42,18 +39,12 @@ describeWithPostgres('each of two nodes', () => {
     }
     await postgres.stop('immediate');
     for (const { tasks } of nodes) {
-      const { body } = await eventually(
-        () => request(`${tasks}/queue`),
-        ({ status }) => status === 500,
-      );
+      const { body } = await untilAnswer(`${tasks}/queue`, ({ status }) => status === 500);
       expect(body).to.deep.equal({ error: 'queue unavailable' });
     }
     await postgres.start();
     for (const { tasks } of nodes) {
-      await eventually(
-        () => request(`${tasks}/queue`),
-        ({ status, body }) => status === 200 && body.stalled === null,
-      );
+      await untilAnswer(`${tasks}/queue`, ({ status, body }) => status === 200 && body.stalled === null);
     }
   });
 });

@@ -39,29 +39,6 @@ describeWithPostgres('the token store in PostgreSQL', () => {
 });
 
 describeWithPostgres('the token stores of several nodes', () => {
-  it('find the tokens of each other', async () => {
-    const { url } = await migratedSchema();
-    const [one, other] = [await openNode(url), await openNode(url)];
-    await one.store.put(token('a'));
-    expect(other.store.has('a')).to.equal(false);
-    expect(await other.store.find('a')).to.equal(true);
-    expect([other.store.has('a'), await other.store.find('b')]).to.deep.equal([true, false]);
-    const late = await openNode(url);
-    expect(await late.store.find('a')).to.equal(true);
-  });
-
-  it('learn of a revocation on another node', async () => {
-    const { url } = await migratedSchema();
-    const [one, other] = [await openNode(url), await openNode(url)];
-    for (const id of ['a', 'b']) await one.store.put(token(id));
-    for (const id of ['a', 'b']) await other.store.find(id);
-    await other.store.revoke('a');
-    await until(() => !one.store.has('a'));
-    expect([one.removed, other.removed]).to.deep.equal([['a'], ['a']]);
-    expect([await one.store.find('a'), await other.store.find('a')]).to.deep.equal([false, false]);
-    expect([one.store.has('b'), other.store.has('b')]).to.deep.equal([true, true]);
-  });
-
   it('evict the oldest token of a key on all nodes, whichever node issued it', async () => {
     const { url } = await migratedSchema();
     const options = { maxTokensPerKey: 2 };

@@ -1,5 +1,6 @@
 import type { CallbackData, Delivery } from '../../db/task-store.ts';
-import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
+import type { DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
+import type { Outcome } from '../../main/tasks/pool/run.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { Disk } from './disk.ts';
 import type { History, Tables } from './history.ts';
@@ -10,40 +11,31 @@ const CALLBACK = 'Each end of a task with a callback URL has exactly one callbac
 
 export const CALLBACK_HOST = 'example.com';
 
-/** Sender whose receiver answers, fails or hangs. */
-export class SimulatedSender {
-  readonly isUsed = true;
-  readonly #clock: Clock;
-  readonly #random: SeededRandom;
-  readonly #sending = new Map<Delivery, AbortController>();
-
-  constructor(clock: Clock, random: SeededRandom) {
-    this.#clock = clock;
-    this.#random = random;
-  }
-
-  async run(delivery: Delivery, { onStart }: Pick<AttemptListener, 'onStart'>): Promise<Outcome> {
-    const controller = new AbortController();
-    this.#sending.set(delivery, controller);
-    onStart();
-    const hangs = this.#random.chance(0.1);
-    const succeeds = !hangs && this.#random.chance(0.7);
-    await this.#clock.sleep(hangs ? 10_000 : this.#random.below(200), controller.signal);
-    this.#sending.delete(delivery);
-    if (controller.signal.aborted) return controller.signal.reason;
-    if (succeeds) return { ended: 'returned', output: '{"status":204,"answer":""}' };
-    return { ended: 'raised', permanent: false, reason: 'no answer', retryAfterMs: this.#random.below(5000) };
-  }
-
-  cancel(delivery: Delivery): boolean {
-    this.#sending.get(delivery)?.abort({ ended: 'cancelled' } satisfies Outcome);
-    return false;
-  }
-
-  stop(): void {
-    const released: Outcome = { ended: 'released', reason: 'stopped' };
-    for (const controller of this.#sending.values()) controller.abort(released);
-  }
+/** Creates a sender whose receiver answers, fails or hangs. */
+export function simulatedSender(clock: Clock, random: SeededRandom): DispatcherOptions['callbacks'] {
+  const sending = new Map<Delivery, AbortController>();
+  return {
+    isUsed: true,
+    async run(delivery, { onStart }): Promise<Outcome> {
+      const controller = new AbortController();
+      sending.set(delivery, controller);
+      onStart();
+      const hangs = random.chance(0.1);
+      const succeeds = !hangs && random.chance(0.7);
+      await clock.sleep(hangs ? 10_000 : random.below(200), controller.signal);
+      sending.delete(delivery);
+      if (controller.signal.aborted) return controller.signal.reason;
+      if (succeeds) return { ended: 'returned', output: '{"status":204,"answer":""}' };
+      return { ended: 'raised', permanent: false, reason: 'no answer', retryAfterMs: random.below(5000) };
+    },
+    cancel(delivery) {
+      sending.get(delivery)?.abort({ ended: 'cancelled' } satisfies Outcome);
+      return false;
+    },
+    stop() {
+      for (const controller of sending.values()) controller.abort({ ended: 'released', reason: 'stopped' });
+    },
+  };
 }
 
 /** Checks the callbacks in the tables, completed or not. Returns the tables without them. */

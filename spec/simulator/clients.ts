@@ -106,13 +106,8 @@ export class Clients {
     const history = this.#history;
     const [action, limitKey] = [random.pick(['work', 'twice']), random.pick(['one', 'two', 'three'])];
     const ids = history.in('waiting', 'running').slice(-5);
-    const filter = random.pick([
-      {},
-      { action },
-      { limitKey },
-      { action, limitKey },
-      { schedule: random.pick(this.#world.setting.schedules) },
-    ]);
+    const schedule = random.pick(this.#world.setting.schedules);
+    const filter = random.pick([{}, { action }, { limitKey }, { action, limitKey }, { schedule }]);
     const isSelected = ({ message }: KnownTask) =>
       Object.entries(filter).every(([field, value]) => message[field as 'action'] === value);
     const selected = history.untouched().filter(isSelected);
@@ -189,30 +184,28 @@ export class Clients {
     });
   }
 
-  redrive(random: SeededRandom): void {
+  redrive(random: SeededRandom, operation: 'redrive' | 'purge' = 'redrive'): void {
     const selection = this.#selection(random);
-    this.#request(random, 'redrive', async ({ queue }) => {
-      this.#history.hasRedriven = true;
-      const { done, remaining } = await queue.redrive(selection);
-      return `${done.length} done, ${remaining} left`;
+    const isPurge = operation === 'purge';
+    this.#request(random, operation, async ({ queue }) => {
+      this.#history[isPurge ? 'hasPurged' : 'hasRedriven'] = true;
+      const { done, remaining } = await queue[operation](selection);
+      const promised = isPurge ? done.map(({ id }): [string, Promised] => [id, 'purged']) : [];
+      return { answer: `${done.length} done, ${remaining} left`, promised };
     });
   }
 
   purge(random: SeededRandom): void {
-    const selection = this.#selection(random);
-    this.#request(random, 'purge', async ({ queue }) => {
-      this.#history.hasPurged = true;
-      const { done, remaining } = await queue.purge(selection);
-      return { answer: `${done.length} done, ${remaining} left`, promised: done.map(({ id }) => [id, 'purged']) };
-    });
+    this.redrive(random, 'purge');
   }
 
-  pause(random: SeededRandom): void {
-    this.#request(random, 'pause', async ({ queue }) => (await queue.setPaused(true)) ?? 'paused');
+  pause(random: SeededRandom, isPaused = true): void {
+    const [what, done] = isPaused ? ['pause', 'paused'] : ['resume', 'resumed'];
+    this.#request(random, what, async ({ queue }) => (await queue.setPaused(isPaused)) ?? done);
   }
 
   resume(random: SeededRandom): void {
-    this.#request(random, 'resume', async ({ queue }) => (await queue.setPaused(false)) ?? 'resumed');
+    this.pause(random, false);
   }
 
   #send(submission: Submission, random: SeededRandom): void {

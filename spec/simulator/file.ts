@@ -8,7 +8,7 @@ import { SeededRandom } from './random.ts';
 import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
 import { type FaultSet, ORDINARY, settingOf } from './steps.ts';
 import { SimulatedTime, turn } from './time.ts';
-import { World } from './world.ts';
+import { createWorld, type World } from './world.ts';
 
 const COUNTS = 'Counts and lists derive from the tables.';
 const BOUND = 'A full queue refuses tasks.';
@@ -26,7 +26,7 @@ export function simulateFile(options: SimulationOptions): Promise<SimulationResu
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const world = new World(new SimulatedTime(), random, setting, options.note);
+  const world = createWorld(new SimulatedTime(), random, setting, options.note);
   return new FileSimulation(world, options.faults).run(options);
 }
 

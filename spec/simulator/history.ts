@@ -24,10 +24,10 @@ import type { QueueEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
 import type { Submission } from './clients.ts';
 import { Known } from './known.ts';
-import { LimitUse } from './limits.ts';
+import { limitUse } from './limits.ts';
 import { actions, type Process } from './process.ts';
-import { ScheduleOracle } from './schedules.ts';
-import { TurnOracle } from './turns.ts';
+import { scheduleOracle } from './schedules.ts';
+import { turnOracle } from './turns.ts';
 import type { World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
@@ -150,19 +150,19 @@ export class History {
   #answers = 0;
   #keys = 0;
   #era = 0;
-  readonly #limits: LimitUse;
-  readonly #schedules: ScheduleOracle;
-  readonly #turns: TurnOracle;
+  readonly #limits: ReturnType<typeof limitUse>;
+  readonly #schedules: ReturnType<typeof scheduleOracle>;
+  readonly #turns: ReturnType<typeof turnOracle>;
   readonly #pause: Known<boolean>;
 
   constructor(world: World) {
     this.#world = world;
     this.#keepsRows = world.setting.rows === 0;
     this.#isDurable = world.setting.driver === 'sqlite';
-    this.#limits = new LimitUse(world);
+    this.#limits = limitUse(world);
     this.#pause = new Known(world);
-    this.#turns = new TurnOracle(world, this.tasks);
-    this.#schedules = new ScheduleOracle(world, this);
+    this.#turns = turnOracle(world, this.tasks);
+    this.#schedules = scheduleOracle(world, this);
   }
 
   submissionOf(id: string): Submission {
@@ -242,7 +242,7 @@ export class History {
     store.take = (max, isIdle) => {
       const [pause, answers] = [this.#paused, this.#answers];
       const limited = this.#limits.taking(process.owner);
-      const checkOrder = isAlone ? this.#turns.taking(store, this.#limits.hasAny) : () => {};
+      const checkOrder = isAlone ? this.#turns.taking(store, this.#limits.hasAny()) : () => {};
       const result = take.call(store, max, isIdle);
       if (!(result instanceof Promise)) checkOrder(result);
       return after(result, (taken) => {

@@ -3,10 +3,10 @@ import { SeededRandom } from './random.ts';
 import { SimulatedServer } from './server.ts';
 import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
 import { ORDINARY, type Setting, settingOf } from './steps.ts';
-import { TickOracle } from './ticks.ts';
+import { tickOracle } from './ticks.ts';
 import { SimulatedTime } from './time.ts';
-import { TokenClients } from './tokens.ts';
-import { World } from './world.ts';
+import { type TokenClients, tokenClients } from './tokens.ts';
+import { createWorld, type World } from './world.ts';
 
 const STEPS = {
   ...ORDINARY,
@@ -23,7 +23,7 @@ export function simulateNodes(options: SimulationOptions): Promise<SimulationRes
   const random = new SeededRandom(`nodes ${options.seed}`);
   const setting = nodeSetting(random, options.seed);
   const server = new SimulatedServer(time, random.fork('server'), setting);
-  return new NodesSimulation(new World(time, random, setting, options.note), server).run(options);
+  return new NodesSimulation(createWorld(time, random, setting, options.note), server).run(options);
 }
 
 /** Without eviction of keys and rows, because the order of the commits of several nodes is unknown. */
@@ -34,13 +34,13 @@ export function nodeSetting(random: SeededRandom, seed: number): Setting {
 export class NodesSimulation extends Simulation<StepKind, Node> {
   protected readonly weights = STEPS;
   readonly #server: NodeServer;
-  readonly #ticks = new TickOracle(this.world, this.processes);
+  readonly #ticks = tickOracle(this.world, this.processes);
   readonly #tokens: TokenClients;
 
   constructor(world: World, server: NodeServer) {
     super(world);
     this.#server = server;
-    this.#tokens = new TokenClients(world, server);
+    this.#tokens = tokenClients(world, server);
   }
 
   protected async close(): Promise<void> {
@@ -63,7 +63,7 @@ export class NodesSimulation extends Simulation<StepKind, Node> {
       case 'issue':
         return this.#tokens.issue(node, `token${this.step}`, random);
       case 'find':
-        for (const id of this.#tokens.ids) if (random.chance(0.4)) this.#tokens.find(node, id);
+        for (const id of this.#tokens.ids()) if (random.chance(0.4)) this.#tokens.find(node, id);
         break;
       case 'revoke':
         return this.#tokens.revoke(node, random);
@@ -120,7 +120,7 @@ export class NodesSimulation extends Simulation<StepKind, Node> {
     const { now } = this.world;
     const nodes = this.processes.filter(({ awakeSince }) => now - awakeSince > 5000);
     this.#ticks.checkRest(nodes);
-    for (const node of nodes) for (const id of this.#tokens.ids) this.#tokens.find(node, id, true);
+    for (const node of nodes) for (const id of this.#tokens.ids()) this.#tokens.find(node, id, true);
     await this.pass(5000);
     const { counts, ...tables } = await this.#server.read();
     this.history.audit(tables);

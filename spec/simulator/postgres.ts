@@ -14,7 +14,7 @@ import { SeededRandom } from './random.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Setting } from './steps.ts';
 import type { Time } from './time.ts';
-import { World } from './world.ts';
+import { createWorld } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
 /** Interval at which a wait looks whether it is over. */
@@ -40,7 +40,7 @@ export async function simulateOnPostgres(options: SimulationOptions, url: string
   const setting = nodeSetting(random, options.seed);
   const server = new RealServer(url, setting, random);
   await server.open();
-  const world = new World(realTime, random, setting, options.note);
+  const world = createWorld(realTime, random, setting, options.note);
   world.pace = PACE;
   return await new NodesSimulation(world, server).run(options);
 }
@@ -155,14 +155,12 @@ class RealServer extends NodeServer {
     const sockets = new Set<Socket>();
     const server = createServer((near) => {
       const far = connect(Number(this.#url.port || 5432), this.#url.hostname);
-      for (const socket of [near, far]) {
-        sockets.add(socket);
-        const other = socket === near ? far : near;
-        socket.on('error', () => {});
-        socket.on('close', () => {
-          sockets.delete(socket);
-          other.destroy();
-        });
+      for (const [socket, other] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        sockets.add(socket.on('error', () => {}));
+        socket.on('close', () => other.destroy() && sockets.delete(socket));
         socket.on('data', (data) => {
           // Nothing of a lost message arrives later, so the connection ends: after a commit, if it was an answer.
           if (this.random.chance(this.lossRate / 10)) near.destroy();
@@ -172,8 +170,7 @@ class RealServer extends NodeServer {
       }
       if (!this.isUp) near.destroy();
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
+    await once(server.listen(0, '127.0.0.1'), 'listening');
     return { port: (server.address() as AddressInfo).port, sockets, close: () => void server.close() };
   }
 }

@@ -5,9 +5,9 @@ import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
-import { SimulatedSender } from './callbacks.ts';
+import { simulatedSender } from './callbacks.ts';
 import type { History, ObservedStore } from './history.ts';
-import { SimulatedPool } from './pool.ts';
+import { simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
 import { ProcessClock } from './time.ts';
@@ -41,22 +41,14 @@ export abstract class Process<Options extends ProcessOptions = ProcessOptions> {
   firesFrom = Number.POSITIVE_INFINITY;
   protected dispatcher: Dispatcher | undefined;
   protected readonly options: Options;
-  #queue: Queue | undefined;
-  #scheduler: Scheduler | undefined;
+  queue!: Queue;
+  scheduler!: Scheduler;
 
   constructor(options: Options) {
     this.options = options;
     this.owner = options.name;
     this.clock = new ProcessClock(options.world.time);
     this.newTaskId = taskIds(options.random);
-  }
-
-  get queue(): Queue {
-    return this.#queue as Queue;
-  }
-
-  get scheduler(): Scheduler {
-    return this.#scheduler as Scheduler;
   }
 
   /** Whether the process answers requests. */
@@ -78,11 +70,11 @@ export abstract class Process<Options extends ProcessOptions = ProcessOptions> {
     history.observe(store, this);
     const onEvent = bus === undefined ? history.onEvent.bind(history) : () => {};
     const queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || onEvent(event), clock });
-    const pool = new SimulatedPool(this, world, history, random.fork('handlers'));
-    this.#queue = queue;
-    this.#scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
+    const pool = simulatedPool(this, world, history, random.fork('handlers'));
+    this.queue = queue;
+    this.scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
     const { prefetch } = world.setting;
-    const callbacks = new SimulatedSender(clock, random.fork('callbacks'));
+    const callbacks = simulatedSender(clock, random.fork('callbacks'));
     return new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
   }
 

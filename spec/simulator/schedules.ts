@@ -25,36 +25,29 @@ export function scheduleFields(name: string, data: object, paused: boolean): Rec
 }
 
 /** Checks each advance of a schedule. */
-export class ScheduleOracle {
-  readonly #world: World;
-  readonly #history: History;
+export function scheduleOracle(world: World, history: History) {
   /** Next times, as the answers show them. Undefined while a request has no answer. */
-  #next = new Map<string, number | null | undefined>();
-  readonly #requests = new Map<string, object>();
-
-  constructor(world: World, history: History) {
-    this.#world = world;
-    this.#history = history;
-  }
+  const nextTimes = new Map<string, number | null | undefined>();
+  const requests = new Map<string, object>();
 
   /** Called when changes may be lost, so that the next times are unknown. */
-  lost(): void {
-    this.#next.clear();
+  function lost(): void {
+    nextTimes.clear();
   }
 
   /** @param isAlone whether no other process changes the schedules */
-  observe(schedules: Schedules, process: Process, isAlone: boolean): void {
+  function observe(schedules: Schedules, process: Process, isAlone: boolean): void {
     const fire = schedules.fire.bind(schedules);
     const put = schedules.put.bind(schedules);
     const remove = schedules.delete.bind(schedules);
     schedules.fire = async (firing, onAccepted) => {
       const { name, nextAt, task } = firing;
-      const known = task && this.#history.addFired(task.message, firing);
-      const hasOthers = this.#history.unfinishedOf(name).length > 1;
-      const next = this.#next.get(name);
-      const answer = this.#request(name);
-      const window = this.#windowProblem(firing, process);
-      if (window !== undefined && !process.isDead) this.#broken(CAUGHT_UP, `${name}: ${window}`);
+      const known = task && history.addFired(task.message, firing);
+      const hasOthers = history.unfinishedOf(name).length > 1;
+      const next = nextTimes.get(name);
+      const answer = request(name);
+      const window = windowProblem(firing, process);
+      if (window !== undefined && !process.isDead) world.broken(CAUGHT_UP, `${name}: ${window}`);
       const fired = await fire(firing, onAccepted).catch((error: Error) => {
         if (known !== undefined && error.name === 'QueueFull') known.answer = 'refused';
         if (error.name === 'QueueFull') answer(next);
@@ -63,14 +56,14 @@ export class ScheduleOracle {
       if (process.isDead) return fired;
       if (known !== undefined) known.answer = fired === 'fired' ? 'accepted' : 'refused';
       answer(fired === 'changed' ? undefined : nextAt);
-      if (isAlone) this.#checkAlone(firing, fired, next, hasOthers);
+      if (isAlone) checkAlone(firing, fired, next, hasOthers);
       return fired;
     };
     schedules.put = async (schedule) => {
       const { name, timing, nextAt } = schedule;
       const before = isAlone && process.isDead === false ? await schedules.find(name) : undefined;
-      const next = this.#next.get(name);
-      const answer = this.#request(name);
+      const next = nextTimes.get(name);
+      const answer = request(name);
       const isPut = await put(schedule);
       // Only a paused schedule has another timing.
       const isSame = before !== undefined && (before.nextAt === null) === (timing === '');
@@ -78,24 +71,24 @@ export class ScheduleOracle {
       return isPut;
     };
     schedules.delete = async (name, source) => {
-      this.#request(name);
+      request(name);
       return remove(name, source);
     };
   }
 
   /** Begins a request that changes a next time. Returns a function to call with the time after the answer. */
-  #request(name: string): (next: number | null | undefined) => void {
+  function request(name: string): (next: number | null | undefined) => void {
     const request = {};
-    this.#requests.set(name, request);
-    this.#next.delete(name);
+    requests.set(name, request);
+    nextTimes.delete(name);
     return (next) => {
-      if (this.#requests.get(name) === request) this.#next.set(name, next);
+      if (requests.get(name) === request) nextTimes.set(name, next);
     };
   }
 
   /** Returns how an advance breaks the rule of missed times. */
-  #windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: Process): string | undefined {
-    const { now } = this.#world;
+  function windowProblem({ name, dueAt, nextAt, task }: Firing, { firesFrom }: Process): string | undefined {
+    const { now } = world;
     const [every, catchUp] = name.split('.');
     const everyMs = Number(every) * 1000;
     const at = task?.at;
@@ -112,14 +105,17 @@ export class ScheduleOracle {
     return `of ${times.join()} until ${now}, with catch_up ${catchUp}, ${at ?? 'none'} is fired`;
   }
 
-  #checkAlone({ name, dueAt, task }: Firing, fired: Fired, next: number | null | undefined, hasOthers: boolean) {
+  function checkAlone(
+    { name, dueAt, task }: Firing,
+    fired: Fired,
+    next: number | null | undefined,
+    hasOthers: boolean,
+  ) {
     if (fired !== 'changed' && next !== undefined && dueAt !== next)
-      this.#broken(CAUGHT_UP, `${name} goes on at ${dueAt}, not at ${next}`);
+      world.broken(CAUGHT_UP, `${name} goes on at ${dueAt}, not at ${next}`);
     if (fired === 'skipped' && task !== undefined && !hasOthers)
-      this.#broken(ONCE, `${name} skips ${task.at} although it has no unfinished task`);
+      world.broken(ONCE, `${name} skips ${task.at} although it has no unfinished task`);
   }
 
-  #broken(rule: string, detail: string): void {
-    this.#world.broken(rule, detail);
-  }
+  return { lost, observe };
 }

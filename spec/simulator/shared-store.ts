@@ -67,10 +67,6 @@ export class SharedTables {
     return this.#ownedBy(owner).filter(({ arrival }) => !held.has(arrival));
   }
 
-  release(deliveries: readonly Delivery[]): Promise<void> {
-    return this.#settleAll(deliveries, () => ({ kind: 'release' }));
-  }
-
   /** Counts the death of an owner. Returns the tasks that were dead-lettered. */
   async recover(owner: string): Promise<TaskSubject[]> {
     const lost = this.#ownedBy(owner);
@@ -82,7 +78,7 @@ export class SharedTables {
     await this.store.report(
       lost.map((delivery) => ({ delivery: { ...delivery, isRated: true }, startedAt, progress: undefined })),
     );
-    await this.#settleAll(lost, (delivery) => {
+    await this.settleAll(lost, (delivery) => {
       if (failed.includes(delivery)) return { kind: 'discard', reason: EXHAUSTED, failure: 'crash' };
       this.#deaths.set(delivery.arrival, (this.#deaths.get(delivery.arrival) ?? 0) + 1);
       return { kind: 'release' };
@@ -99,7 +95,7 @@ export class SharedTables {
     return [...this.#owned.values()].filter((each) => each.owner === owner).map(({ delivery }) => delivery);
   }
 
-  async #settleAll(deliveries: readonly Delivery[], how: (delivery: Delivery) => Settlement): Promise<void> {
+  async settleAll(deliveries: readonly Delivery[], how: (delivery: Delivery) => Settlement): Promise<void> {
     if (deliveries.length > 0)
       await this.settle(deliveries.map((delivery) => ({ delivery, settlement: how(delivery) })));
   }
@@ -197,7 +193,7 @@ class SharedStore {
     const held = new Set(this.#held.keys());
     // Released by their numbers, because the request may arrive after the next take.
     const lost = await this.#ask(() => this.#tables.lost(this.#owner, held));
-    if (lost.length > 0) await this.#ask(() => this.#tables.release(lost));
+    if (lost.length > 0) await this.#ask(() => this.#tables.settleAll(lost, () => ({ kind: 'release' })));
     this.#mayOwnMore = false;
   }
 

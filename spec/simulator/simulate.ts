@@ -27,17 +27,7 @@ Ends with exit code 1 when a guarantee is broken.
 `;
 
 type Settings = Pick<SimulationOptions, 'steps' | 'faults'>;
-
-interface Plan extends Settings {
-  /** The first seed. */
-  seed: number;
-  runs: number;
-  minutes: number;
-  only: readonly number[] | undefined;
-  postgres: boolean;
-  /** Whether to print the log of one run. */
-  isSingle: boolean;
-}
+type Plan = NonNullable<ReturnType<typeof planFrom>>;
 
 export class UsageError extends Error {}
 
@@ -53,7 +43,7 @@ export function simulate(options: SimulationOptions): Promise<SimulationResult> 
 async function main(): Promise<number> {
   try {
     const plan = planFrom(process.argv.slice(2));
-    if (plan !== undefined) return plan.isSingle || plan.postgres ? await runHere(plan) : await runInThreads(plan);
+    if (plan !== undefined) return await (plan.isSingle || plan.postgres ? runHere : runInThreads)(plan);
     console.log(USAGE);
     return 0;
   } catch (error) {
@@ -64,7 +54,7 @@ async function main(): Promise<number> {
 }
 
 /** @throws {UsageError} with a message that says what to change */
-export function planFrom(args: string[]): Plan | undefined {
+export function planFrom(args: string[]) {
   const values = parse(args);
   if (values.help) return undefined;
   const number = (name: 'seed' | 'runs' | 'steps' | 'minutes', least: number): number | undefined => {
@@ -82,13 +72,13 @@ export function planFrom(args: string[]): Plan | undefined {
   const [seed, runs, minutes] = [number('seed', 0), number('runs', 1), number('minutes', 0)];
   if (only !== undefined && seed === undefined) throw new UsageError('--only needs the seed: add --seed N');
   return {
+    /** The first seed. */
     seed: seed ?? randomInt(2 ** 31),
     runs: runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY),
     minutes: minutes ?? Number.POSITIVE_INFINITY,
     steps: number('steps', 1) ?? 1000,
-    faults,
-    only,
-    postgres: values.postgres === true,
+    ...{ faults, only: only && new Set(only), postgres: values.postgres === true },
+    /** Whether to print the log of one run. */
     isSingle: seed !== undefined && runs === undefined && minutes === undefined,
   };
 }
@@ -112,7 +102,7 @@ async function runHere({ seed: first, runs, minutes, steps, faults, only, isSing
   for (let seed = first; seed < first + (isSingle ? 1 : runs) && performance.now() < endsAt; seed += 1) {
     const log: string[] = [];
     const note = isSingle ? console.log : (line: string) => void log.push(line);
-    const { violation } = await run({ seed, steps, faults, only: only && new Set(only), note }, databaseUrl);
+    const { violation } = await run({ seed, steps, faults, only, note }, databaseUrl);
     if (violation !== undefined) {
       const { rule, detail } = violation;
       console.log([...log, `seed ${seed} breaks a guarantee`, `  rule: ${rule}`, `  ${detail}`].join('\n'));

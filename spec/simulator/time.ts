@@ -1,7 +1,8 @@
 import type { Clock } from '../../workers/shared/clock.ts';
+import { sleepOn } from '../support/manual-clock.ts';
 
 /** Time at which each simulation starts, in milliseconds since the epoch. */
-export const START = 1_800_000_000_000;
+const START = 1_800_000_000_000;
 
 /** Waits before which callbacks run, and their number of turns. */
 const [LONG_MS, TURNS] = [1000, 6];
@@ -21,11 +22,11 @@ export interface Time {
   /** Milliseconds since the epoch. */
   readonly now: number;
   timer(delayMs: number, run: () => void): () => void;
-  /** Lets time pass. @param isOver whether to return before */
+  /** Lets `ms` milliseconds pass. @param isOver whether to return before the time has passed, asked after each timer */
   pass(ms: number, isOver?: () => boolean): Promise<void>;
 }
 
-/** Simulated time of all processes. */
+/** Simulated time of all processes. Each timer runs in a turn of its own. */
 export class SimulatedTime implements Time {
   now = START;
   /** The next one is the last. */
@@ -33,23 +34,13 @@ export class SimulatedTime implements Time {
 
   timer(delayMs: number, run: () => void): () => void {
     const timer: Timer = { at: this.now + Math.max(0, Math.ceil(delayMs)), run };
-    this.#insert(timer);
+    // After the timers that are due at the same time.
+    this.#timers.splice(this.#timers.findLastIndex(({ at }) => at > timer.at) + 1, 0, timer);
     return () => {
       timer.run = undefined;
     };
   }
 
-  /** Returns when the next timer is due. Undefined if there is none. */
-  next(): number | undefined {
-    while (this.#timers.length > 0 && this.#timers.at(-1)?.run === undefined) this.#timers.pop();
-    return this.#timers.at(-1)?.at;
-  }
-
-  /**
-   * Lets `ms` milliseconds pass. Each timer runs in a turn of its own.
-   *
-   * @param isOver whether to return before the time has passed, asked after each timer
-   */
   async pass(ms: number, isOver: () => boolean = () => false): Promise<void> {
     const end = this.now + ms;
     for (let at = await this.#nextAfterTurns(end); at <= end; at = await this.#nextAfterTurns(end)) {
@@ -65,20 +56,14 @@ export class SimulatedTime implements Time {
 
   /** Returns when the next timer is due, or infinity. Before a long wait, the callbacks of this time may set timers. */
   async #nextAfterTurns(end: number): Promise<number> {
-    const isLong = () => Math.min(this.next() ?? end, end) - this.now >= LONG_MS;
+    const isLong = () => Math.min(this.#next(), end) - this.now >= LONG_MS;
     for (let turns = 0; turns < TURNS && isLong(); turns += 1) await turn();
-    return this.next() ?? Number.POSITIVE_INFINITY;
+    return this.#next();
   }
 
-  /** Inserts a timer after the timers that are due at the same time. */
-  #insert(timer: Timer): void {
-    let [low, high] = [0, this.#timers.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((this.#timers[middle] as Timer).at > timer.at) low = middle + 1;
-      else high = middle;
-    }
-    this.#timers.splice(low, 0, timer);
+  #next(): number {
+    while (this.#timers.length > 0 && this.#timers.at(-1)?.run === undefined) this.#timers.pop();
+    return this.#timers.at(-1)?.at ?? Number.POSITIVE_INFINITY;
   }
 }
 
@@ -112,17 +97,7 @@ export class ProcessClock implements Clock {
   }
 
   sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (signal?.aborted) return resolve();
-      const end = () => {
-        cancel();
-        // A signal that lives as long as its process would keep the listeners of all sleeps.
-        signal?.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = this.timer(delayMs, end);
-      signal?.addEventListener('abort', end);
-    });
+    return sleepOn(this, delayMs, signal);
   }
 
   /** Ends the process. */

@@ -20,79 +20,70 @@ interface KnownToken {
 }
 
 /** Clients of the token stores, which check the answers. */
-export class TokenClients {
-  readonly #world: World;
-  readonly #server: NodeServer;
-  readonly #tokens = new Map<string, KnownToken>();
+export type TokenClients = ReturnType<typeof tokenClients>;
 
-  constructor(world: World, server: NodeServer) {
-    this.#world = world;
-    this.#server = server;
-  }
+export function tokenClients(world: World, server: NodeServer) {
+  const known = new Map<string, KnownToken>();
+  /** Returns the newest tokens. */
+  const ids = () => [...known.keys()].slice(-10);
 
-  /** The newest tokens. */
-  get ids(): string[] {
-    return [...this.#tokens.keys()].slice(-10);
-  }
-
-  issue({ tokens, name, isStill }: Node, id: string, random: SeededRandom): void {
+  function issue({ tokens, name, isStill }: Node, id: string, random: SeededRandom): void {
     const keyId = `key${random.below(2)}`;
-    const expiresAt = this.#world.now + TOKEN_MS;
+    const expiresAt = world.now + TOKEN_MS;
     if (isStill || tokens === undefined) return;
-    this.#ask(`${name} issues ${id}`, async () => {
+    ask(`${name} issues ${id}`, async () => {
       await tokens.put({ id, keyId, expiresAt });
       // The oldest token of the key may have been evicted by now.
-      if (await this.#server.hasToken(id)) this.#tokens.set(id, { expiresAt });
-      for (const [known, token] of this.#tokens)
-        if (!(await this.#server.hasToken(known))) token.revokingAt ??= this.#world.now;
+      if (await server.hasToken(id)) known.set(id, { expiresAt });
+      for (const [other, token] of known) if (!(await server.hasToken(other))) token.revokingAt ??= world.now;
     });
   }
 
-  revoke({ tokens, name, isStill }: Node, random: SeededRandom): void {
-    if (this.#tokens.size === 0) return;
-    const id = random.pick(this.ids);
-    const token = this.#tokens.get(id);
+  function revoke({ tokens, name, isStill }: Node, random: SeededRandom): void {
+    if (known.size === 0) return;
+    const id = random.pick(ids());
+    const token = known.get(id);
     if (isStill || tokens === undefined || token === undefined) return;
-    token.revokingAt ??= this.#world.now;
-    this.#ask(`${name} revokes ${id}`, async () => {
+    token.revokingAt ??= world.now;
+    ask(`${name} revokes ${id}`, async () => {
       await tokens.revoke(id);
-      token.revokedAt ??= this.#world.now;
+      token.revokedAt ??= world.now;
     });
   }
 
-  find(node: Node, id: string, mustAnswer = false): void {
-    const { tokens, name, isStill } = node;
-    const token = this.#tokens.get(id);
+  function find({ tokens, name, isStill, awakeSince }: Node, id: string, mustAnswer = false): void {
+    const token = known.get(id);
     if (isStill || tokens === undefined || token === undefined) return;
-    const { awakeSince } = node;
-    const find = async () => {
-      const isSure = await this.#server.hasToken(id);
-      const askedAt = this.#world.now;
+    const lookUp = async () => {
+      const isSure = await server.hasToken(id);
+      const askedAt = world.now;
       const isValid = await tokens.find(id);
       // A token that was evicted, or deleted after its expiry, counts as revoked.
-      if (!(await this.#server.hasToken(id))) token.revokingAt ??= askedAt;
-      if (isValid || isSure) this.#check(token, isValid, askedAt, awakeSince, `${name} for ${id}`);
+      if (!(await server.hasToken(id))) token.revokingAt ??= askedAt;
+      if (isValid || isSure) check(token, isValid, askedAt, awakeSince, `${name} for ${id}`);
       return isValid;
     };
-    this.#ask(`${name} looks up ${id}`, find, mustAnswer);
+    ask(`${name} looks up ${id}`, lookUp, mustAnswer);
   }
 
   /** @param awakeSince time from which on the node has run without standing still */
-  #check(token: KnownToken, isValid: boolean, askedAt: number, awakeSince: number, answer: string): void {
+  function check(token: KnownToken, isValid: boolean, askedAt: number, awakeSince: number, answer: string): void {
     const { expiresAt, revokingAt, revokedAt = Number.POSITIVE_INFINITY } = token;
     const isKnown = askedAt > Math.max(revokedAt, awakeSince) + KNOWN_MS;
-    if (isValid && expiresAt <= askedAt) this.#world.broken(EXPIRED, answer);
-    if (isValid && isKnown) this.#world.broken(REVOKED, answer);
-    if (!isValid && revokingAt === undefined && this.#world.now < expiresAt) this.#world.broken(VALID, answer);
+    if (isValid && expiresAt <= askedAt) world.broken(EXPIRED, answer);
+    if (isValid && isKnown) world.broken(REVOKED, answer);
+    if (!isValid && revokingAt === undefined && world.now < expiresAt) world.broken(VALID, answer);
   }
 
-  #ask(what: string, run: () => Promise<unknown>, mustAnswer = false): void {
+  function ask(what: string, run: () => Promise<unknown>, mustAnswer = false): void {
     run().then(
-      (answer) => this.#world.note(`    ${what}: ${answer ?? 'done'}`),
+      (answer) => world.note(`    ${what}: ${answer ?? 'done'}`),
       (error: Error) => {
-        this.#world.note(`    ${what}: ${error.name}`);
-        if (mustAnswer) this.#world.broken(ANSWERS, `${what}: ${error.message}`);
+        world.note(`    ${what}: ${error.name}`);
+        if (mustAnswer) world.broken(ANSWERS, `${what}: ${error.message}`);
       },
     );
   }
+
+  return { ids, issue, revoke, find };
 }

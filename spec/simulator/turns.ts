@@ -20,98 +20,88 @@ const FIRST = 'A higher priority is taken first, except for one message of ten.'
 const MOST_BEFORE = 2;
 
 /** Checks the order in which the only process takes tasks. */
-export class TurnOracle {
-  readonly #world: World;
-  readonly #tasks: ReadonlyMap<string, KnownTask>;
+export function turnOracle(world: World, tasks: ReadonlyMap<string, KnownTask>) {
   /** Messages that wait alone of their key, with all that were taken since, and those of each other key. */
-  readonly #alone = new Map<KnownTask, { taken: number; before: Map<string | undefined, Set<string>> }>();
+  const alone = new Map<KnownTask, { taken: number; before: Map<string | undefined, Set<string>> }>();
   /** Messages that were limited, which keep an earlier turn. */
-  readonly #limited = new Set<string>();
+  const limited = new Set<string>();
   /** Number of messages taken since the last that had waited longest. */
-  #others = 0;
+  let others = 0;
   /** Numbers of messages taken: all, and those with others of a higher priority behind them. */
-  #taken = 0;
-  #overtaking = 0;
+  let [taken, overtaking] = [0, 0];
 
-  constructor(world: World, tasks: ReadonlyMap<string, KnownTask>) {
-    this.#world = world;
-    this.#tasks = tasks;
-  }
-
-  /** Called when the process has ended. */
-  ended(): void {
-    this.#alone.clear();
-    this.#others = 0;
-  }
-
-  /** Called when a message has begun to wait. */
-  waits(task: KnownTask): void {
-    const { limitKey } = task.message;
-    if (limitKey === undefined) return;
-    const isOfKey = (other: KnownTask) =>
-      other !== task && other.state === 'waiting' && other.message.limitKey === limitKey;
-    if (![...this.#tasks.values()].some(isOfKey)) this.#alone.set(task, { taken: 0, before: new Map() });
-  }
-
-  /** Called before a take. Returns a function to call at once after the take. */
-  taking(store: TaskStore, hasLimits: boolean): (taken: Taken) => void {
-    const { oldest } = store.counts() as QueueCounts;
-    if (hasLimits) for (const { id } of store.locate({ state: 'limited' }, 1000) as Located[]) this.#limited.add(id);
-    return ({ deliveries }) => {
-      if (deliveries.length === 0 || deliveries.some(({ isSuspect }) => isSuspect)) return;
-      this.#checkLongest(deliveries, oldest);
-      this.#checkTurns(deliveries, store);
-      this.#checkPriorities(deliveries, store);
-    };
-  }
+  const hasSuspects = () =>
+    [...tasks.values()].some(({ state, deaths }) => {
+      return (state === 'waiting' || state === 'running') && !(deaths < SUSPECT_DEATHS);
+    });
 
   /** @param oldest when the longest waiting message became due, before the take */
-  #checkLongest(deliveries: readonly Delivery[], oldest: number | undefined): void {
+  function checkLongest(deliveries: readonly Delivery[], oldest: number | undefined): void {
     const isLongest = oldest === undefined || deliveries.some(({ dueAt }) => dueAt <= oldest);
-    // A suspect may have waited longest.
-    const isPossible = isLongest || this.#hasSuspects();
     const { length } = deliveries.filter(({ callbackOf }) => callbackOf === undefined);
-    this.#others = isPossible ? 0 : this.#others + length;
-    if (this.#others >= TURN_OF_LONGEST)
-      this.#world.broken(LONGEST, `the one of ${oldest} waits while ${this.#others} others were taken`);
+    // A suspect may have waited longest.
+    others = isLongest || hasSuspects() ? 0 : others + length;
+    if (others >= TURN_OF_LONGEST)
+      world.broken(LONGEST, `the one of ${oldest} waits while ${others} others were taken`);
   }
 
-  #checkTurns(deliveries: readonly Delivery[], store: TaskStore): void {
-    for (const [task, since] of this.#alone) {
+  function checkTurns(deliveries: readonly Delivery[], store: TaskStore): void {
+    for (const [task, since] of alone) {
       const [message] = store.read([task.id], 1) as StoredMessage[];
       if (message?.state !== 'waiting') {
-        this.#alone.delete(task);
+        alone.delete(task);
         continue;
       }
       since.taken += deliveries.length;
       for (const { id, delivery, limitKey, priority = NORMAL_PRIORITY } of deliveries) {
         const isOther = priority === task.priority && limitKey !== task.message.limitKey;
         // A released message is back in its place.
-        if (!isOther || delivery > 1 || this.#limited.has(id)) continue;
+        if (!isOther || delivery > 1 || limited.has(id)) continue;
         const ids = since.before.get(limitKey)?.add(id) ?? new Set([id]);
         since.before.set(limitKey, ids);
-        const longest = Math.ceil(since.taken / TURN_OF_LONGEST);
-        if (ids.size > MOST_BEFORE + longest)
-          this.#world.broken(TURNS, `${task.name} waits while ${ids.size} tasks of ${limitKey} were taken`);
+        if (ids.size > MOST_BEFORE + Math.ceil(since.taken / TURN_OF_LONGEST))
+          world.broken(TURNS, `${task.name} waits while ${ids.size} tasks of ${limitKey} were taken`);
       }
     }
   }
 
-  #checkPriorities(deliveries: readonly Delivery[], store: TaskStore): void {
-    this.#taken += deliveries.length;
+  function checkPriorities(deliveries: readonly Delivery[], store: TaskStore): void {
+    taken += deliveries.length;
     const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
-    const task = this.#tasks.get(first?.id ?? '');
+    const task = tasks.get(first?.id ?? '');
     // A suspect waits for its turn. That it is one is known only while the deaths are.
     const isOrdinary = task !== undefined && task.deaths < SUSPECT_DEATHS;
-    const priorityOf = ({ id }: Delivery) => this.#tasks.get(id)?.priority ?? 1;
-    this.#overtaking += isOrdinary ? deliveries.filter((each) => priorityOf(each) > task.priority).length : 0;
-    if (this.#overtaking > this.#taken / TURN_OF_LONGEST + 1)
-      this.#world.broken(FIRST, `${this.#overtaking} of ${this.#taken} were taken before others of a higher priority`);
+    const priorityOf = ({ id }: Delivery) => tasks.get(id)?.priority ?? 1;
+    overtaking += isOrdinary ? deliveries.filter((each) => priorityOf(each) > task.priority).length : 0;
+    if (overtaking > taken / TURN_OF_LONGEST + 1)
+      world.broken(FIRST, `${overtaking} of ${taken} were taken before others of a higher priority`);
   }
 
-  #hasSuspects(): boolean {
-    return [...this.#tasks.values()].some(({ state, deaths }) => {
-      return (state === 'waiting' || state === 'running') && !(deaths < SUSPECT_DEATHS);
-    });
-  }
+  return {
+    /** Called when the process has ended. */
+    ended(): void {
+      alone.clear();
+      others = 0;
+    },
+
+    /** Called when a message has begun to wait. */
+    waits(task: KnownTask): void {
+      const { limitKey } = task.message;
+      const isOfKey = (each: KnownTask) => each.state === 'waiting' && each.message.limitKey === limitKey;
+      const isAlone = limitKey !== undefined && ![...tasks.values()].some((each) => each !== task && isOfKey(each));
+      if (isAlone) alone.set(task, { taken: 0, before: new Map() });
+    },
+
+    /** Called before a take. Returns a function to call at once after the take. */
+    taking(store: TaskStore, hasLimits: boolean): (taken: Taken) => void {
+      const { oldest } = store.counts() as QueueCounts;
+      if (hasLimits) for (const { id } of store.locate({ state: 'limited' }, 1000) as Located[]) limited.add(id);
+      return ({ deliveries }) => {
+        if (deliveries.length === 0 || deliveries.some(({ isSuspect }) => isSuspect)) return;
+        checkLongest(deliveries, oldest);
+        checkTurns(deliveries, store);
+        checkPriorities(deliveries, store);
+      };
+    },
+  };
 }

@@ -17,7 +17,7 @@ export function run(file: string, args: readonly string[], options: ExecFileOpti
 
 /** Runs `main/cli/<name>` as a program. `DATA_DIR` and `DATABASE_URL` are unset if undefined. */
 export function runCommand(
-  name: 'keys' | 'backup' | 'handlers',
+  name: 'keys' | 'backup' | 'handlers' | 'migrate',
   args: readonly string[],
   { dataDir, databaseUrl, policiesDir, cwd }: { [Name in 'dataDir' | 'databaseUrl' | 'policiesDir' | 'cwd']?: string },
 ): Promise<Ended> {

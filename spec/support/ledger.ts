@@ -1,10 +1,9 @@
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
+import { runOn } from './migrated-folder.ts';
 import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
-import { eventually } from './until.ts';
+import { eventually, until } from './until.ts';
 
 /** Expected output of a task; undefined for a task that always fails. */
 type Output = unknown;
@@ -44,28 +43,27 @@ export class Ledger {
   }
 
   /**
-   * Submits tasks with `clients` concurrent clients until a response is missing or `over` returns true.
+   * Submits tasks with concurrent clients until a response is missing, or until the returned function is called.
    *
-   * @param options.pauseMs pause of a client after each response, which leaves the CPU to others
+   * @param pauseMs pause of a client after each response, which leaves the CPU to others
+   * @returns a function that waits for the last responses
    */
-  async flood(
-    tasks: string,
-    random: Random,
-    { clients = 8, pauseMs = 0, over = (): boolean => false } = {},
-  ): Promise<void> {
+  flood(tasks: string, random: Random, clients = 4, pauseMs = 0): () => Promise<void> {
+    let isOver = false;
     const client = async () => {
-      while (!over() && (await this.submit(tasks, random)) !== undefined) if (pauseMs > 0) await setTimeout(pauseMs);
+      while (!isOver && (await this.submit(tasks, random)) !== undefined) if (pauseMs > 0) await setTimeout(pauseMs);
     };
-    await Promise.all(Array.from({ length: clients }, client));
+    const all = Promise.all(Array.from({ length: clients }, client));
+    return async () => {
+      isOver = true;
+      await all;
+    };
   }
 
   /** Waits until `count` more tasks are accepted from concurrent submissions. */
   async grows(count: number): Promise<void> {
     const goal = this.size + count;
-    await eventually(
-      () => this.size,
-      (size) => size >= goal,
-    );
+    await until(() => this.size >= goal);
   }
 
   /**
@@ -87,12 +85,9 @@ export class Ledger {
    * @param durable whether the queue is on disk, where the dead letters of other submissions can be identified
    */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
-    const counts = await eventually(
-      () => queueCounts(tasks),
-      ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
-    );
+    const counts = await untilIdle(tasks);
     const rows = new Map<string, Output>();
-    for (const { id, result } of read(join(dataDir, 'tasks.db'), 'SELECT id, result FROM tasks')) {
+    for (const { id, result } of runOn(dataDir, 'SELECT id, result FROM tasks')) {
       rows.set(id as string, JSON.parse(result as string).output);
     }
     const failed: string[] = [];
@@ -109,7 +104,7 @@ export class Ledger {
       return;
     }
     // Dead letters of submissions that were accepted although their response was lost.
-    const others = read(join(dataDir, 'tasks.db'), "SELECT id FROM messages WHERE state = 'failed'").filter(
+    const others = runOn(dataDir, "SELECT id FROM messages WHERE state = 'failed'").filter(
       ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
     );
     expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed.length + others.length);
@@ -127,6 +122,13 @@ export async function queueCounts(
   return body;
 }
 
+/** Waits until the queue has no unsettled task. Returns its counts. */
+export const untilIdle = (tasks: string) =>
+  eventually(
+    () => queueCounts(tasks),
+    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
+  );
+
 /** Waits until a task is completed or failed. A task that `fails` is unknown once the bound on dead letters has evicted it. */
 async function endOf(tasks: string, id: string, fails: boolean): Promise<{ status: string; result: string }> {
   const { status, body } = await eventually(
@@ -139,13 +141,4 @@ async function endOf(tasks: string, id: string, fails: boolean): Promise<{ statu
   );
   if (status === 404) expect((await queueCounts(tasks)).dropped, 'evicted dead letters').to.be.above(0);
   return status === 404 ? { status: 'failed', result: '' } : body;
-}
-
-function read(path: string, sql: string): Record<string, unknown>[] {
-  const database = new DatabaseSync(path, { timeout: 5000 });
-  try {
-    return database.prepare(sql).all();
-  } finally {
-    database.close();
-  }
 }

@@ -1,5 +1,20 @@
 import type { Clock } from '../../workers/shared/clock.ts';
 
+/** Implements `sleep` of a clock by its timers. */
+export function sleepOn(clock: Pick<Clock, 'timer'>, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve();
+    const end = () => {
+      cancel();
+      // A signal that lives as long as its process would keep the listeners of all sleeps.
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.timer(delayMs, end);
+    signal?.addEventListener('abort', end);
+  });
+}
+
 /** A clock that only the spec advances. */
 export class ManualClock implements Clock {
   #now: number;
@@ -26,14 +41,7 @@ export class ManualClock implements Clock {
   }
 
   sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (signal?.aborted) return resolve();
-      const cancel = this.timer(delayMs, resolve);
-      signal?.addEventListener('abort', () => {
-        cancel();
-        resolve();
-      });
-    });
+    return sleepOn(this, delayMs, signal);
   }
 
   /** Lets `ms` milliseconds pass, and runs the timers that are due meanwhile at their times, in order. */

@@ -1,9 +1,24 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { migrate } from '../../db/sqlite/migrate.ts';
+import { afterTest } from './cleanup.ts';
 
 let template: string | undefined;
+
+/** Opens a connection to a database beside the one of a process. It is closed after the test, if not before. */
+export function openBeside(dataDir: string, file = 'tasks.db'): DatabaseSync {
+  const database = new DatabaseSync(join(dataDir, file), { timeout: 5000 });
+  afterTest(() => database.isOpen && database.close());
+  return database;
+}
+
+/** Runs a statement on a database, which is closed then. Returns the rows. */
+export function runOn(dataDir: string, sql: string, file = 'tasks.db'): Record<string, unknown>[] {
+  using database = new DatabaseSync(join(dataDir, file), { timeout: 5000 });
+  return database.prepare(sql).all();
+}
 
 /** Fills a data folder with empty databases. Copies them, because a migration waits for the disk several times. */
 export function fillDataFolder(dataDir: string): void {

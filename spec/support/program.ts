@@ -19,7 +19,14 @@ export interface Program {
   /** Returns the first log line that fits, now or later. Rejects if the process ends without one. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
   lines: LogLine[];
-  exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  exited: Promise<Exit>;
+  /** Sends a signal, by default SIGTERM, and waits for the end. */
+  end(signal?: NodeJS.Signals): Promise<Exit>;
+}
+
+interface Exit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
 }
 
 export interface ProgramOptions {
@@ -128,7 +135,11 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
       await wake.promise;
     }
   };
-  return { child, lines, logged, exited, output: () => output, errors: () => errors };
+  const end = (signal: NodeJS.Signals = 'SIGTERM') => {
+    child.kill(signal);
+    return exited;
+  };
+  return { child, lines, logged, exited, end, output: () => output, errors: () => errors };
 }
 
 export interface RunningServices extends Program {
@@ -189,12 +200,22 @@ export function post(url: string, value: unknown): Promise<HttpResponse> {
   return request(url, { method: 'POST', body: JSON.stringify(value) });
 }
 
+/** Repeats a request until its response fits, and returns that response. */
+export function untilAnswer(url: string, fits: (answer: HttpResponse) => boolean, init?: RequestInit) {
+  return eventually(() => request(url, init), fits);
+}
+
+/** Waits until requests to a URL are answered with 200. */
+export async function untilServed(url: string): Promise<void> {
+  await eventually(
+    () => request(url).catch(() => undefined),
+    (answer) => answer?.status === 200,
+  );
+}
+
 /** Waits until a task has one of the given statuses, by default `completed`. Returns it as `GET /tasks/<id>` does. */
 export async function untilTask(tasks: string, id: string, ...statuses: string[]): Promise<HttpResponse['body']> {
   const wanted = statuses.length > 0 ? statuses : ['completed'];
-  const { body } = await eventually(
-    () => request(`${tasks}/tasks/${id}`),
-    (answer) => wanted.includes(answer.body.status),
-  );
+  const { body } = await untilAnswer(`${tasks}/tasks/${id}`, (answer) => wanted.includes(answer.body.status));
   return body;
 }

@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { freePort } from './free-port.ts';
-import { freshSettings, post, projectFolder, request } from './program.ts';
-import { eventually } from './until.ts';
+import { runOn } from './migrated-folder.ts';
+import { freshSettings, post, projectFolder, request, untilServed } from './program.ts';
+import { until } from './until.ts';
 
 export interface RedirectOptions {
   /** Redirection in shell syntax, such as `>/dev/full`. */
@@ -18,11 +18,6 @@ export interface RedirectOptions {
 }
 
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
-
-export interface Killable {
-  pid?: number | undefined;
-  kill(signal: NodeJS.Signals): boolean;
-}
 
 /** Starts `node dist/main` from a shell, does not read its standard output, and waits until it is ready. */
 export async function startRedirected(options: RedirectOptions) {
@@ -49,29 +44,25 @@ export async function startRedirected(options: RedirectOptions) {
     env: { ...process.env, SHELL: '/bin/sh', ...settings },
     stdio: ['pipe', 'ignore', 'ignore'],
   });
-  const number = (file: string) =>
-    eventually(
-      () => (existsSync(file) ? readFileSync(file, 'utf8') : ''),
-      (text) => text.endsWith('\n'),
-    ).then(Number);
+  const number = async (file: string) => {
+    await until(() => existsSync(file) && readFileSync(file, 'utf8').endsWith('\n'));
+    return Number(readFileSync(file, 'utf8'));
+  };
   const pid = await number(pidFile);
   afterTest(() => {
     if (!existsSync(codeFile)) process.kill(pid, 'SIGKILL');
     parent.kill('SIGKILL');
   });
   const address = (service: keyof typeof ports) => `http://127.0.0.1:${ports[service]}`;
-  await eventually(
-    () =>
-      request(`${address('admin')}/readyz`).then(
-        ({ status }) => status,
-        () => 0,
-      ),
-    (status) => status === 200,
-  );
+  await untilServed(`${address('admin')}/readyz`);
   return {
     /** The shell or `script`. */
     parent,
-    child: { pid, kill: (signal: NodeJS.Signals) => process.kill(pid, signal) },
+    child: { pid },
+    end(signal: NodeJS.Signals = 'SIGTERM') {
+      process.kill(pid, signal);
+      return this.exited;
+    },
     get exited() {
       return number(codeFile).then((code) => ({ code, signal: null }));
     },
@@ -79,7 +70,8 @@ export async function startRedirected(options: RedirectOptions) {
     stream: `ws://127.0.0.1:${ports.ticker}/ws/ticker`,
     dataDir,
     async token(): Promise<string> {
-      return (await post(`${address('ticker')}/auth/token`, { api_key: demoKey(dataDir) })).body.token;
+      const [demo] = runOn(dataDir, "SELECT api_key FROM api_keys WHERE user_id = 'demo'", 'auth.db');
+      return (await post(`${address('ticker')}/auth/token`, demo)).body.token;
     },
     /** Returns the value of a metric without labels. */
     async metric(metric: string) {
@@ -87,11 +79,4 @@ export async function startRedirected(options: RedirectOptions) {
       return Number(new RegExp(`^${metric} (\\d+)$`, 'm').exec(body)?.[1]);
     },
   };
-}
-
-function demoKey(dataDir: string): string {
-  const database = new DatabaseSync(join(dataDir, 'auth.db'), { readOnly: true });
-  const row = database.prepare("SELECT api_key FROM api_keys WHERE user_id = 'demo'").get();
-  database.close();
-  return row?.api_key as string;
 }

@@ -13,7 +13,6 @@ const PACKAGES: Readonly<Record<string, string>> = {
   promtool: 'prometheus',
   'redis-server': 'redis-server',
   script: 'bsdutils',
-  setpriv: 'util-linux',
   setsid: 'util-linux',
   'systemd-analyze': 'systemd',
   unshare: 'util-linux',

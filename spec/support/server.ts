@@ -1,4 +1,5 @@
-import type { RequestListener, ServerResponse } from 'node:http';
+import { once } from 'node:events';
+import { get, type RequestListener, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Listener, type ListenOptions, listen } from '../../main/http/listener.ts';
 import { afterTest } from './cleanup.ts';
@@ -27,6 +28,12 @@ export async function serve(handle: RequestListener, options: Partial<ListenOpti
 }
 
 export const fine: RequestListener = (_request, response) => response.end('fine');
+
+/** Returns the status of a request from another loopback address. */
+export async function statusFrom(localAddress: string, port: number, path = '/'): Promise<number> {
+  const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress, agent: false }), 'response');
+  return response.resume().statusCode;
+}
 
 /** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
 export async function serveSlowly(options: Partial<ListenOptions> = {}) {

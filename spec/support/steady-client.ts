@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { RunningServices } from './program.ts';
-import { eventually } from './until.ts';
+import { until } from './until.ts';
 import { connect } from './websocket.ts';
 
 /**
@@ -31,10 +31,7 @@ export async function watchSteadily(services: Pick<RunningServices, 'stream' | '
     /** Checks the ticks after one more has arrived. */
     async checkAfterNextTick() {
       const { length } = seconds;
-      await eventually(
-        () => seconds.length,
-        (count) => count > length,
-      );
+      await until(() => seconds.length > length);
       check();
     },
   };

@@ -9,11 +9,14 @@ const { setImmediate, setTimeout } = globalThis;
 const EAGER_TURNS = 100;
 
 /** Waits until `holds` returns true, for changes without an event. Throws if the test ends first. */
-export async function until(holds: () => boolean): Promise<void> {
+export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   const ended = watchTestEnd();
-  for (let turn = 0; !holds(); turn++) {
+  for (let turn = 0; ; turn++) {
+    const held = holds();
+    if (typeof held === 'boolean' ? held : await held) return;
     if (ended()) throw new Error('the test ended first');
-    await new Promise((resolve) => (turn < EAGER_TURNS ? setImmediate(resolve) : setTimeout(resolve, 1)));
+    const isEager = turn < EAGER_TURNS && typeof held === 'boolean';
+    await new Promise((resolve) => (isEager ? setImmediate(resolve) : setTimeout(resolve, held === false ? 1 : 20)));
   }
 }
 

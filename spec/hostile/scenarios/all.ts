@@ -1,14 +1,10 @@
 import type { ListedScenario, Scenario, Scenarios } from '../scenario.ts';
 import { bodies } from './bodies.ts';
-import { files, output } from './files.ts';
-import { fuzz } from './fuzz.ts';
-import { origins } from './origins.ts';
-import { pipelines } from './pipelines.ts';
+import { files, output, stops } from './files.ts';
 import { connections, readers } from './readers.ts';
-import { stops } from './stops.ts';
-import { streams } from './streams.ts';
+import { fuzz, origins, pipelines } from './requests.ts';
+import { streams, tokens } from './streams.ts';
 import { tasks, threads } from './tasks.ts';
-import { tokens } from './tokens.ts';
 
 const AT_ONCE = 4;
 

@@ -142,17 +142,6 @@ describe('Dispatcher', () => {
     await until(() => idle.at(-1) === true);
   });
 
-  it('retries a task that its handler has nacked, and writes no row when the handler returns', async () => {
-    const { pool, publish, queue, reach } = await startDispatching();
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('nack');
-    await reach({ retrying: 1 });
-    run.end(returned);
-    await reach({ retried: 1 });
-    expect(await queue.store.rows.find('a')).to.equal(undefined);
-  });
-
   it('writes no row of a task whose ack came too late, because another node runs it', async () => {
     const kinds: string[] = [];
     const { pool, publish, dispatcher } = await startDispatching(undefined, {}, (store) => {
@@ -168,31 +157,6 @@ describe('Dispatcher', () => {
     run.end(returned);
     await dispatcher.stop(now);
     expect(kinds).to.deep.equal(['ack']);
-  });
-
-  it('takes nothing while the queue is paused, releases what has not started, and continues after the pause', async () => {
-    const { pool, publish, queue, reach } = await startDispatching(new HandDrivenPool(1));
-    await publish('a', 'b');
-    await pool.given(2);
-    await queue.setPaused(true);
-    await reach({ inFlight: 1, waiting: 1 });
-    (await pool.given(1)).end(returned);
-    await reach({ completed: 1, inFlight: 0 });
-    expect(pool.runs).to.have.length(2);
-    await queue.setPaused(false);
-    expect((await pool.given(3)).delivery.id).to.equal('b');
-  });
-
-  it('withdraws a cancelled task that has not started, and ends the attempt of one that runs', async () => {
-    const { pool, publish, queue, reach, events } = await startDispatching(new HandDrivenPool(1));
-    await publish('a', 'b');
-    await pool.given(2);
-    const cancelling = queue.cancel('b');
-    await reach({ cancelled: 1 });
-    expect([await cancelling, await queue.find('b')]).to.deep.equal(['cancelled', undefined]);
-    expect(await queue.cancel('a')).to.equal('requested');
-    await reach({ cancelled: 2, inFlight: 0 });
-    expect(events.at(-1)).to.include({ event: 'cancelled', id: 'a', action: 'a' });
   });
 
   it('gives back what a take brings after the queue was paused', async () => {

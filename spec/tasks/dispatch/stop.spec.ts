@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { until } from '../../support/until.ts';
 import { never, now, startDispatching } from './dispatching.ts';
 import { HandDrivenPool, raised, returned } from './hand-driven-pool.ts';
 
@@ -62,18 +61,6 @@ describe('Dispatcher, draining', () => {
 });
 
 describe('Dispatcher, stopping', () => {
-  it('waits for what runs, writes its end, and starts nothing more', async () => {
-    const { pool, dispatcher, publish, queue } = await startDispatching(undefined, { prefetch: 1 });
-    await publish('a', 'b');
-    const run = await pool.given(1);
-    const stopped = dispatcher.stop(never);
-    await until(() => pool.isStopped);
-    run.end(returned);
-    expect(await stopped).to.equal(true);
-    expect(pool.ids).to.equal('a');
-    expect(await queue.counts()).to.include({ completed: 1, waiting: 1, inFlight: 0 });
-  });
-
   it('releases what has not started and what still runs at its deadline, in their order and uncharged', async () => {
     const { pool, dispatcher, publish, store } = await startDispatching(new HandDrivenPool(2));
     await publish(...'abcd');

@@ -1,13 +1,37 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { temporaryFolder } from '../../support/cleanup.ts';
+import type { Delivery } from '../../../db/task-store.ts';
+import { loadConfig } from '../../../main/config.ts';
+import type { Outcome } from '../../../main/tasks/pool/run.ts';
+import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
+import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { watchThreads } from '../../support/threads.ts';
 import { eventually, until } from '../../support/until.ts';
-import { startBuiltIns } from './pooling.ts';
+import { newDelivery } from '../handlers/handling.ts';
 
 const returned = (action: string) => ({ ended: 'returned', output: JSON.stringify(action) });
+
+/** Starts a pool of one thread without a handlers module. */
+async function startBuiltIns(env: Record<string, string> = {}, clock: Clock = systemClock, file = 'built-in') {
+  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', ...env });
+  const { log, lines } = captureLog();
+  const parts = { actions: new Map(), clock, log };
+  const pool = await ThreadPool.start(tasks, parts, new URL(`threads/${file}.ts`, import.meta.url));
+  afterTest(() => pool.stop(Promise.resolve()));
+  /** Ids of started tasks, in order. */
+  const started: string[] = [];
+  const run = (id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Promise<Outcome> =>
+    pool.run(newDelivery(id, action, data, about), {
+      onStart: () => started.push(id),
+      onAcknowledged() {},
+      onProgress() {},
+    });
+  return { pool, run, started, lines };
+}
 
 describe('a pool without a handlers module', () => {
   it('does not start with a file that fails', async () => {
