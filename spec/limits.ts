@@ -6,7 +6,7 @@ export const limits = {
   /** Lines of `main`, `workers` and `db`, without dashboards. For a feature that users get. */
   programLines: 21_500,
   /** Lines of `spec`, without lock files. For a rule that nothing asserted before. */
-  specLines: 49_900,
+  specLines: 48_859,
   /** Duration of `npm test` / duration of `calibration.ts`. For a rule that can be asserted only by real processes. */
   testTime: 130,
 };
