@@ -12,23 +12,15 @@ const rules = parse(readFileSync(join(deployment, 'alerts.yml'), 'utf8'));
 export interface Alert {
   alert: string;
   expr: string;
-  for?: string;
   labels: { severity: string };
   annotations: { summary: string; runbook: string };
 }
 export const alerts: Alert[] = rules.groups.flatMap((group: { rules: Alert[] }) => group.rules);
 
-export interface Query {
-  title: string;
-  expr: string;
-  legend: string;
-}
-
 /** Queries of all panels, for every instance and with a window short enough for a few scrapes. */
-export const panelQueries: Query[] = dashboard.panels.flatMap(
-  ({ title, targets = [] }: { title: string; targets?: { expr: string; legendFormat: string }[] }) =>
+export const panelQueries: { expr: string; legend: string }[] = dashboard.panels.flatMap(
+  ({ targets = [] }: { targets?: { expr: string; legendFormat: string }[] }) =>
     targets.map(({ expr, legendFormat: legend }) => ({
-      title: `${title}: ${legend}`,
       expr: expr.replaceAll('$__rate_interval', '10s').replaceAll('$instance', '.*'),
       legend,
     })),

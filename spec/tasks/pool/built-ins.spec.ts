@@ -10,7 +10,7 @@ import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { watchThreads } from '../../support/threads.ts';
-import { eventually, until } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 import { newDelivery } from '../handlers/handling.ts';
 
 const returned = (action: string) => ({ ended: 'returned', output: JSON.stringify(action) });
@@ -84,7 +84,7 @@ describe('a pool without a handlers module', () => {
     const watched = watchThreads();
     const waits = run('a', 'wait', data);
     const hangs = run('b', 'hang');
-    await eventually(() => existsSync(data.begun), Boolean);
+    await until(() => existsSync(data.begun));
     clock.advance(900);
     writeFileSync(data.go, '');
     expect(await waits).to.deep.equal(returned('wait'));
