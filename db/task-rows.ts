@@ -1,3 +1,5 @@
+import type { MessageState } from './message.ts';
+
 /** A value, or a promise of it: SQLite answers at once, PostgreSQL later. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
@@ -17,6 +19,43 @@ export interface TaskRows {
   list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Awaitable<RowParts[Part][]>;
   find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Awaitable<RowParts[Part] | undefined>;
   position(id: string): Awaitable<TaskPosition | undefined>;
+  /** Like the method of `TaskStore`, of completed tasks. */
+  search(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage>;
+}
+
+/** Filter of a search. A task must match all fields that are set. Times are milliseconds since the epoch. */
+export interface SearchFilter {
+  /** `unfinished` stands for all states but `failed` and `completed`. */
+  state?: MessageState | 'completed' | 'unfinished' | undefined;
+  action?: string | undefined;
+  limitKey?: string | undefined;
+  /** The row of a completed task has none. */
+  schedule?: string | undefined;
+  /** Part of the data, or of the reason of the last failed attempt. Case-insensitive for A to Z. */
+  text?: string | undefined;
+  ids?: readonly string[] | undefined;
+  /** First characters of a UUID. */
+  idPrefix?: string | undefined;
+  reasons?: readonly string[] | undefined;
+  /** When a task failed if the state is `failed`, otherwise when it was accepted. */
+  since?: number | undefined;
+  until?: number | undefined;
+  view?: TaskView | undefined;
+}
+
+/** Place of a task in the order of a search: the values of the columns that order it. */
+export type Position = readonly (number | string)[];
+
+export interface Found extends Located {
+  /** Position in the order of acceptance. */
+  arrival: number;
+  position: Position;
+}
+
+export interface SearchPage<Each = Found> {
+  found: Each[];
+  /** Where to continue. Undefined at the end. */
+  next: Position | undefined;
 }
 
 /** Parts of a row by their names. */

@@ -1,16 +1,21 @@
+import { searchRows } from '../search.ts';
 import {
   actionText,
   columnOf,
   isRare,
   LISTING_SIZE,
+  type Position,
   type RowParts,
   readsActions,
   rowColumns,
+  type SearchFilter,
+  type SearchPage,
   type TaskFilter,
   type TaskPosition,
   type TaskRows,
 } from '../task-rows.ts';
 import type { BoundStatement, PostgresDatabase } from './database.ts';
+import { ACTION_KEY, dialect, runSearch } from './search.ts';
 
 const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = $1`;
 
@@ -41,9 +46,6 @@ export const STORE_ROWS = `WITH given AS (
   ), done AS (
     DELETE FROM acks WHERE arrival = ANY(ARRAY(SELECT arrival FROM given))
   ) ${insertRows(`SELECT ${rowColumns.detailed}, arrival, delivery FROM given ORDER BY id`)}`;
-
-/** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
-const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;
 
 /** Position newer than that of any row, so that a listing starts with the newest row. */
 const NEWEST = { createdAt: '9223372036854775807', arrival: '9223372036854775807' };
@@ -99,6 +101,10 @@ export class Tasks implements TaskRows {
 
   position(id: string): Promise<TaskPosition | undefined> {
     return this.#one(taskStatements.position, id);
+  }
+
+  search(filter: SearchFilter, after: Position | undefined, limit: number): Promise<SearchPage> {
+    return runSearch(this.#database.query, searchRows(dialect, filter, after, limit));
   }
 
   async #one<Row>(text: string, id: string): Promise<Row | undefined> {

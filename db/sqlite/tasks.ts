@@ -1,21 +1,22 @@
+import { searchRows } from '../search.ts';
 import {
   actionText,
   columnOf,
   type DetailedRow,
   isRare,
   LISTING_SIZE,
+  type Position,
   type RowParts,
   readsActions,
   rowColumns,
+  type SearchFilter,
+  type SearchPage,
   type TaskFilter,
   type TaskPosition,
   type TaskRows,
 } from '../task-rows.ts';
 import type { Database } from './database.ts';
-
-// SQLite uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. The expression yields `"` for an
-// action that is longer than `MAX_ACTION_LENGTH`.
-const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
+import { ACTION_KEY, dialect, runSearch } from './search.ts';
 
 const VALUES = '?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, NULL, NULL';
 const STORE = `INSERT OR IGNORE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (?1, ${VALUES})`;
@@ -40,6 +41,10 @@ export class Tasks implements TaskRows {
 
   position(id: string): TaskPosition | undefined {
     return this.#database.get('SELECT created_at AS createdAt, rowid AS arrival FROM tasks WHERE id = ?', id);
+  }
+
+  search(filter: SearchFilter, after: Position | undefined, limit: number): SearchPage {
+    return runSearch(this.#database, searchRows(dialect, filter, after, limit));
   }
 
   lastArrival(): number {

@@ -1,10 +1,10 @@
 import { EventEmitter } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Fired, Firing } from '../../db/schedules.ts';
+import type { Found } from '../../db/task-rows.ts';
 import type {
   ActionLimits,
   BulkResult,
-  DeadLetterSelection,
   Delivery,
   Effect,
   FoundTask,
@@ -22,12 +22,12 @@ import type {
   StoredMessage,
   Submission,
   Taken,
-  TaskFilter,
   TaskProgress,
   TaskStore,
   TaskSubject,
 } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { type Filter, select } from './search.ts';
 import type { QueueEvent, TaskChange, TaskEvent } from './task-events.ts';
 
 /** Message between the nodes of a shared queue. */
@@ -188,9 +188,11 @@ export class Queue extends EventEmitter<QueueEvents> {
    *   a later slice failed, with the cause
    */
   async cancelAll(
-    selected: readonly string[] | Omit<TaskFilter, 'until'>,
+    selected: readonly string[] | Filter,
   ): Promise<{ count: number; remaining: number; cause?: unknown }> {
-    const ids = 'length' in selected ? [...new Set(selected)] : await this.#select(selected);
+    const now = this.#options.clock.now();
+    const unfinished = 'length' in selected ? undefined : { state: 'unfinished' as const, until: now, ...selected };
+    const ids = unfinished ? (await this.#select(unfinished)).map(({ id }) => id) : [...new Set(selected as string[])];
     let count = 0;
     for (let start = 0; start < ids.length; start += CANCELLED_SLICE) {
       const slice = ids.slice(start, start + CANCELLED_SLICE);
@@ -206,19 +208,6 @@ export class Queue extends EventEmitter<QueueEvents> {
       return { count, remaining, cause: failures[0].reason };
     }
     return { count, remaining: 0 };
-  }
-
-  async #select(filter: Omit<TaskFilter, 'until'>): Promise<string[]> {
-    const until = this.#options.clock.now();
-    const ids: string[] = [];
-    for (let after: number | undefined = -1; after !== undefined; ) {
-      const selected = await this.store.select({ ...filter, until }, after, CANCELLED_SLICE);
-      ids.push(...selected.ids);
-      after = selected.next;
-      // Other requests have their turn, because a local store answers at once.
-      await setImmediate();
-    }
-    return ids;
   }
 
   async setPaused(isPaused: boolean): Promise<void> {
@@ -240,9 +229,11 @@ export class Queue extends EventEmitter<QueueEvents> {
     return (await this.store.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
   }
 
-  async redrive(selection: DeadLetterSelection): Promise<BulkResult> {
+  /** Requeues dead letters, oldest first. */
+  async redrive(selection: Filter): Promise<BulkResult> {
+    const arrivals = await this.#deadLetters(selection);
     try {
-      return await this.store.redrive(selection, (tasks) => {
+      return await this.store.redrive(arrivals, (tasks) => {
         for (const task of tasks) this.#emit(task, { event: 'accepted' });
       });
     } finally {
@@ -251,10 +242,21 @@ export class Queue extends EventEmitter<QueueEvents> {
     }
   }
 
-  async purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    const result = await this.store.purge(selection);
+  async purge(selection: Filter): Promise<BulkResult> {
+    const result = await this.store.purge(await this.#deadLetters(selection));
     this.#emitPurged(result.done);
     return result;
+  }
+
+  /** Returns the positions of dead letters, oldest first. */
+  async #deadLetters(selection: Filter): Promise<number[]> {
+    const letters = await this.#select({ ...selection, state: 'failed' });
+    return letters.map(({ arrival }) => arrival).reverse();
+  }
+
+  /** Gives other requests their turn between slices, because a local store answers at once. */
+  #select(filter: Filter): Promise<Found[]> {
+    return select(this.store, filter, () => setImmediate());
   }
 
   async counts(): Promise<QueueCounts> {

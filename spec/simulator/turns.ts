@@ -1,6 +1,6 @@
+import type { Found, SearchPage } from '../../db/task-rows.ts';
 import {
   type Delivery,
-  type Located,
   NORMAL_PRIORITY,
   type QueueCounts,
   type StoredMessage,
@@ -56,7 +56,7 @@ export class TurnOracle {
   /** Called before a take. Returns a function to call at once after the take. */
   taking(store: TaskStore, hasLimits: boolean): (taken: Taken) => void {
     const { oldest } = store.counts() as QueueCounts;
-    if (hasLimits) for (const { id } of store.locate({ state: 'limited' }, 1000) as Located[]) this.#limited.add(id);
+    if (hasLimits) for (const { id } of found(store, 'limited')) this.#limited.add(id);
     return ({ deliveries }) => {
       if (deliveries.length === 0 || deliveries.some(({ isSuspect }) => isSuspect)) return;
       this.#checkLongest(deliveries, oldest);
@@ -99,7 +99,7 @@ export class TurnOracle {
 
   #checkPriorities(deliveries: readonly Delivery[], store: TaskStore): void {
     this.#taken += deliveries.length;
-    const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
+    const [first] = found(store, 'waiting');
     const task = this.#tasks.get(first?.id ?? '');
     // A suspect waits for its turn. That it is one is known only while the deaths are.
     const isOrdinary = task !== undefined && task.deaths < SUSPECT_DEATHS;
@@ -114,4 +114,9 @@ export class TurnOracle {
       return (state === 'waiting' || state === 'running') && !(deaths < SUSPECT_DEATHS);
     });
   }
+}
+
+/** Returns the first messages in a state of a store that answers at once. */
+function found(store: TaskStore, state: 'limited' | 'waiting'): readonly Found[] {
+  return (store.search({ state }, undefined, 1000) as SearchPage).found;
 }

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { complete, idsOf, messageOf, numbers, type QueueTests, release, retry, sorted } from './stage.ts';
+import { complete, idsOf, messageOf, numbers, type QueueTests, release, retry, searchIn, sorted } from './stage.ts';
 
 /** Conformance specs of `find`, `locate`, `read` and `counts`. */
 export function describeFinding({ it }: QueueTests): void {
@@ -29,7 +29,7 @@ export function describeFinding({ it }: QueueTests): void {
 
     it('locates the first of many, with their sizes', async (queue) => {
       await queue.publishTogether(numbers(120));
-      const found = await queue.store.locate({ state: 'waiting' }, 100);
+      const found = await searchIn(queue.store, { state: 'waiting' }, 100);
       expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
       for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
     });

@@ -110,7 +110,7 @@ describeWithPostgres('two nodes with one queue', () => {
       { delivery: b, startedAt: 4, progress: undefined },
     ]);
     expect(await other.message('a')).to.deep.include({ startedAt: 5, progress });
-    expect(await other.located({ state: 'running' })).to.equal('ba');
+    expect(await other.located({ state: 'running' })).to.equal('ab');
     await one.settle(a, release);
     expect(await other.next()).to.include({ id: 'a' });
     await one.store.report?.([{ delivery: a, startedAt: 6, progress }]);

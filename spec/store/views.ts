@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { ack, complete, discard, messageOf, type QueueTests, row } from './stage.ts';
+import { ack, complete, discard, messageOf, purgeIn, type QueueTests, redriveIn, row } from './stage.ts';
 
 /** Conformance specs of what decides who may see a task: its limit key and its submitter. */
 export function describeViews({ it }: QueueTests): void {
@@ -41,9 +41,9 @@ export function describeViews({ it }: QueueTests): void {
       await queue.settleAll(await queue.takeAll(2), discard());
       const subject = (id: string) => ({ id, action: 'sum', ...owner });
       const redriven: object[] = [];
-      await store.redrive({ ids: ['b'] }, (tasks) => redriven.push(...tasks));
+      await redriveIn(store, { ids: ['b'] }, (tasks) => redriven.push(...tasks));
       expect(redriven).to.deep.equal([subject('b')]);
-      expect((await store.purge({ all: true })).done).to.deep.equal([subject('c')]);
+      expect((await purgeIn(store, { all: true })).done).to.deep.equal([subject('c')]);
       await store.publish({ ...owned('d'), runAt: queue.now + 1000 });
       const due: object[] = [];
       await store.runNow('d', (task) => due.push(task));

@@ -53,7 +53,7 @@ export async function replyTasks(ctx: ParameterizedContext, options: RouterOptio
   await replyLocated(ctx, listing, options);
 }
 
-function summaryOf({ id, head, ...row }: TaskSummary): object {
+export function summaryOf({ id, head, ...row }: TaskSummary): object {
   return { id, action: actionStart(head) ?? null, ...row };
 }
 

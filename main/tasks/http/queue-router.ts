@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import type { ListedState, QueueCounts, StoredMessage } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
@@ -5,6 +6,7 @@ import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
+import { select } from '../search.ts';
 import { LISTING_COST, slicesOf } from './listing.ts';
 import { ask, authorized, type RouterOptions, type Routes } from './routing.ts';
 import { listedTask } from './task-status.ts';
@@ -52,8 +54,7 @@ export function queueRoutes(options: RouterOptions): Routes {
         const { state: name } = queryParameters(ctx, 'state');
         if (!isListed(name)) throw new HttpError('stateUnknown');
         const [state, count] = LISTED[name];
-        await turns.enter(LISTING_COST, ctx.res);
-        const messages = await firstMessages(state, options);
+        const messages = await firstMessages(state, options, ctx.res);
         const limits = state === 'limited' ? await ask(() => limitsOf(queue.store, messages)) : [];
         const tasks = messages.map((message, index) => listedTask(message, limits[index]));
         const counts = await ask(() => queue.counts());
@@ -67,13 +68,17 @@ export function queueRoutes(options: RouterOptions): Routes {
   };
 }
 
-async function firstMessages(state: ListedState, { queue, turns }: RouterOptions): Promise<StoredMessage[]> {
+async function firstMessages(state: ListedState, options: RouterOptions, response: ServerResponse) {
+  const { queue, turns } = options;
+  const turn = () => turns.enter(LISTING_COST, response);
+  const located = await ask(() => select(queue.store, { state }, turn, { limit: LISTING_SIZE }));
   const messages: StoredMessage[] = [];
-  for (const { ids, bytes } of slicesOf(await ask(() => queue.store.locate({ state }, LISTING_SIZE)))) {
+  for (const { ids, bytes } of slicesOf(located)) {
     await turns.enter(bytes);
     messages.push(...(await ask(() => queue.read(ids, SUMMARY_LENGTH))));
   }
-  return messages;
+  const startOf = ({ startedAt }: StoredMessage) => startedAt ?? Number.MAX_VALUE;
+  return state === 'running' ? messages.sort((one, other) => startOf(one) - startOf(other)) : messages;
 }
 
 export function isListed(name: unknown): name is keyof typeof LISTED {

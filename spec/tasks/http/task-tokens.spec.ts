@@ -33,7 +33,14 @@ describe('a token for tasks', () => {
     const { tasks, ticker } = services;
     const [own, other] = [await submit(services), await submit(services)];
     const headers = await tokenFor(services, `tasks/${own}`, { cancel: true });
-    const opened = ['get /tasks', 'head /tasks', 'get /tasks/events', 'head /tasks/events'];
+    const opened = [
+      'get /tasks',
+      'head /tasks',
+      'get /tasks/events',
+      'head /tasks/events',
+      'get /tasks/search',
+      'head /tasks/search',
+    ];
     for (const operation of operations) {
       const hidden = /^(get|head|delete) \/tasks\/\{id\}$/.test(operation);
       const { status } = await ask(tasks, operation, headers, hidden ? other : own);
@@ -84,7 +91,7 @@ describe('a token for tasks', () => {
     for (const last of [client, await followEvents(tasks.url, seen, undefined, token)])
       expect((await last.next())?.data).to.include({ id, status: 'failed' });
     await tasks.queue.purge({ ids: [other] });
-    await tasks.queue.redrive({ all: true });
+    await tasks.queue.redrive({});
     const { data } = (await client.next()) ?? {};
     expect(data).to.include({ id, status: 'queued' }).and.not.have.any.keys('submitter', 'limitKey');
     for (let n = 0; n < 10_001; n++) tasks.events.record({ event: 'completed', id: other, at: 1 });
@@ -163,7 +170,15 @@ describe('a token for tasks', () => {
     expect(await statusOf('get /tasks/{id}', done)).to.equal(200);
     expect(await statusOf('post /tasks/{id}/token', waiting)).to.equal(200);
     expect(await statusOf('delete /tasks/{id}', waiting)).to.equal(204);
-    const allowed = ['/tasks', '/tasks/batch', '/tasks/events', '/tasks/{id}', '/tasks/{id}/token', '/actions'];
+    const allowed = [
+      '/tasks',
+      '/tasks/batch',
+      '/tasks/search',
+      '/tasks/events',
+      '/tasks/{id}',
+      '/tasks/{id}/token',
+      '/actions',
+    ];
     for (const operation of operations.filter((each) => !allowed.includes(each.split(' ')[1] ?? '')))
       expect(await statusOf(operation, done), operation).to.equal(403);
   });
