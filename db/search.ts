@@ -124,7 +124,7 @@ export function searchMessages(
     ...(text === undefined
       ? []
       : [`(${contains(dialect, bind, 'body', text)} OR reason ${dialect.like} ${bind(patternOf(text))} ESCAPE '\\')`]),
-    `${time} BETWEEN ${bind(since ?? 0)} AND ${bind(until)}`,
+    `+${time} BETWEEN ${bind(since ?? 0)} AND ${bind(until)}`,
   ];
   const body = text === undefined ? undefined : 'body';
   const columns = `id, arrival, ${bytes} AS bytes${more}`;
@@ -157,7 +157,7 @@ export function searchRows(
   const conditions = (bind: Bind) => [
     ...fields.map(([column, value]) => ifGiven(bind(value), (given) => `${column} = ${given}`)),
     ...(text === undefined ? [] : [`(${contains(dialect, bind, 'payload', text)})`]),
-    `created_at BETWEEN ${bind(Math.floor((since ?? 0) / 1000))} AND ${bind(Math.floor(until / 1000))}`,
+    `+created_at BETWEEN ${bind(Math.floor((since ?? 0) / 1000))} AND ${bind(Math.floor(until / 1000))}`,
   ];
   const bytes = 'octet_length(payload) + coalesce(octet_length(result), 0)';
   const columns = `id, ${rowArrival} AS arrival, ${bytes} AS bytes`;
@@ -174,7 +174,8 @@ export function searchRows(
 }
 
 /**
- * First finds out up to where a slice reads, by the index alone, and then what matches in it.
+ * First finds out up to where a slice reads, by the index alone, and then what matches in it. The unary `+` before times keeps
+ * SQLite from using them, instead of the position, as bounds of the index.
  *
  * @throws {UnknownPosition} if a search with another order returned `after`
  */
