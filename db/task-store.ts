@@ -118,6 +118,9 @@ export interface TaskStore {
   redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult>;
   /** Deletes dead letters. */
   purge(arrivals: readonly number[]): Promise<BulkResult>;
+  /** Returns the JSON text that `saveHistory` stored last. */
+  readHistory(): Awaitable<string | undefined>;
+  saveHistory(text: string): Awaitable<void>;
   /** Returns true counts, without reading messages. */
   counts(): Awaitable<QueueCounts>;
   /** Deletes a few old rows, in a short transaction. Returns whether a further call may delete more. */
@@ -362,6 +365,8 @@ export interface QueueCounts {
   scheduled: number;
   retrying: number;
   inFlight: number;
+  /** Number of messages in flight whose attempts have started. Undefined if only the process that runs them knows. */
+  running?: number | undefined;
   /** Size of all messages but the dead letters, in bytes. */
   bytes: number;
   /** When the longest waiting message became due. */

@@ -319,6 +319,17 @@ export class PostgresStore implements TaskStore {
     return this.#changeAll(arrivals, [deadLetters.PURGE]);
   }
 
+  async readHistory(): Promise<string | undefined> {
+    const [row] = await this.#reads.query<{ history: string }>('SELECT history FROM queue_history');
+    return row?.history;
+  }
+
+  async saveHistory(text: string): Promise<void> {
+    const save = `INSERT INTO queue_history (id, history) VALUES (1, $1)
+      ON CONFLICT (id) DO UPDATE SET history = excluded.history`;
+    await this.#operate(() => this.#writes.query(save, [text]));
+  }
+
   async counts(): Promise<QueueCounts> {
     const [row] = await this.#reads.query<CountsRow>(COUNTS);
     const { oldest, dead_bytes: _, keys: __, ...counts } = row as CountsRow;

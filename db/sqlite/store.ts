@@ -352,6 +352,16 @@ export class SqliteStore implements TaskStore {
     });
   }
 
+  readHistory(): string | undefined {
+    return this.#file.get<{ history: string }>('SELECT history FROM queue_history')?.history;
+  }
+
+  async saveHistory(text: string): Promise<void> {
+    while (this.#writer.held !== undefined) await this.#writer.held;
+    const save = 'INSERT OR REPLACE INTO queue_history (id, history) VALUES (1, ?)';
+    this.#writer.writeNow(() => this.#file.run(save, text), true);
+  }
+
   counts(): QueueCounts {
     const { deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
     try {

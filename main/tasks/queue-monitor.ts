@@ -1,4 +1,4 @@
-import { deadLetterBounds, type QueueBounds } from '../../db/task-store.ts';
+import { deadLetterBounds, type QueueBounds, type TaskStore } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type CumulativeCounts, type Histogram, quantile } from '../../workers/shared/histogram.ts';
 import type { Dispatcher } from './dispatch/dispatcher.ts';
@@ -7,7 +7,7 @@ import type { Queue } from './queue.ts';
 import { queueHistory } from './queue-history.ts';
 
 interface QueueMonitorOptions {
-  queue: Pick<Queue, 'counts' | 'isPaused'>;
+  queue: Pick<Queue, 'counts' | 'isPaused' | 'refused'> & { store: Pick<TaskStore, 'saveHistory'> };
   pool: Pick<ThreadPool, 'threads' | 'overlap' | 'busy' | 'durations'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
@@ -16,6 +16,8 @@ interface QueueMonitorOptions {
   problems: readonly (() => string | undefined)[];
   /** Returns why the changed handlers module cannot be used, if it cannot. */
   moduleProblem?: () => string | undefined;
+  /** History that was saved before the start. */
+  savedHistory?: string | undefined;
   clock: Clock;
 }
 
@@ -24,7 +26,7 @@ export type QueueMonitor = ReturnType<typeof createQueueMonitor>;
 /** Reports the state and history of the queue, and checks once per second whether tasks can be processed. */
 export function createQueueMonitor(options: QueueMonitorOptions) {
   const { queue, pool, dispatcher, bounds, prefetch, problems, clock } = options;
-  const history = queueHistory(clock.now());
+  const history = queueHistory(clock.now(), options.savedHistory);
   const waiting = recentDurations(dispatcher.metrics.waits);
   const running = recentDurations(pool.durations);
   /** Current reason why no task can be processed. `since` is the Unix second in which processing stalled. */
@@ -38,6 +40,7 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
     stalled = reason === undefined ? undefined : { reason, since };
     waiting.tick();
     running.tick();
+    if (Math.floor(clock.now() / 1000) % SAVE_SECONDS === 0) void save();
     start();
   };
 
@@ -50,6 +53,11 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
     isCounting = false;
   };
 
+  const save = async () => {
+    // A failed write is repeated with newer numbers.
+    await new Promise<void>((resolve) => resolve(queue.store.saveHistory(history.save()))).catch(() => {});
+  };
+
   /** Counts now, and checks and counts at the start of each second. Events before the call are not part of the history. */
   function start(): void {
     cancelTick = clock.timer(1000 - (clock.now() % 1000), tick);
@@ -58,7 +66,11 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
 
   return {
     start,
-    stop: () => cancelTick(),
+    /** Saves the history. */
+    stop(): Promise<void> {
+      cancelTick();
+      return save();
+    },
     /** Returns the fields of the response to `GET /queue` that are not counts. */
     status: () => ({
       limits: {
@@ -68,6 +80,11 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
         dead_letters: deadLetterBounds.maxLength,
       },
       threads: { busy: pool.busy, total: pool.threads, overlap: pool.overlap },
+      refused: {
+        total: queue.refused.count,
+        per_second: Number((history.lastMinute('refused') / 60).toPrecision(3)),
+        last_at: queue.refused.lastAt === undefined ? null : Math.floor(queue.refused.lastAt / 1000),
+      },
       paused: queue.isPaused,
       stalled: stalled ?? null,
       module_problem: options.moduleProblem?.(),
@@ -77,10 +94,12 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
         running: running.percentiles() ?? null,
       },
     }),
-    history: (since?: number) => history.read(since),
+    history: history.read,
   };
 }
 
+/** Interval at which the history is saved. */
+const SAVE_SECONDS = 60;
 const SAMPLE_SECONDS = 30;
 const MAX_SAMPLES = 10;
 

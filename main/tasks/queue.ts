@@ -2,29 +2,30 @@ import { EventEmitter } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Fired, Firing } from '../../db/schedules.ts';
 import type { Found } from '../../db/task-rows.ts';
-import type {
-  ActionLimits,
-  BulkResult,
-  Delivery,
-  Effect,
-  FoundTask,
-  IdempotencyKey,
-  KeyReused,
-  LimitSource,
-  Message,
-  Published,
-  QueueCounts,
-  Recovery,
-  Report,
-  RunNow,
-  Settled,
-  SettleResult,
-  StoredMessage,
-  Submission,
-  Taken,
-  TaskProgress,
-  TaskStore,
-  TaskSubject,
+import {
+  type ActionLimits,
+  type BulkResult,
+  type Delivery,
+  type Effect,
+  type FoundTask,
+  type IdempotencyKey,
+  type KeyReused,
+  type LimitSource,
+  type Message,
+  type Published,
+  type QueueCounts,
+  QueueFull,
+  type Recovery,
+  type Report,
+  type RunNow,
+  type Settled,
+  type SettleResult,
+  type StoredMessage,
+  type Submission,
+  type Taken,
+  type TaskProgress,
+  type TaskStore,
+  type TaskSubject,
 } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Filter, select } from './search.ts';
@@ -59,6 +60,13 @@ export interface QueueOptions {
   clock: Clock;
 }
 
+/** Counts of the queue, with what only processes know. */
+export interface LiveCounts extends QueueCounts {
+  running: number;
+  /** Submissions that this process refused because the queue was full. */
+  refused: number;
+}
+
 /** A message that this process has taken. */
 interface InFlight {
   delivery: Delivery;
@@ -91,7 +99,9 @@ interface QueueEvents {
  */
 export class Queue extends EventEmitter<QueueEvents> {
   /** Counts of the last call of `counts`, at most a second old while the monitor runs. */
-  lastCounts: QueueCounts | undefined;
+  lastCounts: LiveCounts | undefined;
+  /** Submissions that this process refused because the queue was full, and when it refused the last one. */
+  readonly refused: { count: number; lastAt: number | undefined } = { count: 0, lastAt: undefined };
   cancelled = 0;
   isPaused = false;
   /** Direct access for what concerns no attempt of this process. */
@@ -135,11 +145,13 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   publish(message: Message, key?: IdempotencyKey): Promise<Published> {
-    return this.store.publish(message, key, () => this.#onAccepted([message]));
+    const published = this.store.publish(message, key, () => this.#onAccepted([message]));
+    return published.catch((error) => this.#refuse(1, error));
   }
 
   publishAll(submissions: readonly Submission[]): Promise<readonly (Published | KeyReused)[]> {
-    return this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
+    const published = this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
+    return published.catch((error) => this.#refuse(submissions.length, error));
   }
 
   fire(firing: Firing): Promise<Fired> {
@@ -259,8 +271,12 @@ export class Queue extends EventEmitter<QueueEvents> {
     return select(this.store, filter, () => setImmediate());
   }
 
-  async counts(): Promise<QueueCounts> {
-    this.lastCounts = await this.store.counts();
+  async counts(): Promise<LiveCounts> {
+    const { running, ...counts } = await this.store.counts();
+    const started = [...this.#inFlight.values()].filter(({ startedAt }) => startedAt !== undefined).length;
+    // An attempt that has ended is in flight until its settlement is written.
+    const live = { running: running ?? Math.min(started, counts.inFlight), refused: this.refused.count };
+    this.lastCounts = { ...counts, ...live };
     return this.lastCounts;
   }
 
@@ -332,6 +348,14 @@ export class Queue extends EventEmitter<QueueEvents> {
     this.#isClosed = true;
     this.#cancelReport?.();
     this.#cancelReread();
+  }
+
+  #refuse(count: number, error: unknown): never {
+    if (error instanceof QueueFull) {
+      this.refused.count += count;
+      this.refused.lastAt = this.#options.clock.now();
+    }
+    throw error;
   }
 
   #receive(taken: Taken): Taken {

@@ -54,6 +54,15 @@ export function describeFinding({ it }: QueueTests): void {
     });
   });
 
+  describe('the history', () => {
+    it('is what was saved last, also for the next process', async (queue) => {
+      expect(await queue.store.readHistory()).to.equal(undefined);
+      for (const text of ['{"a":1}', '{"ü":2}']) await queue.store.saveHistory(text);
+      await queue.restart();
+      expect(await queue.store.readHistory()).to.equal('{"ü":2}');
+    });
+  });
+
   describe('counting', () => {
     it('knows when the longest waiting message became due', async (queue) => {
       const oldest = async () => (await queue.store.counts()).oldest;

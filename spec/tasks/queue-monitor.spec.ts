@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { QueueCounts } from '../../db/task-store.ts';
+import type { LiveCounts } from '../../main/tasks/queue.ts';
 import { createQueueMonitor, recentDurations } from '../../main/tasks/queue-monitor.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -11,10 +11,13 @@ const START = 1_790_000_000;
 /** Starts a monitor, on a clock and with totals that the spec changes. */
 function startMonitor() {
   const clock = new ManualClock(START * 1000 + 400);
-  const totals: QueueCounts = { ...NO_COUNTS };
+  const totals: LiveCounts = { ...NO_COUNTS };
   let calls = 0;
   const queue = {
     isPaused: false,
+    refused: { count: 0, lastAt: undefined as number | undefined },
+    saved: [] as string[],
+    store: { saveHistory: async (text: string) => void queue.saved.push(text) },
     counts: async () => {
       calls += 1;
       return { ...totals };
@@ -78,7 +81,7 @@ describe('the monitor of the queue', () => {
   it('counts once at a time, however long it takes', async () => {
     const { queue, totals, advance, monitor } = startMonitor();
     await advance(0);
-    const answer = Promise.withResolvers<QueueCounts>();
+    const answer = Promise.withResolvers<LiveCounts>();
     let asked = 0;
     queue.counts = () => {
       asked += 1;
@@ -90,6 +93,30 @@ describe('the monitor of the queue', () => {
     await advance(0);
     await advance(1000);
     expect([asked, monitor.history().accepted]).to.deep.equal([2, [1, 0, 0, 0, 0, 0]]);
+  });
+
+  it('tells how many submissions were refused, and how many of them a second in the last minute', async () => {
+    const { monitor, queue, totals, advance } = startMonitor();
+    expect(monitor.status().refused).to.deep.equal({ total: 0, per_second: 0, last_at: null });
+    await advance(0);
+    Object.assign(queue.refused, { count: 30, lastAt: START * 1000 + 900 });
+    totals.refused = 30;
+    await advance(600);
+    expect(monitor.status().refused).to.deep.equal({ total: 30, per_second: 0.5, last_at: START });
+    await advance(61_000);
+    await advance(1000);
+    expect(monitor.status().refused).to.deep.equal({ total: 30, per_second: 0, last_at: START });
+  });
+
+  it('saves the history once a minute and at the stop', async () => {
+    const { monitor, queue, advance } = startMonitor();
+    for (let second = 0; second < 125; second++) await advance(1000);
+    expect(queue.saved).to.have.length(2);
+    queue.store.saveHistory = () => Promise.reject(new Error('the disk is full'));
+    for (let second = 0; second < 60; second++) await advance(1000);
+    queue.store.saveHistory = async (text) => void queue.saved.push(text);
+    await monitor.stop();
+    expect(JSON.parse(queue.saved[2] as string).series[0].columns.depth).to.have.length(185);
   });
 
   it('reports since when no task can be processed, and the first reason', async () => {
@@ -115,7 +142,7 @@ describe('the monitor of the queue', () => {
   it('checks and counts nothing after it is stopped', async () => {
     const { monitor, problems, advance, calls } = startMonitor();
     problems.rows = 'disk full';
-    monitor.stop();
+    await monitor.stop();
     await advance(10_000);
     expect([monitor.status().stalled, calls()]).to.deep.equal([null, 1]);
   });

@@ -20,6 +20,11 @@ export interface QueueStatus {
   scheduled: number;
   delayed: number;
   in_flight: number;
+  running: number;
+  /** Dead letters that the node that answers has evicted. */
+  evicted: number;
+  /** Submissions that the node that answers has refused because the queue was full. */
+  refused: { total: number; per_second: number; last_at: number | null };
   bytes: number;
   limits: { length: number; bytes: number; dead_letters: number; prefetch: number };
   oldest_age_seconds: number | null;
@@ -33,7 +38,7 @@ export interface QueueStatus {
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }
 
-/** Numbers of each of the last `seconds` until `end` (Unix seconds), oldest first. */
+/** Numbers of each of the last seconds or minutes until `end` (Unix seconds), oldest first. */
 export interface QueueHistory {
   end: number;
   seconds: number;
@@ -41,7 +46,10 @@ export interface QueueHistory {
   completed: number[];
   failed: number[];
   retried: number[];
+  refused: number[];
   depth: number[];
+  /** When the process started. */
+  starts: number[];
 }
 
 /** Unfinished task in a list, with the fields of its status. `payload` has the first 256 characters. */

@@ -3,7 +3,7 @@ import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import type { ListedState, QueueCounts, StoredMessage } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
-import { queryParameters } from '../../http/query-parameters.ts';
+import { invalidParameter, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
 import { select } from '../search.ts';
@@ -35,18 +35,29 @@ export function queueRoutes(options: RouterOptions): Routes {
       GET: authorized('read', 'queue', async (ctx) => {
         await turns.enter(COUNTS_COST, ctx.res);
         const { accepted, completed, dead, dropped, cancelled, ...unsettled } = await ask(() => queue.counts());
-        const { waiting, limited, scheduled, retrying: delayed, bytes, inFlight: in_flight, oldest } = unsettled;
-        const ended = { accepted, completed, dead, dropped, cancelled };
-        const counts = { ...ended, waiting, limited, scheduled, delayed, bytes, in_flight };
+        const {
+          waiting,
+          limited,
+          scheduled,
+          retrying: delayed,
+          bytes,
+          inFlight: in_flight,
+          running,
+          oldest,
+        } = unsettled;
+        const ended = { accepted, completed, dead, dropped, evicted: unsettled.evicted, cancelled };
+        const counts = { ...ended, waiting, limited, scheduled, delayed, bytes, in_flight, running };
         const oldest_age_seconds = oldest === undefined ? null : Math.max(0, clock.now() - oldest) / 1000;
         replyJson(ctx, 200, { ...counts, oldest_age_seconds, ...monitor.status() });
       }),
     },
     '/queue/history': {
       GET: authorized('read', 'queue', async (ctx) => {
-        const since = unixSeconds(queryParameters(ctx, 'since').since);
+        const { since, step = '1' } = queryParameters(ctx, 'since', 'step');
+        if (step !== '1' && step !== '60') throw invalidParameter('step', 'must be 1 or 60');
         await turns.enter(HISTORY_COST, ctx.res);
-        if (!replyWithin(responses, ctx, monitor.history(since))) throw serverBusy();
+        if (!replyWithin(responses, ctx, monitor.history(unixSeconds(since), step === '1' ? 1 : 60)))
+          throw serverBusy();
       }),
     },
     '/queue/tasks': {

@@ -31,6 +31,28 @@ describe('GET /queue', () => {
   });
 });
 
+describe('GET /queue under load', () => {
+  it('tells the tasks that run from those that were taken, and how many submissions were refused', async () => {
+    const { url, queue, submit, takeAll } = await startTasksServer({ maxLength: 2 });
+    for (let i = 0; i < 2; i++) await submit('{"action":"sum"}');
+    const [first] = await takeAll(2);
+    queue.reportStart(first as Delivery);
+    expect((await submit('{"action":"sum"}')).status).to.equal(500);
+    const batch = { method: 'POST', body: '{"tasks":[{"action":"sum"},{"action":"sum"}]}' };
+    expect((await request(`${url}/tasks/batch`, batch)).status).to.equal(500);
+    const isCounted = (answer: { body: { refused: { per_second: number } } }) => answer.body.refused.per_second > 0;
+    const { body } = await eventually(() => request(`${url}/queue`), isCounted);
+    expect(body).to.include({ in_flight: 2, running: 1, evicted: 0 });
+    expect(body.refused).to.include({ total: 3, per_second: 0.05 });
+    expect(body.refused.last_at).to.be.within(Date.now() / 1000 - 60, Date.now() / 1000);
+    const minutes = (await request(`${url}/queue/history?step=60`)).body;
+    expect(minutes.minutes).to.be.within(0, 1);
+    expect(minutes.starts).to.have.length(1);
+    const wrong = { error: 'invalid query', parameter: 'step', detail: 'must be 1 or 60' };
+    expect((await request(`${url}/queue/history?step=2`)).body).to.deep.equal(wrong);
+  });
+});
+
 describe('POST /queue/pause and /queue/resume', () => {
   it('pause and resume the queue, any number of times, and a paused queue accepts and cancels tasks', async () => {
     const server = await startTasksServer();
