@@ -60,6 +60,8 @@ interface Reading {
   time: string;
   /** Text that a search for a text reads. Undefined if it reads none. */
   body: string | undefined;
+  /** Columns whose values are counted, instead of what is found. */
+  counted?: string | undefined;
   order: (bind: Bind) => Order;
   conditions: (bind: Bind) => string[];
 }
@@ -76,6 +78,7 @@ export type SearchSteps = Generator<readonly [text: string, values: unknown[]], 
  *
  * @param after position of the last task of the page before
  * @param more further columns
+ * @param counted columns whose values are counted, instead of what is found
  */
 export function searchMessages(
   dialect: SearchDialect,
@@ -83,6 +86,7 @@ export function searchMessages(
   after: Position | undefined,
   limit: number,
   more = '',
+  counted?: string,
 ): SearchSteps {
   const { name, plain, states, running, messageBytes: bytes } = dialect;
   const { state, action, limitKey, schedule, text, reasons, since, until = NEWEST, view } = filter;
@@ -128,7 +132,13 @@ export function searchMessages(
   ];
   const body = text === undefined ? undefined : 'body';
   const columns = `id, arrival, ${bytes} AS bytes${more}`;
-  return search(dialect, { table: 'messages', columns, bytes, time, body, order, conditions }, filter, after, limit);
+  return search(
+    dialect,
+    { table: 'messages', columns, bytes, time, body, counted, order, conditions },
+    filter,
+    after,
+    limit,
+  );
 }
 
 /** Searches rows of completed tasks, the last accepted first, or with an id prefix in the order of ids. */
@@ -181,7 +191,7 @@ export function searchRows(
  */
 function* search(
   { ordersByFixed }: SearchDialect,
-  { table, columns, bytes, time, body, order, conditions }: Reading,
+  { table, columns, bytes, time, body, counted, order, conditions }: Reading,
   filter: SearchFilter,
   after: Position | undefined,
   limit: number,
@@ -227,9 +237,12 @@ function* search(
   const page = statement((bind, given) => {
     const slice = bound(bind, given, isAscending ? '<=' : '>=', positionOf(end));
     const all = [among(bind, given), slice, ...conditions(bind), ...idConditions(filter, bind)].join(' AND ');
+    if (counted !== undefined)
+      return `SELECT ${counted}, count(*) AS count FROM ${table} WHERE ${all} GROUP BY ${counted}`;
     return `SELECT ${columns}, ${named} FROM ${table} WHERE ${all} ORDER BY ${orderBy(given)} LIMIT ${bind(limit)}`;
   });
   const rows = (yield page) as Found[];
+  if (counted !== undefined) return { found: rows, next: positionOf(end) };
   const found = rows.map((row) => ({ ...row, position: positionOf(row) }));
   if (found.length === limit) return { found, next: found.at(-1)?.position };
   return { found, next: isOver?.(end.time as number) ? undefined : positionOf(end) };

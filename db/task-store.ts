@@ -92,6 +92,8 @@ export interface TaskStore {
    * can show it.
    */
   report(running: readonly Report[]): Awaitable<void>;
+  /** Counts unfinished tasks and dead letters by action and state, in a slice after a position. */
+  countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
   /** Sets the listener that is called after each commit that recovers messages of a dead node. */
   onRecovered?(listener: (recovery: Recovery) => void): void;
   /** Returns the limits of all actions that have some. */
@@ -325,6 +327,8 @@ export interface StoredMessage extends Message {
   /** Start and progress of the running attempt, if its node reported them. */
   startedAt: number | undefined;
   progress: TaskProgress | undefined;
+  /** Id of the node that runs the message. Undefined on a single node. */
+  node?: string | undefined;
 }
 
 export type FoundTask = { row: DetailedRow } | { message: StoredMessage };
@@ -336,6 +340,12 @@ export interface FoundFailure extends Found {
   reason: string | null;
   failedAt: number;
   permanent: boolean | number;
+}
+
+export interface ActionCount {
+  action: string | null;
+  state: MessageState;
+  count: number;
 }
 
 export type ListedState = Exclude<MessageState, 'failed'>;

@@ -350,7 +350,7 @@ export interface LimitUseRow extends Omit<SetLimits, 'limits'> {
 /** Messages with these ids, in any order, with bodies of limited length. */
 export const READ = `SELECT arrival, id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, limit_key AS "limitKey", place, run_at AS "runAt",
       accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
-      started_at AS "startedAt", progress, submitter, schedule, traceparent, callback_url AS "callbackUrl"
+      started_at AS "startedAt", progress, owner AS node, submitter, schedule, traceparent, callback_url AS "callbackUrl"
     FROM messages WHERE id = ANY($1::text[])`;
 
 /** Length of the longest body. */

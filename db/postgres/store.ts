@@ -5,6 +5,7 @@ import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { FAILURE, searchMessages } from '../search.ts';
 import { actionText, type Position, type SearchFilter, type SearchPage } from '../task-rows.ts';
 import {
+  type ActionCount,
   type ActionLimits,
   type BulkResult,
   type Cancellation,
@@ -231,6 +232,12 @@ export class PostgresStore implements TaskStore {
 
   search(filter: SearchFilter, after: Position | undefined, limit: number, more?: string): Promise<SearchPage> {
     return runSearch(this.#reads.query, searchMessages(dialect, filter, after, limit, more));
+  }
+
+  async countActions(after: Position | undefined): Promise<SearchPage<ActionCount>> {
+    const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
+    const { found, next } = (await runSearch(this.#reads.query, steps)) as unknown as SearchPage<ActionCount>;
+    return { found: found.map((each) => ({ ...each, action: messages.actionOf(each.action) ?? null })), next };
   }
 
   async failures(filter: SearchFilter, after: Position | undefined, limit: number): Promise<SearchPage<FoundFailure>> {

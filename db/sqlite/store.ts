@@ -6,6 +6,7 @@ import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { FAILURE, searchMessages } from '../search.ts';
 import type { Position, SearchFilter, SearchPage } from '../task-rows.ts';
 import {
+  type ActionCount,
   type ActionLimits,
   type Awaitable,
   type BulkResult,
@@ -254,6 +255,11 @@ export class SqliteStore implements TaskStore {
   search(filter: SearchFilter, after: Position | undefined, limit: number, more?: string): SearchPage {
     const own = { ...dialect, running: () => [...this.#running] };
     return runSearch(this.#queue, searchMessages(own, filter, after, limit, more));
+  }
+
+  countActions(after: Position | undefined): SearchPage<ActionCount> {
+    const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
+    return runSearch(this.#queue, steps) as unknown as SearchPage<ActionCount>;
   }
 
   failures(filter: SearchFilter, after: Position | undefined, limit: number): SearchPage<FoundFailure> {

@@ -8,8 +8,8 @@ import { queueHistory } from './queue-history.ts';
 
 interface QueueMonitorOptions {
   queue: Pick<Queue, 'counts' | 'isPaused' | 'refused'> & { store: Pick<TaskStore, 'saveHistory'> };
-  pool: Pick<ThreadPool, 'threads' | 'overlap' | 'busy' | 'durations'>;
-  dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
+  pool: Pick<ThreadPool, 'threads' | 'overlap' | 'busy' | 'durations' | 'threadOf'>;
+  dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits' | 'attempts'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   prefetch: number;
   /** Functions that return a reason why no task can be processed, or undefined. Called once per second. */
@@ -29,6 +29,8 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
   const history = queueHistory(clock.now(), options.savedHistory);
   const waiting = recentDurations(dispatcher.metrics.waits);
   const running = recentDurations(pool.durations);
+  const { attempts } = dispatcher.metrics;
+  const actions = new Map([...attempts].map(([action, each]) => [action, recentAttempts(each)]));
   /** Current reason why no task can be processed. `since` is the Unix second in which processing stalled. */
   let stalled: { reason: string; since: number } | undefined;
   let isCounting = false;
@@ -40,6 +42,7 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
     stalled = reason === undefined ? undefined : { reason, since };
     waiting.tick();
     running.tick();
+    for (const recent of actions.values()) recent.tick();
     if (Math.floor(clock.now() / 1000) % SAVE_SECONDS === 0) void save();
     start();
   };
@@ -95,6 +98,9 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
       },
     }),
     history: history.read,
+    /** Returns the recent attempts of each action, or of all actions without metrics of their own, as `other`. */
+    actions: () => new Map([...actions].map(([action, recent]) => [action, recent.read()])),
+    threadOf: (task: string) => pool.threadOf(task),
   };
 }
 
@@ -103,22 +109,57 @@ const SAVE_SECONDS = 60;
 const SAMPLE_SECONDS = 30;
 const MAX_SAMPLES = 10;
 
-/** Returns the percentiles of the durations in a histogram over the last five minutes. */
-export function recentDurations(histogram: Histogram) {
-  const samples: CumulativeCounts[] = [histogram.cumulative()];
+/** Returns values of the last five minutes. The first is the oldest. */
+function samplesOf<Value>(read: () => Value) {
+  const samples: [Value, ...Value[]] = [read()];
   let seconds = 0;
   return {
-    /** Must be called once per second. Every 30th call saves the counts of the histogram. */
+    samples,
+    /** Must be called once per second. Every 30th call reads a value. */
     tick(): void {
       seconds += 1;
       if (seconds % SAMPLE_SECONDS > 0) return;
-      samples.push(histogram.cumulative());
+      samples.push(read());
       if (samples.length > MAX_SAMPLES) samples.shift();
     },
+  };
+}
+
+type Attempts = Dispatcher['metrics']['attempts'] extends Iterable<[string, infer Each]> ? Each : never;
+
+/** Returns the rate, the share of failures and the percentiles of an action's attempts over the last five minutes. */
+function recentAttempts({ outcomes, waits, durations }: Attempts) {
+  const ends = samplesOf(() => [...outcomes]);
+  const all = [ends, recentDurations(waits), recentDurations(durations)] as const;
+  return {
+    tick(): void {
+      for (const each of all) each.tick();
+    },
+    read() {
+      const [[, waiting, running], before] = [all, new Map(ends.samples[0])];
+      const counts = [...outcomes].map(([outcome, count]) => [outcome, count - (before.get(outcome) ?? 0)] as const);
+      const sum = (of: typeof counts) => of.reduce((total, [, count]) => total + count, 0);
+      const ended = sum(counts);
+      const failed = sum(counts.filter(([outcome]) => outcome === 'retried' || outcome === 'failed'));
+      return {
+        per_second: Number((ended / (SAMPLE_SECONDS * ends.samples.length)).toPrecision(3)),
+        failure_share: ended === 0 ? null : Number((failed / ended).toPrecision(3)),
+        waiting: waiting.percentiles() ?? null,
+        running: running.percentiles() ?? null,
+      };
+    },
+  };
+}
+
+/** Returns the percentiles of the durations in a histogram over the last five minutes. */
+export function recentDurations(histogram: Histogram) {
+  const { samples, tick } = samplesOf<CumulativeCounts>(() => histogram.cumulative());
+  return {
+    tick,
     /** Returns estimates in seconds with three significant digits, or undefined if no duration was counted. */
     percentiles() {
       const now = histogram.cumulative();
-      const [oldest] = samples as [CumulativeCounts];
+      const [oldest] = samples;
       const upTo = now.upTo.map((count, bucket) => count - (oldest.upTo[bucket] as number));
       const recent = { upTo, count: now.count - oldest.count };
       if (recent.count === 0) return undefined;

@@ -63,6 +63,30 @@ export async function causesOf(store: TaskStore, filter: Filter, turn: () => Pro
   return causes;
 }
 
+/**
+ * Counts the messages of each action in each state, up to 100,000 of them.
+ *
+ * @param actions by name, with further fields. `other` stands for all that are not named
+ */
+export async function countActions(store: TaskStore, actions: Map<string, object>, turn: () => Promise<unknown>) {
+  const none = { queued: 0, limited: 0, scheduled: 0, retrying: 0, in_flight: 0, failed: 0 };
+  const counts = new Map([...actions].map(([action, fields]) => [action, { action, ...none, ...fields }]));
+  let after: Position | undefined;
+  let slices = 0;
+  do {
+    await turn();
+    const { found, next } = await store.countActions(after);
+    for (const { action, state, count } of found) {
+      const counted = counts.get(action ?? 'other') ?? counts.get('other');
+      const name = state === 'waiting' ? 'queued' : state === 'running' ? 'in_flight' : state;
+      if (counted !== undefined) counted[name] += count;
+    }
+    after = next;
+    slices += 1;
+  } while (after !== undefined && slices < MAX_SLICES);
+  return { counts: [...counts.values()], isExact: after === undefined };
+}
+
 /** Position in each table: empty for the start, null if the table has been read. */
 export type Cursor = readonly (Position | null)[];
 

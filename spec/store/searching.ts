@@ -106,6 +106,16 @@ export function describeSearching({ it, itWith }: QueueTests): void {
       expect(await queue.located({ idPrefix: '0123abcd-0' })).to.equal(`${ID}0`);
     });
 
+    it('counts the messages of each action and state', async (queue) => {
+      const { store } = queue;
+      for (const id of 'abcd') await store.publish(messageOf(id, id === 'd' ? 'ü"' : 'mail'));
+      await queue.settle(await queue.next(), discard());
+      const { found, next } = await store.countActions(undefined);
+      const counted = found.map(({ action, state, count }) => `${action} ${state} ${count}`);
+      expect(counted.sort()).to.deep.equal(['mail failed 1', 'mail waiting 2', 'ü" waiting 1']);
+      expect(await store.countActions(next)).to.deep.equal({ found: [], next: undefined });
+    });
+
     itWith({ maxLength: 7000 }, 'reads a bounded number of tasks, and continues after them', async (queue) => {
       for (let from = 0; from < 7000; from += 1000)
         await queue.store.publishAll(numbers(1000, from).map((id) => ({ message: messageOf(id), key: undefined })));

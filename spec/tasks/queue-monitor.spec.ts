@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
+import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
 import type { LiveCounts } from '../../main/tasks/queue.ts';
 import { createQueueMonitor, recentDurations } from '../../main/tasks/queue-monitor.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
@@ -24,11 +25,12 @@ function startMonitor() {
     },
   };
   const [waits, durations] = [new Histogram(TASK_DURATION_BOUNDS), new Histogram(TASK_DURATION_BOUNDS)];
+  const metrics = new DispatchMetrics(['sum']);
   const problems: Record<string, string | undefined> = {};
   const monitor = createQueueMonitor({
     queue,
-    pool: { threads: 2, overlap: 4, busy: 1, durations },
-    dispatcher: { metrics: { waits } },
+    pool: { threads: 2, overlap: 4, busy: 1, durations, threadOf: () => undefined },
+    dispatcher: { metrics: { waits, attempts: metrics.attempts } },
     bounds: { maxLength: 100, maxBytes: 100_000 },
     prefetch: 5,
     problems: [() => problems.threads, () => problems.rows],
@@ -39,7 +41,7 @@ function startMonitor() {
     clock.advance(ms);
     await setImmediate();
   };
-  return { monitor, queue, totals, problems, waits, durations, advance, calls: () => calls };
+  return { monitor, metrics, queue, totals, problems, waits, durations, advance, calls: () => calls };
 }
 
 describe('the monitor of the queue', () => {
@@ -50,6 +52,23 @@ describe('the monitor of the queue', () => {
     const { waiting, running } = monitor.status().latency;
     expect(waiting?.p50).to.be.within(0.25, 0.5);
     expect(running?.p50).to.be.within(2.5, 5);
+  });
+
+  it('tells the rate, the share of failures and the percentiles of each action', async () => {
+    const { monitor, metrics, advance } = startMonitor();
+    const { outcomes, waits, durations } = metrics.attempts.of('sum');
+    const ended = { per_second: 0.133, failure_share: 0.5 };
+    for (const outcome of ['completed', 'retried', 'failed', 'cancelled']) outcomes.count(outcome);
+    waits.observe(0.3);
+    durations.observe(3);
+    const actions = monitor.actions();
+    expect(actions.get('sum')).to.include(ended);
+    expect(actions.get('sum')?.waiting?.p95).to.be.within(0.25, 0.5);
+    expect(actions.get('sum')?.running?.p95).to.be.within(2.5, 5);
+    const nothing = { per_second: 0, failure_share: null, waiting: null, running: null };
+    expect(actions.get('other')).to.deep.equal(nothing);
+    for (let second = 0; second < 300; second++) await advance(1000);
+    expect(monitor.actions().get('sum')).to.deep.equal(nothing);
   });
 
   it('completes a second of the history when a second ends, with the depth at its end', async () => {

@@ -6,7 +6,7 @@ import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { invalidParameter, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
-import { select } from '../search.ts';
+import { countActions, select } from '../search.ts';
 import { LISTING_COST, slicesOf } from './listing.ts';
 import { ask, authorized, type RouterOptions, type Routes } from './routing.ts';
 import { listedTask } from './task-status.ts';
@@ -30,6 +30,9 @@ export function queueRoutes(options: RouterOptions): Routes {
       await ask(() => queue.setPaused(paused));
       replyJson(ctx, 200, { paused });
     });
+  const elapsed = (startedAt: number) => {
+    return { started_at_ms: startedAt, elapsed_ms: Math.max(0, clock.now() - startedAt) };
+  };
   return {
     '/queue': {
       GET: authorized('read', 'queue', async (ctx) => {
@@ -58,6 +61,28 @@ export function queueRoutes(options: RouterOptions): Routes {
         await turns.enter(HISTORY_COST, ctx.res);
         if (!replyWithin(responses, ctx, monitor.history(unixSeconds(since), step === '1' ? 1 : 60)))
           throw serverBusy();
+      }),
+    },
+    '/queue/activity': {
+      GET: authorized('read', 'task', async (ctx) => {
+        const turn = () => turns.enter(LISTING_COST, ctx.res);
+        const { counts, isExact } = await ask(() => countActions(queue.store, monitor.actions(), turn));
+        const running = await firstMessages('running', options, ctx.res);
+        const workers = running.flatMap(({ id, action = null, attempts, node = null, startedAt }) =>
+          startedAt === undefined
+            ? []
+            : [
+                {
+                  node,
+                  thread: monitor.threadOf(id) ?? null,
+                  task: id,
+                  action,
+                  attempt: attempts + 1,
+                  ...elapsed(startedAt),
+                },
+              ],
+        );
+        if (!replyWithin(responses, ctx, { actions: counts, counts_are_exact: isExact, workers })) throw serverBusy();
       }),
     },
     '/queue/tasks': {

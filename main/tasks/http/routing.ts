@@ -20,7 +20,7 @@ import type { SubmissionThread } from './submission-thread.ts';
 export interface RouterOptions {
   queue: Queue;
   events: TaskEvents;
-  monitor: Pick<QueueMonitor, 'status' | 'history'>;
+  monitor: Pick<QueueMonitor, 'status' | 'history' | 'actions' | 'threadOf'>;
   scheduler: Pick<Scheduler, 'put' | 'taskOf'>;
   bodies: BodyBounds;
   submissions: Pick<SubmissionThread, 'parse'>;

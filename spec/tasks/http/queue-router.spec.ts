@@ -53,6 +53,31 @@ describe('GET /queue under load', () => {
   });
 });
 
+describe('GET /queue/activity', () => {
+  it('counts the tasks of each action, and tells what the threads run', async () => {
+    const server = await startTasksServer();
+    for (const action of ['sum', 'sum', 'mail', 'x', 'y']) await server.submitTask({ action });
+    await server.submitTask({ action: 'mail', delay: 100 });
+    const [first, second] = (await server.takeAll(2)) as [Delivery, Delivery];
+    await server.settle(second, discard());
+    server.queue.reportStart(first);
+    server.metrics.attempts.of('sum').outcomes.count('failed');
+    const { body } = await request(`${server.url}/queue/activity`);
+    expect(body.counts_are_exact).to.equal(true);
+    const none = { queued: 0, limited: 0, scheduled: 0, retrying: 0, in_flight: 0, failed: 0 };
+    const idle = { per_second: 0, failure_share: null, waiting: null, running: null };
+    expect(body.actions).to.deep.equal([
+      { action: 'sum', ...none, in_flight: 1, failed: 1, ...idle, per_second: 0.0333, failure_share: 1 },
+      { action: 'mail', ...none, queued: 1, scheduled: 1, ...idle },
+      { action: 'other', ...none, queued: 2, ...idle },
+    ]);
+    const [{ started_at_ms, elapsed_ms, ...worker }, ...others] = body.workers;
+    expect(others).to.deep.equal([]);
+    expect(worker).to.deep.equal({ node: null, thread: 7, task: first.id, action: 'sum', attempt: 1 });
+    expect(started_at_ms + elapsed_ms).to.be.closeTo(systemClock.now(), 5000);
+  });
+});
+
 describe('POST /queue/pause and /queue/resume', () => {
   it('pause and resume the queue, any number of times, and a paused queue accepts and cancels tasks', async () => {
     const server = await startTasksServer();
