@@ -141,17 +141,20 @@ export function searchMessages(
   );
 }
 
-/** Searches rows of completed tasks, the last accepted first, or with an id prefix in the order of ids. */
+/** Searches rows, the last accepted first, or with an id prefix in the order of ids. */
 export function searchRows(
   dialect: SearchDialect,
   filter: SearchFilter,
   after: Position | undefined,
   limit: number,
 ): SearchSteps {
-  const { action, limitKey, text, since, until = NEWEST, view } = filter;
-  const { rowArrival, rowAction } = dialect;
+  const { status, action, limitKey, text, since, until = NEWEST, view } = filter;
+  const { rowArrival, rowAction, plain } = dialect;
+  // Nearly all rows are completed, so their indexes have no statuses.
+  const rare = status === undefined || status === 'completed' ? undefined : plain(status);
   const inJson = (value: string | undefined) => (value === undefined ? undefined : JSON.stringify(value).slice(1, -1));
   const fields = [
+    ['status', rare],
     ['limit_key', inJson(view?.limit_key)],
     ['submitter', view?.submitter],
     ['limit_key', inJson(limitKey)],
@@ -162,9 +165,11 @@ export function searchRows(
     const byId = idOrder(dialect, filter, bind, keys);
     if (byId !== undefined) return byId;
     const fixed = fields.find((field): field is [string, string] => field[1] !== undefined);
-    return { keys, start: [Math.floor(until / 1000), NEWEST], fixed, isOver: isOlderThan(since, 0) };
+    const where = rare === undefined ? {} : { where: "status <> 'completed'" };
+    return { keys, start: [Math.floor(until / 1000), NEWEST], fixed, isOver: isOlderThan(since, 0), ...where };
   };
   const conditions = (bind: Bind) => [
+    ...(status === 'completed' ? ["status = 'completed'"] : []),
     ...fields.map(([column, value]) => ifGiven(bind(value), (given) => `${column} = ${given}`)),
     ...(text === undefined ? [] : [`(${contains(dialect, bind, 'payload', text)})`]),
     `+created_at BETWEEN ${bind(Math.floor((since ?? 0) / 1000))} AND ${bind(Math.floor(until / 1000))}`,

@@ -16,25 +16,22 @@ const SLICE_LENGTH = 5000;
 /** Smaller, because the cause of each reason is computed. */
 const CAUSE_SLICE_LENGTH = 1000;
 
-/** Searches unfinished tasks and dead letters, like the store. */
-async function searchMessages(
-  store: TaskStore,
-  { cause, ...filter }: Filter,
-  after: Position | undefined,
-  limit: number,
-) {
-  if (cause === undefined) return store.search(filter, after, limit);
-  const { found, next } = await store.failures(filter, after, Math.min(limit, CAUSE_SLICE_LENGTH));
+/** What {@link select} reads: the messages of a store, or its rows. */
+type Table = Pick<TaskStore, 'search'> & Partial<Pick<TaskStore, 'failures'>>;
+
+async function searchIn(table: Table, { cause, ...filter }: Filter, after: Position | undefined, limit: number) {
+  if (cause === undefined || table.failures === undefined) return table.search(filter, after, limit);
+  const { found, next } = await table.failures(filter, after, Math.min(limit, CAUSE_SLICE_LENGTH));
   return { found: found.filter(({ reason }) => causeOf(reason) === cause), next };
 }
 
 /**
- * Returns the unfinished tasks or dead letters that match, in the order of the store's search.
+ * Returns the tasks that match, in the order of the table's search.
  *
  * @param turn awaited before each slice, so that other requests have their turn
  */
 export async function select(
-  store: TaskStore,
+  table: Table,
   filter: Filter,
   turn: () => Promise<unknown>,
   { limit = Number.POSITIVE_INFINITY, after }: { limit?: number; after?: Position | undefined } = {},
@@ -43,7 +40,7 @@ export async function select(
   do {
     await turn();
     const rest = Math.min(limit - all.length, SLICE_LENGTH);
-    const page: SearchPage = await searchMessages(store, filter, after, rest);
+    const page: SearchPage = await searchIn(table, filter, after, rest);
     for (const each of page.found) all.push(each);
     after = page.next;
   } while (after !== undefined && all.length < limit);
@@ -141,7 +138,7 @@ export async function search(
   const { state, schedule, reasons } = filter;
   const hasRows = (state ?? 'completed') === 'completed' && schedule === undefined && reasons === undefined;
   const tables = [
-    state !== 'completed' && ((after?: Position) => searchMessages(store, filter, after, SLICE_LENGTH)),
+    state !== 'completed' && ((after?: Position) => searchIn(store, filter, after, SLICE_LENGTH)),
     hasRows && ((after?: Position) => store.rows.search(filter, after, SLICE_LENGTH)),
   ];
   const sources = tables.map((table, index): Source => {

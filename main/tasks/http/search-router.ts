@@ -35,14 +35,13 @@ export function searchRoutes(options: RouterOptions): Routes {
 
 /** Returns the tasks with these ids that still exist. One of them may have been completed since it was found. */
 async function read(ids: readonly string[], { queue }: RouterOptions): Promise<object[]> {
-  const messages = new Map((await queue.read(ids, SUMMARY_LENGTH)).map((message) => [message.id, message]));
-  const tasks = ids.map(async (id) => {
-    const message = messages.get(id);
-    if (message !== undefined) return message.state === 'failed' ? failedTaskSummary(message) : listedTask(message);
-    const row = await queue.store.rows.find(id, 'summary');
-    return row && summaryOf(row);
+  const messages = (await queue.read(ids, SUMMARY_LENGTH)).map((message) => {
+    return [message.id, message.state === 'failed' ? failedTaskSummary(message) : listedTask(message)] as const;
   });
-  return (await Promise.all(tasks)).filter((task) => task !== undefined);
+  const shown = new Map<string, object>(messages);
+  const others = ids.filter((id) => !shown.has(id));
+  for (const row of await queue.store.rows.read(others, 'summary')) shown.set(row.id, summaryOf(row));
+  return ids.flatMap((id) => shown.get(id) ?? []);
 }
 
 function limitOf(limit = `${LISTING_SIZE}`): number {
