@@ -14,7 +14,7 @@ const CLOCK_DIFFERENCE_MS = 60_000;
 /** Newer than any time and any arrival number. */
 const NEWEST = Number.MAX_SAFE_INTEGER;
 
-/** What differs between SQLite and PostgreSQL. Statements have parameters `$1`, `$2`… */
+/** Differences between SQLite and PostgreSQL. Statements have parameters `$1`, `$2`… */
 export interface SearchDialect {
   /** Returns the data in a column with messages, as JSON text. */
   data(column: string): string;
@@ -45,11 +45,11 @@ interface Order {
   /** Position before the first task. */
   start: Position;
   isAscending?: boolean;
-  /** Condition that selects what the index contains. */
+  /** Condition of the partial index. */
   where?: string;
   /** First column of the index, with its value. */
   fixed?: readonly [column: string, value: string] | undefined;
-  /** Returns whether no later task can match, from the time of the last one that was read. */
+  /** Returns whether no further task can match, given the time of the last task that was read. */
   isOver?: ((time: number) => boolean) | undefined;
 }
 
@@ -58,9 +58,9 @@ interface Reading {
   columns: string;
   bytes: string;
   time: string;
-  /** Text that a search for a text reads. Undefined if it reads none. */
+  /** Column that a search for a text reads. Undefined for a search without a text. */
   body: string | undefined;
-  /** Columns whose values are counted, instead of what is found. */
+  /** Columns whose combinations of values are counted, instead of returning tasks. */
   counted?: string | undefined;
   order: (bind: Bind) => Order;
   conditions: (bind: Bind) => string[];
@@ -72,13 +72,13 @@ type Bind = (value: unknown) => string;
 export type SearchSteps = Generator<readonly [text: string, values: unknown[]], SearchPage, unknown[]>;
 
 /**
- * Searches messages: `waiting` and `limited` ones in the order in which they run, `scheduled` and `retrying` ones as they
- * become due, `running` ones as they were accepted, the last failed first, and the last accepted first in any other case.
- * With an id prefix in the order of ids.
+ * Searches messages: `waiting` and `limited` ones next to run first, `scheduled` and `retrying` ones next due first,
+ * `running` ones first accepted first, failed ones last failed first, and messages of several states last accepted first.
+ * With an id prefix, in the order of ids.
  *
  * @param after position of the last task of the page before
  * @param more further columns
- * @param counted columns whose values are counted, instead of what is found
+ * @param counted columns whose combinations of values are counted, instead of returning tasks
  */
 export function searchMessages(
   dialect: SearchDialect,
@@ -281,7 +281,7 @@ function ifGiven(parameter: string, condition: (parameter: string) => string): s
   return `(CAST(${parameter} AS text) IS NULL OR ${condition(parameter)})`;
 }
 
-/** Returns the condition that the data contain a text: in a string, where it is escaped, or over several values. */
+/** Returns the condition that the data contain a text, escaped as in a JSON string or to the letter. */
 function contains({ data, like }: SearchDialect, bind: Bind, body: string, text: string): string {
   const parts = new Set([JSON.stringify(text).slice(1, -1), text]);
   return [...parts].map((part) => `${data(body)} ${like} ${bind(patternOf(part))} ESCAPE '\\'`).join(' OR ');
