@@ -89,6 +89,20 @@ describe('a stop', () => {
     expect(storedTasks(DATA_DIR)).to.equal(answers.length);
   });
 
+  it('saves the history of the queue, which the next start continues', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    const read = async ({ tasks }: { tasks: string }) => (await request(`${tasks}/queue/history`)).body;
+    await post(`${first.tasks}/tasks`, { action: 'sum' });
+    const isCounted = ({ completed }: Awaited<ReturnType<typeof read>>) => completed.includes(1);
+    const before = await eventually(() => read(first), isCounted);
+    first.child.kill('SIGTERM');
+    await expectEnd(first, 0, 'stopped', 0);
+    const second = await startServices({ env: { DATA_DIR } });
+    const after = await eventually(() => read(second), isCounted);
+    expect(after.starts).to.have.length(2).and.include(before.starts[0]);
+  });
+
   it('waits for tasks and clients no longer than SHUTDOWN_TIMEOUT_MS, and logs the number of unfinished tasks', async () => {
     const { module: TASK_HANDLERS } = await holdTasks();
     const services = await startServices({ env: { TASK_HANDLERS, SHUTDOWN_TIMEOUT_MS: '500' } });
