@@ -10,18 +10,17 @@ export interface Filter extends SearchFilter {
 
 /** A total is exact up to this number. */
 export const MAX_TOTAL = 10_000;
-/** Maximum number of slices that one request reads: 100,000 tasks. */
+/** Maximum number of whole slices that one request reads: 100,000 tasks. */
 const MAX_SLICES = 20;
-const SLICE_LENGTH = 5000;
-/** Smaller, because the cause of each reason is computed. */
-const CAUSE_SLICE_LENGTH = 1000;
+/** Maximum number of tasks that a slice returns, so that it takes a few milliseconds. */
+const SLICE_LENGTH = 1000;
 
 /** What {@link select} reads: the messages of a store, or its rows. */
 type Table = Pick<TaskStore, 'search'> & Partial<Pick<TaskStore, 'failures'>>;
 
 async function searchIn(table: Table, { cause, ...filter }: Filter, after: Position | undefined, limit: number) {
   if (cause === undefined || table.failures === undefined) return table.search(filter, after, limit);
-  const { found, next } = await table.failures(filter, after, Math.min(limit, CAUSE_SLICE_LENGTH));
+  const { found, next } = await table.failures(filter, after, limit);
   return { found: found.filter(({ reason }) => causeOf(reason) === cause), next };
 }
 
@@ -53,7 +52,7 @@ export async function causesOf(store: TaskStore, filter: Filter, turn: () => Pro
   let after: Position | undefined;
   do {
     await turn();
-    const page = await store.failures(filter, after, CAUSE_SLICE_LENGTH);
+    const page = await store.failures(filter, after, SLICE_LENGTH);
     for (const failure of page.found) causes.add(failure);
     after = page.next;
   } while (after !== undefined);
@@ -126,9 +125,9 @@ export async function search(
   let slices = 0;
   async function* read(table: (after: Position | undefined) => SearchPage | Promise<SearchPage>, start: Position) {
     for (let after = start; ; ) {
-      slices += 1;
       await turn();
       const { found, next } = await table(after.length === 0 ? undefined : after);
+      if (found.length < SLICE_LENGTH) slices += 1;
       for (const each of found) yield { position: each.position, found: each };
       if (next === undefined) return undefined;
       yield { position: next };
