@@ -231,7 +231,7 @@ function* search(
     const sizes = body && `, row_number() OVER w AS number, sum(${bytes}) OVER w AS total`;
     const window = body && `WINDOW w AS (ORDER BY ${sorted} ROWS UNBOUNDED PRECEDING)`;
     return `SELECT ${names}, time FROM (
-        SELECT ${named}, ${time} AS time ${sizes ?? ''} FROM ${table} WHERE ${among(bind, given)} ${window ?? ''}
+        SELECT ${named}, ${isOver ? time : 0} AS time ${sizes ?? ''} FROM ${table} WHERE ${among(bind, given)} ${window ?? ''}
         ORDER BY ${sorted} LIMIT ${SEARCH_SLICE}
       ) AS slice ${body ? `WHERE number = 1 OR total <= ${TEXT_BYTES}` : ''}
       ORDER BY ${names.map((name) => (isAscending ? `${name} DESC` : name))} LIMIT 1`;
