@@ -15,16 +15,16 @@ export interface ChangedSlice {
  * selection is fixed, so that a task that fails again meanwhile is not selected again. The slices before an error count as
  * done.
  *
- * @param selected positions of the dead letters, oldest first
+ * @param selected positions of the dead letters
  * @param change changes in one transaction the first dead letters that have room
  */
 export async function changeInSlices(
-  selected: readonly { arrival: number }[],
+  selected: readonly number[],
   change: (arrivals: readonly number[]) => Promise<ChangedSlice>,
   onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
 ): Promise<BulkResult> {
   const done: TaskSubject[] = [];
-  let rest = selected.map(({ arrival }) => arrival);
+  let rest = selected;
   try {
     for (let isFull = false; rest.length > 0 && !isFull; await setImmediate()) {
       const slice = await change(rest.slice(0, BULK_SLICE.maxLength));

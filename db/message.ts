@@ -19,3 +19,9 @@ export interface Message {
   /** Where the end of the task is reported: a normalised URL. */
   readonly callbackUrl?: string | undefined;
 }
+
+/**
+ * `scheduled` messages are due later for their first attempt, `retrying` ones for their next, `waiting` ones are due, and
+ * `limited` ones would wait if a limit of their action had room.
+ */
+export type MessageState = 'scheduled' | 'retrying' | 'limited' | 'waiting' | 'running' | 'failed';

@@ -1,3 +1,5 @@
+import type { MessageState } from './message.ts';
+
 /** A value, or a promise of it: SQLite answers at once, PostgreSQL later. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
@@ -13,10 +15,51 @@ export function defined<Value extends object>(row: Stored<Value>): Value {
 
 /** Read access to the table `tasks`. */
 export interface TaskRows {
-  /** Returns a part (default: `whole`) of up to {@link LISTING_SIZE} matching rows, newest first. */
-  list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Awaitable<RowParts[Part][]>;
+  /** Returns a part (default: `whole`) of a row. */
   find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Awaitable<RowParts[Part] | undefined>;
-  position(id: string): Awaitable<TaskPosition | undefined>;
+  /** Like `find`, of the rows with these ids that exist, in this order. */
+  read<Part extends keyof RowParts>(ids: readonly string[], part: Part): Awaitable<RowParts[Part][]>;
+  /** Returns where a search continues after a row, unless it is by id prefix. */
+  position(id: string): Awaitable<Position | undefined>;
+  /** Like the method of `TaskStore`, of completed tasks. */
+  search(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage>;
+}
+
+/** Filter of a search. A task must match all fields that are set. Times are milliseconds since the epoch. */
+export interface SearchFilter {
+  /** `unfinished` stands for all states but `failed` and `completed`. */
+  state?: MessageState | 'completed' | 'unfinished' | undefined;
+  /** Status of a row. Only other programs write rows with another one than `completed`. */
+  status?: string | undefined;
+  action?: string | undefined;
+  limitKey?: string | undefined;
+  /** The row of a completed task has none. */
+  schedule?: string | undefined;
+  /** Part of the data, or of the reason of the last failed attempt. Case-insensitive for A to Z. */
+  text?: string | undefined;
+  ids?: readonly string[] | undefined;
+  /** First characters of a UUID. */
+  idPrefix?: string | undefined;
+  reasons?: readonly string[] | undefined;
+  /** When a task failed if the state is `failed`, otherwise when it was accepted. */
+  since?: number | undefined;
+  until?: number | undefined;
+  view?: TaskView | undefined;
+}
+
+/** Place of a task in the order of a search: the values of the columns that order it. */
+export type Position = readonly (number | string)[];
+
+export interface Found extends Located {
+  /** Position in the order of acceptance. */
+  arrival: number;
+  position: Position;
+}
+
+export interface SearchPage<Each = Found> {
+  found: Each[];
+  /** Where to continue. Undefined at the end. */
+  next: Position | undefined;
 }
 
 /** Parts of a row by their names. */
@@ -24,7 +67,6 @@ export interface RowParts {
   whole: TaskRow;
   detailed: DetailedRow;
   summary: TaskSummary;
-  size: Located;
 }
 
 /** Tasks that a user may see: a single task, the tasks of a limit key, or a user's submissions. Exactly one field is set. */
@@ -32,29 +74,6 @@ export interface TaskView {
   readonly id?: string;
   readonly limit_key?: string;
   readonly submitter?: string;
-}
-
-/** Returns the column of the table `tasks` that decides whether a row is in a view, and its value there. */
-export function columnOf({ limit_key, ...view }: TaskView): [column: string, value: string] {
-  if (limit_key !== undefined) return ['limit_key', actionText(limit_key)];
-  return Object.entries(view)[0] as [string, string];
-}
-
-/** Filter for a listing. A row must match all fields that are set, of which `action` and `view` are not both. */
-export interface TaskFilter {
-  status?: string | undefined;
-  /** Must be {@link isFilterable}. */
-  action?: string | undefined;
-  view?: TaskView | undefined;
-  /** Position of a row. Only older rows match. */
-  before?: TaskPosition | undefined;
-}
-
-export interface TaskPosition {
-  /** Creation time in Unix seconds. */
-  createdAt: number;
-  /** Position in the order of arrival, which orders rows with the same creation time. */
-  arrival: number;
 }
 
 /** A row of table `tasks`. `payload` and `result` are JSON text. Times are Unix seconds. */
@@ -112,7 +131,6 @@ const WHOLE = 'id, payload, status, result, created_at, processed_at';
 export const rowColumns: Record<keyof RowParts, string> = {
   whole: WHOLE,
   detailed: `${WHOLE}, attempts, waited_ms, ran_ms, started_at, ended_at, node, history, limit_key, submitter`,
-  size: 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes',
   summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
     substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
     substr(payload, 1, ${HEAD_LENGTH}) AS head`,
@@ -123,20 +141,7 @@ export function createdAt(body: string): number {
   return Number(body.slice(body.lastIndexOf(':') + 1, -1));
 }
 
-/** Whether few rows have a status. */
-export function isRare(status: string | undefined): boolean {
-  return status !== undefined && status !== 'completed';
-}
-
-/**
- * Whether a listing uses the index on actions. For a status other than `completed`, the index on statuses is faster,
- * because few rows have such a status.
- */
-export function readsActions({ status, action }: TaskFilter): boolean {
-  return action !== undefined && !isRare(status);
-}
-
-/** Maximum number of characters of a filter's {@link actionText}: the indexes on actions contain these in full. */
+/** Maximum number of characters of the {@link actionText} of a filter for rows: the indexes on actions contain these in full. */
 export const MAX_ACTION_LENGTH = 256;
 
 /** Returns a text, such as an action, as it appears in a payload: escaped as JSON, without the quotes. */
@@ -144,7 +149,7 @@ export function actionText(action: string): string {
   return JSON.stringify(action).slice(1, -1);
 }
 
-/** Whether an action is short enough for a {@link TaskFilter}. */
+/** Whether an action is short enough for a filter. */
 export function isFilterable(action: string): boolean {
   return [...actionText(action)].length <= MAX_ACTION_LENGTH;
 }

@@ -1,9 +1,18 @@
 import type { AttemptHistory } from './attempt-history.ts';
-import type { Message } from './message.ts';
+import type { Message, MessageState } from './message.ts';
 import type { Schedules } from './schedules.ts';
-import type { Awaitable, DetailedRow, Located, TaskRows } from './task-rows.ts';
+import type {
+  Awaitable,
+  DetailedRow,
+  Found,
+  Located,
+  Position,
+  SearchFilter,
+  SearchPage,
+  TaskRows,
+} from './task-rows.ts';
 
-export type { Awaitable, Located, Message };
+export type { Awaitable, Located, Message, MessageState };
 
 /**
  * Storage of the task queue: messages, result rows, dead letters, idempotency keys, schedules and the pause. `db/sqlite` and
@@ -70,10 +79,12 @@ export interface TaskStore {
   /** Cancels a task. Returns undefined if the task is unknown. */
   cancel(id: string): Promise<Cancellation | undefined>;
   /**
-   * Returns up to `limit` unfinished tasks that match, in the order of acceptance, after the position `after`. Fewer do not
-   * mean that there are no more, because the number of messages that are read has a bound.
+   * Returns up to `limit` unfinished or failed tasks that match, after a position, in the order of `searchMessages`. Fewer do
+   * not mean that there are no more, because the number of messages that are read has a bound.
    */
-  select(filter: TaskFilter, after: number, limit: number): Awaitable<Selection>;
+  search(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage>;
+  /** Like `search`, of dead letters, with the reasons of the failures. */
+  failures(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage<FoundFailure>>;
   /** Returns those ids of running tasks whose cancellation was requested. */
   cancelRequests(ids: readonly string[]): Awaitable<readonly string[]>;
   /**
@@ -81,6 +92,8 @@ export interface TaskStore {
    * can show it.
    */
   report(running: readonly Report[]): Awaitable<void>;
+  /** Counts unfinished tasks and dead letters by action and state, in a slice after a position. */
+  countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
   /** Sets the listener that is called after each commit that recovers messages of a dead node. */
   onRecovered?(listener: (recovery: Recovery) => void): void;
   /** Returns the limits of all actions that have some. */
@@ -97,19 +110,19 @@ export interface TaskStore {
   setPaused(isPaused: boolean): Promise<void>;
   /** Returns a task's row, or its message if it has no row. */
   find(id: string): Awaitable<FoundTask | undefined>;
-  /** Returns the ids and sizes of messages: next to run, longest running, next due, or last failed first. */
-  locate(filter: MessageFilter, limit: number): Awaitable<readonly Located[]>;
   /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
   read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
-  deadLetterReasons(): Awaitable<DeadLetterReasons>;
   /**
-   * Requeues dead letters, oldest first, until the queue is full, with their attempts reset.
+   * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset.
    *
    * @param onRequeued called with each slice once its messages can be taken, which may be before they are on disk
    */
-  redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult>;
+  redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult>;
   /** Deletes dead letters. */
-  purge(selection: DeadLetterSelection): Promise<BulkResult>;
+  purge(arrivals: readonly number[]): Promise<BulkResult>;
+  /** Returns the JSON text that `saveHistory` stored last. */
+  readHistory(): Awaitable<string | undefined>;
+  saveHistory(text: string): Awaitable<void>;
   /** Returns true counts, without reading messages. */
   counts(): Awaitable<QueueCounts>;
   /** Deletes a few old rows, in a short transaction. Returns whether a further call may delete more. */
@@ -248,22 +261,6 @@ export interface Cancellation extends Omit<TaskSubject, 'id'> {
   outcome: 'cancelled' | 'requested' | 'ended';
 }
 
-/** A task must match all fields that are set. */
-export interface TaskFilter {
-  action?: string | undefined;
-  state?: ListedState | undefined;
-  limitKey?: string | undefined;
-  schedule?: string | undefined;
-  /** Only tasks that were accepted until then. */
-  until: number;
-}
-
-export interface Selection {
-  ids: string[];
-  /** Position after which to continue. Undefined if there are no more. */
-  next: number | undefined;
-}
-
 export interface Report {
   delivery: Delivery;
   startedAt: number;
@@ -306,14 +303,10 @@ export interface UsedLimit extends Limit {
   nextStartAt: number | undefined;
 }
 
-/**
- * `scheduled` messages are due later for their first attempt, `retrying` ones for their next, `waiting` ones are due, and
- * `limited` ones would wait if a limit of their action had room.
- */
-export type MessageState = 'scheduled' | 'retrying' | 'limited' | 'waiting' | 'running' | 'failed';
-
 /** A message as it is stored. */
 export interface StoredMessage extends Message {
+  /** Position in the order of acceptance. */
+  arrival: number;
   /** Size of the whole body in bytes. */
   bodyBytes: number;
   state: MessageState;
@@ -334,38 +327,34 @@ export interface StoredMessage extends Message {
   /** Start and progress of the running attempt, if its node reported them. */
   startedAt: number | undefined;
   progress: TaskProgress | undefined;
+  /** Id of the node that runs the message. Undefined on a single node. */
+  node?: string | undefined;
 }
 
 export type FoundTask = { row: DetailedRow } | { message: StoredMessage };
 
+/** Part of a dead letter that tells why the task failed. */
+export interface FoundFailure extends Found {
+  /** As the database stores it. */
+  action: string | null;
+  reason: string | null;
+  failedAt: number;
+  permanent: boolean | number;
+}
+
+export interface ActionCount {
+  action: string | null;
+  state: MessageState;
+  count: number;
+}
+
 export type ListedState = Exclude<MessageState, 'failed'>;
-
-/** If `before` is the id of a dead letter, only older dead letters match. @throws {UnknownDeadLetter} */
-export type MessageFilter =
-  | { state: ListedState }
-  | { state: 'failed'; before?: string | undefined; reason?: string | undefined };
-
-export type DeadLetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
 
 export interface BulkResult {
   /** The dead letters that were redriven or purged. */
   done: readonly TaskSubject[];
   /** Number of selected dead letters that were kept because the queue reached a bound, or a later slice failed. */
   remaining: number;
-}
-
-export interface ReasonCount {
-  /** Failure reason, or null for all reasons other than the 100 most frequent. */
-  reason: string | null;
-  count: number;
-  /** Whether all dead letters with this reason failed with a permanent error. */
-  permanent: boolean;
-}
-
-/** Failure reasons of dead letters, most frequent first. `total` is the number of all dead letters. */
-export interface DeadLetterReasons {
-  reasons: ReasonCount[];
-  total: number;
 }
 
 /** Counts of messages: accepted = completed + dead + dropped + cancelled + waiting + limited + scheduled + retrying + inFlight. */
@@ -386,6 +375,8 @@ export interface QueueCounts {
   scheduled: number;
   retrying: number;
   inFlight: number;
+  /** Number of messages in flight whose attempts have started. Undefined if only the process that runs them knows. */
+  running?: number | undefined;
   /** Size of all messages but the dead letters, in bytes. */
   bytes: number;
   /** When the longest waiting message became due. */
@@ -479,25 +470,9 @@ export class KeyReused extends Error {
   override message = 'the idempotency key belongs to another submission';
 }
 
-/** Thrown if a listing should start after a dead letter that does not exist. */
-export class UnknownDeadLetter extends Error {
-  override name = 'UnknownDeadLetter';
-}
-
 /** Thrown if the database cannot store a value, such as a NUL character in PostgreSQL. */
 export class ValueRefused extends Error {
   override name = 'ValueRefused';
 }
 
 export type SetLimits = Omit<StoredLimits, 'use'>;
-
-const MAX_REASONS = 100;
-
-/** Sorts counts by frequency, and merges all counts beyond the 100 most frequent into one. */
-export function mostFrequent(counts: readonly ReasonCount[]): DeadLetterReasons {
-  const sorted = counts.toSorted((one, other) => other.count - one.count);
-  const rest = sorted.splice(MAX_REASONS);
-  const sum = (of: readonly ReasonCount[]) => of.reduce((total, { count }) => total + count, 0);
-  const others = { reason: null, count: sum(rest), permanent: rest.every(({ permanent }) => permanent) };
-  return { reasons: rest.length === 0 ? sorted : [...sorted, others], total: sum(sorted) + others.count };
-}

@@ -4,9 +4,9 @@
  */
 export const limits = {
   /** Lines of `main`, `workers` and `db`, without dashboards. For a feature that users get. */
-  programLines: 21_600,
+  programLines: 22_300,
   /** Lines of `spec`, without lock files. For a rule that nothing asserted before. */
-  specLines: 49_300,
+  specLines: 50_100,
   /** Duration of `npm test` / duration of `calibration.ts`. For a rule that can be asserted only by real processes. */
   testTime: 130,
 };

@@ -87,6 +87,7 @@ export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - de
     FROM (SELECT ${COLUMNS.map((column) => `sum(${column})::bigint AS ${column}`)} FROM queue_counts) AS totals,
     (SELECT
       (SELECT count(*) FROM messages WHERE state = 'running') AS "inFlight",
+      (SELECT count(*) FROM messages WHERE state = 'running' AND started_at IS NOT NULL) AS running,
       (SELECT coalesce(sum(limited), 0)::bigint FROM limits) AS limited,
       (SELECT min(run_at) FROM messages WHERE state = 'waiting') AS oldest
     ) AS present`;

@@ -1,17 +1,8 @@
 import { BULK_SLICE, type ChangedSlice } from '../bulk-change.ts';
-import {
-  type DeadLetterSelection,
-  deadLetterBounds,
-  type Located,
-  type MessageFilter,
-  subjectOf as subject,
-  type TaskSubject,
-  UnknownDeadLetter,
-} from '../task-store.ts';
+import { deadLetterBounds, subjectOf as subject, type TaskSubject } from '../task-store.ts';
 import { addCounts, type Counter, USED, withTurns } from './counts.ts';
-import type { BoundStatement, Query } from './database.ts';
-import { actionOf, storable } from './messages.ts';
-import { isText } from './tasks.ts';
+import type { Query } from './database.ts';
+import { actionOf } from './messages.ts';
 
 /** A message of which events tell. Its texts are escaped as in JSON. */
 export interface LetterRow {
@@ -58,17 +49,6 @@ export function subjectOf({ action, limit_key, ...row }: LetterRow): TaskSubject
   return subject({ ...row, action: actionOf(action), limit_key: actionOf(limit_key) ?? null });
 }
 
-/** Returns the statement that finds the positions of selected dead letters, oldest first. */
-export function selected(selection: DeadLetterSelection): BoundStatement {
-  const select = (condition: string, values: unknown[]): BoundStatement => [
-    `SELECT arrival FROM messages WHERE state = 'failed' AND ${condition} ${OLDEST_FIRST}`,
-    values,
-  ];
-  if ('ids' in selection) return select('id = ANY($1::text[])', [selection.ids.filter(isText)]);
-  if ('reason' in selection) return select('reason = $1', [storable(selection.reason)]);
-  return select('true', []);
-}
-
 /** A dead letter of a slice. It was not changed if the slice had become too large, or if the queue is full. */
 interface BulkRow extends LetterRow {
   arrival: number;
@@ -107,29 +87,4 @@ export const PURGE = bulk('true', 'DELETE FROM messages WHERE', { dropped: 'coun
 export function readSlice(rows: readonly BulkRow[]): ChangedSlice {
   const { done = [], kept = [] } = Object.groupBy(rows, ({ isDone }) => (isDone ? 'done' : 'kept'));
   return { done: done.map(subjectOf), kept: kept.map(({ arrival }) => arrival) };
-}
-
-export const REASONS = `SELECT reason, count(*) AS count, bool_and(permanent) AS permanent FROM messages
-  WHERE state = 'failed' GROUP BY reason`;
-
-const POSITION = "SELECT failed_at, arrival FROM messages WHERE id = $1 AND state = 'failed'";
-/** Position newer than that of any dead letter. */
-const NEWEST = { failed_at: '9223372036854775807', arrival: '9223372036854775807' };
-
-const LOCATE_LETTERS = `SELECT id, bytes FROM messages WHERE state = 'failed' AND (failed_at, arrival) < ($2::bigint, $3::bigint)
-    AND ($4::text IS NULL OR reason = $4)
-  ORDER BY failed_at DESC, arrival DESC LIMIT $1`;
-
-/** Returns dead letters, newest first. @throws {UnknownDeadLetter} */
-export async function locate(
-  query: Query,
-  { before, reason }: Extract<MessageFilter, { state: 'failed' }>,
-  limit: number,
-): Promise<Located[]> {
-  const positions =
-    before === undefined ? [NEWEST] : isText(before) ? await query<typeof NEWEST>(POSITION, [before]) : [];
-  const [position] = positions;
-  if (position === undefined) throw new UnknownDeadLetter();
-  const values = [limit, position.failed_at, position.arrival, reason === undefined ? null : storable(reason)];
-  return query(LOCATE_LETTERS, values);
 }

@@ -4,7 +4,6 @@ import { defined, rowColumns, type Stored } from '../task-rows.ts';
 import {
   type ActionLimits,
   type Delivery,
-  type ListedState,
   LONGEST_WAIT_MS,
   type Report,
   type SetLimits,
@@ -18,6 +17,7 @@ import {
 } from '../task-store.ts';
 import { addCounts, type Counter, LEAVING_LATER, withTurns } from './counts.ts';
 import type { BoundStatement } from './database.ts';
+import { storable } from './search.ts';
 import { insertRows, STORE_ROWS } from './tasks.ts';
 
 export type Effect = SettleResult['effects'][number];
@@ -296,12 +296,6 @@ export const CANCEL = `WITH found AS (
 export const ENDED = `SELECT id, action FROM messages WHERE id = ANY($1::text[])
   UNION ALL SELECT id, NULL FROM tasks WHERE id = ANY($1::text[])`;
 
-/** Unfinished tasks that match, in the order of acceptance. */
-export const SELECT = `SELECT id, arrival FROM messages WHERE arrival > $1 AND accepted_at <= $2 AND state <> 'failed'
-    AND ($3::text IS NULL OR action = $3) AND ($4::text IS NULL OR state = $4) AND ($5::text IS NULL OR limit_key = $5)
-    AND ($6::text IS NULL OR schedule = $6)
-  ORDER BY arrival LIMIT $7`;
-
 const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
   FROM json_to_recordset($1::json) AS given (arrival bigint, delivery int, id text, kind text, attempts int, reason text)
   WHERE CASE kind
@@ -335,18 +329,6 @@ export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint 
   UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
   WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
-const located = (state: ListedState, order: string) =>
-  `SELECT id, bytes FROM messages WHERE state = '${state}' ORDER BY ${order}, arrival LIMIT $1`;
-
-/** Statements that take a limit. */
-export const LOCATE: Record<ListedState, string> = {
-  waiting: located('waiting', 'priority, turn, run_at'),
-  scheduled: located('scheduled', 'run_at'),
-  retrying: located('retrying', 'run_at'),
-  limited: located('limited', 'priority, turn, run_at'),
-  running: located('running', 'started_at NULLS LAST'),
-};
-
 /** Sets the limits of an action. Its messages get their places from scratch, which takes long if there are many. */
 export const SET_LIMITS = 'SELECT set_limits($1, $2, $3)';
 
@@ -366,9 +348,9 @@ export interface LimitUseRow extends Omit<SetLimits, 'limits'> {
 }
 
 /** Messages with these ids, in any order, with bodies of limited length. */
-export const READ = `SELECT id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, limit_key AS "limitKey", place, run_at AS "runAt",
+export const READ = `SELECT arrival, id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, limit_key AS "limitKey", place, run_at AS "runAt",
       accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
-      started_at AS "startedAt", progress, submitter, schedule, traceparent, callback_url AS "callbackUrl"
+      started_at AS "startedAt", progress, owner AS node, submitter, schedule, traceparent, callback_url AS "callbackUrl"
     FROM messages WHERE id = ANY($1::text[])`;
 
 /** Length of the longest body. */
@@ -404,9 +386,4 @@ export function actionOf(text: string | null): string | undefined {
 
 function limitKeyOf(text: string): string | undefined {
   return actionOf(text) || undefined;
-}
-
-/** Returns a reason as PostgreSQL stores it. */
-export function storable(reason: string): string {
-  return reason.replaceAll('\0', '\ufffd').toWellFormed();
 }

@@ -11,6 +11,7 @@ const TABLES = [
   'acks',
   'queue_state',
   'queue_counts',
+  'queue_history',
   'nodes',
   'leases',
   'tokens',

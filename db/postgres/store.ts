@@ -2,33 +2,29 @@ import { changeInSlices } from '../bulk-change.ts';
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
-import { actionText } from '../task-rows.ts';
+import { FAILURE, searchMessages } from '../search.ts';
+import { actionText, type Position, type SearchFilter, type SearchPage } from '../task-rows.ts';
 import {
+  type ActionCount,
   type ActionLimits,
   type BulkResult,
   type Cancellation,
-  type DeadLetterReasons,
-  type DeadLetterSelection,
   type Delivery,
+  type FoundFailure,
   type FoundTask,
   type IdempotencyKey,
   type KeyReused,
   type LimitSource,
-  type Located,
   type Message,
-  type MessageFilter,
   type MessageState,
-  mostFrequent,
   type Published,
   type QueueBounds,
   type QueueCounts,
   QueueFull,
-  type ReasonCount,
   type Recovery,
   type Report,
   type RetentionLimits,
   type RunNow,
-  type Selection,
   type Settled,
   type SettleResult,
   type StoredLimits,
@@ -37,7 +33,6 @@ import {
   type Submission,
   sizeOf,
   type Taken,
-  type TaskFilter,
   type TaskStore,
   type TaskSubject,
   TURN_OF_LONGEST,
@@ -49,6 +44,7 @@ import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query }
 import * as deadLetters from './dead-letters.ts';
 import * as messages from './messages.ts';
 import { Retention } from './retention.ts';
+import { dialect, runSearch } from './search.ts';
 import { publish, publishAll, publishTogether, type Room } from './submissions.ts';
 import { isText, Tasks } from './tasks.ts';
 
@@ -234,13 +230,23 @@ export class PostgresStore implements TaskStore {
     });
   }
 
-  async select(filter: TaskFilter, after: number, limit: number): Promise<Selection> {
-    const { action, state = null, limitKey, schedule, until } = filter;
-    if (schedule !== undefined && !isText(schedule)) return { ids: [], next: undefined };
-    const texts = [action, limitKey].map((text) => (text === undefined ? null : actionText(text)));
-    const values = [after, until, texts[0], state, texts[1], schedule ?? null, limit];
-    const found = await this.#reads.query<{ id: string; arrival: number }>(messages.SELECT, values);
-    return { ids: found.map(({ id }) => id), next: found.length === limit ? found.at(-1)?.arrival : undefined };
+  search(filter: SearchFilter, after: Position | undefined, limit: number, more?: string): Promise<SearchPage> {
+    return runSearch(this.#reads.query, searchMessages(dialect, filter, after, limit, more));
+  }
+
+  async countActions(after: Position | undefined): Promise<SearchPage<ActionCount>> {
+    const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
+    const { found, next } = (await runSearch(this.#reads.query, steps)) as unknown as SearchPage<ActionCount>;
+    return { found: found.map((each) => ({ ...each, action: messages.actionOf(each.action) ?? null })), next };
+  }
+
+  async failures(filter: SearchFilter, after: Position | undefined, limit: number): Promise<SearchPage<FoundFailure>> {
+    const page = await this.search({ ...filter, state: 'failed' }, after, limit, FAILURE);
+    const found = (page.found as FoundFailure[]).map((each) => ({
+      ...each,
+      action: messages.actionOf(each.action) ?? null,
+    }));
+    return { ...page, found };
   }
 
   async cancelRequests(ids: readonly string[]): Promise<readonly string[]> {
@@ -305,28 +311,30 @@ export class PostgresStore implements TaskStore {
     return late && { row: late };
   }
 
-  locate(filter: MessageFilter, limit: number): Promise<readonly Located[]> {
-    if (filter.state === 'failed') return deadLetters.locate(this.#reads.query, filter, limit);
-    return this.#reads.query(messages.LOCATE[filter.state], [limit]);
-  }
-
   async read(ids: readonly string[], bodyLength = messages.WHOLE): Promise<readonly StoredMessage[]> {
     const rows = await this.#reads.query<messages.MessageRow>(messages.READ, [ids.filter(isText), bodyLength]);
     const byId = new Map(rows.map((row) => [row.id, messages.messageOf(row)]));
     return ids.flatMap((id) => byId.get(id) ?? []);
   }
 
-  async deadLetterReasons(): Promise<DeadLetterReasons> {
-    return mostFrequent(await this.#reads.query<ReasonCount>(deadLetters.REASONS));
-  }
-
-  redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
+  redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
-    return this.#changeAll(selection, [deadLetters.REDRIVE, this.#now(), maxLength, maxBytes], onRequeued);
+    return this.#changeAll(arrivals, [deadLetters.REDRIVE, this.#now(), maxLength, maxBytes], onRequeued);
   }
 
-  purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return this.#changeAll(selection, [deadLetters.PURGE]);
+  purge(arrivals: readonly number[]): Promise<BulkResult> {
+    return this.#changeAll(arrivals, [deadLetters.PURGE]);
+  }
+
+  async readHistory(): Promise<string | undefined> {
+    const [row] = await this.#reads.query<{ history: string }>('SELECT history FROM queue_history');
+    return row?.history;
+  }
+
+  async saveHistory(text: string): Promise<void> {
+    const save = `INSERT INTO queue_history (id, history) VALUES (1, $1)
+      ON CONFLICT (id) DO UPDATE SET history = excluded.history`;
+    await this.#operate(() => this.#writes.query(save, [text]));
   }
 
   async counts(): Promise<QueueCounts> {
@@ -572,13 +580,12 @@ export class PostgresStore implements TaskStore {
     return { failed, cancelled, evicted };
   }
 
-  /** Changes the selected dead letters by a statement with these further values. */
+  /** Changes dead letters by a statement with these further values. */
   async #changeAll(
-    selection: DeadLetterSelection,
+    selected: readonly number[],
     [text, ...values]: [text: string, ...values: number[]],
     onChanged?: (tasks: readonly TaskSubject[]) => void,
   ): Promise<BulkResult> {
-    const selected = await this.#reads.query<{ arrival: number }>(...deadLetters.selected(selection));
     const change = async (arrivals: readonly number[]) => {
       const all = [...this.#counter('operations'), arrivals, ...values];
       return deadLetters.readSlice(await this.#operate(() => this.#write(text, all)));

@@ -1,25 +1,22 @@
+import { searchRows } from '../search.ts';
 import {
-  actionText,
-  columnOf,
-  isRare,
-  LISTING_SIZE,
+  type Position,
   type RowParts,
-  readsActions,
   rowColumns,
-  type TaskFilter,
-  type TaskPosition,
+  type SearchFilter,
+  type SearchPage,
   type TaskRows,
 } from '../task-rows.ts';
-import type { BoundStatement, PostgresDatabase } from './database.ts';
+import type { PostgresDatabase } from './database.ts';
+import { dialect, runSearch } from './search.ts';
 
-const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = $1`;
+const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = ANY($1::text[])`;
 
 /** Exported, so that a spec can check the query plans. */
 export const taskStatements = {
   whole: find(rowColumns.whole),
   detailed: find(rowColumns.detailed),
   summary: find(rowColumns.summary),
-  size: find(rowColumns.size),
   position: find('created_at AS "createdAt", arrival'),
 };
 
@@ -42,44 +39,6 @@ export const STORE_ROWS = `WITH given AS (
     DELETE FROM acks WHERE arrival = ANY(ARRAY(SELECT arrival FROM given))
   ) ${insertRows(`SELECT ${rowColumns.detailed}, arrival, delivery FROM given ORDER BY id`)}`;
 
-/** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
-const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;
-
-/** Position newer than that of any row, so that a listing starts with the newest row. */
-const NEWEST = { createdAt: '9223372036854775807', arrival: '9223372036854775807' };
-
-/**
- * Returns the query for a page of a listing. The query compares the indexed columns as one row, for example
- * `(status, created_at, arrival) < (…)`, because with `status = …` the planner may scan the index on creation time.
- */
-export function listingQuery(columns: string, filter: TaskFilter): BoundStatement {
-  const { status, action, view, before = NEWEST } = filter;
-  const [column, value] = view === undefined ? [] : columnOf(view);
-  const indexed = (!isRare(status) && column) || (readsActions(filter) ? ACTION_KEY : 'status');
-  const key = ['created_at', 'arrival'];
-  const bounds = ['$1::bigint', '$2::bigint'];
-  const values: unknown[] = [before.createdAt, before.arrival];
-  const conditions: string[] = [];
-  for (const [expression, given] of [
-    [column, value],
-    ['status', status],
-    [ACTION_KEY, action && actionText(action)],
-  ] as const) {
-    if (given === undefined) continue;
-    const bound = `$${values.push(given)}::text`;
-    if (expression === indexed) {
-      conditions.push(`${expression} >= ${bound}`);
-      key.unshift(expression);
-      bounds.unshift(bound);
-      // Unlike `=`, `texteq` keeps the planner from using another index, and from sorting the rows.
-    } else conditions.push(`texteq(${expression}, ${bound})`);
-  }
-  conditions.push(`(${key}) < (${bounds})`);
-  const order = key.map((column) => `${column} DESC`);
-  const text = `SELECT ${columns} FROM tasks WHERE ${conditions.join(' AND ')} ORDER BY ${order} LIMIT ${LISTING_SIZE}`;
-  return [text, values];
-}
-
 /** Read access to the PostgreSQL table `tasks`. */
 export class Tasks implements TaskRows {
   readonly #database: PostgresDatabase;
@@ -88,21 +47,25 @@ export class Tasks implements TaskRows {
     this.#database = database;
   }
 
-  async list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): Promise<RowParts[Part][]> {
-    if (filter.status !== undefined && !isText(filter.status)) return [];
-    return this.#database.query<RowParts[Part]>(...listingQuery(rowColumns[part ?? 'whole'], filter));
+  async find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Promise<RowParts[Part] | undefined> {
+    return (await this.read([id], part ?? ('whole' as Part)))[0];
   }
 
-  find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Promise<RowParts[Part] | undefined> {
-    return this.#one(taskStatements[part ?? 'whole'], id);
+  async read<Part extends keyof RowParts>(ids: readonly string[], part: Part): Promise<RowParts[Part][]> {
+    const rows = await this.#database.query<RowParts[Part]>(taskStatements[part], [ids.filter(isText)]);
+    const byId = new Map(rows.map((row) => [row.id, row]));
+    return ids.flatMap((id) => byId.get(id) ?? []);
   }
 
-  position(id: string): Promise<TaskPosition | undefined> {
-    return this.#one(taskStatements.position, id);
+  async position(id: string): Promise<Position | undefined> {
+    const [row] = await this.#database.query<{ createdAt: number; arrival: number }>(taskStatements.position, [
+      [id].filter(isText),
+    ]);
+    return row && [row.createdAt, row.arrival];
   }
 
-  async #one<Row>(text: string, id: string): Promise<Row | undefined> {
-    return isText(id) ? (await this.#database.query<Row>(text, [id]))[0] : undefined;
+  search(filter: SearchFilter, after: Position | undefined, limit: number): Promise<SearchPage> {
+    return runSearch(this.#database.query, searchRows(dialect, filter, after, limit));
   }
 }
 

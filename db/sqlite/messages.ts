@@ -7,16 +7,13 @@ import {
   type EndStatus,
   type ListedState,
   LONGEST_WAIT_MS,
-  type Located,
   type Message,
   type MessageState,
   NORMAL_PRIORITY,
   PRIORITIES,
-  type Selection,
   STAGED_SLICE,
   type StoredMessage,
   SUSPECT_DEATHS,
-  type TaskFilter,
   type TaskSubject,
 } from '../task-store.ts';
 import type { Counters } from './counters.ts';
@@ -95,12 +92,9 @@ const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.pl
       ) AS own
     )
   ) AS placed WHERE messages.arrival = placed.arrival`;
-// So many messages are read in a few milliseconds, whether they match or not.
-const LAST_READ = `SELECT max(arrival) AS last
-  FROM (SELECT arrival FROM messages WHERE arrival > ? ORDER BY arrival LIMIT 5000)`;
 const END = `DELETE FROM messages WHERE ${FENCE}`;
 
-const STORED = `id, action, octet_length(body) AS bodyBytes, state, priority, limit_key AS limitKey, place,
+const STORED = `arrival, id, action, octet_length(body) AS bodyBytes, state, priority, limit_key AS limitKey, place,
   run_at AS runAt, accepted_at AS acceptedAt, attempts, reason, history, permanent, failed_at AS failedAt, submitter, schedule,
   traceparent, callback_url AS callbackUrl`;
 
@@ -428,29 +422,6 @@ export class Messages {
       startedAt: undefined,
       progress: undefined,
     };
-  }
-
-  locate(state: Exclude<ListedState, 'running'>, limit: number): Located[] {
-    const order = state === 'waiting' || state === 'limited' ? 'priority, turn, run_at' : 'run_at';
-    const located = `SELECT id, ${BYTES} AS bytes FROM messages WHERE ${conditionOf(state)} ORDER BY ${order}, arrival LIMIT ?`;
-    return this.#database.all(located, limit);
-  }
-
-  select({ action, state, limitKey, schedule, until }: TaskFilter, after: number, limit: number): Selection {
-    const { last } = this.#database.get(LAST_READ, after) as { last: number | null };
-    const select = `SELECT id, arrival FROM messages
-      WHERE arrival > ? AND arrival <= ? AND accepted_at <= ? AND state <> 'failed'
-      AND (? IS NULL OR action = ?) AND (? IS NULL OR state = ?) AND (? IS NULL OR limit_key = ?)
-      AND (? IS NULL OR schedule = ?) ORDER BY arrival LIMIT ?`;
-    const twice = [action, state, limitKey, schedule].flatMap((value) => [value ?? null, value ?? null]);
-    const found = this.#database.all<{ id: string; arrival: number }>(select, after, last, until, ...twice, limit);
-    const next = found.length === limit ? found.at(-1)?.arrival : (last ?? undefined);
-    return { ids: found.map(({ id }) => id), next };
-  }
-
-  locateRunning(arrivals: readonly number[]): Located[] {
-    const one = `SELECT id, ${BYTES} AS bytes FROM messages WHERE arrival = ? AND state = 'running'`;
-    return arrivals.flatMap((arrival) => this.#database.get<Located>(one, arrival) ?? []);
   }
 
   /** Counts the running messages of an action, or of one of its limit keys, among those with these positions. */

@@ -12,7 +12,17 @@ export interface CreatedDatabase {
 /** Tables of each database. The key names both the database file and the folder of its migrations. */
 export const schemas = {
   auth: ['api_keys'],
-  tasks: ['tasks', 'messages', 'limits', 'limit_uses', 'limit_starts', 'schedules', 'idempotency_keys', 'queue_state'],
+  tasks: [
+    'tasks',
+    'messages',
+    'limits',
+    'limit_uses',
+    'limit_starts',
+    'schedules',
+    'idempotency_keys',
+    'queue_state',
+    'queue_history',
+  ],
 };
 
 const BUSY_TIMEOUT_MS = 5000;

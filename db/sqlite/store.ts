@@ -3,7 +3,10 @@ import { BULK_SLICE, type ChangedSlice, changeInSlices } from '../bulk-change.ts
 import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { changeOf, type MessageChange, rowOf } from '../message-change.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
+import { FAILURE, searchMessages } from '../search.ts';
+import type { Position, SearchFilter, SearchPage } from '../task-rows.ts';
 import {
+  type ActionCount,
   type ActionLimits,
   type Awaitable,
   type BulkResult,
@@ -11,18 +14,15 @@ import {
   CALLBACK_PRIORITY,
   type CallbackData,
   type Cancellation,
-  type DeadLetterReasons,
-  type DeadLetterSelection,
   deadLetterBounds,
   type Effect,
   type EndStatus,
+  type FoundFailure,
   type FoundTask,
   type IdempotencyKey,
   KeyReused,
   type LimitSource,
-  type Located,
   type Message,
-  type MessageFilter,
   type Published,
   type QueueBounds,
   type QueueCounts,
@@ -30,7 +30,6 @@ import {
   type Report,
   type RetentionLimits,
   type RunNow,
-  type Selection,
   type Settled,
   type SettleResult,
   type StoredLimits,
@@ -40,7 +39,6 @@ import {
   sizeOf,
   subjectOf,
   type Taken,
-  type TaskFilter,
   type TaskStore,
   type TaskSubject,
   TURN_OF_LONGEST,
@@ -55,6 +53,7 @@ import { IdempotencyKeys } from './idempotency-keys.ts';
 import { type EndedMessage, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
+import { dialect, runSearch } from './search.ts';
 import { Tasks } from './tasks.ts';
 import { isValueError, TurnWriter } from './turn-writer.ts';
 import { type SyncFile, WalSync } from './wal-sync.ts';
@@ -253,8 +252,18 @@ export class SqliteStore implements TaskStore {
     return cancellation ?? (this.rows.position(id) && { outcome: 'ended', action: undefined });
   }
 
-  select(filter: TaskFilter, after: number, limit: number): Selection {
-    return this.#messages.select(filter, after, limit);
+  search(filter: SearchFilter, after: Position | undefined, limit: number, more?: string): SearchPage {
+    const own = { ...dialect, running: () => [...this.#running] };
+    return runSearch(this.#queue, searchMessages(own, filter, after, limit, more));
+  }
+
+  countActions(after: Position | undefined): SearchPage<ActionCount> {
+    const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
+    return runSearch(this.#queue, steps) as unknown as SearchPage<ActionCount>;
+  }
+
+  failures(filter: SearchFilter, after: Position | undefined, limit: number): SearchPage<FoundFailure> {
+    return this.search({ ...filter, state: 'failed' }, after, limit, FAILURE) as SearchPage<FoundFailure>;
   }
 
   cancelRequests(ids: readonly string[]): string[] {
@@ -327,36 +336,36 @@ export class SqliteStore implements TaskStore {
     return row && { row };
   }
 
-  locate(filter: MessageFilter, limit: number): Located[] {
-    if (filter.state === 'failed') return this.#deadLetters.locate(filter, limit);
-    if (filter.state === 'running') return this.#messages.locateRunning([...this.#running].slice(0, limit));
-    return this.#messages.locate(filter.state, limit);
-  }
-
   read(ids: readonly string[], bodyLength?: number): StoredMessage[] {
     return ids.flatMap((id) => this.#messages.find(id, bodyLength) ?? []);
   }
 
-  deadLetterReasons(): DeadLetterReasons {
-    return this.#deadLetters.reasons();
-  }
-
-  redrive(selection: DeadLetterSelection, onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
+  redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
     const requeue = (letter: SizedDeadLetter) => {
       if (this.#fullness(letter.bodyBytes) !== undefined) return false;
       this.#messages.redrive(letter, this.#options.now());
       this.#counters.bytes += letter.bodyBytes;
       return true;
     };
-    return this.#changeAll(selection, requeue, onRequeued);
+    return this.#changeAll(arrivals, requeue, onRequeued);
   }
 
-  purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    return this.#changeAll(selection, (letter) => {
+  purge(arrivals: readonly number[]): Promise<BulkResult> {
+    return this.#changeAll(arrivals, (letter) => {
       this.#messages.delete(letter);
       this.#counters.dropped += 1;
       return true;
     });
+  }
+
+  readHistory(): string | undefined {
+    return this.#file.get<{ history: string }>('SELECT history FROM queue_history')?.history;
+  }
+
+  async saveHistory(text: string): Promise<void> {
+    while (this.#writer.held !== undefined) await this.#writer.held;
+    const save = 'INSERT OR REPLACE INTO queue_history (id, history) VALUES (1, ?)';
+    this.#writer.writeNow(() => this.#file.run(save, text), true);
   }
 
   counts(): QueueCounts {
@@ -644,14 +653,14 @@ export class SqliteStore implements TaskStore {
     this.#counters.deadBytes -= bytes;
   }
 
-  /** Changes the selected dead letters, oldest first, until `change` returns false for one. */
+  /** Changes dead letters in this order, until `change` returns false for one. */
   async #changeAll(
-    selection: DeadLetterSelection,
+    selected: readonly number[],
     change: (letter: SizedDeadLetter) => boolean,
     onChanged?: (tasks: readonly TaskSubject[]) => void,
   ): Promise<BulkResult> {
     const changeSlice = (arrivals: readonly number[]) => this.#writer.write(() => this.#changeSlice(arrivals, change));
-    const result = await changeInSlices(this.#deadLetters.select(selection), changeSlice, onChanged);
+    const result = await changeInSlices(selected, changeSlice, onChanged);
     if (result.done.length > 0) await this.#sync();
     return result;
   }

@@ -1,21 +1,15 @@
+import { searchRows } from '../search.ts';
 import {
-  actionText,
-  columnOf,
   type DetailedRow,
-  isRare,
-  LISTING_SIZE,
+  type Position,
   type RowParts,
-  readsActions,
   rowColumns,
-  type TaskFilter,
-  type TaskPosition,
+  type SearchFilter,
+  type SearchPage,
   type TaskRows,
 } from '../task-rows.ts';
 import type { Database } from './database.ts';
-
-// SQLite uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. The expression yields `"` for an
-// action that is longer than `MAX_ACTION_LENGTH`.
-const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
+import { dialect, runSearch } from './search.ts';
 
 const VALUES = '?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, NULL, NULL';
 const STORE = `INSERT OR IGNORE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (?1, ${VALUES})`;
@@ -38,8 +32,16 @@ export class Tasks implements TaskRows {
     return this.#database.get(`SELECT ${rowColumns[part ?? 'whole']} FROM tasks WHERE id = ?`, id);
   }
 
-  position(id: string): TaskPosition | undefined {
-    return this.#database.get('SELECT created_at AS createdAt, rowid AS arrival FROM tasks WHERE id = ?', id);
+  read<Part extends keyof RowParts>(ids: readonly string[], part: Part): RowParts[Part][] {
+    return ids.flatMap((id) => this.find(id, part) ?? []);
+  }
+
+  position(id: string): Position | undefined {
+    return this.#database.values<[number, number]>('SELECT created_at, rowid FROM tasks WHERE id = ?', id);
+  }
+
+  search(filter: SearchFilter, after: Position | undefined, limit: number): SearchPage {
+    return runSearch(this.#database, searchRows(dialect, filter, after, limit));
   }
 
   lastArrival(): number {
@@ -61,43 +63,4 @@ export class Tasks implements TaskRows {
     if (this.#database.run(STORE, ...values) === 0) this.#database.run(REPLACE, ...values);
     if (limit_key !== null || submitter !== null) this.#database.run(SET_VIEWS, limit_key, submitter, id);
   }
-
-  list<Part extends keyof RowParts = 'whole'>(filter: TaskFilter, part?: Part): RowParts[Part][] {
-    const { conditions, values } = matching(filter);
-    // Rows with the same `created_at`, in seconds, are ordered by rowid, which is the order of arrival.
-    const page = (bounds: string[], limits: number[], size: number) => {
-      const where = ['1', ...conditions, ...bounds].join(' AND ');
-      const sql = `SELECT ${rowColumns[part ?? 'whole']} FROM tasks WHERE ${where} ORDER BY created_at DESC, rowid DESC LIMIT ?`;
-      return this.#database.all<RowParts[Part]>(sql, ...values, ...limits, size);
-    };
-    if (filter.before === undefined) return page([], [], LISTING_SIZE);
-    const { createdAt, arrival } = filter.before;
-    // Two queries, because one could not use the index.
-    const rows = page(['created_at = ?', 'rowid < ?'], [createdAt, arrival], LISTING_SIZE);
-    if (rows.length === LISTING_SIZE) return rows;
-    return [...rows, ...page(['created_at < ?'], [createdAt], LISTING_SIZE - rows.length)];
-  }
-}
-
-/** Returns the SQL conditions. A unary `+` disables an index with more matches than that on statuses. */
-function matching(filter: TaskFilter) {
-  const { status, action, view } = filter;
-  const conditions: string[] = [];
-  const values: string[] = [];
-  if (view !== undefined) {
-    const [column, value] = columnOf(view);
-    conditions.push(`${isRare(status) ? '+' : ''}${column} = ?`);
-    values.push(value);
-  }
-  if (action !== undefined) {
-    conditions.push(`${readsActions(filter) ? '' : '+'}${ACTION_KEY} = ?`);
-    values.push(actionText(action));
-  }
-  if (status !== undefined) {
-    conditions.push('status = ?');
-    values.push(status);
-    // SQLite uses the index on statuses only if its condition is part of the query.
-    if (isRare(status)) conditions.push("status <> 'completed'");
-  }
-  return { conditions, values };
 }

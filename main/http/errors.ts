@@ -25,8 +25,7 @@ export const catalogue = {
   stateUnknown: [400, 'state must be queued, limited, scheduled, running or retrying'],
   actionTooLong: [400, 'action must have at most 256 characters, escaped as JSON'],
   invalidSeconds: [400, 'seconds must be a whole number from 1 to 900'],
-  selectionRequired: [400, 'ids, reason or all required'],
-  cancelSelectionRequired: [400, 'ids, all, or some of action, state, limit_key and schedule required'],
+  selectionRequired: [400, 'ids, all or a filter required'],
   unknownAction: [400, 'unknown action'],
   invalidDelay: [400, 'delay must be seconds from 0 to 31622400'],
   invalidRunAt: [

@@ -23,6 +23,6 @@ export function isSummary(summary = '0'): boolean {
   return summary === '1';
 }
 
-function invalidParameter(parameter: string, detail: string): HttpError {
+export function invalidParameter(parameter: string, detail: string): HttpError {
   return new HttpError('invalidQuery', { fields: { parameter, detail } });
 }

@@ -1,33 +1,34 @@
 import { EventEmitter } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Fired, Firing } from '../../db/schedules.ts';
-import type {
-  ActionLimits,
-  BulkResult,
-  DeadLetterSelection,
-  Delivery,
-  Effect,
-  FoundTask,
-  IdempotencyKey,
-  KeyReused,
-  LimitSource,
-  Message,
-  Published,
-  QueueCounts,
-  Recovery,
-  Report,
-  RunNow,
-  Settled,
-  SettleResult,
-  StoredMessage,
-  Submission,
-  Taken,
-  TaskFilter,
-  TaskProgress,
-  TaskStore,
-  TaskSubject,
+import type { Found } from '../../db/task-rows.ts';
+import {
+  type ActionLimits,
+  type BulkResult,
+  type Delivery,
+  type Effect,
+  type FoundTask,
+  type IdempotencyKey,
+  type KeyReused,
+  type LimitSource,
+  type Message,
+  type Published,
+  type QueueCounts,
+  QueueFull,
+  type Recovery,
+  type Report,
+  type RunNow,
+  type Settled,
+  type SettleResult,
+  type StoredMessage,
+  type Submission,
+  type Taken,
+  type TaskProgress,
+  type TaskStore,
+  type TaskSubject,
 } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { type Filter, select } from './search.ts';
 import type { QueueEvent, TaskChange, TaskEvent } from './task-events.ts';
 
 /** Message between the nodes of a shared queue. */
@@ -57,6 +58,13 @@ export interface QueueOptions {
   bus?: QueueBus | undefined;
   onEvent: (event: QueueEvent) => void;
   clock: Clock;
+}
+
+/** Counts of the queue, with what only processes know. */
+export interface LiveCounts extends QueueCounts {
+  running: number;
+  /** Submissions that this process refused because the queue was full. */
+  refused: number;
 }
 
 /** A message that this process has taken. */
@@ -91,7 +99,9 @@ interface QueueEvents {
  */
 export class Queue extends EventEmitter<QueueEvents> {
   /** Counts of the last call of `counts`, at most a second old while the monitor runs. */
-  lastCounts: QueueCounts | undefined;
+  lastCounts: LiveCounts | undefined;
+  /** Submissions that this process refused because the queue was full, and when it refused the last one. */
+  readonly refused: { count: number; lastAt: number | undefined } = { count: 0, lastAt: undefined };
   cancelled = 0;
   isPaused = false;
   /** Direct access for what concerns no attempt of this process. */
@@ -135,11 +145,13 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   publish(message: Message, key?: IdempotencyKey): Promise<Published> {
-    return this.store.publish(message, key, () => this.#onAccepted([message]));
+    const published = this.store.publish(message, key, () => this.#onAccepted([message]));
+    return published.catch((error) => this.#refuse(1, error));
   }
 
   publishAll(submissions: readonly Submission[]): Promise<readonly (Published | KeyReused)[]> {
-    return this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
+    const published = this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
+    return published.catch((error) => this.#refuse(submissions.length, error));
   }
 
   fire(firing: Firing): Promise<Fired> {
@@ -188,9 +200,11 @@ export class Queue extends EventEmitter<QueueEvents> {
    *   a later slice failed, with the cause
    */
   async cancelAll(
-    selected: readonly string[] | Omit<TaskFilter, 'until'>,
+    selected: readonly string[] | Filter,
   ): Promise<{ count: number; remaining: number; cause?: unknown }> {
-    const ids = 'length' in selected ? [...new Set(selected)] : await this.#select(selected);
+    const now = this.#options.clock.now();
+    const unfinished = 'length' in selected ? undefined : { state: 'unfinished' as const, until: now, ...selected };
+    const ids = unfinished ? (await this.#select(unfinished)).map(({ id }) => id) : [...new Set(selected as string[])];
     let count = 0;
     for (let start = 0; start < ids.length; start += CANCELLED_SLICE) {
       const slice = ids.slice(start, start + CANCELLED_SLICE);
@@ -206,19 +220,6 @@ export class Queue extends EventEmitter<QueueEvents> {
       return { count, remaining, cause: failures[0].reason };
     }
     return { count, remaining: 0 };
-  }
-
-  async #select(filter: Omit<TaskFilter, 'until'>): Promise<string[]> {
-    const until = this.#options.clock.now();
-    const ids: string[] = [];
-    for (let after: number | undefined = -1; after !== undefined; ) {
-      const selected = await this.store.select({ ...filter, until }, after, CANCELLED_SLICE);
-      ids.push(...selected.ids);
-      after = selected.next;
-      // Other requests have their turn, because a local store answers at once.
-      await setImmediate();
-    }
-    return ids;
   }
 
   async setPaused(isPaused: boolean): Promise<void> {
@@ -240,9 +241,11 @@ export class Queue extends EventEmitter<QueueEvents> {
     return (await this.store.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
   }
 
-  async redrive(selection: DeadLetterSelection): Promise<BulkResult> {
+  /** Requeues dead letters, oldest first. */
+  async redrive(selection: Filter): Promise<BulkResult> {
+    const arrivals = await this.#deadLetters(selection);
     try {
-      return await this.store.redrive(selection, (tasks) => {
+      return await this.store.redrive(arrivals, (tasks) => {
         for (const task of tasks) this.#emit(task, { event: 'accepted' });
       });
     } finally {
@@ -251,14 +254,29 @@ export class Queue extends EventEmitter<QueueEvents> {
     }
   }
 
-  async purge(selection: DeadLetterSelection): Promise<BulkResult> {
-    const result = await this.store.purge(selection);
+  async purge(selection: Filter): Promise<BulkResult> {
+    const result = await this.store.purge(await this.#deadLetters(selection));
     this.#emitPurged(result.done);
     return result;
   }
 
-  async counts(): Promise<QueueCounts> {
-    this.lastCounts = await this.store.counts();
+  /** Returns the positions of dead letters, oldest first. */
+  async #deadLetters(selection: Filter): Promise<number[]> {
+    const letters = await this.#select({ ...selection, state: 'failed' });
+    return letters.map(({ arrival }) => arrival).reverse();
+  }
+
+  /** Gives other requests their turn between slices, because a local store answers at once. */
+  #select(filter: Filter): Promise<Found[]> {
+    return select(this.store, filter, () => setImmediate());
+  }
+
+  async counts(): Promise<LiveCounts> {
+    const { running, ...counts } = await this.store.counts();
+    const started = [...this.#inFlight.values()].filter(({ startedAt }) => startedAt !== undefined).length;
+    // An attempt that has ended is in flight until its settlement is written.
+    const live = { running: running ?? Math.min(started, counts.inFlight), refused: this.refused.count };
+    this.lastCounts = { ...counts, ...live };
     return this.lastCounts;
   }
 
@@ -330,6 +348,14 @@ export class Queue extends EventEmitter<QueueEvents> {
     this.#isClosed = true;
     this.#cancelReport?.();
     this.#cancelReread();
+  }
+
+  #refuse(count: number, error: unknown): never {
+    if (error instanceof QueueFull) {
+      this.refused.count += count;
+      this.refused.lastAt = this.#options.clock.now();
+    }
+    throw error;
   }
 
   #receive(taken: Taken): Taken {

@@ -98,7 +98,10 @@ export async function startTasks(
     task_queue: () => dispatcher.writeFailure ?? store.problem(),
   };
   const problems = Object.values(checks);
-  const monitor = createQueueMonitor({ queue, pool, dispatcher, bounds, prefetch, problems, moduleProblem, clock });
+  const savedHistory = await store.readHistory();
+  const monitor = createQueueMonitor({
+    ...{ queue, pool, dispatcher, bounds, prefetch, problems, moduleProblem, savedHistory, clock },
+  });
   startedParts.defer(() => monitor.stop());
   const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
   let compiled = await compileRules(rules);
@@ -170,7 +173,7 @@ export async function startTasks(
       await scheduler.stop();
       await listener?.close(connections);
       await submissions.stop();
-      monitor.stop();
+      await monitor.stop();
       // Drains an in-memory queue first, because its tasks would be lost if it could not be saved. Built-in handlers have
       // no abort signal, so they run until the deadline.
       if (!store.isDurable) await dispatcher.drain(all, settings.handlers === undefined ? all : abort);

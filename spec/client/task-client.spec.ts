@@ -211,6 +211,8 @@ describe('the client of the task queue', () => {
     expect(await client.task(later.id).get()).to.include({ status: 'completed' });
     expect((await client.list({ action: 'sum', before: later.id })).map(({ id }) => id)).to.not.include(later.id);
     expect((await client.queue.history()).accepted).to.be.an('array');
+    expect((await client.queue.history({ step: 60 })).minutes).to.be.a('number');
+    expect((await client.queue.activity()).actions.map(({ action }) => action)).to.include('sum');
     await until(() => events.includes('resumed'));
     expect(await client.limits.put('sum', { concurrency: 2 })).to.include({ action: 'sum' });
     expect((await client.limits.list()).map(({ action }) => action)).to.include('sum');
@@ -229,6 +231,11 @@ describe('the client of the task queue', () => {
     await thrown(failed.result());
     expect((await client.deadLetters.list({ reason: 'never' })).map(({ id }) => id)).to.deep.equal([failed.id]);
     expect((await client.deadLetters.reasons()).total).to.equal(1);
+    const { causes } = await client.deadLetters.reasons({ text: 'NEVER', since: 1 });
+    expect(causes).to.have.length(1);
+    const search = await client.search({ state: 'failed', cause: causes[0]?.cause ?? '', limit: 1 });
+    expect(search).to.deep.include({ total: 1, total_is_exact: true, next_cursor: null });
+    expect(search.tasks[0]).to.include({ id: failed.id });
     await client.deadLetters.redrive(failed.id);
     await eventually(
       () => client.deadLetters.reasons(),

@@ -23,7 +23,7 @@ import {
 } from '../support/program.ts';
 import { startRedirected } from '../support/redirected-services.ts';
 import { lackingProgram } from '../support/requirements.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
@@ -78,6 +78,20 @@ describe('a stop', () => {
     for (const { status } of answers) expect(status).to.equal(202);
     await expectEnd(services, 0, 'stopped', 0, 'SIGTERM');
     expect(runOn(DATA_DIR, 'SELECT 1 FROM tasks')).to.have.length(answers.length);
+  });
+
+  it('saves the history of the queue, which the next start continues', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    const read = async ({ tasks }: { tasks: string }) => (await request(`${tasks}/queue/history`)).body;
+    await post(`${first.tasks}/tasks`, { action: 'sum' });
+    const isCounted = ({ completed }: Awaited<ReturnType<typeof read>>) => completed.includes(1);
+    const before = await eventually(() => read(first), isCounted);
+    first.child.kill('SIGTERM');
+    await expectEnd(first, 0, 'stopped', 0);
+    const second = await startServices({ env: { DATA_DIR } });
+    const after = await eventually(() => read(second), isCounted);
+    expect(after.starts).to.have.length(2).and.include(before.starts[0]);
   });
 
   it('waits for tasks and clients no longer than SHUTDOWN_TIMEOUT_MS, and logs the number of unfinished tasks', async () => {

@@ -75,8 +75,8 @@ describe('the metrics of requests', () => {
       await until(() => sockets.size === 0);
       return result;
     };
-    const [located, found] = [await queue.store.rows.list({}, 'size'), await queue.find('a')];
-    mock.method(queue.store.rows, 'list', () => whenGone(located));
+    const [page, found] = [await queue.store.rows.search({}, undefined, 100), await queue.find('a')];
+    mock.method(queue.store.rows, 'search', () => whenGone({ ...page, next: undefined }));
     mock.method(queue, 'find', () => whenGone(found));
     afterTest(() => mock.restoreAll());
     for (const path of ['/tasks', '/tasks/a']) {

@@ -1,4 +1,5 @@
-import type { DeadLetterSelection, Published, Submission as StoreSubmission } from '../../db/task-store.ts';
+import type { SearchFilter } from '../../db/task-rows.ts';
+import type { Published, Submission as StoreSubmission } from '../../db/task-store.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
 import { CALLBACK_HOST } from './callbacks.ts';
@@ -249,12 +250,12 @@ export class Clients {
     return { message, key: key && fingerprint ? { key, fingerprint } : undefined };
   }
 
-  #selection(random: SeededRandom): DeadLetterSelection {
+  #selection(random: SeededRandom): SearchFilter {
     const letters = this.#history.in('failed');
     const letter = letters.length > 0 ? random.pick(letters) : undefined;
     const one = letter === undefined ? { ids: [] } : { ids: [letter.id] };
-    const reason = letter?.reason === undefined ? { all: true as const } : { reason: letter.reason };
-    return random.pick<DeadLetterSelection>([one, reason, { all: true }]);
+    const reason = letter?.reason === undefined ? {} : { reasons: [letter.reason] };
+    return random.pick<SearchFilter>([one, reason, {}]);
   }
 
   #request(random: SeededRandom, what: string, send: (target: Process) => Promise<string | Answer>): void {

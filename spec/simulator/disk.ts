@@ -247,7 +247,9 @@ export function readTables(store: SqliteStore, disk: Disk): Tables {
   const rows = disk.read<Tables['rows'][number]>(
     `SELECT id, substr(result, 1, ${COMPARED_LENGTH}) AS result FROM tasks`,
   );
-  const messages = STATES.flatMap((state) => store.locate({ state }, 10_000).map(({ id }) => ({ id, state })));
+  const messages = STATES.flatMap((state) =>
+    store.search({ state }, undefined, 10_000).found.map(({ id }) => ({ id, state })),
+  );
   return { rows, messages };
 }
 

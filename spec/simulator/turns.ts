@@ -1,6 +1,6 @@
+import type { Found, SearchPage } from '../../db/task-rows.ts';
 import {
   type Delivery,
-  type Located,
   NORMAL_PRIORITY,
   type QueueCounts,
   type StoredMessage,
@@ -67,7 +67,7 @@ export function turnOracle(world: World, tasks: ReadonlyMap<string, KnownTask>) 
 
   function checkPriorities(deliveries: readonly Delivery[], store: TaskStore): void {
     taken += deliveries.length;
-    const [first] = store.locate({ state: 'waiting' }, 1) as Located[];
+    const [first] = found(store, 'waiting');
     const task = tasks.get(first?.id ?? '');
     // A suspect waits for its turn. That it is one is known only while the deaths are.
     const isOrdinary = task !== undefined && task.deaths < SUSPECT_DEATHS;
@@ -95,7 +95,7 @@ export function turnOracle(world: World, tasks: ReadonlyMap<string, KnownTask>) 
     /** Called before a take. Returns a function to call at once after the take. */
     taking(store: TaskStore, hasLimits: boolean): (taken: Taken) => void {
       const { oldest } = store.counts() as QueueCounts;
-      if (hasLimits) for (const { id } of store.locate({ state: 'limited' }, 1000) as Located[]) limited.add(id);
+      if (hasLimits) for (const { id } of found(store, 'limited')) limited.add(id);
       return ({ deliveries }) => {
         if (deliveries.length === 0 || deliveries.some(({ isSuspect }) => isSuspect)) return;
         checkLongest(deliveries, oldest);
@@ -104,4 +104,9 @@ export function turnOracle(world: World, tasks: ReadonlyMap<string, KnownTask>) 
       };
     },
   };
+}
+
+/** Returns the first messages in a state of a store that answers at once. */
+function found(store: TaskStore, state: 'limited' | 'waiting'): readonly Found[] {
+  return (store.search({ state }, undefined, 1000) as SearchPage).found;
 }

@@ -13,7 +13,7 @@ import { describePublishing } from './publishing.ts';
 import { describeRetries } from './retries.ts';
 import { describeSchedules } from './schedules.ts';
 import { describeScheduling } from './scheduling.ts';
-import { describeSelecting } from './selecting.ts';
+import { describeSearching } from './searching.ts';
 import { describeSettling } from './settling.ts';
 import { type Driver, testsOf } from './stage.ts';
 import { describeTaking } from './taking.ts';
@@ -36,7 +36,7 @@ export function describeStore(name: string, driver: Driver): void {
     describeDeadLetters(tests);
     describeCancelling(tests);
     describeCallbacks(tests, driver);
-    describeSelecting(tests);
+    describeSearching(tests);
     describePausing(tests);
     describeIdempotency(tests);
     describeFinding(tests);

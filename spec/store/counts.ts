@@ -7,9 +7,12 @@ import {
   type Driver,
   discard,
   messageOf,
+  purgeIn,
   type QueueTests,
+  redriveIn,
   release,
   retry,
+  searchIn,
   type TestQueue,
 } from './stage.ts';
 
@@ -114,7 +117,7 @@ async function check(queue: TestQueue, model: Model): Promise<void> {
   const unfinished = model.with(undefined).sort();
   expect(unfinished.length).to.be.at.most(BOUNDS.maxLength);
   const states = (['waiting', 'scheduled', 'retrying', 'running'] as const).map((state) =>
-    store.locate({ state }, 100),
+    searchIn(store, { state }, 100),
   );
   const located = await Promise.all(states);
   const { waiting, scheduled, retrying, inFlight } = counts;
@@ -186,7 +189,10 @@ function steppers(queue: TestQueue, model: Model, isDurable: boolean) {
   const changeLetters = async (call: 'redrive' | 'purge', which: number, isAll: boolean) => {
     const letters = model.with('dead');
     const ids = letters.slice(which % Math.max(letters.length, 1)).slice(0, 2);
-    const { done, remaining } = await queue.store[call](isAll ? { all: true } : { ids });
+    const { done, remaining } = await (call === 'purge' ? purgeIn : redriveIn)(
+      queue.store,
+      isAll ? { all: true } : { ids },
+    );
     for (const { id } of done) model.ends.set(id, call === 'purge' ? 'dropped' : undefined);
     expect(done.length + remaining).to.equal(isAll ? letters.length : ids.length);
   };

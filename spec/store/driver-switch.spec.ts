@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { listIn } from '../db/task-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { beside, freshFolder, openIn, sqliteDriver } from './sqlite-driver.ts';
 import { complete, discard, errorOf, HOUR, idsOf, messageOf, retry, roomy, START, TestQueue } from './stage.ts';
@@ -119,7 +120,7 @@ describe('a queue in memory', () => {
       const queue = await start(folder, 'memory');
       await queue.publish(ids);
       await queue.settleAll(await queue.takeAll(2), complete());
-      expect(idsOf(await queue.store.rows.list({}))).to.equal(ids === 'ab' ? 'ba' : 'dcba');
+      expect(idsOf(await listIn(queue.store.rows))).to.equal(ids === 'ab' ? 'ba' : 'dcba');
     }
   });
 });

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { complete, idsOf, messageOf, numbers, type QueueTests, release, retry, sorted } from './stage.ts';
+import { complete, idsOf, messageOf, numbers, type QueueTests, release, retry, searchIn, sorted } from './stage.ts';
 
 /** Conformance specs of `find`, `locate`, `read` and `counts`. */
 export function describeFinding({ it }: QueueTests): void {
@@ -29,7 +29,7 @@ export function describeFinding({ it }: QueueTests): void {
 
     it('locates the first of many, with their sizes', async (queue) => {
       await queue.publishTogether(numbers(120));
-      const found = await queue.store.locate({ state: 'waiting' }, 100);
+      const found = await searchIn(queue.store, { state: 'waiting' }, 100);
       expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
       for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
     });
@@ -51,6 +51,15 @@ export function describeFinding({ it }: QueueTests): void {
       const [cut] = await queue.store.read([id], 256);
       expect(cut).to.deep.include({ body: body.slice(0, 256), bodyBytes: Buffer.byteLength(body), action });
       expect((await queue.store.read([id]))[0]?.body).to.equal(body);
+    });
+  });
+
+  describe('the history', () => {
+    it('is what was saved last, also for the next process', async (queue) => {
+      expect(await queue.store.readHistory()).to.equal(undefined);
+      for (const text of ['{"a":1}', '{"ü":2}']) await queue.store.saveHistory(text);
+      await queue.restart();
+      expect(await queue.store.readHistory()).to.equal('{"ü":2}');
     });
   });
 

@@ -11,6 +11,7 @@ import {
   release,
   retry,
   START,
+  searchIn,
   type TestQueue,
 } from './stage.ts';
 
@@ -405,7 +406,7 @@ export function describeLimits({ it }: QueueTests): void {
         }
         const { waiting, limited } = await queue.store.counts();
         if (limited > 0 && waiting === 0 && running.length < concurrency) {
-          const located = await queue.store.locate({ state: 'limited' }, 100);
+          const located = await searchIn(queue.store, { state: 'limited' });
           for (const { limitKey: key } of await queue.store.read(located.map((each) => each.id))) {
             expect(key === undefined ? 9 : ofKey(key)).to.be.at.least(perKey?.concurrency ?? 0);
           }

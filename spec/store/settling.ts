@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Attempt } from '../../db/attempt-history.ts';
 import type { Delivery, Settlement } from '../../db/task-store.ts';
+import { listIn } from '../db/task-rows.ts';
 import {
   ack,
   cancel,
@@ -144,12 +145,12 @@ export function describeSettling({ it }: QueueTests): void {
       expect(await queue.settle(a, retry(queue.now + 1, reason))).to.equal('applied');
       expect(await queue.settle(b, discard(reason))).to.equal('applied');
       for (const id of 'ab') expect((await queue.message(id)).reason).to.match(/^ä.* .+ 😀$/su);
-      expect((await queue.store.deadLetterReasons()).total).to.equal(1);
+      expect(await queue.located({ state: 'failed' })).to.equal('b');
     });
   });
 
   describe('the rows of completed tasks', () => {
-    const listed = async ({ store }: TestQueue) => idsOf(await store.rows.list({}));
+    const listed = async ({ store }: TestQueue) => idsOf(await listIn(store.rows));
     const deleteOld = async ({ store }: TestQueue, limits: { before?: number; rows?: number }) => {
       while (await store.deleteOldRows({ before: limits.before, rows: limits.rows }));
     };
@@ -215,7 +216,7 @@ export function describeSettling({ it }: QueueTests): void {
       await queue.settleAll(await queue.takeAll(600), complete());
       expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(true);
       await deleteOld(queue, { rows: 5 });
-      expect(await queue.store.rows.list({})).to.have.length(5);
+      expect(await listIn(queue.store.rows)).to.have.length(5);
       expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(false);
     });
   });

@@ -6,7 +6,21 @@ import { Database } from '../../db/sqlite/database.ts';
 import type { Delivery } from '../../db/task-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
-import { ack, complete, discard, errorOf, HOUR, messageOf, release, retry, START, sorted, TestQueue } from './stage.ts';
+import {
+  ack,
+  complete,
+  discard,
+  errorOf,
+  HOUR,
+  messageOf,
+  purgeIn,
+  redriveIn,
+  release,
+  retry,
+  START,
+  sorted,
+  TestQueue,
+} from './stage.ts';
 
 const LOCKED = 'database is locked';
 const errorText = async (call: () => unknown) => (await errorOf(call)).message;
@@ -52,8 +66,8 @@ describe('the driver sqlite, while its file is locked', () => {
       () => store.cancel('e'),
       () => store.cancel('a'),
       () => store.setPaused(true),
-      () => store.redrive({ all: true }),
-      () => store.purge({ all: true }),
+      () => redriveIn(store, { all: true }),
+      () => purgeIn(store, { all: true }),
       () => store.take(5, false),
       () => store.settle(allSettled(deliveries)),
     ];

@@ -4,7 +4,7 @@ import { WalSync } from '../../db/sqlite/wal-sync.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
-import { complete, discard, errorOf, messageOf, release, retry, TestQueue } from './stage.ts';
+import { complete, discard, errorOf, messageOf, purgeIn, redriveIn, release, retry, TestQueue } from './stage.ts';
 
 /** Opens a queue in a file, whose syncs are `disk.sync`. */
 async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
@@ -32,8 +32,8 @@ describe('what a client is told', () => {
       () => store.cancel('a'),
       () => store.cancel('b'),
       () => store.setPaused(true),
-      () => store.redrive({ ids: ['x'] }),
-      () => store.purge({ all: true }),
+      () => redriveIn(store, { ids: ['x'] }),
+      () => purgeIn(store, { all: true }),
     ];
     // These write nothing, but the submission or cancellation before may not be on disk yet.
     const repeated = [() => queue.publishKeyed('d', 'key'), () => store.cancel('b')];
@@ -60,7 +60,7 @@ describe('what a client is told', () => {
     const gate = Promise.withResolvers<void>();
     disk.sync = () => gate.promise;
     const requeued: string[] = [];
-    const answer = queue.store.redrive({ all: true }, (tasks) => requeued.push(...tasks.map(({ id }) => id)));
+    const answer = redriveIn(queue.store, { all: true }, (tasks) => requeued.push(...tasks.map(({ id }) => id)));
     await until(() => requeued.length > 0);
     expect(await queue.takeIds(1)).to.equal('x');
     gate.resolve();
@@ -75,8 +75,8 @@ describe('what a client is told', () => {
     const error = await errorOf(() => queue.store.publish(messageOf('a')));
     expect(error.message).to.equal('EIO: i/o error, fdatasync');
     const calls = [
-      () => queue.store.redrive({ ids: ['x'] }),
-      () => queue.store.purge({ ids: ['y'] }),
+      () => redriveIn(queue.store, { ids: ['x'] }),
+      () => purgeIn(queue.store, { ids: ['y'] }),
       () => queue.store.setPaused(false),
       () => queue.store.cancel('x'),
     ];

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
+import type { Found, SearchFilter } from '../../db/task-rows.ts';
 import type {
-  DeadLetterSelection,
+  BulkResult,
   Delivery,
   Failure,
   Message,
-  MessageFilter,
   QueueBounds,
   QueueCounts,
   Settled,
@@ -12,7 +12,9 @@ import type {
   SettlementOf,
   StoredMessage,
   TaskStore,
+  TaskSubject,
 } from '../../db/task-store.ts';
+import { select } from '../../main/tasks/search.ts';
 import { afterTest } from '../support/cleanup.ts';
 
 /** Time at which each test begins, in milliseconds since the epoch. */
@@ -178,13 +180,13 @@ export class TestQueue {
     return (await this.store.rows.find(id))?.result;
   }
 
-  async located(filter: MessageFilter, limit = 100): Promise<string> {
-    return idsOf(await this.store.locate(filter, limit));
+  async located(filter: SearchFilter, limit = 100): Promise<string> {
+    return idsOf(await searchIn(this.store, filter, limit));
   }
 
   /** Returns all dead letters, oldest first. */
   async letters(): Promise<readonly StoredMessage[]> {
-    const located = await this.store.locate({ state: 'failed' }, 20_000);
+    const located = await searchIn(this.store, { state: 'failed' }, 20_000);
     return this.store.read(located.map(({ id }) => id).reverse());
   }
 
@@ -193,13 +195,13 @@ export class TestQueue {
   }
 
   /** Returns the ids of the redriven tasks, and the number of the remaining dead letters. */
-  async redrive(selection: DeadLetterSelection): Promise<[string, number]> {
-    const { done, remaining } = await this.store.redrive(selection);
+  async redrive(selection: LetterSelection): Promise<[string, number]> {
+    const { done, remaining } = await redriveIn(this.store, selection);
     return [idsOf(done), remaining];
   }
 
-  async purge(selection: DeadLetterSelection): Promise<string> {
-    const { done, remaining } = await this.store.purge(selection);
+  async purge(selection: LetterSelection): Promise<string> {
+    const { done, remaining } = await purgeIn(this.store, selection);
     expect(remaining).to.equal(0);
     return sorted(idsOf(done));
   }
@@ -241,6 +243,33 @@ export class TestQueue {
     this.#store = store;
     afterTest(() => store.close());
   }
+}
+
+/** Returns the first unfinished tasks or dead letters that match. */
+export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000): Promise<Found[]> {
+  return select(store, filter, async () => {}, { limit });
+}
+
+export type LetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
+
+/** Returns the positions of dead letters, oldest first. */
+async function lettersIn(store: TaskStore, selection: LetterSelection): Promise<number[]> {
+  const { ids, reason } = { ids: undefined, reason: undefined, ...selection };
+  const letters = await searchIn(store, { state: 'failed', ids, reasons: reason === undefined ? undefined : [reason] });
+  return letters.map(({ arrival }) => arrival).reverse();
+}
+
+/** Redrives dead letters, oldest first. */
+export async function redriveIn(
+  store: TaskStore,
+  selection: LetterSelection,
+  onRequeued?: (tasks: readonly TaskSubject[]) => void,
+): Promise<BulkResult> {
+  return store.redrive(await lettersIn(store, selection), onRequeued);
+}
+
+export async function purgeIn(store: TaskStore, selection: LetterSelection): Promise<BulkResult> {
+  return store.purge(await lettersIn(store, selection));
 }
 
 /** Returns a message with this id. */

@@ -1,5 +1,15 @@
 import { expect } from 'chai';
-import { complete, discard, idsOf, messageOf, numbers, type QueueTests, release, type TestQueue } from './stage.ts';
+import {
+  complete,
+  discard,
+  idsOf,
+  messageOf,
+  numbers,
+  type QueueTests,
+  redriveIn,
+  release,
+  type TestQueue,
+} from './stage.ts';
 
 const publishKeyed = (queue: TestQueue, ids: string, limitKey: string | undefined, priority = 3) =>
   Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id), limitKey, priority })));
@@ -83,7 +93,7 @@ export function describeTurns({ it }: QueueTests): void {
       await queue.store.publish({ ...messageOf('t'), limitKey: 'one', runAt: queue.now + 5000 });
       await publishKeyed(queue, 'cd', 'one');
       await queue.settle(a, discard());
-      await queue.store.redrive({ ids: ['a'] });
+      await redriveIn(queue.store, { ids: ['a'] });
       await queue.store.runNow('t');
       await publishKeyed(queue, 'xyz', 'two');
       await queue.settle(b, release);

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { ack, complete, discard, messageOf, type QueueTests, row } from './stage.ts';
+import { listIn } from '../db/task-rows.ts';
+import { ack, complete, discard, messageOf, purgeIn, type QueueTests, redriveIn, row } from './stage.ts';
 
 /** Conformance specs of what decides who may see a task: its limit key and its submitter. */
 export function describeViews({ it }: QueueTests): void {
@@ -20,14 +21,14 @@ export function describeViews({ it }: QueueTests): void {
       for (const delivery of early) await queue.settle(delivery, ack);
       for (const delivery of early) await queue.settle(delivery, row(1));
       const inView = async (view: object) =>
-        (await store.rows.list({ view, status: 'completed' })).map(({ id }) => id).sort();
+        (await listIn(store.rows, { view, status: 'completed' })).map(({ id }) => id).sort();
       expect(await inView({ limit_key: limitKey })).to.deep.equal(['a', 'b', 'c']);
       expect(await inView({ submitter: 'alice' })).to.deep.equal(['a', 'b', 'c']);
       expect(await inView({ id: 'a' })).to.deep.equal(['a']);
       for (const view of [{ limit_key: 'acme' }, { submitter: 'bob' }, { id: 'y' }])
         expect(await inView(view)).to.deep.equal([]);
       const before = await store.rows.position('c');
-      const older = await store.rows.list({ view: { submitter: 'alice' }, before });
+      const older = await listIn(store.rows, { view: { submitter: 'alice' }, before });
       expect(older.map(({ id }) => id)).to.deep.equal(['b', 'a']);
       const [named, plain] = [await store.find('a'), await store.find('x')];
       expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
@@ -41,9 +42,9 @@ export function describeViews({ it }: QueueTests): void {
       await queue.settleAll(await queue.takeAll(2), discard());
       const subject = (id: string) => ({ id, action: 'sum', ...owner });
       const redriven: object[] = [];
-      await store.redrive({ ids: ['b'] }, (tasks) => redriven.push(...tasks));
+      await redriveIn(store, { ids: ['b'] }, (tasks) => redriven.push(...tasks));
       expect(redriven).to.deep.equal([subject('b')]);
-      expect((await store.purge({ all: true })).done).to.deep.equal([subject('c')]);
+      expect((await purgeIn(store, { all: true })).done).to.deep.equal([subject('c')]);
       await store.publish({ ...owned('d'), runAt: queue.now + 1000 });
       const due: object[] = [];
       await store.runNow('d', (task) => due.push(task));

@@ -1,7 +1,7 @@
-import type { QueueCounts } from '../../db/task-store.ts';
+import type { LiveCounts } from '../../main/tasks/queue.ts';
 
 /** Counts of a queue that has accepted nothing. */
-export const NO_COUNTS: QueueCounts = {
+export const NO_COUNTS: LiveCounts = {
   accepted: 0,
   completed: 0,
   retried: 0,
@@ -17,4 +17,6 @@ export const NO_COUNTS: QueueCounts = {
   bytes: 0,
   oldest: undefined,
   evicted: 0,
+  running: 0,
+  refused: 0,
 };

@@ -1,17 +1,17 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { QueueCounts } from '../../db/task-store.ts';
+import type { LiveCounts } from '../../main/tasks/queue.ts';
 import { queueHistory } from '../../main/tasks/queue-history.ts';
 import { NO_COUNTS } from './no-counts.ts';
 
 const START = 1_790_000_000;
 
 /** A history whose totals the spec changes, on a clock in seconds after the start. */
-function startHistory(initial: Partial<QueueCounts> = {}) {
-  const history = queueHistory(START * 1000);
+function startHistory(initial: Partial<LiveCounts> = {}, saved?: string, at = 0) {
+  const history = queueHistory((START + at) * 1000, saved);
   const totals = { ...NO_COUNTS, ...initial };
   const advance = (seconds: number) => history.advance({ ...totals }, Math.round((START + seconds) * 1000));
-  advance(0);
+  advance(at);
   return { history, totals, advance };
 }
 
@@ -23,6 +23,7 @@ describe('the history of the queue', () => {
     Object.assign(totals, { completed: 1, failed: 1, dead: 1, cancelled: 1, waiting: 0, retrying: 0, inFlight: 0 });
     advance(2);
     totals.accepted += 1;
+    totals.refused += 4;
     advance(2.999);
     expect(history.read()).to.deep.equal({
       end: START + 1,
@@ -31,8 +32,13 @@ describe('the history of the queue', () => {
       completed: [0, 1],
       failed: [0, 1],
       retried: [1, 0],
+      refused: [0, 0],
       depth: [3, 0],
+      starts: [START],
     });
+    advance(3);
+    expect(history.read().refused).to.deep.equal([0, 0, 4]);
+    expect(history.lastMinute('refused')).to.equal(4);
   });
 
   it('counts redriven dead letters as accepted, but not those that were purged', () => {
@@ -77,6 +83,42 @@ describe('the history of the queue', () => {
     expect(history.read()).to.deep.include({ completed: [0, 3] });
   });
 
+  it('has the sums of each complete minute, for 24 hours', () => {
+    const { history, totals, advance } = startHistory();
+    // The epoch's minutes begin 40 seconds later.
+    for (let second = 1; second <= 200; second++) {
+      totals.completed += 1;
+      totals.waiting = second;
+      advance(second);
+    }
+    const minutes = { end: START + 100, minutes: 3, completed: [40, 60, 60], depth: [40, 100, 160] };
+    expect(history.read(0, 60)).to.deep.include(minutes);
+    expect(history.read(START + 40, 60)).to.deep.include({ minutes: 1, completed: [60] });
+    advance(100_010);
+    expect(history.read(0, 60)).to.deep.include({ minutes: 1439 });
+  });
+
+  it('continues after a restart, which it marks, and is idle between', () => {
+    const before = startHistory();
+    before.totals.completed = 5;
+    before.totals.waiting = 2;
+    before.advance(1);
+    const { history, totals, advance } = startHistory({ completed: 7 }, before.history.save(), 100);
+    totals.completed += 1;
+    advance(101);
+    const { completed, depth, ...rest } = history.read();
+    expect(completed).to.deep.equal([5, ...Array(99).fill(0), 1]);
+    expect(depth).to.have.length(101);
+    expect(rest)
+      .to.include({ end: START + 100, seconds: 101 })
+      .and.deep.include({ starts: [START, START + 100] });
+    expect(history.read(0, 60)).to.deep.include({ minutes: 2, completed: [5, 0] });
+    for (const damaged of ['', '{', '{}', 'null', '{"series":[],"starts":[]}', '{"series":[{}],"starts":[1]}'])
+      expect(startHistory({}, damaged).history.read()).to.include({ seconds: 0 });
+    const future = startHistory({}, history.save(), -100);
+    expect(future.history.read()).to.deep.include({ seconds: 0, starts: [START - 100] });
+  });
+
   it('loses and invents no event, however late the totals arrive', () => {
     const step = fc.record({ events: fc.nat(5), seconds: fc.double({ min: 0, max: 5, noNaN: true }) });
     fc.assert(
@@ -92,7 +134,7 @@ describe('the history of the queue', () => {
         const { seconds, ...columns } = history.read();
         expect(columns.completed.reduce((sum, count) => sum + count, 0)).to.equal(totals.completed);
         for (const name of ['accepted', 'completed', 'failed', 'retried', 'depth'] as const) {
-          expect(columns[name]).to.have.length(seconds);
+          expect(columns[name]).to.have.length(seconds as number);
         }
       }),
     );

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { QueueCounts } from '../../db/task-store.ts';
+import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
+import type { LiveCounts } from '../../main/tasks/queue.ts';
 import { createQueueMonitor, recentDurations } from '../../main/tasks/queue-monitor.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -11,21 +12,25 @@ const START = 1_790_000_000;
 /** Starts a monitor, on a clock and with totals that the spec changes. */
 function startMonitor() {
   const clock = new ManualClock(START * 1000 + 400);
-  const totals: QueueCounts = { ...NO_COUNTS };
+  const totals: LiveCounts = { ...NO_COUNTS };
   let calls = 0;
   const queue = {
     isPaused: false,
+    refused: { count: 0, lastAt: undefined as number | undefined },
+    saved: [] as string[],
+    store: { saveHistory: async (text: string) => void queue.saved.push(text) },
     counts: async () => {
       calls += 1;
       return { ...totals };
     },
   };
   const [waits, durations] = [new Histogram(TASK_DURATION_BOUNDS), new Histogram(TASK_DURATION_BOUNDS)];
+  const metrics = new DispatchMetrics(['sum']);
   const problems: Record<string, string | undefined> = {};
   const monitor = createQueueMonitor({
     queue,
-    pool: { threads: 2, overlap: 4, busy: 1, durations },
-    dispatcher: { metrics: { waits } },
+    pool: { threads: 2, overlap: 4, busy: 1, durations, threadOf: () => undefined },
+    dispatcher: { metrics: { waits, attempts: metrics.attempts } },
     bounds: { maxLength: 100, maxBytes: 100_000 },
     prefetch: 5,
     problems: [() => problems.threads, () => problems.rows],
@@ -36,7 +41,7 @@ function startMonitor() {
     clock.advance(ms);
     await setImmediate();
   };
-  return { monitor, queue, totals, problems, waits, durations, advance, calls: () => calls };
+  return { monitor, metrics, queue, totals, problems, waits, durations, advance, calls: () => calls };
 }
 
 describe('the monitor of the queue', () => {
@@ -47,6 +52,23 @@ describe('the monitor of the queue', () => {
     const { waiting, running } = monitor.status().latency;
     expect(waiting?.p50).to.be.within(0.25, 0.5);
     expect(running?.p50).to.be.within(2.5, 5);
+  });
+
+  it('tells the rate, the share of failures and the percentiles of each action', async () => {
+    const { monitor, metrics, advance } = startMonitor();
+    const { outcomes, waits, durations } = metrics.attempts.of('sum');
+    const ended = { per_second: 0.133, failure_share: 0.5 };
+    for (const outcome of ['completed', 'retried', 'failed', 'cancelled']) outcomes.count(outcome);
+    waits.observe(0.3);
+    durations.observe(3);
+    const actions = monitor.actions();
+    expect(actions.get('sum')).to.include(ended);
+    expect(actions.get('sum')?.waiting?.p95).to.be.within(0.25, 0.5);
+    expect(actions.get('sum')?.running?.p95).to.be.within(2.5, 5);
+    const nothing = { per_second: 0, failure_share: null, waiting: null, running: null };
+    expect(actions.get('other')).to.deep.equal(nothing);
+    for (let second = 0; second < 300; second++) await advance(1000);
+    expect(monitor.actions().get('sum')).to.deep.equal(nothing);
   });
 
   it('completes a second of the history when a second ends, with the depth at its end', async () => {
@@ -78,7 +100,7 @@ describe('the monitor of the queue', () => {
   it('counts once at a time, however long it takes', async () => {
     const { queue, totals, advance, monitor } = startMonitor();
     await advance(0);
-    const answer = Promise.withResolvers<QueueCounts>();
+    const answer = Promise.withResolvers<LiveCounts>();
     let asked = 0;
     queue.counts = () => {
       asked += 1;
@@ -90,6 +112,30 @@ describe('the monitor of the queue', () => {
     await advance(0);
     await advance(1000);
     expect([asked, monitor.history().accepted]).to.deep.equal([2, [1, 0, 0, 0, 0, 0]]);
+  });
+
+  it('tells how many submissions were refused, and how many of them a second in the last minute', async () => {
+    const { monitor, queue, totals, advance } = startMonitor();
+    expect(monitor.status().refused).to.deep.equal({ total: 0, per_second: 0, last_at: null });
+    await advance(0);
+    Object.assign(queue.refused, { count: 30, lastAt: START * 1000 + 900 });
+    totals.refused = 30;
+    await advance(600);
+    expect(monitor.status().refused).to.deep.equal({ total: 30, per_second: 0.5, last_at: START });
+    await advance(61_000);
+    await advance(1000);
+    expect(monitor.status().refused).to.deep.equal({ total: 30, per_second: 0, last_at: START });
+  });
+
+  it('saves the history once a minute and at the stop', async () => {
+    const { monitor, queue, advance } = startMonitor();
+    for (let second = 0; second < 125; second++) await advance(1000);
+    expect(queue.saved).to.have.length(2);
+    queue.store.saveHistory = () => Promise.reject(new Error('the disk is full'));
+    for (let second = 0; second < 60; second++) await advance(1000);
+    queue.store.saveHistory = async (text) => void queue.saved.push(text);
+    await monitor.stop();
+    expect(JSON.parse(queue.saved[2] as string).series[0].columns.depth).to.have.length(185);
   });
 
   it('reports since when no task can be processed, and the first reason', async () => {
@@ -115,7 +161,7 @@ describe('the monitor of the queue', () => {
   it('checks and counts nothing after it is stopped', async () => {
     const { monitor, problems, advance, calls } = startMonitor();
     problems.rows = 'disk full';
-    monitor.stop();
+    await monitor.stop();
     await advance(10_000);
     expect([monitor.status().stalled, calls()]).to.deep.equal([null, 1]);
   });

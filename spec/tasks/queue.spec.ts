@@ -50,7 +50,7 @@ describe('the queue', () => {
     await expectCall(() => queue.settle([{ delivery, settlement: release }]));
     const again = await next();
     await queue.settle([{ delivery: again, settlement: discard() }]);
-    await expectCall(() => queue.redrive({ all: true }));
+    await expectCall(() => queue.redrive({}));
     await queue.setPaused(true);
     await expectCall(() => queue.setPaused(false));
   });

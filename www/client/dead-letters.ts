@@ -11,8 +11,34 @@ export interface ReasonGroup {
 /** Time limit of a request that may change all dead letters. */
 const BULK_MS = 60_000;
 
-/** Dead letters to change: up to 1000 by id, those with a reason, or all. */
-export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
+/** A task must match all fields that are set. Times are Unix seconds. */
+export interface TaskFilter {
+  action?: string;
+  /** Part of the data, or of the reason of the last failed attempt. */
+  text?: string;
+  /** Start of the id. */
+  id?: string;
+  limit_key?: string;
+  schedule?: string;
+  reason?: string;
+  since?: number;
+  until?: number;
+}
+
+/** Dead letters to change: up to 1000 by id, all, or those that match all of the other fields. */
+export type LetterSelection = { ids: string[] } | { all: true } | (TaskFilter & { cause?: string });
+
+/** Dead letters of an action whose reasons differ only in numbers, ids and quoted parts. Times are Unix seconds. */
+export interface Cause {
+  cause: string;
+  action: string | null;
+  count: number;
+  permanent: boolean;
+  first_at: number;
+  last_at: number;
+  /** Up to ten. */
+  reasons: { reason: string; count: number }[];
+}
 
 /** `remaining` is the number of selected dead letters left unchanged, for example because the queue is full. */
 export interface BulkResult {
@@ -32,9 +58,13 @@ export function deadLetters(http: HttpClient) {
       return dead_letters;
     },
 
-    /** Counts the reasons, most frequent first. */
-    reasons(options?: Abortable): Promise<{ reasons: ReasonGroup[]; total: number }> {
-      return http.request('dead-letters/reasons', options);
+    /** Counts the causes and reasons of those that match, most frequent first. */
+    reasons({ signal, ...query }: Abortable & TaskFilter = {}): Promise<{
+      causes: Cause[];
+      reasons: ReasonGroup[];
+      total: number;
+    }> {
+      return http.request('dead-letters/reasons', { query, signal });
     },
 
     /** Puts a dead letter back into the queue. */

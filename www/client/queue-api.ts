@@ -20,6 +20,11 @@ export interface QueueStatus {
   scheduled: number;
   delayed: number;
   in_flight: number;
+  running: number;
+  /** Dead letters that the node that answers has evicted. */
+  evicted: number;
+  /** Submissions that the node that answers has refused because the queue was full. */
+  refused: { total: number; per_second: number; last_at: number | null };
   bytes: number;
   limits: { length: number; bytes: number; dead_letters: number; prefetch: number };
   oldest_age_seconds: number | null;
@@ -33,15 +38,49 @@ export interface QueueStatus {
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }
 
-/** Numbers of each of the last `seconds` until `end` (Unix seconds), oldest first. */
+/** Numbers of each of the last seconds or minutes until `end` (Unix seconds), oldest first. */
 export interface QueueHistory {
   end: number;
   seconds: number;
+  /** Instead of `seconds`, with the step 60. */
+  minutes?: number;
   accepted: number[];
   completed: number[];
   failed: number[];
   retried: number[];
+  refused: number[];
   depth: number[];
+  /** When the process started. */
+  starts: number[];
+}
+
+/** Numbers of the last five minutes are those of the node that answers. */
+export interface QueueActivity {
+  actions: {
+    /** `other` stands for all actions that are not listed. */
+    action: string;
+    queued: number;
+    limited: number;
+    scheduled: number;
+    retrying: number;
+    in_flight: number;
+    failed: number;
+    per_second: number;
+    failure_share: number | null;
+    waiting: Percentiles | null;
+    running: Percentiles | null;
+  }[];
+  counts_are_exact: boolean;
+  /** Running tasks, the longest running first. */
+  workers: {
+    node: string | null;
+    thread: number | null;
+    task: string;
+    action: string | null;
+    attempt: number;
+    started_at_ms: number;
+    elapsed_ms: number;
+  }[];
 }
 
 /** Unfinished task in a list, with the fields of its status. `payload` has the first 256 characters. */
@@ -60,9 +99,17 @@ export function queueApi(http: HttpClient) {
       return http.request('queue', options);
     },
 
-    /** @param since `end` of the last response; only later seconds are returned */
-    history({ since, signal }: Abortable & { since?: number } = {}): Promise<QueueHistory> {
-      return http.request('queue/history', { query: { since }, signal });
+    /**
+     * @param since `end` of the last response; only later ones are returned
+     * @param step 60 for the minutes of the last 24 hours
+     */
+    history({ signal, ...query }: Abortable & { since?: number; step?: 1 | 60 } = {}): Promise<QueueHistory> {
+      return http.request('queue/history', { query, signal });
+    },
+
+    /** Requests the tasks and recent attempts of each action, and what the threads run. */
+    activity(options?: Abortable): Promise<QueueActivity> {
+      return http.request('queue/activity', options);
     },
 
     /** Requests up to 100 unfinished tasks in a state, next to run first. `total` counts all of them. */

@@ -1,14 +1,14 @@
 import type { ActionName, AnyActions, DataOf, OutputOf } from './actions.ts';
 import type { Grant } from './credentials.ts';
-import { type DeadLetters, deadLetters } from './dead-letters.ts';
+import { type DeadLetters, deadLetters, type TaskFilter } from './dead-letters.ts';
 import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
 import { type Limits, limits } from './limits.ts';
-import { type QueueApi, queueApi } from './queue-api.ts';
+import { type ListedTask, type QueueApi, queueApi } from './queue-api.ts';
 import type { Status } from './reconnection.ts';
 import { type Schedules, schedules } from './schedules.ts';
 import { Task } from './task.ts';
 import { type StreamEvents, TaskFollower } from './task-follower.ts';
-import type { TaskRow } from './task-state.ts';
+import type { DeadLetter, TaskRow } from './task-state.ts';
 import { createToken, type TaskTokenOptions } from './task-token.ts';
 
 /** Fields of a submission beside action and data. */
@@ -38,12 +38,26 @@ export type Submission<Own, Name extends ActionName<Own> = ActionName<Own>> =
 export type CancelSelection =
   | { ids: string[] }
   | { all: true }
-  | {
-      action?: string;
-      state?: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying';
-      limit_key?: string;
-      schedule?: string;
-    };
+  | (TaskFilter & { state?: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying' | 'unfinished' });
+
+export interface SearchQuery extends TaskFilter, Abortable {
+  state?: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying' | 'unfinished' | 'failed' | 'completed';
+  /** Cause of a dead letter. */
+  cause?: string;
+  /** From 0, which only counts, to 100. */
+  limit?: number;
+  /** `next_cursor` of the page before. */
+  cursor?: string;
+}
+
+/** `total` is in the first page only, and a lower bound unless `total_is_exact`. */
+export interface SearchResult {
+  tasks: (ListedTask | DeadLetter | TaskRow)[];
+  count: number;
+  total?: number;
+  total_is_exact?: boolean;
+  next_cursor: string | null;
+}
 
 export interface ListQuery {
   status?: string | undefined;
@@ -145,6 +159,11 @@ export class TaskClient<Own = AnyActions> {
   async list({ signal, ...query }: ListQuery & Abortable = {}): Promise<TaskRow[]> {
     const { tasks } = await this.#http.request<{ tasks: TaskRow[] }>('tasks', { query, signal });
     return tasks;
+  }
+
+  /** Requests tasks in any state that match a filter, with the start of their payloads. */
+  search({ signal, ...query }: SearchQuery = {}): Promise<SearchResult> {
+    return this.#http.request('tasks/search', { query, signal });
   }
 
   /** Requests the actions that have a handler. */

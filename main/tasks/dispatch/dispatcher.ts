@@ -202,6 +202,7 @@ export class Dispatcher {
       onStart: () => {
         startedAt = clock.now();
         const waitedMs = Math.max(0, startedAt - delivery.dueAt);
+        if (delivery.attempt === 1) this.metrics.attempts.of(delivery.action).waits.observe(waitedMs / 1000);
         if (delivery.attempt === 1 && !isCallback(delivery)) this.metrics.waits.observe(waitedMs / 1000);
         queue.reportStart(delivery, startedAt);
       },
@@ -273,15 +274,15 @@ export class DispatchMetrics {
   completed = 0;
   readonly retried = new CounterByLabel(['error', 'crash']);
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** Ended attempts by outcome, and their durations in seconds. */
-  readonly attempts: ByAction<{ outcomes: CounterByLabel; durations: Histogram }>;
+  /** Ended attempts by outcome, their durations, and the waits of first attempts, in seconds. */
+  readonly attempts: ByAction<{ outcomes: CounterByLabel; durations: Histogram; waits: Histogram }>;
   /** Time in seconds from when a task, other than a callback, became due to the start of its first attempt. */
   readonly waits = new Histogram(TASK_DURATION_BOUNDS);
 
   constructor(actions: readonly string[]) {
     this.attempts = new ByAction(actions, () => {
       const outcomes = new CounterByLabel(Object.values(OUTCOMES));
-      return { outcomes, durations: new Histogram(TASK_DURATION_BOUNDS) };
+      return { outcomes, durations: new Histogram(TASK_DURATION_BOUNDS), waits: new Histogram(TASK_DURATION_BOUNDS) };
     });
   }
 

@@ -13,6 +13,7 @@ import { limitsRoutes } from './limits-router.ts';
 import { queueRoutes } from './queue-router.ts';
 import type { RouterOptions } from './routing.ts';
 import { schedulesRoutes } from './schedules-router.ts';
+import { searchRoutes } from './search-router.ts';
 import { tasksRoutes } from './tasks-router.ts';
 import { tokensRoutes } from './tokens-router.ts';
 
@@ -38,8 +39,8 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
     app.use(access.tokenRoutes);
     app.use(access.requireToken);
   }
-  // `/tasks/events` comes first, because `/tasks/:id` would match it.
-  const all = [eventsRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
+  // `/tasks/events` and `/tasks/search` come first, because `/tasks/:id` would match them.
+  const all = [eventsRoutes, searchRoutes, tasksRoutes, queueRoutes, limitsRoutes, deadLettersRoutes, schedulesRoutes];
   const ofTokens = access === undefined ? [] : [tokensRoutes(routing, access)];
   const routers = [...ofTokens, ...all.map((routes) => routes(routing))].map((routes) => router(routes));
   const local = new Koa();
@@ -51,7 +52,7 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
   return { app, local };
 }
 
-const TASK_PATH = /^\/tasks\/(?!(?:events|batch|cancel)$)([\w-]+)$/;
+const TASK_PATH = /^\/tasks\/(?!(?:events|batch|cancel|search)$)([\w-]+)$/;
 
 /**
  * Redirects a browser from a task's URL, for example the `Location` of a 202, to the task on the board.

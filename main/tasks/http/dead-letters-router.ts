@@ -1,13 +1,13 @@
-import type { IncomingMessage } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
-import { type BulkResult, type DeadLetterSelection, QueueFull } from '../../../db/task-store.ts';
+import { type BulkResult, QueueFull } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { isSummary, queryParameters } from '../../http/query-parameters.ts';
+import { causesOf, select } from '../search.ts';
 import { LISTING_COST, replyLocated } from './listing.ts';
 import { ask, authorized, failedToQueue, type RouterOptions, type Routes } from './routing.ts';
-import { isIds, readSelectionBody } from './selection.ts';
+import { FILTERS, filterOf, readSelection } from './selection.ts';
 import { failedTask, failedTaskSummary, replyQueued } from './task-status.ts';
 
 const ESTIMATED_SUMMARY_BYTES = 8 * 1024;
@@ -19,8 +19,12 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
       GET: authorized('read', 'dead_letter', async (ctx) => {
         const { before, reason, summary } = queryParameters(ctx, 'before', 'reason', 'summary');
         const isShort = isSummary(summary);
-        await turns.enter(LISTING_COST, ctx.res);
-        const located = await ask(() => queue.store.locate({ state: 'failed', before, reason }, LISTING_SIZE));
+        const [last] = before === undefined ? [] : await ask(() => queue.read([before], 1));
+        if (before !== undefined && last?.failedAt === undefined) throw new HttpError('beforeUnknown');
+        const filter = { state: 'failed', reasons: reason === undefined ? undefined : [reason] } as const;
+        const after = last && [last.failedAt ?? 0, last.arrival];
+        const turn = () => turns.enter(LISTING_COST, ctx.res);
+        const located = await ask(() => select(queue.store, filter, turn, { limit: LISTING_SIZE, after }));
         const shown = isShort ? failedTaskSummary : failedTask;
         const read = async (ids: string[]) =>
           (await ask(() => queue.read(ids, isShort ? SUMMARY_LENGTH : undefined))).map(shown);
@@ -36,20 +40,20 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
     },
     '/dead-letters/reasons': {
       GET: authorized('read', 'dead_letter', async (ctx) => {
-        await turns.enter(LISTING_COST, ctx.res);
-        const reasons = await ask(() => queue.store.deadLetterReasons());
-        if (!replyWithin(responses, ctx, reasons)) throw serverBusy();
+        const filter = filterOf(queryParameters(ctx, ...FILTERS));
+        const causes = await ask(() => causesOf(queue.store, filter, () => turns.enter(LISTING_COST, ctx.res)));
+        if (!replyWithin(responses, ctx, causes)) throw serverBusy();
       }),
     },
     '/dead-letters/redrive': {
       POST: authorized('create', 'task', async (ctx) => {
-        const selection = await readSelection(ctx.req, options);
+        const selection = await readSelection(ctx.req, options, 'cause', ...FILTERS);
         replyBulk(ctx, await queue.redrive(selection).catch((cause) => failedToQueue(cause, queue)));
       }),
     },
     '/dead-letters/purge': {
       POST: authorized('delete', 'dead_letter', async (ctx) => {
-        const selection = await readSelection(ctx.req, options);
+        const selection = await readSelection(ctx.req, options, 'cause', ...FILTERS);
         replyBulk(ctx, await ask(() => queue.purge(selection)));
       }),
     },
@@ -74,15 +78,4 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
 
 function replyBulk(ctx: ParameterizedContext, { done, remaining }: BulkResult): void {
   replyJson(ctx, 200, { count: done.length, remaining });
-}
-
-async function readSelection(request: IncomingMessage, options: RouterOptions): Promise<DeadLetterSelection> {
-  const { ids, reason, all } = await readSelectionBody(request, options);
-  const given = [ids, reason, all].filter((each) => each !== undefined);
-  if (given.length === 1) {
-    if (isIds(ids)) return { ids };
-    if (typeof reason === 'string') return { reason };
-    if (all === true) return { all };
-  }
-  throw new HttpError('selectionRequired');
 }

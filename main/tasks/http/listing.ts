@@ -1,11 +1,19 @@
 import type { ParameterizedContext } from 'koa';
-import { type Awaitable, isFilterable, type TaskRow, type TaskSummary, type TaskView } from '../../../db/task-rows.ts';
+import {
+  type Awaitable,
+  isFilterable,
+  LISTING_SIZE,
+  type TaskRow,
+  type TaskSummary,
+  type TaskView,
+} from '../../../db/task-rows.ts';
 import type { Located } from '../../../db/task-store.ts';
 import { actionStart } from '../../../workers/submissions/parse-submission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyListing, replyWithin } from '../../http/json-reply.ts';
 import { isSummary, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
+import { select } from '../search.ts';
 import { seesFound } from './access.ts';
 import { query, type RouterOptions } from './routing.ts';
 
@@ -35,31 +43,30 @@ export async function replyTasks(ctx: ParameterizedContext, options: RouterOptio
   if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');
   // No index has the actions of a view.
   if (view !== undefined && action !== undefined) throw new HttpError('actionNotAllowed');
-  await options.turns.enter(LISTING_COST, ctx.res);
-  const before = id === undefined ? undefined : await query(() => rows.position(id));
+  const after = id === undefined ? undefined : await query(() => rows.position(id));
   // A task outside of the view must not differ from one that does not exist.
-  const row = before && view && (await query(() => rows.find(id ?? '', 'detailed')));
+  const row = after && view && (await query(() => rows.find(id ?? '', 'detailed')));
   const isInView = view === undefined || (row && seesFound(view, { row }));
-  if (id !== undefined && !(before && isInView)) throw new HttpError('beforeUnknown');
-  const filter = { status, action, before, view };
+  if (id !== undefined && !(after && isInView)) throw new HttpError('beforeUnknown');
+  const turn = () => options.turns.enter(LISTING_COST, ctx.res);
+  const page = { limit: LISTING_SIZE, after };
   const part = isShort ? 'summary' : 'whole';
   const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
+  const read = async (ids: string[]) => (await query(() => rows.read(ids, part))).map(shown);
   // A failed task has no row.
   if (status === 'failed') ctx.set('Link', '</dead-letters>; rel="related"');
+  const located = await query(() => select(rows, { status, action, view }, turn, page));
   const listing = {
     name: 'tasks',
-    located: await query(() => rows.list(filter, 'size')),
+    located,
     maxBytes: isShort ? ESTIMATED_SUMMARY_BYTES : undefined,
-    readAll: async () => (await query(() => rows.list(filter, part))).map(shown),
-    read: async (id: string) => {
-      const row = await query(() => rows.find(id, part));
-      return row && shown(row);
-    },
+    readAll: () => read(located.map(({ id }) => id)),
+    read: async (id: string) => (await read([id]))[0],
   };
   await replyLocated(ctx, listing, options);
 }
 
-function summaryOf({ id, head, ...row }: TaskSummary): object {
+export function summaryOf({ id, head, ...row }: TaskSummary): object {
   return { id, action: actionStart(head) ?? null, ...row };
 }
 

@@ -1,10 +1,12 @@
+import type { ServerResponse } from 'node:http';
 import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import type { ListedState, QueueCounts, StoredMessage } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
-import { queryParameters } from '../../http/query-parameters.ts';
+import { invalidParameter, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
+import { countActions, select } from '../search.ts';
 import { LISTING_COST, slicesOf } from './listing.ts';
 import { ask, authorized, type RouterOptions, type Routes } from './routing.ts';
 import { listedTask } from './task-status.ts';
@@ -28,23 +30,59 @@ export function queueRoutes(options: RouterOptions): Routes {
       await ask(() => queue.setPaused(paused));
       replyJson(ctx, 200, { paused });
     });
+  const elapsed = (startedAt: number) => {
+    return { started_at_ms: startedAt, elapsed_ms: Math.max(0, clock.now() - startedAt) };
+  };
   return {
     '/queue': {
       GET: authorized('read', 'queue', async (ctx) => {
         await turns.enter(COUNTS_COST, ctx.res);
         const { accepted, completed, dead, dropped, cancelled, ...unsettled } = await ask(() => queue.counts());
-        const { waiting, limited, scheduled, retrying: delayed, bytes, inFlight: in_flight, oldest } = unsettled;
-        const ended = { accepted, completed, dead, dropped, cancelled };
-        const counts = { ...ended, waiting, limited, scheduled, delayed, bytes, in_flight };
+        const {
+          waiting,
+          limited,
+          scheduled,
+          retrying: delayed,
+          bytes,
+          inFlight: in_flight,
+          running,
+          oldest,
+        } = unsettled;
+        const ended = { accepted, completed, dead, dropped, evicted: unsettled.evicted, cancelled };
+        const counts = { ...ended, waiting, limited, scheduled, delayed, bytes, in_flight, running };
         const oldest_age_seconds = oldest === undefined ? null : Math.max(0, clock.now() - oldest) / 1000;
         replyJson(ctx, 200, { ...counts, oldest_age_seconds, ...monitor.status() });
       }),
     },
     '/queue/history': {
       GET: authorized('read', 'queue', async (ctx) => {
-        const since = unixSeconds(queryParameters(ctx, 'since').since);
+        const { since, step = '1' } = queryParameters(ctx, 'since', 'step');
+        if (step !== '1' && step !== '60') throw invalidParameter('step', 'must be 1 or 60');
         await turns.enter(HISTORY_COST, ctx.res);
-        if (!replyWithin(responses, ctx, monitor.history(since))) throw serverBusy();
+        if (!replyWithin(responses, ctx, monitor.history(unixSeconds(since), step === '1' ? 1 : 60)))
+          throw serverBusy();
+      }),
+    },
+    '/queue/activity': {
+      GET: authorized('read', 'task', async (ctx) => {
+        const turn = () => turns.enter(LISTING_COST, ctx.res);
+        const { counts, isExact } = await ask(() => countActions(queue.store, monitor.actions(), turn));
+        const running = await firstMessages('running', options, ctx.res);
+        const workers = running.flatMap(({ id, action = null, attempts, node = null, startedAt }) =>
+          startedAt === undefined
+            ? []
+            : [
+                {
+                  node,
+                  thread: monitor.threadOf(id) ?? null,
+                  task: id,
+                  action,
+                  attempt: attempts + 1,
+                  ...elapsed(startedAt),
+                },
+              ],
+        );
+        if (!replyWithin(responses, ctx, { actions: counts, counts_are_exact: isExact, workers })) throw serverBusy();
       }),
     },
     '/queue/tasks': {
@@ -52,8 +90,7 @@ export function queueRoutes(options: RouterOptions): Routes {
         const { state: name } = queryParameters(ctx, 'state');
         if (!isListed(name)) throw new HttpError('stateUnknown');
         const [state, count] = LISTED[name];
-        await turns.enter(LISTING_COST, ctx.res);
-        const messages = await firstMessages(state, options);
+        const messages = await firstMessages(state, options, ctx.res);
         const limits = state === 'limited' ? await ask(() => limitsOf(queue.store, messages)) : [];
         const tasks = messages.map((message, index) => listedTask(message, limits[index]));
         const counts = await ask(() => queue.counts());
@@ -67,13 +104,17 @@ export function queueRoutes(options: RouterOptions): Routes {
   };
 }
 
-async function firstMessages(state: ListedState, { queue, turns }: RouterOptions): Promise<StoredMessage[]> {
+async function firstMessages(state: ListedState, options: RouterOptions, response: ServerResponse) {
+  const { queue, turns } = options;
+  const turn = () => turns.enter(LISTING_COST, response);
+  const located = await ask(() => select(queue.store, { state }, turn, { limit: LISTING_SIZE }));
   const messages: StoredMessage[] = [];
-  for (const { ids, bytes } of slicesOf(await ask(() => queue.store.locate({ state }, LISTING_SIZE)))) {
+  for (const { ids, bytes } of slicesOf(located)) {
     await turns.enter(bytes);
     messages.push(...(await ask(() => queue.read(ids, SUMMARY_LENGTH))));
   }
-  return messages;
+  const startOf = ({ startedAt }: StoredMessage) => startedAt ?? Number.MAX_VALUE;
+  return state === 'running' ? messages.sort((one, other) => startOf(one) - startOf(other)) : messages;
 }
 
 export function isListed(name: unknown): name is keyof typeof LISTED {

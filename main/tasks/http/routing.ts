@@ -1,6 +1,6 @@
 import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import type { TaskView } from '../../../db/task-rows.ts';
-import { type ActionLimits, type Awaitable, KeyReused, QueueFull, UnknownDeadLetter } from '../../../db/task-store.ts';
+import { type ActionLimits, type Awaitable, KeyReused, QueueFull } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import type { MainThreadCheck } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
@@ -20,7 +20,7 @@ import type { SubmissionThread } from './submission-thread.ts';
 export interface RouterOptions {
   queue: Queue;
   events: TaskEvents;
-  monitor: Pick<QueueMonitor, 'status' | 'history'>;
+  monitor: Pick<QueueMonitor, 'status' | 'history' | 'actions' | 'threadOf'>;
   scheduler: Pick<Scheduler, 'put' | 'taskOf'>;
   bodies: BodyBounds;
   submissions: Pick<SubmissionThread, 'parse'>;
@@ -84,16 +84,17 @@ export async function query<T>(run: () => Awaitable<T>): Promise<T> {
   try {
     return await run();
   } catch (cause) {
+    if (cause instanceof HttpError) throw cause;
     throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
   }
 }
 
-/** Runs an operation of the queue. @throws {HttpError} `before is unknown` or `queue unavailable` */
+/** Runs an operation of the queue. @throws {HttpError} `queue unavailable` */
 export async function ask<T>(run: () => Awaitable<T>): Promise<T> {
   try {
     return await run();
   } catch (cause) {
-    throw new HttpError(cause instanceof UnknownDeadLetter ? 'beforeUnknown' : 'queueUnavailable', { cause });
+    throw cause instanceof HttpError ? cause : new HttpError('queueUnavailable', { cause });
   }
 }
 

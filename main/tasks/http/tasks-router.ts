@@ -11,7 +11,7 @@ import { seesFound } from './access.ts';
 import { replyTasks } from './listing.ts';
 import { invalidBatch, preferredWait, prepare, prepareBatch } from './prepare-submission.ts';
 import { ask, authorized, failedToQueue, inView, query, type RouterOptions, type Routes } from './routing.ts';
-import { cancelSelection, readSelectionBody } from './selection.ts';
+import { FILTERS, readSelection } from './selection.ts';
 import { completedTask, replyQueued, unfinishedTask } from './task-status.ts';
 
 /** Cost that allows four submissions per event loop turn, so that the processing of tasks nearly keeps up. */
@@ -61,7 +61,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
     },
     '/tasks/cancel': {
       POST: authorized('delete', 'task', async (ctx) => {
-        const selected = cancelSelection(await readSelectionBody(ctx.req, options));
+        const selected = await readSelection(ctx.req, options, 'state', ...FILTERS);
         const { cause, ...counts } = await ask(() => queue.cancelAll(selected));
         if (cause !== undefined) log.error({ err: cause, ...counts }, 'a bulk cancellation stopped on the way');
         replyJson(ctx, 200, counts);

@@ -132,6 +132,11 @@ export class ThreadPool {
     return [...this.#threads.values()].filter(({ runs }) => runs.size > 0).length;
   }
 
+  /** Returns the id of the thread to which a task was given. */
+  threadOf(task: string): number | undefined {
+    return [...this.#threads.values()].find(({ runs }) => [...runs].some(({ delivery }) => delivery.id === task))?.id;
+  }
+
   /** Whether tasks can start. False while threads that do not start are being replaced. */
   get serving(): boolean {
     return this.#replacing === undefined;

@@ -74,7 +74,7 @@ describeWithPostgres('migratePostgres', () => {
   it('can be run by ten nodes at once', async () => {
     const { url, sql } = await emptySchema();
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
-    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 10 }]);
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 11 }]);
   });
 
   it('waits for a migration of another node that takes longer than the statement timeout', async () => {
@@ -89,7 +89,7 @@ describeWithPostgres('migratePostgres', () => {
       return { migration };
     });
     expect(await migrated.migration).to.equal('');
-    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 10 }]);
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 11 }]);
   });
 
   it('makes all of it or nothing', async () => {
@@ -107,7 +107,7 @@ describeWithPostgres('migratePostgres', () => {
     await migratePostgres(url);
     await sql('UPDATE schema_version SET version = 99');
     await sql('DROP TABLE tasks');
-    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 10$/);
+    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 11$/);
     expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
   });
 

@@ -24,6 +24,8 @@ import {
   errorOf,
   messageOf,
   numbers,
+  purgeIn,
+  redriveIn,
   release,
   retry,
   roomy,
@@ -155,7 +157,7 @@ describeWithPostgres('PostgresStore', () => {
     const { deliveries } = await store.take(2, true);
     await settleAll(store, deliveries.slice(0, 1), complete());
     await settleAll(store, deliveries.slice(1), discard());
-    await store.redrive({ all: true });
+    await redriveIn(store, { all: true });
     await store.setPaused(true);
     await store.cancel('c');
     await publishAll(store, 'd');
@@ -367,19 +369,19 @@ describeWithPostgres('PostgresStore', () => {
       await expectTrueCounts(schema, store);
     });
 
-    for (const kind of ['redrive', 'purge'] as const) {
-      it(`says which dead letters a ${kind} changed, and how many it kept`, async () => {
+    for (const change of [redriveIn, purgeIn]) {
+      it(`says which dead letters ${change.name} changed, and how many it kept`, async () => {
         const { schema, store } = await freshStore();
         const ids = numbers(1200);
         await publishAll(store, ids);
         await settleAll(store, (await store.take(1200, true)).deliveries, discard());
         await failAt(schema, '1100');
-        const { done, remaining } = await store[kind]({ all: true });
+        const { done, remaining } = await change(store, { all: true });
         expect(done.map(({ id }) => id)).to.deep.equal(ids.slice(0, 1000));
         expect(remaining).to.equal(200);
-        expect(await errorOf(() => store[kind]({ all: true }))).to.be.instanceOf(DatabaseUnavailable);
+        expect(await errorOf(() => change(store, { all: true }))).to.be.instanceOf(DatabaseUnavailable);
         await schema.sql('DROP FUNCTION fail CASCADE');
-        expect((await store[kind]({ all: true })).done).to.have.length(200);
+        expect((await change(store, { all: true })).done).to.have.length(200);
         await expectTrueCounts(schema, store);
       });
     }
@@ -442,8 +444,8 @@ describeWithPostgres('PostgresStore', () => {
           () => publishSome(store, () => undefined),
           () => publishSome(store, () => `key ${random.below(50)}`),
           async () => held.push(...(await store.take(random.below(30), held.length === 0)).deliveries),
-          () => store.redrive(selection()),
-          () => store.purge(selection()),
+          () => redriveIn(store, selection()),
+          () => purgeIn(store, selection()),
           () => Promise.all(some().map((id) => store.cancel(id))),
           () => store.recover(random.pick(owners)),
           () => store.report(held.map((delivery) => ({ delivery, startedAt: START, progress: undefined }))),

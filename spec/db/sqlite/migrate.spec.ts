@@ -83,7 +83,7 @@ describe('migrate', () => {
     const memory = open(':memory:');
     memory.prepare('ATTACH ? AS file').run(path);
     createQueueTables(memory);
-    const names = schemas.tasks.filter((table) => table !== 'tasks');
+    const names = schemas.tasks.filter((table) => table !== 'tasks' && table !== 'queue_history');
     const schema = (of: string) =>
       rows(memory, `SELECT type, name, sql FROM ${of}.sqlite_schema ORDER BY name`).filter(({ sql }) =>
         names.some((name) => sql?.toString().includes(` ${name} (`)),

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { listIn } from '../../db/task-rows.ts';
 import { until } from '../../support/until.ts';
 import { now, startDispatching } from './dispatching.ts';
 import { crashed, HandDrivenPool, raised, raisedForGood, returned } from './hand-driven-pool.ts';
@@ -20,7 +21,7 @@ describe('Dispatcher', () => {
     (await pool.given(2)).end(returned);
     await pool.given(7);
     expect(pool.ids).to.equal('abcdefg');
-    expect(queue.store.rows.list({})).to.deep.equal([]);
+    expect(await listIn(queue.store.rows)).to.deep.equal([]);
   });
 
   it('writes the ends of several tasks together after five milliseconds', async () => {
@@ -29,10 +30,10 @@ describe('Dispatcher', () => {
     for (const number of [1, 2]) (await pool.given(number)).end(returned);
     await pool.given(7);
     clock.advance(4);
-    expect(queue.store.rows.list({})).to.deep.equal([]);
+    expect(await listIn(queue.store.rows)).to.deep.equal([]);
     expect(events.map(({ event }) => event)).to.not.include('completed');
     clock.advance(1);
-    expect((await queue.store.rows.list({})).map(({ id }) => id)).to.deep.equal(['b', 'a']);
+    expect((await listIn(queue.store.rows)).map(({ id }) => id)).to.deep.equal(['b', 'a']);
     expect(events.filter(({ event }) => event === 'completed')).to.have.length(2);
   });
 
@@ -41,7 +42,7 @@ describe('Dispatcher', () => {
     await publish('a');
     (await pool.given(1)).end(returned);
     await reach({ completed: 1 });
-    expect((await queue.store.rows.list({}))[0]).to.include({ id: 'a', status: 'completed', result: '{"output":1}' });
+    expect((await listIn(queue.store.rows))[0]).to.include({ id: 'a', status: 'completed', result: '{"output":1}' });
   });
 
   it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
@@ -96,7 +97,7 @@ describe('Dispatcher', () => {
     run.onAcknowledged('ack');
     (await pool.given(2)).end(returned);
     await reach({ completed: 2, inFlight: 1, waiting: 1 });
-    expect((await queue.store.rows.list({})).map(({ id }) => id)).to.deep.equal(['b']);
+    expect((await listIn(queue.store.rows)).map(({ id }) => id)).to.deep.equal(['b']);
     run.end({ ended: 'returned', output: '"late"' });
     await new Promise(setImmediate);
     expect(await queue.counts()).to.include({ inFlight: 1, waiting: 1 });

@@ -147,7 +147,7 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     const url = `${server.url}/dead-letters`;
     const [a, b] = await discardTasks(server, 2);
     await discardTasks(server, 3, 'timeout');
-    expect((await request(`${url}/reasons`)).body).to.deep.equal({
+    expect((await request(`${url}/reasons`)).body).to.deep.include({
       reasons: [
         { reason: 'timeout', count: 3, permanent: true },
         { reason: 'bad data', count: 2, permanent: true },
@@ -163,16 +163,53 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     expect(await listed(server)).to.deep.equal([]);
   });
 
-  it('select up to 1000 ids, a reason or all, in exactly one way, and refuse any other body', async () => {
+  it('redrive and purge the dead letters of a cause, an action and a time, as a search counts them', async () => {
+    const server = await startTasksServer();
+    const url = `${server.url}/dead-letters`;
+    const [first] = await discardTasks(server, 1, 'card "4711" declined after 20 ms');
+    const [second] = await discardTasks(server, 1, 'card "815" declined after 3 ms');
+    const [other] = await discardTasks(server, 1, 'no connection to 10.0.0.1:5432');
+    const { causes } = (await request(`${url}/reasons?text=DECLINED`)).body;
+    const [{ first_at, last_at, ...cause }] = causes;
+    expect(last_at).to.be.at.least(first_at);
+    expect([causes.length, cause]).to.deep.equal([
+      1,
+      {
+        ...{ cause: 'card … declined after … ms', action: 'sum', count: 2, permanent: true },
+        reasons: [
+          { reason: 'card "815" declined after 3 ms', count: 1 },
+          { reason: 'card "4711" declined after 20 ms', count: 1 },
+        ],
+      },
+    ]);
+    const filter = { cause: cause.cause, action: 'sum', since: first_at };
+    const query = new URLSearchParams({ ...filter, since: `${first_at}`, limit: '0' });
+    const preview = (await request(`${server.tasksUrl}/search?${query}`)).body;
+    expect(preview).to.deep.equal({ tasks: [], count: 0, total: 2, total_is_exact: true, next_cursor: null });
+    expect((await post(`${url}/redrive`, { ...filter, action: 'x' })).body).to.deep.equal({ count: 0, remaining: 0 });
+    expect((await post(`${url}/redrive`, { ...filter, until: 1 })).body).to.deep.equal({ count: 0, remaining: 0 });
+    expect((await post(`${url}/redrive`, filter)).body).to.deep.equal({ count: 2, remaining: 0 });
+    expect((await server.queued()).map(({ id }) => id)).to.deep.equal([first, second]);
+    expect((await post(`${url}/purge`, { id: other?.slice(0, 13) })).body).to.deep.equal({ count: 1, remaining: 0 });
+  });
+
+  it('select up to 1000 ids, a filter or all, in exactly one way, and refuse any other body', async () => {
     const server = await startTasksServer();
     await discardTasks(server, 1);
     const tooMany = Array.from({ length: 1001 }, (_, index) => `${index}`);
     const bodies = [{}, [], null, 'x', { ids: [] }, { ids: 'a' }, { ids: [1] }, { ids: ['a', null] }, { ids: tooMany }];
-    const others = [{ reason: 1 }, { reason: null }, { all: false }, { all: 1 }, { all: true, reason: 'no' }];
+    const others = [
+      { reason: 1 },
+      { reason: null },
+      { all: false },
+      { all: 1 },
+      { all: true, reason: 'no' },
+      { since: '1' },
+    ];
     for (const call of ['redrive', 'purge']) {
       for (const body of [...bodies, ...others, { ids: ['a'], all: true }].map((each) => JSON.stringify(each))) {
         const response = await post(`${server.url}/dead-letters/${call}`, body);
-        expect([response.status, response.body], body).to.deep.equal([400, { error: 'ids, reason or all required' }]);
+        expect([response.status, response.body], body).to.deep.equal([400, { error: 'ids, all or a filter required' }]);
       }
       const ids = Array.from({ length: 1000 }, () => randomUUID());
       const unknown = await post(`${server.url}/dead-letters/${call}`, { ids });

@@ -43,11 +43,11 @@ describe('GET /tasks/events', () => {
     queue.reportProgress(first, { fraction: 0.5, note: 'half' });
     await settle(first, retry(next_attempt_at_ms, 'line\n\nbreaks'));
     await settle(await start(), discard('bad data'));
-    await queue.redrive({ all: true });
+    await queue.redrive({});
     await settle(await start(), { kind: 'complete', result: RESULT });
     const failing = (await submit('{"action":"sum"}')).body.id;
     await settle(await start(), discard('no'));
-    await queue.purge({ all: true });
+    await queue.purge({});
     const cancelled = (await submit('{"action":"sum"}')).body.id;
     await queue.cancel(cancelled);
     events.record({ event: 'paused', at: 1500 });

@@ -31,6 +31,53 @@ describe('GET /queue', () => {
   });
 });
 
+describe('GET /queue under load', () => {
+  it('tells the tasks that run from those that were taken, and how many submissions were refused', async () => {
+    const { url, queue, submit, takeAll } = await startTasksServer({ maxLength: 2 });
+    for (let i = 0; i < 2; i++) await submit('{"action":"sum"}');
+    const [first] = await takeAll(2);
+    queue.reportStart(first as Delivery);
+    expect((await submit('{"action":"sum"}')).status).to.equal(500);
+    const batch = { method: 'POST', body: '{"tasks":[{"action":"sum"},{"action":"sum"}]}' };
+    expect((await request(`${url}/tasks/batch`, batch)).status).to.equal(500);
+    const isCounted = (answer: { body: { refused: { per_second: number } } }) => answer.body.refused.per_second > 0;
+    const { body } = await eventually(() => request(`${url}/queue`), isCounted);
+    expect(body).to.include({ in_flight: 2, running: 1, evicted: 0 });
+    expect(body.refused).to.include({ total: 3, per_second: 0.05 });
+    expect(body.refused.last_at).to.be.within(Date.now() / 1000 - 60, Date.now() / 1000);
+    const minutes = (await request(`${url}/queue/history?step=60`)).body;
+    expect(minutes.minutes).to.be.within(0, 1);
+    expect(minutes.starts).to.have.length(1);
+    const wrong = { error: 'invalid query', parameter: 'step', detail: 'must be 1 or 60' };
+    expect((await request(`${url}/queue/history?step=2`)).body).to.deep.equal(wrong);
+  });
+});
+
+describe('GET /queue/activity', () => {
+  it('counts the tasks of each action, and tells what the threads run', async () => {
+    const server = await startTasksServer();
+    for (const action of ['sum', 'sum', 'mail', 'x', 'y']) await server.submitTask({ action });
+    await server.submitTask({ action: 'mail', delay: 100 });
+    const [first, second] = (await server.takeAll(2)) as [Delivery, Delivery];
+    await server.settle(second, discard());
+    server.queue.reportStart(first);
+    server.metrics.attempts.of('sum').outcomes.count('failed');
+    const { body } = await request(`${server.url}/queue/activity`);
+    expect(body.counts_are_exact).to.equal(true);
+    const none = { queued: 0, limited: 0, scheduled: 0, retrying: 0, in_flight: 0, failed: 0 };
+    const idle = { per_second: 0, failure_share: null, waiting: null, running: null };
+    expect(body.actions).to.deep.equal([
+      { action: 'sum', ...none, in_flight: 1, failed: 1, ...idle, per_second: 0.0333, failure_share: 1 },
+      { action: 'mail', ...none, queued: 1, scheduled: 1, ...idle },
+      { action: 'other', ...none, queued: 2, ...idle },
+    ]);
+    const [{ started_at_ms, elapsed_ms, ...worker }, ...others] = body.workers;
+    expect(others).to.deep.equal([]);
+    expect(worker).to.deep.equal({ node: null, thread: 7, task: first.id, action: 'sum', attempt: 1 });
+    expect(started_at_ms + elapsed_ms).to.be.closeTo(systemClock.now(), 5000);
+  });
+});
+
 describe('POST /queue/pause and /queue/resume', () => {
   it('pause and resume the queue, any number of times, and a paused queue accepts and cancels tasks', async () => {
     const server = await startTasksServer();

@@ -39,7 +39,14 @@ export const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 /** Operations of service B except `/auth/token`, by the permission that they require. HEAD requires that of GET. */
 export const operationsOf: Record<string, string[]> = {
   'read task': [
-    ...['get /tasks', 'get /tasks/events', 'get /tasks/{id}', 'get /queue/tasks'],
+    ...[
+      'get /tasks',
+      'get /tasks/search',
+      'get /tasks/events',
+      'get /tasks/{id}',
+      'get /queue/tasks',
+      'get /queue/activity',
+    ],
     ...['post /tasks/{id}/token', 'post /limit-keys/{key}/token'],
   ],
   'read action': ['get /actions'],

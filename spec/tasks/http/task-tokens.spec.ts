@@ -33,7 +33,14 @@ describe('a token for tasks', () => {
     const { tasks, ticker } = services;
     const [own, other] = [await submit(services), await submit(services)];
     const headers = await tokenFor(services, `tasks/${own}`, { cancel: true });
-    const opened = ['get /tasks', 'head /tasks', 'get /tasks/events', 'head /tasks/events'];
+    const opened = [
+      'get /tasks',
+      'head /tasks',
+      'get /tasks/events',
+      'head /tasks/events',
+      'get /tasks/search',
+      'head /tasks/search',
+    ];
     for (const operation of operations) {
       const hidden = /^(get|head|delete) \/tasks\/\{id\}$/.test(operation);
       const { status } = await ask(tasks, operation, headers, hidden ? other : own);
@@ -90,7 +97,7 @@ describe('a token for tasks', () => {
     expect(tasks.events.after(last)?.seen).to.be.within(tasks.events.now().seen - 1, tasks.events.now().seen);
     for (const wrong of ['0'.repeat(32), last.toUpperCase()]) expect(tasks.events.after(wrong)).to.equal(undefined);
     await tasks.queue.purge({ ids: [other] });
-    await tasks.queue.redrive({ all: true });
+    await tasks.queue.redrive({});
     const { data } = (await client.next()) ?? {};
     expect(data).to.include({ id, status: 'queued' }).and.not.have.any.keys('submitter', 'limitKey');
     for (let n = 0; n < 10_001; n++) tasks.events.record({ event: 'completed', id: other, at: 1 });
@@ -169,7 +176,15 @@ describe('a token for tasks', () => {
     expect(await statusOf('get /tasks/{id}', done)).to.equal(200);
     expect(await statusOf('post /tasks/{id}/token', waiting)).to.equal(200);
     expect(await statusOf('delete /tasks/{id}', waiting)).to.equal(204);
-    const allowed = ['/tasks', '/tasks/batch', '/tasks/events', '/tasks/{id}', '/tasks/{id}/token', '/actions'];
+    const allowed = [
+      '/tasks',
+      '/tasks/batch',
+      '/tasks/search',
+      '/tasks/events',
+      '/tasks/{id}',
+      '/tasks/{id}/token',
+      '/actions',
+    ];
     for (const operation of operations.filter((each) => !allowed.includes(each.split(' ')[1] ?? '')))
       expect(await statusOf(operation, done), operation).to.equal(403);
   });

@@ -63,14 +63,16 @@ describe('POST /tasks/cancel', () => {
   it('refuses any other selection, and cancels nothing', async () => {
     const server = await startTasksServer();
     await server.submitTask();
-    const error = 'ids, all, or some of action, state, limit_key and schedule required';
+    const error = 'ids, all or a filter required';
     const tooMany = { ids: Array(1001).fill('x') };
     for (const selection of [
       ...[{}, [], { ids: [] }, { ids: [1] }, tooMany, { ids: ['a'], all: true }, { all: false }],
-      ...[{ all: true, action: 'a' }, { action: 5 }, { state: 'completed' }, { state: 'toString' }],
+      ...[{ all: true, action: 'a' }, { action: 5 }, { state: 'completed' }, { cause: 'x' }],
       ...[{ limit_key: null }, { action: 'a', limitKey: 'x' }],
     ])
       expect(await cancel(server, selection), JSON.stringify(selection)).to.deep.equal([400, { error }]);
+    const invalid = { error: 'invalid query', parameter: 'state', detail: 'is unknown' };
+    expect(await cancel(server, { state: 'toString' })).to.deep.equal([400, invalid]);
     expect((await server.queue.counts()).cancelled).to.equal(0);
   });
 });

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
+import { listIn } from '../../db/task-rows.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { startTasksServer } from './tasks-server.ts';
@@ -39,7 +40,7 @@ describe('POST /tasks', () => {
     expect(created_at)
       .to.satisfy(Number.isSafeInteger)
       .and.to.be.within(before, systemClock.now() / 1000);
-    expect(await server().queue.store.rows.list({})).to.deep.equal([]);
+    expect(await listIn(server().queue.store.rows)).to.deep.equal([]);
   });
 
   it('queues tasks in the order of their submission, each with an id of its own, whatever string the action is', async () => {

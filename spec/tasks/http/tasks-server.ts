@@ -6,6 +6,7 @@ import type { TaskRow } from '../../../db/task-rows.ts';
 import type { Delivery, Message, Settlement } from '../../../db/task-store.ts';
 import { ByteBudget } from '../../../main/http/byte-budget.ts';
 import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
+import { DispatchMetrics } from '../../../main/tasks/dispatch/dispatcher.ts';
 import type { TaskAccess } from '../../../main/tasks/http/access.ts';
 import { createTasksApp } from '../../../main/tasks/http/app.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
@@ -67,10 +68,11 @@ export async function startTasksServer(options: Options = {}) {
   afterTest(() => events.close());
   const queue = await Queue.open({ store, onEvent: events.record, clock });
   afterTest(() => queue.close());
+  const metrics = new DispatchMetrics(['sum', 'mail']);
   const monitor = createQueueMonitor({
     queue,
-    pool: { threads: 2, overlap: 1, busy: 0, durations: new Histogram(TASK_DURATION_BOUNDS) },
-    dispatcher: { metrics: { waits: new Histogram(TASK_DURATION_BOUNDS) } },
+    pool: { threads: 2, overlap: 1, busy: 0, durations: new Histogram(TASK_DURATION_BOUNDS), threadOf: () => 7 },
+    dispatcher: { metrics },
     bounds,
     prefetch: 5,
     problems: [],
@@ -126,7 +128,7 @@ export async function startTasksServer(options: Options = {}) {
     ...captured,
     /** URL of the listener, and of its `/tasks`. */
     ...{ url, tasksUrl, port: listener.port, sockets },
-    ...{ requests, events, queue, store },
+    ...{ requests, events, queue, store, metrics },
     /** Path of the file with the rows. */
     file,
     submit: (body: NonNullable<RequestInit['body']>, init: RequestInit = {}) =>

@@ -53,6 +53,8 @@ describe('the threads of a pool', () => {
     await logged(({ msg }) => msg === 'blocked');
     const outcome = run('ok');
     expect(pool.busy).to.equal(1);
+    expect(pool.threadOf('2')).to.be.a('number');
+    expect(pool.threadOf('1')).to.equal(undefined);
     clock.advance(15_000);
     await logged(({ msg }) => msg === 'a blocked task thread is replaced');
     expect(await outcome).to.deep.equal(returned);

@@ -4,7 +4,14 @@ import { noticesOf } from '../../../www/tasks/health-notices.ts';
 
 const status = {
   ...{ accepted: 9, completed: 5, dead: 1, waiting: 1, scheduled: 0, delayed: 1, in_flight: 1, bytes: 2e6 },
-  ...{ dropped: 0, cancelled: 0, limited: 0 },
+  ...{
+    dropped: 0,
+    evicted: 0,
+    cancelled: 0,
+    limited: 0,
+    running: 1,
+    refused: { total: 0, per_second: 0, last_at: null },
+  },
   limits: { length: 10, bytes: 4e6, dead_letters: 10_000, prefetch: 5 },
   ...{ oldest_age_seconds: 1.5, threads: { busy: 1, total: 2, overlap: 1 }, paused: false, stalled: null },
   latency: { window_seconds: 300, waiting: null, running: null },

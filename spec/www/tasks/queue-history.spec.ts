@@ -5,7 +5,7 @@ import { HISTORY_SECONDS, type HistoryPart, QueueHistory } from '../../../www/ta
 function part(end: number, ...values: number[]): HistoryPart {
   const column = () => [...values];
   const columns = { accepted: column(), completed: column(), failed: column(), retried: column(), depth: column() };
-  return { end, seconds: values.length, ...columns };
+  return { end, seconds: values.length, ...columns, refused: column(), starts: [] };
 }
 
 /** Returns the periods that have numbers. */

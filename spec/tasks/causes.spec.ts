@@ -1,0 +1,20 @@
+import { expect } from 'chai';
+import { causeOf } from '../../main/tasks/causes.ts';
+
+describe('the cause of a failure', () => {
+  const reasons: [reason: string | null, cause: string][] = [
+    [null, ''],
+    ['card declined', 'card declined'],
+    ['request 8f14e45f-ceea-467f-a9ab-000000000000 failed', 'request … failed'],
+    ['order SKU-20468: 3 of 17 items left', 'order … of … items left'],
+    ['connect ECONNREFUSED 10.0.0.1:5432', 'connect ECONNREFUSED …'],
+    ['commit deadbeef is unknown to the cafe', 'commit … is unknown to the cafe'],
+    ["can't read \"a b\" or 'c', don't retry `d`", "can't read … or …, don't retry …"],
+    ['took 546.25 s, at 12:30:01', 'took … s, at …'],
+    ['x'.repeat(1000), 'x'.repeat(300)],
+    ['"'.repeat(300), '…'],
+  ];
+  for (const [reason, cause] of reasons) {
+    it(`of ${reason?.slice(0, 40)} is ${cause.slice(0, 40)}`, () => expect(causeOf(reason)).to.equal(cause));
+  }
+});
