@@ -16,8 +16,10 @@ export class ByAction<Value> implements Iterable<[action: string, Value]> {
 
   /** Adds actions of a changed module. The values of its former actions stay, because metrics must not be reset. */
   add(actions: Iterable<string>): void {
-    for (const action of new Set(actions).difference(new Set([OTHERS, ...this.#values.keys()])))
-      if (this.#values.size < MAX_ACTIONS) this.#values.set(action, this.#create());
+    for (const action of actions) {
+      const isNew = action !== OTHERS && !this.#values.has(action);
+      if (isNew && this.#values.size < MAX_ACTIONS) this.#values.set(action, this.#create());
+    }
   }
 
   of(action = OTHERS): Value {
