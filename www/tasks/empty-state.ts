@@ -1,8 +1,8 @@
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
+import type { View } from './address.ts';
 import { isSignedIn } from './service.ts';
 import type { ListedState } from './task-row.ts';
-import type { View } from './view-state.ts';
 
 const EXAMPLE = '{"action":"uppercase","data":{"text":"hello"}}';
 

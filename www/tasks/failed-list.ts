@@ -1,6 +1,6 @@
+import { addressOf, type View } from './address.ts';
 import type { BoardTask } from './board-task.ts';
 import { FailedItem } from './failed-item.ts';
-import { addressOf, type View } from './view-state.ts';
 
 export interface FailedListListeners {
   onOpen(id: string): void;

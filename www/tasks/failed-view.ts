@@ -2,6 +2,7 @@ import type { LetterSelection } from '../client/dead-letters.ts';
 import type { TaskState } from '../client/task-state.ts';
 import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
+import type { View } from './address.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { BulkBar } from './bulk-bar.ts';
 import { curlCommand } from './curl.ts';
@@ -13,7 +14,6 @@ import { PurgeLater } from './purge-later.ts';
 import { ReasonList } from './reason-list.ts';
 import { deadLetters, findTask, type Submission } from './service.ts';
 import type { BoardTask, Store } from './store.ts';
-import type { View } from './view-state.ts';
 
 const REASONS_INTERVAL_MS = 2_000;
 const EXAMPLE: Submission = { action: 'sum', data: { numbers: ['one'] } };

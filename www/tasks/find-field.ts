@@ -1,5 +1,7 @@
+import { effect } from '@preact/signals';
 import { part } from '../shared/dom.ts';
-import type { View, ViewState } from './view-state.ts';
+import type { View } from './address.ts';
+import { changeView, view } from './navigation.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -7,16 +9,13 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export class FindField {
   readonly #field = part(document, 'find', HTMLInputElement);
   readonly #bar = part(document, 'find-bar', HTMLElement);
-  readonly #viewState: ViewState;
 
-  constructor(viewState: ViewState) {
-    this.#viewState = viewState;
+  constructor() {
     this.#field.addEventListener('input', () => this.#find());
     part(document, 'find-form', HTMLFormElement).addEventListener('submit', (event) => event.preventDefault());
-    viewState.subscribe((view) => this.#show(view));
+    effect(() => this.#show(view.value));
     // Browsers may restore an earlier text of the search field after a reload and from the back/forward cache.
-    addEventListener('pageshow', () => this.#show(viewState.view));
-    this.#show(viewState.view);
+    addEventListener('pageshow', () => this.#show(view.value));
   }
 
   focus(): void {
@@ -26,8 +25,8 @@ export class FindField {
 
   #find(): void {
     const text = this.#field.value.trim();
-    if (ID.test(text)) this.#viewState.change({ task: text.toLowerCase(), q: '' });
-    else this.#viewState.change({ q: text }, 'replace');
+    if (ID.test(text)) changeView({ task: text.toLowerCase(), q: '' });
+    else changeView({ q: text }, 'replace');
   }
 
   #show({ q, state, page }: View): void {

@@ -1,6 +1,6 @@
 import { part } from '../shared/dom.ts';
+import type { View } from './address.ts';
 import { STATES, type State } from './board-task.ts';
-import type { View } from './view-state.ts';
 
 export interface KeyActions {
   find(): void;

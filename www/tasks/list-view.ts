@@ -1,3 +1,4 @@
+import { effect, untracked } from '@preact/signals';
 import { part } from '../shared/dom.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { PAGE_SIZE } from './board-api.ts';
@@ -5,11 +6,11 @@ import type { BoardTask } from './board-task.ts';
 import { EmptyState } from './empty-state.ts';
 import { holdsText } from './find-field.ts';
 import { MAX_LISTED } from './loaded-list.ts';
+import { changeView, view as shownView } from './navigation.ts';
 import { isSignedOut } from './service.ts';
 import type { Store } from './store.ts';
 import type { ListedState } from './task-row.ts';
 import { TaskTable } from './task-table.ts';
-import type { ViewState } from './view-state.ts';
 
 const RELOAD_MS = 2_000;
 const ALL_LISTED = 'These are all.';
@@ -23,7 +24,6 @@ export class ListView {
   readonly #older = part(this.#section, 'older', HTMLButtonElement);
   readonly #olderStatus = part(this.#section, 'older-status', HTMLElement);
   readonly #store: Store;
-  readonly #viewState: ViewState;
   readonly #table: TaskTable;
   readonly #empty: EmptyState;
   #requested = '';
@@ -33,21 +33,22 @@ export class ListView {
   #kept: string | undefined;
   #reload: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(store: Store, viewState: ViewState) {
+  constructor(store: Store) {
     this.#store = store;
-    this.#viewState = viewState;
-    this.#table = new TaskTable((task) => viewState.change({ task }));
-    this.#empty = new EmptyState((action) => viewState.change({ action, q: '' }));
-    this.#chip.addEventListener('click', () => viewState.change({ action: '' }));
+    this.#table = new TaskTable((task) => changeView({ task }));
+    this.#empty = new EmptyState((action) => changeView({ action, q: '' }));
+    this.#chip.addEventListener('click', () => changeView({ action: '' }));
     this.#pause.addEventListener('click', () => this.#togglePause());
     this.#older.addEventListener('click', () => void this.#loadOlder());
-    viewState.subscribe(() => this.#follow());
+    effect(() => {
+      shownView.value;
+      untracked(() => this.#follow());
+    });
     store.subscribe(() => this.#render());
-    this.#follow();
   }
 
   async load(): Promise<void> {
-    const { state, action } = this.#viewState.view;
+    const { state, action } = shownView.value;
     if (state === 'failed') return;
     clearTimeout(this.#reload);
     const requested = this.#requested;
@@ -63,7 +64,7 @@ export class ListView {
   }
 
   #follow(): void {
-    const { state, action, task } = this.#viewState.view;
+    const { state, action, task } = shownView.value;
     if (task !== this.#kept) {
       this.#unkeep();
       this.#kept = task;
@@ -83,7 +84,7 @@ export class ListView {
   }
 
   #render(): void {
-    const { view } = this.#viewState;
+    const view = shownView.value;
     this.#chip.hidden = view.action === '';
     part(this.#chip, 'action-chip-name', HTMLElement).textContent = view.action;
     if (view.state === 'failed') return;
@@ -102,7 +103,7 @@ export class ListView {
   #showCount(state: ListedState, found: number, listed: number): void {
     const total = this.#store.count(state) ?? 0;
     const isWhole =
-      state === 'completed' ? !this.#store.hasOlder(state) : listed >= total || this.#viewState.view.action !== '';
+      state === 'completed' ? !this.#store.hasOlder(state) : listed >= total || shownView.value.action !== '';
     const label = part(this.#pause, 'pause-label', HTMLElement);
     const unseen = this.#paused ? this.#table.unseen : 0;
     label.textContent = this.#paused ? 'Resume list' : 'Pause list';
@@ -121,7 +122,7 @@ export class ListView {
   }
 
   async #loadOlder(): Promise<void> {
-    const { state, action } = this.#viewState.view;
+    const { state, action } = shownView.value;
     const before = this.#store.last(state);
     if (before === undefined) return;
     const requested = this.#requested;

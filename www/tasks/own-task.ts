@@ -1,10 +1,10 @@
 import { part, stamp } from '../shared/dom.ts';
+import { addressOf } from './address.ts';
 import { isUnfinished } from './board-task.ts';
 import { formatMeasured } from './durations.ts';
 import { describeState, type OwnTaskState } from './own-task-state.ts';
 import { showProgress } from './progress.ts';
 import type { Submission } from './service.ts';
-import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
 const MAX_OUTPUT = 1_000;

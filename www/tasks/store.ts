@@ -1,3 +1,4 @@
+import { type ReadonlySignal, signal } from '@preact/signals';
 import type { QueueStatus } from '../client/queue-api.ts';
 import { type ListQuery, listState, PAGE_SIZE } from './board-api.ts';
 import { type BoardTask, STATES, type State, type TaskEvent } from './board-task.ts';
@@ -16,6 +17,7 @@ const REFRESH_INTERVAL_MS = 1_000;
 /** Tasks, lists of tasks by state, and the queue's health, updated by events and responses of the service. */
 export class Store {
   readonly #schedule = new RenderSchedule();
+  readonly #version = signal(0);
   readonly #known = new KnownTasks();
   readonly #lists = new Map<State, LoadedList>();
   readonly #kept = new Map<string, number>();
@@ -32,6 +34,14 @@ export class Store {
 
   constructor() {
     document.addEventListener('visibilitychange', () => this.#refreshIfNeeded());
+    this.subscribe(() => {
+      this.#version.value += 1;
+    });
+  }
+
+  /** Changes with the store, at most ten times per second. A view that reads it is rendered again. */
+  get version(): ReadonlySignal<number> {
+    return this.#version;
   }
 
   get health(): Health | undefined {

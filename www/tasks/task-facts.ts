@@ -1,6 +1,6 @@
+import { addressOf } from './address.ts';
 import type { Submission } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
-import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
 /** Term with its value, which may be a link within the page and a text after it. */

@@ -1,8 +1,8 @@
 import { part, stamp } from '../shared/dom.ts';
+import { addressOf, type View } from './address.ts';
 import type { BoardTask, State } from './board-task.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { dataText } from './summary-text.ts';
-import { addressOf, type View } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
 export type ListedState = Exclude<State, 'failed'>;

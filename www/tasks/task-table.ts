@@ -1,9 +1,9 @@
 import { part } from '../shared/dom.ts';
+import type { View } from './address.ts';
 import type { BoardTask } from './board-task.ts';
 import { orderRows } from './row-order.ts';
 import { COLUMNS } from './state-columns.ts';
 import { type ListedState, TaskRow } from './task-row.ts';
-import type { View } from './view-state.ts';
 
 /** Milliseconds after a mouse movement during which rows do not move. */
 const POINTER_HOLD_MS = 1_500;

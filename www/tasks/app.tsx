@@ -1,4 +1,6 @@
+import { effect, untracked } from '@preact/signals';
 import { part } from '../shared/dom.ts';
+import { addressOf } from './address.ts';
 import { BoardConnection } from './board-connection.ts';
 import { Charts } from './charts.ts';
 import { EditDialog } from './edit-dialog.ts';
@@ -9,15 +11,15 @@ import { Inspector } from './inspector.ts';
 import { Keys } from './keys.ts';
 import { LimitsView } from './limits-view.ts';
 import { ListView } from './list-view.ts';
+import { mount } from './mount.ts';
+import { changeView, openAddress, view as shownView } from './navigation.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { SchedulesView } from './schedules-view.ts';
 import { listActions, queue, type Submission } from './service.ts';
 import { Store } from './store.ts';
 import { SubmitForm } from './submit-form.ts';
-import { Tabs } from './tabs.ts';
-import { addressOf, ViewState } from './view-state.ts';
+import { Pages, Tabs, TITLES } from './tabs.tsx';
 
-const viewState = new ViewState();
 const store = new Store();
 
 // BoardConnection must be constructed before all views, because it restores the token that their requests need.
@@ -45,7 +47,7 @@ const submitForm = new SubmitForm(
   () => connection.signOut(),
 );
 const showTasks = () => {
-  if (viewState.view.page !== 'tasks') viewState.open('/');
+  if (shownView.value.page !== 'tasks') openAddress('/');
 };
 const onResubmit = (submission: Submission) => {
   showTasks();
@@ -55,12 +57,13 @@ const toForm = () => {
   showTasks();
   submitForm.focus();
 };
-const onOpen = (task: string) => viewState.change({ task });
+const onOpen = (task: string) => changeView({ task });
 const ownTasks = new OwnTasks(store, { onEdit: onResubmit, onOpen });
-const tabs = new Tabs(store, viewState);
-const find = new FindField(viewState);
+mount(<Pages />, part(document, 'pages', HTMLElement));
+mount(<Tabs store={store} />, part(document, 'tabs', HTMLElement));
+const find = new FindField();
 const help = new Help();
-const list = new ListView(store, viewState);
+const list = new ListView(store);
 const charts = new Charts({ host: part(document, 'charts', HTMLElement), readHistory: queue.history, store });
 const failed = new FailedView({ host: part(document, 'failed', HTMLElement), store, onOpen, onResubmit });
 const dialog = new EditDialog();
@@ -69,7 +72,7 @@ const limits = new LimitsView(dialog);
 const inspector = new Inspector({
   host: part(document, 'inspector', HTMLDialogElement),
   store,
-  onClose: () => viewState.change({ task: undefined }),
+  onClose: () => changeView({ task: undefined }),
   onResubmit,
 });
 /** True while the `j` or `k` key changes the inspected task, so that the focus stays on the table row. */
@@ -81,12 +84,12 @@ new Keys({
   find: () => find.focus(),
   queue: toForm,
   help: () => help.open(),
-  show: (state) => tabs.select(state),
-  open: (page) => viewState.open(addressOf({ page })),
+  show: (state) => openAddress(addressOf({ state })),
+  open: (page) => openAddress(addressOf({ page })),
   moved(task) {
-    if (viewState.view.task === undefined) return;
+    if (shownView.value.task === undefined) return;
     isMoving = true;
-    viewState.change({ task }, 'replace');
+    changeView({ task }, 'replace');
     isMoving = false;
   },
 });
@@ -101,7 +104,7 @@ document.addEventListener('click', (event) => {
   const link = (event.target as Element).closest<HTMLAnchorElement>('a[data-link]');
   if (link === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
-  viewState.open(link.href);
+  openAddress(link.href);
 });
 
 function loadSettings(): void {
@@ -110,7 +113,13 @@ function loadSettings(): void {
 }
 
 function showView(): void {
-  const { view } = viewState;
+  const view = shownView.value;
+  const isFailed = view.state === 'failed';
+  part(document, 'desk', HTMLElement).dataset.page = view.page;
+  document.title = `${TITLES[view.page === 'tasks' ? view.state : view.page]} · Tasks`;
+  part(document, 'list', HTMLElement).hidden = isFailed;
+  part(document, 'failed', HTMLElement).hidden = !isFailed;
+  if (!isFailed) part(document, 'list-heading', HTMLElement).textContent = `${TITLES[view.state]} tasks`;
   failed.show(view.page === 'tasks' && view.state === 'failed' ? view : undefined);
   schedules.list.show(view.page === 'schedules' ? view.q : undefined);
   limits.list.show(view.page === 'limits' ? view.q : undefined);
@@ -118,5 +127,7 @@ function showView(): void {
   inspector.show(view.task, { focus: !isMoving });
 }
 
-viewState.subscribe(showView);
-showView();
+effect(() => {
+  shownView.value;
+  untracked(showView);
+});
