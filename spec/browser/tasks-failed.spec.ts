@@ -99,10 +99,11 @@ describeInBrowser('the failed tasks on the board', () => {
       await reasons(page).filter({ hasText: 'green' }).click();
       await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
       await page.getByLabel('Select breaks').first().check();
-      await page.getByText('1 of them has a permanent error: a redrive fails again').waitFor();
+      await page.getByText('It has a permanent error: a redrive fails again').waitFor();
       await reasons(page).filter({ hasText: 'try again' }).click();
       await page.getByText('5 attempts').waitFor();
       expect(await items(page).count()).to.equal(1);
+      await page.mouse.move(0, 0);
       await fail(tasks, 5, { action: 'tires' });
       await reasons(page)
         .filter({ hasText: /2\s+try again/ })
@@ -116,7 +117,7 @@ describeInBrowser('the failed tasks on the board', () => {
     const file = join(await temporaryFolder(), 'needed');
     await fail(tasks, 103, ...Array(102).fill({ action: 'needs', data: { file } }), breaks('green'));
     await writeFile(file, '');
-    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       await reasons(page).filter({ hasText: 'missing' }).click();
       await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 100);
       await page.getByLabel('Select all shown tasks').check();
@@ -129,6 +130,11 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByLabel('Select all shown tasks').check();
       await button(page, 'Select all 102').click();
       await button(page, 'Redrive').click();
+      await page.getByRole('dialog').getByText('All failed permanently').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
+      await page.getByText('102 tasks will be redriven in 8 seconds.').waitFor();
+      expect(await failures(tasks)).to.equal(103);
+      await elapse(page, 8_000);
       await page.getByText('Redrove 102 tasks.').waitFor();
       // Until all have run, because their file is deleted at the end of the test.
       await eventually(

@@ -13,6 +13,8 @@ export interface Health {
   threads: QueueStatus['threads'];
   full: boolean;
   paused: boolean;
+  /** When the queue was paused. */
+  pausedAtMs?: number | undefined;
   stalled: QueueStatus['stalled'];
   moduleProblem?: string | undefined;
   limits: QueueStatus['limits'];
@@ -21,15 +23,19 @@ export interface Health {
 }
 
 /** @param perSecond completed tasks per second, if known */
-export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
+export function healthOf(
+  status: QueueStatus & { paused_at_ms?: number | null },
+  perSecond: number | undefined,
+): Health {
   const { waiting, limited = 0, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
-  const { module_problem: moduleProblem } = status;
+  const { module_problem: moduleProblem, paused_at_ms: pausedAtMs } = status;
   const length = waiting + limited + status.scheduled + running + retrying;
   const full = length >= limits.length || bytes >= limits.bytes;
   return {
     ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },
     ...{ full, paused, stalled, moduleProblem, limits, latency, bytes },
+    pausedAtMs: pausedAtMs ?? undefined,
   };
 }
 

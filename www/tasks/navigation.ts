@@ -27,7 +27,29 @@ export function openAddress(address: string): void {
 
 /** Opens a link within the page without loading it again, unless the user opens it in another tab. */
 export function followLink(event: MouseEvent): void {
-  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  if (opensElsewhere(event)) return;
   event.preventDefault();
   openAddress((event.currentTarget as HTMLAnchorElement).href);
+}
+
+/** Returns whether a click opens a link in another tab or window. */
+export function opensElsewhere({ ctrlKey, metaKey, shiftKey }: MouseEvent): boolean {
+  return ctrlKey || metaKey || shiftKey;
+}
+
+let moving = false;
+
+/** Inspects another task while the focus stays where it is. */
+export function moveInspector(task: string): void {
+  moving = true;
+  changeView({ task }, 'replace');
+  // The inspector is rendered before the next timer.
+  setTimeout(() => {
+    moving = false;
+  }, 0);
+}
+
+/** Whether the inspected task has just been changed by {@link moveInspector}. */
+export function isMoving(): boolean {
+  return moving;
 }

@@ -5,6 +5,8 @@ import { limitText } from './limits.ts';
 import { dataText, outputText } from './summary-text.ts';
 import { visibleText } from './visible-text.ts';
 
+export type ListedState = Exclude<State, 'failed'>;
+
 export interface Columns {
   headings: [detail: string, count: string, time: string];
   detail(task: BoardTask): string;
@@ -23,7 +25,7 @@ const payloadSize = ({ payload, payloadBytes }: BoardTask) => sizeOf(payload, pa
 const since = (time: number | undefined, now: number) =>
   time === undefined ? '' : formatSpan(Math.max(0, now - time));
 
-export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
+export const COLUMNS: Record<ListedState, Columns> = {
   queued: {
     headings: ['Data', 'Accepted', 'Waiting for'],
     detail: ({ payload }) => dataText(payload ?? ''),

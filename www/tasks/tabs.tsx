@@ -1,9 +1,9 @@
 import type { View } from './address.ts';
 import { addressOf } from './address.ts';
 import { formatCount } from './amounts.ts';
+import { model } from './board.ts';
 import { STATES, type State } from './board-task.ts';
 import { followLink, view } from './navigation.ts';
-import type { Store } from './store.ts';
 
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
@@ -21,7 +21,7 @@ export const TITLES: Readonly<Record<State | View['page'], string>> = {
 };
 
 /** Links to the lists of tasks in each state, with the numbers of tasks. */
-export function Tabs({ store }: { store: Store }) {
+export function Tabs() {
   const { page, state: shown } = view.value;
   return STATES.map((state) => (
     <a
@@ -35,7 +35,7 @@ export function Tabs({ store }: { store: Store }) {
       <span class="mark" data-state={state} aria-hidden="true" />
       <span class="tab-name">{TITLES[state]}</span>{' '}
       <span class="tab-count" data-part={`count-${state}`}>
-        {countText(store, state)}
+        {countText(state)}
       </span>
     </a>
   ));
@@ -57,12 +57,12 @@ export function Pages() {
 }
 
 /** Returns the number of tasks in a state. In `120+`, tasks completed before the service's start are not counted. */
-function countText(store: Store, state: State): string {
-  store.version.value;
-  const count = store.count(state);
+function countText(state: State): string {
+  model.version.value;
+  const count = model.count(state);
   if (count === undefined) return '';
-  const listed = state === 'completed' ? store.tasks(state).length : 0;
+  const listed = state === 'completed' ? model.tasks(state).length : 0;
   const minimum = Math.max(count, listed);
   const text = minimum < 100_000 ? formatCount(minimum) : compact.format(minimum);
-  return minimum > count || (state === 'completed' && store.hasOlder(state)) ? `${text}+` : text;
+  return minimum > count || (state === 'completed' && model.list(state)?.more) ? `${text}+` : text;
 }

@@ -1,8 +1,8 @@
-import { makeCopyButton } from '../shared/copy-button.ts';
-import { part } from '../shared/dom.ts';
-import type { View } from './address.ts';
+import { changeView, view } from './navigation.ts';
+import { CodeBlock } from './parts.tsx';
 import { isSignedIn } from './service.ts';
-import type { ListedState } from './task-row.ts';
+import type { ListedState } from './state-columns.ts';
+import { visibleText } from './visible-text.ts';
 
 const EXAMPLE = '{"action":"uppercase","data":{"text":"hello"}}';
 
@@ -40,44 +40,40 @@ const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: str
   },
 };
 
-/** Message shown instead of an empty task list, with a curl command or a button. */
-export class EmptyState {
-  readonly #panel = part(document, 'empty', HTMLElement);
-  readonly #title = part(this.#panel, 'empty-title', HTMLElement);
-  readonly #hint = part(this.#panel, 'empty-hint', HTMLElement);
-  readonly #curlPanel = part(this.#panel, 'empty-curl-panel', HTMLElement);
-  readonly #curl = part(this.#panel, 'empty-curl', HTMLElement);
-  readonly #byAction = part(this.#panel, 'find-action', HTMLButtonElement);
-  #shown = '';
-
-  constructor(onAction: (action: string) => void) {
-    makeCopyButton(part(this.#panel, 'copy-empty-curl', HTMLButtonElement), this.#curl);
-    this.#byAction.addEventListener('click', () =>
-      onAction(part(this.#byAction, 'find-action-name', HTMLElement).textContent),
+/**
+ * Message shown instead of an empty task list, with a curl command or a button.
+ * @param listed number of tasks before the text filter is applied
+ */
+export function EmptyState({ state, listed }: { state: ListedState; listed: number }) {
+  const { q, action } = view.value;
+  const isFiltered = action !== '' || (q !== '' && listed > 0);
+  const { title, hint, curl } = TEXTS[state];
+  if (isFiltered) {
+    return (
+      <div class="empty" data-part="empty">
+        <p class="empty-title" data-part="empty-title">
+          {whyNothingFits(state, { q, action }, listed)}
+        </p>
+        {q !== '' && action === '' && state === 'completed' && (
+          <button type="button" class="button" data-part="find-action" onClick={() => changeView({ action: q, q: '' })}>
+            Only tasks with the action <bdi>{visibleText(q)}</bdi>
+          </button>
+        )}
+      </div>
     );
   }
-
-  hide(): void {
-    this.#panel.hidden = true;
-    this.#shown = '';
-  }
-
-  /** @param listed number of tasks before the text filter `q` is applied */
-  show(state: ListedState, { q, action }: View, listed: number): void {
-    const header = isSignedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '';
-    const key = [state, q, action, listed, header].join('\n');
-    if (key === this.#shown) return;
-    this.#shown = key;
-    const isFiltered = action !== '' || (q !== '' && listed > 0);
-    const { title, hint, curl } = TEXTS[state];
-    this.#title.textContent = isFiltered ? whyNothingFits(state, { q, action }, listed) : title;
-    this.#hint.textContent = isFiltered ? '' : hint;
-    this.#curlPanel.hidden = isFiltered;
-    this.#curl.textContent = curl(location.origin, header);
-    this.#byAction.hidden = q === '' || action !== '' || state !== 'completed' || listed === 0;
-    part(this.#byAction, 'find-action-name', HTMLElement).textContent = q;
-    this.#panel.hidden = false;
-  }
+  const header = isSignedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '';
+  return (
+    <div class="empty" data-part="empty">
+      <p class="empty-title" data-part="empty-title">
+        {title}
+      </p>
+      <p class="quiet">{hint}</p>
+      <div class="empty-curl">
+        <CodeBlock text={curl(location.origin, header)} part="empty-curl" />
+      </div>
+    </div>
+  );
 }
 
 function whyNothingFits(state: ListedState, { q, action }: { q: string; action: string }, listed: number): string {
