@@ -7,7 +7,7 @@ import type { Queue } from './queue.ts';
 import { queueHistory } from './queue-history.ts';
 
 interface QueueMonitorOptions {
-  queue: Pick<Queue, 'counts' | 'isPaused'>;
+  queue: Pick<Queue, 'counts' | 'isPaused' | 'pausedAt'>;
   pool: Pick<ThreadPool, 'threads' | 'overlap' | 'busy' | 'durations'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
@@ -69,6 +69,7 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
       },
       threads: { busy: pool.busy, total: pool.threads, overlap: pool.overlap },
       paused: queue.isPaused,
+      paused_at_ms: queue.pausedAt,
       stalled: stalled ?? null,
       module_problem: options.moduleProblem?.(),
       latency: {

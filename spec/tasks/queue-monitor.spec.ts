@@ -15,6 +15,7 @@ function startMonitor() {
   let calls = 0;
   const queue = {
     isPaused: false,
+    pausedAt: undefined,
     counts: async () => {
       calls += 1;
       return { ...totals };

@@ -23,10 +23,7 @@ export interface Health {
 }
 
 /** @param perSecond completed tasks per second, if known */
-export function healthOf(
-  status: QueueStatus & { paused_at_ms?: number | null },
-  perSecond: number | undefined,
-): Health {
+export function healthOf(status: QueueStatus & { paused_at_ms?: number }, perSecond: number | undefined): Health {
   const { waiting, limited = 0, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
   const { module_problem: moduleProblem, paused_at_ms: pausedAtMs } = status;
@@ -34,8 +31,7 @@ export function healthOf(
   const full = length >= limits.length || bytes >= limits.bytes;
   return {
     ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },
-    ...{ full, paused, stalled, moduleProblem, limits, latency, bytes },
-    pausedAtMs: pausedAtMs ?? undefined,
+    ...{ full, paused, stalled, moduleProblem, limits, latency, bytes, pausedAtMs },
   };
 }
 
