@@ -136,8 +136,8 @@ describeInBrowser('the task board in an incident', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Keep it running' }).click();
       await pause.click();
       await page.getByRole('dialog').getByRole('button', { name: 'Pause the queue' }).click();
-      await part(page, 'paused-since')
-        .filter({ hasText: /since \d\d:\d\d:\d\d/ })
+      await part(page, 'queue-state')
+        .filter({ hasText: /queue paused since \d\d:\d\d:\d\d/ })
         .waitFor();
       expect((await request(`${tasks}/queue`)).body).to.include({ paused: true });
       expect(await violations(page)).to.deep.equal([]);

@@ -41,7 +41,7 @@ export function Charts() {
   const isOn = kind !== 'connecting' && kind !== 'signed-out' && view.value.page === 'tasks' && isOpen.value;
   useEffect(() => (isOn ? readWhileVisible(history, shown, note) : undefined), [isOn]);
   return (
-    <section class="charts" data-part="charts" aria-label="The last 15 minutes">
+    <section class="charts" aria-label="The last 15 minutes">
       <details
         open={isWide}
         data-part="charts-details"
@@ -177,7 +177,7 @@ function ChartCard({ part, heading, about, lines, minTop, format, shown }: Chart
           ))}
         </dl>
       </div>
-      <div class="plot" data-part="plot" role="img" aria-label={about} ref={host} />
+      <div class="plot" role="img" aria-label={about} ref={host} />
     </section>
   );
 }
@@ -196,7 +196,7 @@ function Latencies({ latency }: { latency: QueueStatus['latency'] | undefined })
   const high = Math.max(Math.log(Math.max(...known)), low + 1);
   const share = (seconds: number) => Math.min(Math.max((Math.log(Math.max(seconds, 1e-4)) - low) / (high - low), 0), 1);
   return (
-    <section class="panel chart-card" data-part="latencies" aria-labelledby="latency-heading">
+    <section class="panel chart-card" aria-labelledby="latency-heading">
       <h3 class="label" id="latency-heading">
         Latency <span class="quiet">{latency && `last ${formatSpan(latency.window_seconds * 1_000)}`}</span>
       </h3>
@@ -234,7 +234,7 @@ function Latencies({ latency }: { latency: QueueStatus['latency'] | undefined })
                   )}
                 >
                   {PERCENTILES.map((each) => (
-                    <i key={each} data-mark={each} />
+                    <i key={each} data-mark={each} style={{ '--at': `var(--${each})` }} />
                   ))}
                 </span>
               </td>

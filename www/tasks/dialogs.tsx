@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { now } from './clock.ts';
 import { openQuestion } from './confirmation.ts';
+import { Button, SmallButton } from './parts.tsx';
 import { asked, confirm, pending, questionOf, said, undo } from './undoable.ts';
 
 interface DialogProps {
@@ -59,9 +60,7 @@ function Ask({ part, question, children, yes, no, onYes, onNo }: AskProps) {
     <Dialog part={part} class="purge-dialog panel" heading={`${part}-question`} title={title} onClose={onNo}>
       {children}
       <div class="purge-buttons">
-        <button type="button" class="button" onClick={onNo}>
-          {no}
-        </button>
+        <Button onClick={onNo}>{no}</Button>
         <button type="button" class="button button-danger" data-part="purge-confirm" onClick={onYes}>
           {yes}
         </button>
@@ -126,9 +125,9 @@ function UndoNotice() {
       </p>
       <Countdown />
       {isPending && (
-        <button type="button" class="button button-small" data-part="purge-undo" ref={button} onClick={undo}>
+        <SmallButton data-part="purge-undo" ref={button} onClick={undo}>
           Undo
-        </button>
+        </SmallButton>
       )}
     </div>
   );

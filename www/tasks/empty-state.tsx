@@ -1,5 +1,5 @@
 import { changeView, view } from './navigation.ts';
-import { CodeBlock } from './parts.tsx';
+import { Button, CodeBlock } from './parts.tsx';
 import { isSignedIn } from './service.ts';
 import type { ListedState } from './state-columns.ts';
 import { visibleText } from './visible-text.ts';
@@ -55,9 +55,9 @@ export function EmptyState({ state, listed }: { state: ListedState; listed: numb
           {whyNothingFits(state, { q, action }, listed)}
         </p>
         {q !== '' && action === '' && state === 'completed' && (
-          <button type="button" class="button" data-part="find-action" onClick={() => changeView({ action: q, q: '' })}>
+          <Button data-part="find-action" onClick={() => changeView({ action: q, q: '' })}>
             Only tasks with the action <bdi>{visibleText(q)}</bdi>
-          </button>
+          </Button>
         )}
       </div>
     );

@@ -27,7 +27,7 @@ import {
 import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { view } from './navigation.ts';
-import { CodeBlock } from './parts.tsx';
+import { Button, CodeBlock, SmallButton } from './parts.tsx';
 import { findTask, type Submission } from './service.ts';
 import { orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
@@ -72,7 +72,7 @@ export function FailedView({ onResubmit }: FailedViewProps) {
     return task !== undefined && !isTaken(task);
   });
   const isEmpty = model.list('failed')?.isLoaded === true && ids.length === 0;
-  const isNoneFailed = isEmpty && listedTasks().length === 0 && chosen.value === undefined;
+  const isNoneFailed = isEmpty && model.tasks('failed').length === 0 && chosen.value === undefined;
   return (
     <section class="panel failed" data-part="failed" aria-labelledby="failed-heading" ref={host}>
       <h2 class="visually-hidden" id="failed-heading">
@@ -93,7 +93,7 @@ export function FailedView({ onResubmit }: FailedViewProps) {
             {status}
           </p>
           <FailedList ids={ids} onEdit={edit} />
-          {isEmpty && !isNoneFailed && <p class="quiet failed-empty">No listed failed task matches.</p>}
+          {isEmpty && listedTasks().length > 0 && <p class="quiet failed-empty">No listed failed task matches.</p>}
           {isNoneFailed && (
             <div class="failed-empty">
               <p class="empty-title">No task has failed</p>
@@ -126,9 +126,9 @@ function OlderFailed() {
   };
   return (
     <div class="failed-foot">
-      <button type="button" class="button" disabled={isLoading.value} onClick={load}>
+      <Button disabled={isLoading.value} onClick={load}>
         Older tasks
-      </button>
+      </Button>
     </div>
   );
 }
@@ -143,11 +143,11 @@ function Reasons({ isHeld }: { isHeld: boolean }) {
     shown.current = isHeld ? [...groups.value].sort((one, other) => rank(one) - rank(other)) : groups.value;
   }
   return (
-    <div class="reasons" data-part="reasons-panel" data-hold>
+    <div class="reasons" data-hold>
       <h3 class="label" id="reasons-heading">
         Reasons
       </h3>
-      <ul aria-labelledby="reasons-heading" data-part="reasons">
+      <ul aria-labelledby="reasons-heading">
         {shown.current.length > 1 && (
           <Reason group={{ reason: 'All reasons', count: total.value, permanent: false }} isChosen={!chosen.value} />
         )}
@@ -205,11 +205,10 @@ function BulkBar({ ids }: { ids: readonly string[] }) {
   const shownText =
     available > ids.length ? `${formatCount(ids.length)} of ${formatTasks(available)}` : formatTasks(ids.length);
   return (
-    <fieldset class="bulk" aria-label="Selected tasks" data-part="bulk">
+    <fieldset class="bulk" aria-label="Selected tasks">
       <label class="bulk-all">
         <input
           type="checkbox"
-          data-part="select-shown"
           ref={box}
           checked={selectedShown.length === ids.length}
           onChange={({ currentTarget }) => selectOnly(currentTarget.checked ? ids : [])}
@@ -220,16 +219,14 @@ function BulkBar({ ids }: { ids: readonly string[] }) {
         {count > 0 ? `${formatCount(count)} selected` : shownText}
       </span>
       {available > ids.length && !isAll && selectedShown.length === ids.length && (
-        <button
-          type="button"
-          class="button button-small"
+        <SmallButton
           onClick={() => {
             selectMatching();
             first.current?.focus();
           }}
         >
           Select all {formatCount(available)}
-        </button>
+        </SmallButton>
       )}
       <span class="bulk-actions">
         {(['redrive', 'purge'] as const).map((verb) => (
@@ -272,7 +269,7 @@ function FailedList({ ids, onEdit }: { ids: readonly string[]; onEdit(id: string
     selectOnly([...selected]);
   };
   return (
-    <ol class="failed-list" data-part="failed-list" ref={list}>
+    <ol class="failed-list" ref={list}>
       {above > 0 && <li aria-hidden="true" style={{ height: `${above}px` }} />}
       {ids.slice(from, to).map((id) => {
         const task = model.get(id);
@@ -331,24 +328,12 @@ function FailedItem({ task, onSelect, onEdit }: FailedItemProps) {
         <span>{isLeft ? endedAtMs !== undefined && formatClock(endedAtMs, false) : `now ${task.state}`}</span>
       </p>
       <span class="failed-actions">
-        <button
-          type="button"
-          class="button button-small"
-          data-redrive
-          aria-label={`Redrive ${action}`}
-          disabled={!isLeft}
-          onClick={() => redrive(task)}
-        >
+        <SmallButton data-redrive aria-label={`Redrive ${action}`} disabled={!isLeft} onClick={() => redrive(task)}>
           Redrive
-        </button>
-        <button
-          type="button"
-          class="button button-small"
-          aria-label={`Edit and resubmit ${action}`}
-          onClick={() => onEdit(id)}
-        >
+        </SmallButton>
+        <SmallButton aria-label={`Edit and resubmit ${action}`} onClick={() => onEdit(id)}>
           Edit
-        </button>
+        </SmallButton>
       </span>
     </li>
   );

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { changeView, view } from './navigation.ts';
+import { SmallButton } from './parts.tsx';
 import { visibleText } from './visible-text.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -47,15 +48,10 @@ export function FindBar({ place }: { place: Place }) {
         </form>
       </search>
       {action !== '' && (
-        <button
-          type="button"
-          class="button button-small action-chip"
-          data-part="action-chip"
-          onClick={() => changeView({ action: '' })}
-        >
+        <SmallButton class="action-chip" data-part="action-chip" onClick={() => changeView({ action: '' })}>
           <span class="quiet">Action</span> <bdi>{visibleText(action)}</bdi> <span aria-hidden="true">×</span>
           <span class="visually-hidden">: show all actions</span>
-        </button>
+        </SmallButton>
       )}
     </>
   );

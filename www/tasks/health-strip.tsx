@@ -1,10 +1,11 @@
 import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import { formatClock, formatCount } from './amounts.ts';
+import { formatCount } from './amounts.ts';
 import { health, link, linkState } from './board.ts';
 import { ask } from './confirmation.ts';
 import type { Health } from './health.ts';
 import { type Notice, noticesOf } from './health-notices.ts';
+import { Button, SmallButton } from './parts.tsx';
 import { queue } from './service.ts';
 
 /** Figures of the queue, and notices of its problems. They are marked as outdated while the service is not reached. */
@@ -71,9 +72,7 @@ function HealthNotice({ notice: { kind, problem, advice } }: { notice: Notice })
         <strong>{problem}</strong> <span>{advice}</span>
       </p>
       {kind === 'paused' && (
-        <button type="button" class="button button-small" onClick={() => void change(queue.resume, error)}>
-          Resume the queue
-        </button>
+        <SmallButton onClick={() => void change(queue.resume, error)}>Resume the queue</SmallButton>
       )}
       <p class="field-error" role="alert">
         {error}
@@ -82,19 +81,10 @@ function HealthNotice({ notice: { kind, problem, advice } }: { notice: Notice })
   );
 }
 
-/** Button that pauses the queue after a confirmation, or since when the queue is paused. */
+/** Button that pauses the queue after a confirmation. */
 export function PauseQueue() {
   const error = useSignal('');
-  const { value } = health;
-  if (value === undefined || linkState.value.kind !== 'live') return null;
-  if (value.paused) {
-    const { pausedAtMs } = value;
-    return (
-      <span class="pill-fact" data-part="paused-since">
-        {pausedAtMs !== undefined && `since ${formatClock(pausedAtMs, false)}`}
-      </span>
-    );
-  }
+  if (health.value?.paused !== false || linkState.value.kind !== 'live') return null;
   const pause = async () => {
     const isConfirmed = await ask({
       question: 'Pause the queue?',
@@ -107,9 +97,7 @@ export function PauseQueue() {
   };
   return (
     <>
-      <button type="button" class="button" data-part="pause-queue" onClick={() => void pause()}>
-        Pause queue
-      </button>
+      <Button onClick={() => void pause()}>Pause queue</Button>
       <span class="field-error" role="alert">
         {error}
       </span>

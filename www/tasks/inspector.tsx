@@ -8,7 +8,7 @@ import { curlCommand } from './curl.ts';
 import { redrive } from './failed-state.ts';
 import { indent, readPayload } from './json-text.ts';
 import { changeView, followLink, isMoving, view } from './navigation.ts';
-import { CodeBlock, CopyButton, Icon, Mark, Progress } from './parts.tsx';
+import { Button, CodeBlock, CopyButton, Icon, Mark, Progress } from './parts.tsx';
 import { cancelTask, hasStatus, isSignedOut, runTask, type Submission } from './service.ts';
 import { noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
 import { type Fact, factsOf } from './task-facts.ts';
@@ -279,25 +279,19 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     <>
       <div class="inspector-actions" ref={row}>
         {(status === 'scheduled' || status === 'retrying') && (
-          <button type="button" class="button" onClick={() => void request(runTask, 'Not run')}>
-            Run now
-          </button>
+          <Button onClick={() => void request(runTask, 'Not run')}>Run now</Button>
         )}
         {isUnfinished(status) && (
-          <button type="button" class="button" aria-disabled={isCancelling.value} onClick={cancel}>
+          <Button aria-disabled={isCancelling.value} onClick={cancel}>
             {isCancelling.value ? 'Cancelling' : 'Cancel'}
-          </button>
+          </Button>
         )}
         {status === 'failed' && (
-          <button type="button" class="button" onClick={() => redrive({ id, permanent }, () => watched.read())}>
-            Redrive
-          </button>
+          <Button onClick={() => redrive({ id, permanent }, () => watched.read())}>Redrive</Button>
         )}
         {/* A submitted copy of a callback would be an ordinary task. */}
         {submission !== undefined && submission.action !== 'callback' && (
-          <button type="button" class="button" onClick={() => onResubmit(submission)}>
-            Edit and resubmit
-          </button>
+          <Button onClick={() => onResubmit(submission)}>Edit and resubmit</Button>
         )}
       </div>
       <p class="field-error" role="alert" data-part="inspector-error">

@@ -3,6 +3,7 @@ import { addressOf, type View } from './address.ts';
 import { STATES } from './board-task.ts';
 import { Dialog } from './dialogs.tsx';
 import { moveInspector, openAddress, view } from './navigation.ts';
+import { SmallButton } from './parts.tsx';
 
 const OFF = 'keys-off';
 const PAGE_KEYS: Readonly<Record<string, View['page']>> = { 8: 'schedules', 9: 'limits' };
@@ -50,9 +51,7 @@ export function Help() {
   const title = (
     <div class="request-head">
       <h2 id="help-heading">Keys</h2>
-      <button type="button" class="button button-small" onClick={close}>
-        Close
-      </button>
+      <SmallButton onClick={close}>Close</SmallButton>
     </div>
   );
   return (

@@ -1,9 +1,11 @@
 import { useRef } from 'preact/hooks';
 import { ServiceError } from '../client/errors.ts';
+import { formatClock } from './amounts.ts';
 import { health, link, linkState, model } from './board.ts';
 import { now } from './clock.ts';
 import { PauseQueue } from './health-strip.tsx';
 import { HelpButton } from './keys.tsx';
+import { Button } from './parts.tsx';
 import type { LinkState } from './service-link.ts';
 import { session, signOut } from './sign-in.ts';
 
@@ -11,6 +13,7 @@ import { session, signOut } from './sign-in.ts';
 export function Masthead({ toForm }: { toForm(): void }) {
   const { kind, text } = describeConnection(linkState.value, model.problem.value);
   const queue = describeQueue();
+  const pausedAtMs = queue === 'paused' ? health.value?.pausedAtMs : undefined;
   const announced = useRef({ kind: '', text: '' });
   if (announced.current.kind !== kind) {
     announced.current = { kind, text: queue === '' ? text : `${text}, queue ${queue}` };
@@ -26,12 +29,13 @@ export function Masthead({ toForm }: { toForm(): void }) {
         </span>
         <span class="pill-fact" data-part="queue-state">
           {queue === '' ? '' : `queue ${queue}`}
+          {pausedAtMs !== undefined && ` since ${formatClock(pausedAtMs, false)}`}
         </span>
       </div>
       {isRetriable && (
-        <button type="button" class="button" data-part="retry" onClick={() => link.now()}>
+        <Button data-part="retry" onClick={() => link.now()}>
           Retry
-        </button>
+        </Button>
       )}
       <PauseQueue />
       {/* biome-ignore lint/a11y/useValidAnchor: the link leads to the form, and also moves the focus there */}

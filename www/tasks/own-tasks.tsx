@@ -9,7 +9,7 @@ import { formatMeasured } from './durations.ts';
 import { readOutput } from './json-text.ts';
 import { limitText } from './limits.ts';
 import { changeView, opensElsewhere } from './navigation.ts';
-import { Mark, Progress } from './parts.tsx';
+import { Mark, Progress, SmallButton } from './parts.tsx';
 import { cancelTask, deadLetters, hasStatus, type Submission } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
 import { visibleText } from './visible-text.ts';
@@ -38,7 +38,7 @@ export function addOwnTask(id: string, submission: Submission): void {
 export function OwnTasks({ onEdit }: { onEdit(submission: Submission): void }) {
   if (tasks.value.length === 0) return null;
   return (
-    <section class="panel" data-part="own-tasks" aria-labelledby="own-heading">
+    <section class="panel" aria-labelledby="own-heading">
       <h2 id="own-heading">Queued from this page</h2>
       <ol data-part="own-list">
         {tasks.value.map((task) => (
@@ -133,21 +133,15 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
         </span>
       </span>
       {isOpen && (
-        <button type="button" class="button button-small own-cancel" aria-disabled={isCancelling} onClick={cancel}>
+        <SmallButton class="own-cancel" aria-disabled={isCancelling} onClick={cancel}>
           Cancel
-        </button>
+        </SmallButton>
       )}
       <Progress progress={status === 'running' ? detail.progress : undefined} label={`Progress of ${name}`} />
       {status === 'failed' && (
         <div class="own-buttons">
-          {!permanent && (
-            <button type="button" class="button button-small" onClick={retry}>
-              Try again
-            </button>
-          )}
-          <button type="button" class="button button-small" onClick={() => onEdit(submission)}>
-            Edit and resubmit
-          </button>
+          {!permanent && <SmallButton onClick={retry}>Try again</SmallButton>}
+          <SmallButton onClick={() => onEdit(submission)}>Edit and resubmit</SmallButton>
         </div>
       )}
     </li>

@@ -1,4 +1,4 @@
-import type { ComponentChildren } from 'preact';
+import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { TaskProgress } from '../client/task-state.ts';
 import { copy } from '../shared/copy-button.ts';
@@ -12,6 +12,16 @@ const SHOWN = 20_000;
 /** Mark of a task state. States differ in shape and colour. */
 export function Mark({ state }: { state: string }) {
   return <span class="mark" data-state={state} aria-hidden="true" />;
+}
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
+
+export function Button(props: ButtonProps) {
+  return <button type="button" class="button" {...props} />;
+}
+
+export function SmallButton({ class: name = '', ...props }: ButtonProps) {
+  return <button type="button" class={`button button-small ${name}`} {...props} />;
 }
 
 export function Icon({ name }: { name: 'close' }) {
@@ -53,9 +63,7 @@ export function CodeBlock({ text, part, copyLabel, heading }: CodeBlockProps) {
   const button = <CopyButton text={text} source={pre} label={copyLabel} />;
   return (
     <>
-      {heading === undefined ? (
-        button
-      ) : (
+      {heading !== undefined && (
         <div class="request-head">
           {heading}
           {button}
@@ -65,17 +73,16 @@ export function CodeBlock({ text, part, copyLabel, heading }: CodeBlockProps) {
       <pre class="code" tabIndex={0} data-part={part} ref={pre}>
         {visibleText(isCut ? `${text.slice(0, SHOWN)}…` : text)}
       </pre>
+      {heading === undefined && button}
       {isCut && (
-        <button
-          type="button"
-          class="button button-small"
+        <SmallButton
           onClick={() => {
             pre.current?.focus();
             setWhole(text);
           }}
         >
           Show all {formatSize(text.length)}
-        </button>
+        </SmallButton>
       )}
     </>
   );
@@ -99,8 +106,8 @@ export function CopyButton({ text, source, label }: CopyButtonProps) {
     say(isCopied ? 'Copied' : 'Selected: press Ctrl+C');
   };
   return (
-    <button type="button" class="button button-small" aria-label={said === '' ? label : undefined} onClick={onClick}>
+    <SmallButton aria-label={said === '' ? label : undefined} onClick={onClick}>
       {said || 'Copy'}
-    </button>
+    </SmallButton>
   );
 }

@@ -11,7 +11,7 @@ import { FindBar } from './find-bar.tsx';
 import { holdsText } from './find-text.ts';
 import { MAX_LISTED, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
-import { Mark } from './parts.tsx';
+import { Button, Mark, SmallButton } from './parts.tsx';
 import { COLUMNS, type ListedState, orderText } from './state-columns.ts';
 import { type StillList, useRowWindow, useStillList } from './still-list.ts';
 import { dataText } from './summary-text.ts';
@@ -53,9 +53,7 @@ export function TaskListView({ state }: { state: ListedState }) {
           {countText(state, tasks.length, listed.length)}
         </p>
         <Unseen list={still} />
-        <button
-          type="button"
-          class="button button-small"
+        <SmallButton
           data-part="pause"
           onClick={() => {
             isPaused.value = !isPaused.value;
@@ -63,7 +61,7 @@ export function TaskListView({ state }: { state: ListedState }) {
         >
           <span class="pause-mark" aria-hidden="true" />
           {isPaused.value ? 'Resume list' : 'Pause list'}
-        </button>
+        </SmallButton>
       </div>
       <TaskTable state={state} ids={still.ids} />
       {isEmpty && list?.isLoaded && <EmptyState state={state} listed={listed.length} />}
@@ -75,9 +73,8 @@ export function TaskListView({ state }: { state: ListedState }) {
 /** Says how many tasks a list does not show because it stays still, and shows them on request. */
 export function Unseen({ list: { unseen, show } }: { list: StillList }) {
   return (
-    <button
-      type="button"
-      class="button button-small unseen"
+    <SmallButton
+      class="unseen"
       data-hold
       data-show-unseen
       data-part="unseen"
@@ -86,7 +83,7 @@ export function Unseen({ list: { unseen, show } }: { list: StillList }) {
       onClick={show}
     >
       {formatCount(unseen)} new – show
-    </button>
+    </SmallButton>
   );
 }
 
@@ -95,13 +92,7 @@ function TaskTable({ state, ids }: { state: ListedState; ids: readonly string[] 
   const { from, to, above, below } = useRowWindow(ids.length, body);
   const { value: shown } = view;
   return (
-    <table
-      class="tasks"
-      data-part="task-table"
-      data-state={state}
-      aria-labelledby="list-heading"
-      aria-rowcount={ids.length + 1}
-    >
+    <table class="tasks" data-state={state} aria-labelledby="list-heading" aria-rowcount={ids.length + 1}>
       <thead>
         <tr>
           <th class="task-name" scope="col">
@@ -235,9 +226,9 @@ function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
   return (
     <div class="list-foot">
       {isOffered && (
-        <button type="button" class="button" data-part="older" disabled={isLoading} onClick={load}>
+        <Button disabled={isLoading} onClick={load}>
           Older tasks
-        </button>
+        </Button>
       )}{' '}
       <p class="quiet" role="status" data-part="older-status">
         {said || (isAll ? 'These are all.' : '')}
