@@ -77,6 +77,21 @@ describeInBrowser('the task board in an incident', () => {
           .filter({ hasText: /^\d+ new – show$/ })
           .waitFor();
         expect(await violations(page)).to.deep.equal([]);
+
+        // A notice above the list moves the page between the press and the release of the button.
+        const pressed = items(page).nth(3);
+        await page.mouse.down();
+        const id = await pressed.getAttribute('data-row');
+        await page.evaluate(() => {
+          (document.querySelector('.tabs') as HTMLElement).style.marginTop = '60px';
+        });
+        await page.mouse.up();
+        await page.waitForURL(new RegExp(`task=${id}`));
+        await page.keyboard.press('Escape');
+        await items(page).nth(3).hover();
+        await part(page, 'unseen')
+          .filter({ hasText: /^\d+ new – show$/ })
+          .waitFor();
         const first = await items(page).first().getAttribute('data-row');
         await page.keyboard.press('u');
         await page.waitForFunction(

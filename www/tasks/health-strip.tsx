@@ -3,8 +3,7 @@ import { useRef } from 'preact/hooks';
 import { formatCount } from './amounts.ts';
 import { health, link, linkState } from './board.ts';
 import { ask } from './confirmation.ts';
-import type { Health } from './health.ts';
-import { type Notice, noticesOf } from './health-notices.ts';
+import { type Health, type Notice, noticesOf } from './health.ts';
 import { Button, SmallButton } from './parts.tsx';
 import { queue } from './service.ts';
 

@@ -1,11 +1,10 @@
 import { signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { addressOf } from './address.ts';
-import { formatSpan } from './amounts.ts';
+import { formatMeasured, formatSpan } from './amounts.ts';
 import { model } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
-import { formatMeasured } from './durations.ts';
 import { readOutput } from './json-text.ts';
 import { limitText } from './limits.ts';
 import { changeView, opensElsewhere } from './navigation.ts';

@@ -1,6 +1,5 @@
-import { formatClock, formatSize, formatSpan } from './amounts.ts';
+import { formatBetween, formatClock, formatSize, formatSpan } from './amounts.ts';
 import type { BoardTask, State } from './board-task.ts';
-import { formatBetween, formatMoment } from './durations.ts';
 import { limitText } from './limits.ts';
 import { dataText, outputText } from './summary-text.ts';
 import { visibleText } from './visible-text.ts';
@@ -70,7 +69,7 @@ export const COLUMNS: Record<ListedState, Columns> = {
     size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
     count: took,
     // The acceptance time may be unknown until the service has listed the task.
-    time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
+    time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatClock(acceptedAtMs, false),
   },
 };
 

@@ -2,6 +2,8 @@ import { useEffect, useReducer, useRef } from 'preact/hooks';
 
 /** Milliseconds for which a list stays still after the pointer has left, so that the user can reach its buttons. */
 const POINTER_GRACE_MS = 600;
+/** Pixels by which the pointer may move during a click. */
+const CLICK_SLOP = 6;
 /** Rows on each side of the visible ones, and rows by which the window moves. */
 const OVERSCAN = 60;
 const STEP = 20;
@@ -69,9 +71,28 @@ export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions)
         }, POINTER_GRACE_MS);
       update();
     };
+    let pressed: { control: HTMLElement | null; x: number; y: number } | undefined;
+    const press = ({ target, clientX: x, clientY: y }: PointerEvent) => {
+      point(isAt(target));
+      pressed = isAt(target)
+        ? { control: (target as Element).closest('button, a, label, [data-row]'), x, y }
+        : undefined;
+    };
+    /** Lets a click act on what was under the pointer when it was pressed, although the page has moved since. */
+    const click = (event: MouseEvent) => {
+      const { control, x, y } = pressed ?? {};
+      pressed = undefined;
+      if (!event.isTrusted || !control?.isConnected || control.contains(event.target as Node)) return;
+      const isDrag = Math.hypot(event.clientX - (x ?? 0), event.clientY - (y ?? 0)) > CLICK_SLOP;
+      if (isDrag || getSelection()?.isCollapsed === false) return;
+      event.stopPropagation();
+      event.preventDefault();
+      control.click();
+    };
     const listeners: Record<string, (event: Event) => void> = {
       pointerover: ({ target }) => point(isAt(target)),
-      pointerdown: ({ target }) => point(isAt(target)),
+      pointerdown: (event) => press(event as PointerEvent),
+      click: (event) => click(event as MouseEvent),
       // A touch ends without a pointer that rests anywhere.
       pointerup: (event) => (event as PointerEvent).pointerType === 'touch' && point(false),
       focusin: update,

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { useRef, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { addressOf } from './address.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
@@ -25,6 +25,10 @@ export function TaskListView({ state }: { state: ListedState }) {
   model.version.value;
   const { q, action, task: inspected } = view.value;
   const host = useRef<HTMLElement>(null);
+  // Another list is not paused.
+  useEffect(() => {
+    isPaused.value = false;
+  }, [state, action]);
   const list = model.list(state);
   const listed = model.tasks(state);
   const tasks = q === '' ? listed : listed.filter((task) => holdsText(textsOf(task), q));
