@@ -7,7 +7,7 @@ import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
-import { queueButton } from './task-rows.ts';
+import { failures, queueButton, untilFailed } from './task-rows.ts';
 
 /** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
 const handlers = `
@@ -27,16 +27,7 @@ const texts = async (page: Page, selector: string) =>
 /** Queues tasks and waits until `count` have failed. */
 async function fail(tasks: string, count: number, ...submissions: object[]): Promise<void> {
   for (const submission of submissions) await post(`${tasks}/tasks`, submission);
-  await eventually(
-    () => failures(tasks),
-    (failed) => failed === count,
-  );
-}
-
-/** Returns the number of dead letters. */
-async function failures(tasks: string): Promise<number> {
-  const { body } = await request(`${tasks}/queue`);
-  return (body as { dead: number }).dead;
+  await untilFailed(tasks, count);
 }
 
 /** Confirms a purge of the listed tasks with a reason, and waits for the countdown. */

@@ -2,11 +2,11 @@ import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, startServices } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
+import { failures, untilFailed } from './task-rows.ts';
 
 const HANDLERS = `
 export default {
@@ -14,29 +14,23 @@ export default {
   tires: { maxAttempts: 1, handler() { throw new Error('try again'); } },
 };`;
 
-const CLICKS = 25;
-const FAILURES_PER_SECOND = 6;
-
-/** Queues failing tasks at irregular intervals until the returned function is called. */
+/** Queues six failing tasks a second at irregular intervals until the returned function is called. */
 function failIrregularly(tasks: string): () => Promise<void> {
   let isStopped = false;
-  let number = 0;
   const run = async () => {
-    while (!isStopped) {
-      await post(`${tasks}/tasks`, { action: 'breaks', data: { reason: `reason ${number++ % 5}` } });
-      // Between nothing and twice the mean interval.
-      await setTimeout(((number * 7) % 11) * (200 / FAILURES_PER_SECOND));
+    for (let number = 0; !isStopped; number++) {
+      await post(`${tasks}/tasks`, { action: 'breaks', data: { reason: `reason ${number % 5}` } });
+      await setTimeout((((number * 7) % 11) / 5) * (1_000 / 6));
     }
   };
   const running = run();
-  return async () => {
+  return () => {
     isStopped = true;
-    await running;
+    return running;
   };
 }
 
 const items = (page: Page) => page.locator('.failed-item');
-const dead = async (tasks: string) => ((await request(`${tasks}/queue`)).body as { dead: number }).dead;
 
 describeInBrowser('the task board in an incident', () => {
   const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
@@ -50,16 +44,18 @@ describeInBrowser('the task board in an incident', () => {
       await visit(`${tasks}/?state=failed`, { width: 1440, height: 1600 }, async (page) => {
         await items(page).nth(12).waitFor();
         let hits = 0;
-        for (let click = 0; click < CLICKS; click++) {
-          const box = await items(page)
+        for (let click = 0; click < 25; click++) {
+          const {
+            x = 0,
+            y = 0,
+            height = 0,
+          } = (await items(page)
             .nth(click % 8)
-            .locator('.failed-reason')
-            .boundingBox();
-          const { x = 0, y = 0, height = 0 } = box ?? {};
-          await page.mouse.move(x + 5, y + height / 2);
+            .boundingBox()) ?? {};
+          await page.mouse.move(x + 200, y + height / 2);
           const aimedAt = await page.evaluate(
             ([left, top]) => document.elementFromPoint(left, top)?.closest<HTMLElement>('[data-row]')?.dataset.row,
-            [x + 5, y + height / 2] as const,
+            [x + 200, y + height / 2] as const,
           );
           // The time in which a person reads the row and presses the button.
           await setTimeout(100 + ((click * 97) % 300));
@@ -71,7 +67,7 @@ describeInBrowser('the task board in an incident', () => {
           await page.keyboard.press('Escape');
           await page.mouse.move(0, 0);
         }
-        expect(hits).to.equal(CLICKS);
+        expect(hits).to.equal(25);
         await items(page).nth(3).hover();
         await part(page, 'unseen')
           .filter({ hasText: /^\d+ new – show$/ })
@@ -109,10 +105,7 @@ describeInBrowser('the task board in an incident', () => {
     await post(`${tasks}/dead-letters/purge`, { all: true });
     for (let i = 0; i < 11; i++) await post(`${tasks}/tasks`, { action: 'tires' });
     await post(`${tasks}/tasks`, { action: 'breaks', data: { reason: 'always' } });
-    await eventually(
-      () => dead(tasks),
-      (count) => count === 12,
-    );
+    await untilFailed(tasks, 12);
     await visit(`${tasks}/?state=failed`, {}, async (page) => {
       const dialog = page.getByRole('dialog');
       const tires = items(page).filter({ hasText: 'try again' });
@@ -139,25 +132,7 @@ describeInBrowser('the task board in an incident', () => {
       await page.getByRole('button', { name: 'Undo' }).click();
       await page.getByText('Undone. Nothing was redriven.').waitFor();
       await items(page).nth(11).waitFor();
-      expect(await dead(tasks)).to.equal(12);
-    });
-  });
-
-  it('pauses the queue after a confirmation, and says since when it is paused', async () => {
-    const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
-      const pause = page.getByRole('button', { name: 'Pause queue' });
-      await pause.click();
-      await page.getByRole('dialog').getByRole('button', { name: 'Keep it running' }).click();
-      await pause.click();
-      await page.getByRole('dialog').getByRole('button', { name: 'Pause the queue' }).click();
-      await part(page, 'queue-state')
-        .filter({ hasText: /queue paused since \d\d:\d\d:\d\d/ })
-        .waitFor();
-      expect((await request(`${tasks}/queue`)).body).to.include({ paused: true });
-      expect(await violations(page)).to.deep.equal([]);
-      await page.getByRole('button', { name: 'Resume the queue' }).click();
-      await pause.waitFor();
+      expect(await failures(tasks)).to.equal(12);
     });
   });
 });

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import type { ReasonGroup } from '../client/dead-letters.ts';
 import type { TaskState } from '../client/task-state.ts';
 import { addressOf } from './address.ts';
@@ -64,6 +64,8 @@ export function FailedView({ onResubmit }: FailedViewProps) {
       status.value = `Cannot edit the task: ${(error as Error).message}`;
     }
   };
+  // The same element is not rendered again with the list.
+  const reasons = useMemo(() => <Reasons isHeld={still.isHeld} />, [still.isHeld]);
   const count = model.count('failed') ?? total.value;
   const problem = model.problem.value ?? reasonsError.value;
   // What the user has just redriven or purged leaves the list, although it stands still.
@@ -86,7 +88,7 @@ export function FailedView({ onResubmit }: FailedViewProps) {
         {problem && `Not up to date: ${problem.message}`}
       </p>
       <div class="failed-columns">
-        {total.value > 0 && <Reasons isHeld={still.isHeld} />}
+        {total.value > 0 && reasons}
         <div class="failed-main" data-hold>
           {ids.length > 0 && <BulkBar ids={ids} />}
           <p class="failed-status" role="status">

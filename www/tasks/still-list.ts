@@ -111,6 +111,8 @@ export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions)
   const isInUse = isUsed();
   if (!isStill || !(isHeld || isInUse)) {
     current.ids = isStill ? withPinned(ids, current.ids, isPinned) : ids;
+  } else if (!isHeld) {
+    current.ids = withEnd(current.ids, ids);
   }
   Object.assign(current, { key, isHeld: isInUse });
   const known = new Set(current.ids);
@@ -123,6 +125,13 @@ export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions)
       render(undefined as never);
     },
   };
+}
+
+/** Appends the ids behind the last shown one, such as those of older tasks, because that moves no row. */
+function withEnd(shown: readonly string[], ids: readonly string[]): readonly string[] {
+  const last = ids.lastIndexOf(shown.at(-1) as string);
+  if (last < 0 || last === ids.length - 1) return shown;
+  return [...new Set([...shown, ...ids.slice(last + 1)])];
 }
 
 /** Inserts the pinned and the focused ones of the earlier ids into `ids`, at their earlier positions. */
