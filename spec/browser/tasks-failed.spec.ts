@@ -218,7 +218,7 @@ describeInBrowser('the failed tasks on the board', () => {
     const { tasks } = services();
     await visit(`${tasks}/?state=failed`, {}, async (page) => {
       await page.getByText('No task has failed').waitFor();
-      const curl = await part(page, 'failed-curl').textContent();
+      const curl = await part(page, 'empty-curl').textContent();
       expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
       await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
       await items(page).waitFor();

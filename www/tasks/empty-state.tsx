@@ -1,12 +1,12 @@
+import type { State } from './board-task.ts';
 import { changeView, view } from './navigation.ts';
 import { Button, CodeBlock } from './parts.tsx';
 import { isSignedIn } from './service.ts';
-import type { ListedState } from './state-columns.ts';
 import { visibleText } from './visible-text.ts';
 
 const EXAMPLE = '{"action":"uppercase","data":{"text":"hello"}}';
 
-const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: string, header: string): string }> = {
+const TEXTS: Record<State, { title: string; hint: string; curl(origin: string, header: string): string }> = {
   queued: {
     title: 'No task is waiting.',
     hint: 'Tasks appear here while all threads are busy. A thousand at once make some wait:',
@@ -33,6 +33,11 @@ const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: str
     hint: 'A task whose handler throws comes here until its next attempt. The same list as JSON:',
     curl: (origin, header) => `curl '${origin}/queue/tasks?state=retrying'${header}`,
   },
+  failed: {
+    title: 'No task has failed',
+    hint: 'A task fails after its last attempt (the fifth, unless its action sets another number), or at once with a permanent error. It stays here until it is redriven or purged. This one fails:',
+    curl: (origin, header) => `curl ${origin}/tasks${header} -d '{"action":"sum","data":{"numbers":["one"]}}'`,
+  },
   completed: {
     title: 'No task has been completed yet.',
     hint: 'Queue one with the form or with curl, and it appears here:',
@@ -44,7 +49,7 @@ const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: str
  * Message shown instead of an empty task list, with a curl command or a button.
  * @param listed number of tasks before the text filter is applied
  */
-export function EmptyState({ state, listed }: { state: ListedState; listed: number }) {
+export function EmptyState({ state, listed }: { state: State; listed: number }) {
   const { q, action } = view.value;
   const isFiltered = action !== '' || (q !== '' && listed > 0);
   const { title, hint, curl } = TEXTS[state];
@@ -76,7 +81,7 @@ export function EmptyState({ state, listed }: { state: ListedState; listed: numb
   );
 }
 
-function whyNothingFits(state: ListedState, { q, action }: { q: string; action: string }, listed: number): string {
+function whyNothingFits(state: State, { q, action }: { q: string; action: string }, listed: number): string {
   if (q === '' || listed === 0) return `No ${state} task has the action “${action}”.`;
   return listed === 1 ? `The listed task does not hold “${q}”.` : `None of the ${listed} listed tasks holds “${q}”.`;
 }

@@ -6,7 +6,7 @@ import { addressOf } from './address.ts';
 import { formatClock, formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
 import type { BoardTask } from './board-task.ts';
-import { curlCommand } from './curl.ts';
+import { EmptyState } from './empty-state.tsx';
 import {
   beginSelected,
   choose,
@@ -27,15 +27,13 @@ import {
 import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { view } from './navigation.ts';
-import { Button, CodeBlock, SmallButton } from './parts.tsx';
+import { SmallButton } from './parts.tsx';
 import { findTask, type Submission } from './service.ts';
 import { orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
-import { openRow, Unseen } from './task-list.tsx';
+import { ListFoot, openRow, Unseen } from './task-list.tsx';
 import { isTaken, permanentText } from './undoable.ts';
 import { visibleText } from './visible-text.ts';
-
-const EXAMPLE: Submission = { action: 'sum', data: { numbers: ['one'] } };
 
 export interface FailedViewProps {
   onResubmit(submission: Submission): void;
@@ -73,8 +71,9 @@ export function FailedView({ onResubmit }: FailedViewProps) {
     const task = model.get(id);
     return task !== undefined && !isTaken(task);
   });
-  const isEmpty = model.list('failed')?.isLoaded === true && ids.length === 0;
-  const isNoneFailed = isEmpty && model.tasks('failed').length === 0 && chosen.value === undefined;
+  const list = model.list('failed');
+  const isEmpty = list?.isLoaded === true && ids.length === 0;
+  const isAllTaken = model.tasks('failed').length > 0 && listedTasks().length === 0;
   return (
     <section class="panel failed" data-part="failed" aria-labelledby="failed-heading" ref={host}>
       <h2 class="visually-hidden" id="failed-heading">
@@ -95,43 +94,11 @@ export function FailedView({ onResubmit }: FailedViewProps) {
             {status}
           </p>
           <FailedList ids={ids} onEdit={edit} />
-          {isEmpty && listedTasks().length > 0 && <p class="quiet failed-empty">No listed failed task matches.</p>}
-          {isNoneFailed && (
-            <div class="failed-empty">
-              <p class="empty-title">No task has failed</p>
-              <p class="quiet">
-                A task fails after its last attempt (the fifth, unless its action sets another number), or at once with
-                a permanent error. It stays here until it is redriven or purged. This one fails:
-              </p>
-              <div class="empty-curl">
-                <CodeBlock text={curlCommand(location.origin, EXAMPLE)} part="failed-curl" />
-              </div>
-            </div>
-          )}
-          <OlderFailed />
+          {isEmpty && !isAllTaken && <EmptyState state="failed" listed={listedTasks().length} />}
+          {list !== undefined && <ListFoot key={chosen.value} list={list} listed={ids.length} />}
         </div>
       </div>
     </section>
-  );
-}
-
-function OlderFailed() {
-  const list = model.list('failed');
-  const isLoading = useSignal(false);
-  if (!list?.more) return null;
-  const load = async () => {
-    isLoading.value = true;
-    await model.loadOlder(list).catch(() => {
-      // The button stays, so the user can repeat the request.
-    });
-    isLoading.value = false;
-  };
-  return (
-    <div class="failed-foot">
-      <Button disabled={isLoading.value} onClick={load}>
-        Older tasks
-      </Button>
-    </div>
   );
 }
 

@@ -1,7 +1,8 @@
 import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import type { QueueStatus } from '../client/queue-api.ts';
+import type { TaskEvent } from '../client/task-state.ts';
 import { type ListFilter, listState, PAGE_SIZE } from './board-api.ts';
-import { afterEvent, afterListing, type BoardTask, isUnfinished, type State, type TaskEvent } from './board-task.ts';
+import { afterEvent, afterListing, type BoardTask, isUnfinished, type State } from './board-task.ts';
 
 const RENDER_INTERVAL_MS = 100;
 const REFRESH_DELAY_MS = 100;

@@ -4,7 +4,7 @@ import { addressOf } from './address.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
 import { PAGE_SIZE } from './board-api.ts';
-import type { BoardTask } from './board-task.ts';
+import { type BoardTask, isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
 import { EmptyState } from './empty-state.tsx';
 import { FindBar } from './find-bar.tsx';
@@ -212,10 +212,11 @@ export function openRow(event: MouseEvent, task: string): void {
 }
 
 /** Button that loads older tasks, and what has come of it. */
-function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
+export function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
   const [said, say] = useState('');
   const [isLoading, setLoading] = useState(false);
-  const isOffered = list.state === 'completed' && list.more && listed >= PAGE_SIZE && listed < MAX_LISTED;
+  const hasPages = !isUnfinished(list.state);
+  const isOffered = hasPages && list.more && listed < MAX_LISTED;
   const load = async () => {
     setLoading(true);
     try {
@@ -226,7 +227,7 @@ function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
     }
     setLoading(false);
   };
-  const isAll = list.state === 'completed' && !list.more && listed > PAGE_SIZE;
+  const isAll = hasPages && !list.more && listed > PAGE_SIZE;
   return (
     <div class="list-foot">
       {isOffered && (

@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { QueueStatus } from '../../../www/client/queue-api.ts';
-import type { TaskEvent } from '../../../www/tasks/board-task.ts';
+import type { TaskEvent } from '../../../www/client/task-state.ts';
 import { Model } from '../../../www/tasks/model.ts';
 import { http } from '../../../www/tasks/service.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -50,7 +50,7 @@ function startModel() {
   };
 }
 
-const event = (name: TaskEvent['event'], id: string): TaskEvent => ({ event: name, id, action: 'resize', at: 1 });
+const event = (name: TaskEvent['event'], id: string) => ({ event: name, id, action: 'resize', at: 1 }) as TaskEvent;
 const ids = (model: Model, state: 'running' | 'queued' | 'limited') => model.tasks(state).map(({ id }) => id);
 
 describe('the model of the task board', () => {
@@ -84,7 +84,7 @@ describe('the model of the task board', () => {
     expect(ids(model, 'queued')).to.deep.equal(['b']);
     pass(60_000);
     expect(requested()).to.equal(3);
-    model.apply([{ ...event('progress', 'b'), attempt: 1 }]);
+    model.apply([event('progress', 'b')]);
     pass(60_000);
     expect(requested(), 'after progress').to.equal(3);
   });
