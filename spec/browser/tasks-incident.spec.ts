@@ -37,8 +37,7 @@ describeInBrowser('the task board in an incident', () => {
 
   it('opens the row that a click was aimed at, 25 times of 25, while tasks fail irregularly', async () => {
     const { tasks } = services();
-    for (let i = 0; i < 30; i++)
-      await post(`${tasks}/tasks`, { action: 'breaks', data: { reason: `reason ${i % 5}` } });
+    await post(`${tasks}/tasks/batch`, { tasks: Array(30).fill({ action: 'breaks', data: { reason: 'reason 0' } }) });
     const stop = failIrregularly(tasks);
     try {
       await visit(`${tasks}/?state=failed`, { width: 1440, height: 1600 }, async (page) => {

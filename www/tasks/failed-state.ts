@@ -17,7 +17,7 @@ export const chosen = signal<string>();
 /** Error of the last request for the reasons. */
 export const reasonsError = signal<Error>();
 
-/** Either the ids of selected tasks, or all tasks with the chosen reason, also those that are not listed. */
+/** Either the ids of selected tasks, or all tasks with the chosen reason, including tasks that are not listed. */
 export const selection = signal<{ ids: ReadonlyMap<string, () => void>; isAll: boolean }>({
   ids: new Map(),
   isAll: false,
@@ -38,7 +38,7 @@ const isShown = computed(() => view.value.page === 'tasks' && view.value.state =
 let counted: number | undefined;
 let readAt = Number.NEGATIVE_INFINITY;
 
-/** Failed tasks that are listed, without those that are about to be redriven or purged, filtered by the text. */
+/** Listed failed tasks that hold the text of the search field, without tasks about to be redriven or purged. */
 export function shownTasks(): BoardTask[] {
   const { q } = view.value;
   return listedTasks().filter(({ id, action, reason, payload }) => holdsText([id, action, reason, payload], q));

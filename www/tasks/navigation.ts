@@ -39,7 +39,7 @@ export function opensElsewhere({ ctrlKey, metaKey, shiftKey }: MouseEvent): bool
 
 let moving = false;
 
-/** Inspects another task while the focus stays where it is. */
+/** Inspects another task without moving the focus. */
 export function moveInspector(task: string): void {
   moving = true;
   changeView({ task }, 'replace');

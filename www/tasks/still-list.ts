@@ -78,7 +78,7 @@ export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions)
         ? { control: (target as Element).closest('button, a, label, [data-row]'), x, y }
         : undefined;
     };
-    /** Lets a click act on what was under the pointer when it was pressed, although the page has moved since. */
+    /** Lets a click act on the element under the pressed pointer, although the page has moved since. */
     const click = (event: MouseEvent) => {
       const { control, x, y } = pressed ?? {};
       pressed = undefined;

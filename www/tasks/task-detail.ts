@@ -8,7 +8,7 @@ type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'sta
   ? Fields
   : never;
 
-/** Response of `GET /tasks/<id>`, with the fields of all states, or what is known without one. */
+/** Response of `GET /tasks/<id>`, with the optional fields of all states. */
 export type TaskDetail = { id: string; status: string } & Partial<FieldsOf<TaskState>>;
 
 const UNKNOWN =
