@@ -30,7 +30,7 @@ import { view } from './navigation.ts';
 import { SmallButton } from './parts.tsx';
 import { findTask, type Submission } from './service.ts';
 import { orderText } from './state-columns.ts';
-import { useRowWindow, useStillList } from './still-list.ts';
+import { type StillList, useRowWindow, useStillList } from './still-list.ts';
 import { ListFoot, openRow, Unseen } from './task-list.tsx';
 import { isTaken, permanentText } from './undoable.ts';
 import { visibleText } from './visible-text.ts';
@@ -81,7 +81,6 @@ export function FailedView({ onResubmit }: FailedViewProps) {
       </h2>
       <div class="list-head">
         <FindBar place="failed" />
-        <Unseen list={still} />
       </div>
       <p class="notice failed-notice" role="status">
         {problem && `Not up to date: ${problem.message}`}
@@ -89,7 +88,7 @@ export function FailedView({ onResubmit }: FailedViewProps) {
       <div class="failed-columns">
         {total.value > 0 && reasons}
         <div class="failed-main" data-hold>
-          {ids.length > 0 && <BulkBar ids={ids} />}
+          {ids.length > 0 && <BulkBar ids={ids} list={still} />}
           <p class="failed-status" role="status">
             {status}
           </p>
@@ -155,7 +154,7 @@ function Reason({ group: { reason: text, count, permanent }, isChosen, reason }:
 }
 
 /** Controls that select failed tasks, and redrive or purge the selected ones. */
-function BulkBar({ ids }: { ids: readonly string[] }) {
+function BulkBar({ ids, list }: { ids: readonly string[]; list: StillList }) {
   const box = useRef<HTMLInputElement>(null);
   const first = useRef<HTMLButtonElement>(null);
   const { isAll, ids: chosenIds } = selection.value;
@@ -197,6 +196,7 @@ function BulkBar({ ids }: { ids: readonly string[] }) {
           Select all {formatCount(available)}
         </SmallButton>
       )}
+      <Unseen list={list} />
       <span class="bulk-actions">
         {(['redrive', 'purge'] as const).map((verb) => (
           <button
