@@ -107,7 +107,10 @@ export interface TaskStore {
   /** Returns the limit of an action, or of one of its keys, with its use. */
   limitOf(action: string, limitKey?: string): Awaitable<UsedLimit>;
   isPaused(): Awaitable<boolean>;
-  setPaused(isPaused: boolean): Promise<void>;
+  /** Returns when the queue was paused, in milliseconds since the epoch, if it is paused. */
+  pausedAt(): Awaitable<number | undefined>;
+  /** @param at time of a new pause. A queue that is paused already keeps its time */
+  setPaused(isPaused: boolean, at?: number): Promise<void>;
   /** Returns a task's row, or its message if it has no row. */
   find(id: string): Awaitable<FoundTask | undefined>;
   /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */

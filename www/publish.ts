@@ -8,26 +8,18 @@ import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { joinModules } from './join-modules.ts';
 import { addModulePreloads } from './module-preloads.ts';
 import { readContract } from './read-contract.ts';
+import { rewriteImports, writeVendor } from './vendor.ts';
 
 const sources = fileURLToPath(new URL('.', import.meta.url));
 const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
-const uplot = fileURLToPath(new URL('../node_modules/uplot/', import.meta.url));
 
 for (const folder of ['shared', 'ticker', 'tasks']) {
-  cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter: (file) => !file.endsWith('.ts') });
+  cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter: (file) => !/\.tsx?$/.test(file) });
 }
+rewriteImports(`${target}shared`);
 for (const client of ['ticker', 'tasks']) {
-  const vendor = `${target}${client}/vendor/`;
-  mkdirSync(vendor, { recursive: true });
-  // uPlot's minified build only declares a global variable. The added export turns the build into a module.
-  writeFileSync(
-    `${vendor}uplot.js`,
-    `${readFileSync(`${uplot}dist/uPlot.iife.min.js`, 'utf8')}
-export default uPlot;
-`,
-  );
-  cpSync(`${uplot}dist/uPlot.min.css`, `${vendor}uplot.css`);
-  cpSync(`${uplot}LICENSE`, `${vendor}uplot.LICENSE.txt`);
+  writeVendor(target + client);
+  rewriteImports(target + client);
 }
 
 for (const client of ['ticker', 'tasks']) {

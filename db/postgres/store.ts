@@ -297,8 +297,16 @@ export class PostgresStore implements TaskStore {
     return state?.paused === true;
   }
 
-  async setPaused(isPaused: boolean): Promise<void> {
-    await this.#operate(() => this.#writes.query('UPDATE queue_state SET paused = $1', [isPaused]));
+  async pausedAt(): Promise<number | undefined> {
+    const [state] = await this.#reads.query<{ paused_at: number | null }>('SELECT paused_at FROM queue_state');
+    return state?.paused_at ?? undefined;
+  }
+
+  async setPaused(isPaused: boolean, at?: number): Promise<void> {
+    const pausedAt = 'CASE WHEN $1 THEN coalesce(paused_at, $2) END';
+    await this.#operate(() =>
+      this.#writes.query(`UPDATE queue_state SET paused = $1, paused_at = ${pausedAt}`, [isPaused, at ?? null]),
+    );
   }
 
   async find(id: string): Promise<FoundTask | undefined> {

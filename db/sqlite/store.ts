@@ -320,10 +320,15 @@ export class SqliteStore implements TaskStore {
     return this.#isPaused;
   }
 
-  async setPaused(isPaused: boolean): Promise<void> {
+  pausedAt(): number | undefined {
+    return this.#queue.get<{ paused_at: number | null }>('SELECT paused_at FROM queue_state')?.paused_at ?? undefined;
+  }
+
+  async setPaused(isPaused: boolean, at?: number): Promise<void> {
     await this.#writer.write(() => {
+      const pausedAt = isPaused ? (this.pausedAt() ?? at ?? null) : null;
       this.#queue.run('DELETE FROM queue_state');
-      this.#queue.run('INSERT INTO queue_state (paused) VALUES (?)', Number(isPaused));
+      this.#queue.run('INSERT INTO queue_state (paused, paused_at) VALUES (?, ?)', Number(isPaused), pausedAt);
     });
     this.#isPaused = isPaused;
     await this.#sync();

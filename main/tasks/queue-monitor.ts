@@ -7,7 +7,7 @@ import type { Queue } from './queue.ts';
 import { queueHistory } from './queue-history.ts';
 
 interface QueueMonitorOptions {
-  queue: Pick<Queue, 'counts' | 'isPaused' | 'refused'> & { store: Pick<TaskStore, 'saveHistory'> };
+  queue: Pick<Queue, 'counts' | 'isPaused' | 'pausedAt' | 'refused'> & { store: Pick<TaskStore, 'saveHistory'> };
   pool: Pick<ThreadPool, 'threads' | 'overlap' | 'busy' | 'durations' | 'threadOf'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits' | 'attempts'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
@@ -89,6 +89,7 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
         last_at: queue.refused.lastAt === undefined ? null : Math.floor(queue.refused.lastAt / 1000),
       },
       paused: queue.isPaused,
+      paused_at_ms: queue.pausedAt,
       stalled: stalled ?? null,
       module_problem: options.moduleProblem?.(),
       latency: {

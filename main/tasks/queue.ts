@@ -104,6 +104,8 @@ export class Queue extends EventEmitter<QueueEvents> {
   readonly refused: { count: number; lastAt: number | undefined } = { count: 0, lastAt: undefined };
   cancelled = 0;
   isPaused = false;
+  /** When the queue was paused, in milliseconds since the epoch. */
+  pausedAt: number | undefined;
   /** Direct access for what concerns no attempt of this process. */
   readonly store: TaskStore;
   readonly #options: QueueOptions;
@@ -224,7 +226,7 @@ export class Queue extends EventEmitter<QueueEvents> {
 
   async setPaused(isPaused: boolean): Promise<void> {
     try {
-      await this.store.setPaused(isPaused);
+      await this.store.setPaused(isPaused, this.#options.clock.now());
     } finally {
       // A change whose answer failed may have been stored.
       await this.#reread();
@@ -399,6 +401,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     if (this.#isClosed) return;
     try {
       const isPaused = await this.store.isPaused();
+      this.pausedAt = isPaused ? await this.store.pausedAt() : undefined;
       const isChanged = isPaused !== this.isPaused;
       this.isPaused = isPaused;
       if (isChanged) this.emit('pause', isPaused);

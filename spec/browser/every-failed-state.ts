@@ -1,9 +1,9 @@
 import { expect } from 'chai';
-import { post, request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { post, startServices } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { part, visit } from './chromium.ts';
 import { checkAppearance } from './every-state.ts';
+import { untilFailed } from './task-rows.ts';
 
 /** Handlers whose tasks fail: with a long permanent error, and after five attempts. */
 const HANDLERS = `
@@ -25,10 +25,7 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       await part(page, 'throughput').locator('canvas').waitFor();
       await checkAppearance(page, 'none, with charts');
       for (const action of ['W'.repeat(150), 'tires']) await post(`${tasks}/tasks`, { action });
-      await eventually(
-        async () => (await request(`${tasks}/queue`)).body as { dead: number },
-        ({ dead }) => dead === 2,
-      );
+      await untilFailed(tasks, 2);
       await page.locator('.failed-item').nth(1).waitFor();
       await page.locator('.reason').nth(2).waitFor();
       await checkAppearance(page, 'listed');

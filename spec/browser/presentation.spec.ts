@@ -8,7 +8,7 @@ import { itShowsFailedTasksAt } from './every-failed-state.ts';
 import { itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
 
 /** Compressed size in bytes of both pages with all their files. */
-const MAX_WEIGHT = 156_000;
+const MAX_WEIGHT = 162_000;
 /** Longest time until the page is usable. An idle machine needs a tenth of it. */
 const MAX_USABLE_MS = 10_000;
 
@@ -30,7 +30,7 @@ describeInBrowser('both clients', () => {
 
   const services = onceForSuite(startServices);
 
-  it('weigh less than 156 kB together, preload every module, load nothing from elsewhere, and can be used soon', async () => {
+  it('weigh less than 162 kB together, preload every module, load nothing from elsewhere, and can be used soon', async () => {
     const { ticker, tasks } = services();
     let weight = 0;
     for (const [url, usable] of [

@@ -1,4 +1,6 @@
 import type { Locator, Page } from 'playwright-core';
+import { request } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
 
 /** The actions of the tasks in the list. */
 export const listedActions = (page: Page): Locator => page.locator('[data-part="list"] [data-part="action"]');
@@ -26,3 +28,13 @@ export const queueButton = (page: Page): Locator => page.getByRole('button', { n
 /** The list of actions in the form for other actions. */
 export const actionChoice = (page: Page): Locator =>
   page.getByLabel('Action', { exact: true }).and(page.locator('select'));
+
+export const failures = async (tasks: string): Promise<number> =>
+  ((await request(`${tasks}/queue`)).body as { dead: number }).dead;
+
+/** Waits until `count` tasks have failed. */
+export const untilFailed = (tasks: string, count: number): Promise<number> =>
+  eventually(
+    () => failures(tasks),
+    (failed) => failed === count,
+  );

@@ -3,10 +3,8 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { row, tab } from './task-rows.ts';
 
-const row = (page: Page, action: string) =>
-  page.locator('.task-row').filter({ has: page.getByText(action, { exact: true }) });
-const tab = (page: Page, name: string) => page.getByRole('navigation', { name: 'Tasks by state' }).getByText(name);
 const shownTab = (page: Page) => page.locator('.tab[aria-current="page"] .tab-name').textContent();
 
 /** Returns what the page shows and what its form fields and address say. */

@@ -91,7 +91,7 @@ describeInBrowser('the task board', () => {
           const shown = list.querySelector('[data-part="progress-note"]')?.textContent;
           // @ts-expect-error: exposed above
           if (shown) window.note(shown);
-        }).observe(list, { subtree: true, childList: true });
+        }).observe(list, { subtree: true, childList: true, characterData: true });
       });
       await ownTask(page, 'completed').waitFor();
       // Polls alone, one every two seconds, would show two or three.

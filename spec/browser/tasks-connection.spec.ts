@@ -101,8 +101,13 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await reaches(page, 'live');
       await lists(page, 'stuck');
 
-      await post(`${tasks}/queue/pause`, {});
-      await queueState(page, 'queue paused');
+      for (const answer of ['Keep it running', 'Pause the queue']) {
+        await page.getByRole('button', { name: 'Pause queue' }).click();
+        await page.getByRole('dialog').getByRole('button', { name: answer }).click();
+      }
+      await part(page, 'queue-state')
+        .filter({ hasText: /queue paused since \d\d:\d\d:\d\d/ })
+        .waitFor();
       await post(`${tasks}/tasks`, { action: 'waits' });
       await figure(page, 'waiting', '1');
       await figure(page, 'oldest', /\d\.\d s/);

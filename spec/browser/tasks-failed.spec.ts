@@ -7,7 +7,7 @@ import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
-import { queueButton } from './task-rows.ts';
+import { failures, queueButton, untilFailed } from './task-rows.ts';
 
 /** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
 const handlers = `
@@ -27,16 +27,7 @@ const texts = async (page: Page, selector: string) =>
 /** Queues tasks and waits until `count` have failed. */
 async function fail(tasks: string, count: number, ...submissions: object[]): Promise<void> {
   for (const submission of submissions) await post(`${tasks}/tasks`, submission);
-  await eventually(
-    () => failures(tasks),
-    (failed) => failed === count,
-  );
-}
-
-/** Returns the number of dead letters. */
-async function failures(tasks: string): Promise<number> {
-  const { body } = await request(`${tasks}/queue`);
-  return (body as { dead: number }).dead;
+  await untilFailed(tasks, count);
 }
 
 /** Confirms a purge of the listed tasks with a reason, and waits for the countdown. */
@@ -99,10 +90,11 @@ describeInBrowser('the failed tasks on the board', () => {
       await reasons(page).filter({ hasText: 'green' }).click();
       await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
       await page.getByLabel('Select breaks').first().check();
-      await page.getByText('1 of them has a permanent error: a redrive fails again').waitFor();
+      await page.getByText('It has a permanent error: a redrive fails again').waitFor();
       await reasons(page).filter({ hasText: 'try again' }).click();
       await page.getByText('5 attempts').waitFor();
       expect(await items(page).count()).to.equal(1);
+      await page.mouse.move(0, 0);
       await fail(tasks, 5, { action: 'tires' });
       await reasons(page)
         .filter({ hasText: /2\s+try again/ })
@@ -116,7 +108,7 @@ describeInBrowser('the failed tasks on the board', () => {
     const file = join(await temporaryFolder(), 'needed');
     await fail(tasks, 103, ...Array(102).fill({ action: 'needs', data: { file } }), breaks('green'));
     await writeFile(file, '');
-    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       await reasons(page).filter({ hasText: 'missing' }).click();
       await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 100);
       await page.getByLabel('Select all shown tasks').check();
@@ -129,6 +121,11 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByLabel('Select all shown tasks').check();
       await button(page, 'Select all 102').click();
       await button(page, 'Redrive').click();
+      await page.getByRole('dialog').getByText('All failed permanently').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
+      await page.getByText('102 tasks will be redriven in 8 seconds.').waitFor();
+      expect(await failures(tasks)).to.equal(103);
+      await elapse(page, 8_000);
       await page.getByText('Redrove 102 tasks.').waitFor();
       // Until all have run, because their file is deleted at the end of the test.
       await eventually(
@@ -221,7 +218,7 @@ describeInBrowser('the failed tasks on the board', () => {
     const { tasks } = services();
     await visit(`${tasks}/?state=failed`, {}, async (page) => {
       await page.getByText('No task has failed').waitFor();
-      const curl = await part(page, 'failed-curl').textContent();
+      const curl = await part(page, 'empty-curl').textContent();
       expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
       await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
       await items(page).waitFor();

@@ -77,9 +77,9 @@ describeInBrowser('the inspector of the task board', () => {
       expect(shown[1]).to.match(/^Attempt 1 failed \d\d:\d\d:\d\d\.\d{3} try again$/);
       expect(shown[5]).to.match(/^Attempt 5 failed .* \+.* m?s try again$/);
       expect(shown[6]).to.match(/^Failed, no attempts left/);
-      const redriven = page.waitForResponse((response) => response.url().endsWith('/retry'));
+      const redriven = page.waitForResponse((response) => response.url().endsWith('/redrive'));
       await inspector(page).getByRole('button', { name: 'Redrive' }).click();
-      expect((await redriven).status()).to.equal(202);
+      expect((await (await redriven).json()).count).to.equal(1);
       await state(page, 'failed');
 
       await goTo(page, await submit({ action: 'breaks' }));

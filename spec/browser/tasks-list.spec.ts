@@ -3,7 +3,6 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices, untilTask } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { changes, describeInBrowser, part, visit } from './chromium.ts';
 import { row, rows, tab } from './task-rows.ts';
@@ -112,6 +111,7 @@ describeInBrowser('the lists of the task board', () => {
     await visit(tasks, {}, async (page) => {
       await row(page, 'opened').locator('.task-detail').click();
       await page.waitForURL(`${tasks}/?task=${id}`);
+      await page.mouse.move(0, 0);
       await complete(tasks, numbered(101, 'newer'));
       await row(page, 'newer-100').waitFor();
       expect(await row(page, 'newer-0').count()).to.equal(0);
@@ -122,33 +122,34 @@ describeInBrowser('the lists of the task board', () => {
     });
   });
 
-  it('stay still while the pointer moves over them, and while they are paused', async () => {
+  it('stay still while the pointer or a selection is on them, and while they are paused, and say how many tasks are new', async () => {
     const { tasks } = services();
     await complete(tasks, ['below']);
     await visit(tasks, {}, async (page) => {
       const actions = () => rows(page).locator('.task-name').allTextContents();
+      const unseen = (text: string) => part(page, 'unseen').filter({ hasText: text }).waitFor();
       await row(page, 'below').first().waitFor();
-      // The page moves the pointer itself, because a busy machine may need longer for a movement than the rows stay still.
-      const moving = await part(page, 'task-rows').evaluate((body) => {
-        const move = () => body.dispatchEvent(new PointerEvent('pointermove', { pointerType: 'mouse' }));
-        move();
-        return setInterval(move, 20);
-      });
       const before = await actions();
-      const counted = await part(page, 'list-count').textContent();
+      await rows(page).first().hover();
       await complete(tasks, ['while-hovering']);
-      await eventually(
-        () => part(page, 'list-count').textContent(),
-        (text) => text !== counted,
-      );
+      await unseen('1 new – show');
       expect(await actions()).to.deep.equal(before);
-      await page.evaluate((id) => clearInterval(id), moving as unknown as number);
+      await page.mouse.move(0, 0);
       await row(page, 'while-hovering').waitFor();
 
+      await rows(page)
+        .first()
+        .evaluate((element) => getSelection()?.selectAllChildren(element));
+      await complete(tasks, ['while-selecting']);
+      await unseen('1 new – show');
+      await page.evaluate(() => getSelection()?.empty());
+      await row(page, 'while-selecting').waitFor();
+
       await page.getByRole('button', { name: 'Pause list' }).click();
+      await page.mouse.move(0, 0);
       const paused = await actions();
       await complete(tasks, ['while-paused', 'while-paused-too']);
-      await part(page, 'list-count').filter({ hasText: '2 tasks not shown' }).waitFor();
+      await unseen('2 new – show');
       expect(await actions()).to.deep.equal(paused);
       await page.getByRole('button', { name: 'Resume list' }).click();
       await row(page, 'while-paused-too').waitFor();
@@ -192,14 +193,22 @@ describeInBrowser('the lists of the task board', () => {
       const shown = await texts.evaluate((seen) => seen.filter((text) => text !== ''));
       expect(shown, 'while another list is open').to.deep.equal([]);
       await older.click();
-      await counts(page, 231);
+      await part(page, 'list-count').filter({ hasText: '231 tasks' }).waitFor();
       await page.getByText('These are all.').waitFor();
       expect(await older.isVisible()).to.equal(false);
-
-      expect(await rows(page).last().textContent()).to.include('needle');
+      await page.mouse.move(0, 0);
       await complete(tasks, numbered(80, 'later'));
-      await older.waitFor();
-      expect(await part(page, 'older-status').textContent()).to.equal('');
+      await part(page, 'list-count').filter({ hasText: '311 tasks' }).waitFor();
+      await page.evaluate(() => scrollTo(0, 0));
+      await rows(page).filter({ hasText: 'needle' }).waitFor({ state: 'detached' });
+
+      // A long list shows the rows near the visible ones.
+      const height = () => part(page, 'task-rows').evaluate((body) => body.getBoundingClientRect().height);
+      const before = await height();
+      await part(page, 'older-status').scrollIntoViewIfNeeded();
+      await rows(page).last().filter({ hasText: 'needle' }).waitFor();
+      expect(await rows(page).count()).to.be.at.most(200);
+      expect(await height()).to.be.closeTo(before, 200);
     });
   });
 

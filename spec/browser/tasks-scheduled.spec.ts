@@ -60,6 +60,7 @@ describeInBrowser('a task on the board', () => {
       await inspector.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
       await part(page, 'inspector-state').filter({ hasText: 'limited' }).waitFor();
       expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);
+      await page.mouse.move(0, 0);
       await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] } });
       await rows(page).nth(2).waitFor();
       expect((await fetch(`${tasks}/limits/sum`, { method: 'DELETE' })).status).to.equal(204);

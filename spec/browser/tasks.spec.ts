@@ -87,6 +87,8 @@ describeInBrowser('the task board', () => {
       expect(listings).to.be.within(1, 6);
       await row(page, 'three').locator('a').focus();
       await post(`${tasks}/tasks`, { action: 'newer' });
+      await page.getByRole('button', { name: '1 new – show' }).waitFor();
+      await page.keyboard.press('u');
       await row(page, 'newer').waitFor();
       expect(await page.locator(':focus').textContent()).to.equal('three');
     });

@@ -9,12 +9,14 @@ export function describePausing({ it }: QueueTests): void {
       expect(await store.isPaused()).to.equal(false);
       await queue.publish('ab');
       expect(await queue.takeIds(1)).to.equal('a');
-      for (const isPaused of [true, true]) await store.setPaused(isPaused);
+      for (const at of [5_000, 6_000]) await store.setPaused(true, at);
+      expect(await store.pausedAt()).to.equal(5_000);
       expect(await store.isPaused()).to.equal(true);
       await queue.publish('cd');
       expect(await store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
       await queue.expectCounts({ accepted: 4, inFlight: 1, waiting: 3 });
       for (const isPaused of [false, false]) await store.setPaused(isPaused);
+      expect(await store.pausedAt()).to.equal(undefined);
       expect(await store.isPaused()).to.equal(false);
       expect(await queue.takeIds(5)).to.equal('bcd');
     });

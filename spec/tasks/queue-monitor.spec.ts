@@ -19,6 +19,7 @@ function startMonitor() {
     refused: { count: 0, lastAt: undefined as number | undefined },
     saved: [] as string[],
     store: { saveHistory: async (text: string) => void queue.saved.push(text) },
+    pausedAt: undefined,
     counts: async () => {
       calls += 1;
       return { ...totals };

@@ -15,7 +15,8 @@ export function makeCopyButton(
   });
 }
 
-async function copy(text: string, source: HTMLElement): Promise<boolean> {
+/** Copies a text to the clipboard. @returns false if access is denied and `source` is selected instead */
+export async function copy(text: string, source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

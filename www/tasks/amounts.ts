@@ -37,3 +37,16 @@ export function formatClock(atMs: number, isExact: boolean, now = new Date()): s
   const time = clock.format(moment) + (isExact ? `.${String(moment.getMilliseconds()).padStart(3, '0')}` : '');
   return moment.toDateString() === now.toDateString() ? time : `${date.format(moment)}, ${time}`;
 }
+
+/** Formats a duration as `0.12 s`, `3.4 s` or `75 s`. */
+export function formatMeasured(milliseconds: number): string {
+  const seconds = milliseconds / 1000;
+  return `${seconds < 1 ? seconds.toFixed(2) : seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+}
+
+/** Formats the time between two Unix times as `about 3 s`, or as an empty string if `processed` is null. */
+export function formatBetween(created: number, processed: number | null): string {
+  if (processed === null) return '';
+  const seconds = processed - created;
+  return seconds < 1 ? 'under 1 s' : `about ${seconds} s`;
+}

@@ -2,18 +2,16 @@ import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
 import { type BoardTask, present, type State } from './board-task.ts';
 import { http } from './service.ts';
 
-export interface ListQuery {
+export interface ListFilter {
   action?: string;
   reason?: string;
-  /** Task id. Only older tasks are returned. */
-  before?: string;
 }
 
 /** Maximum number of tasks in one response. */
 export const PAGE_SIZE = 100;
 
-/** Requests up to {@link PAGE_SIZE} tasks in a state. @throws {ServiceError | UnreachableError} */
-export async function listState(state: State, query: ListQuery = {}): Promise<BoardTask[]> {
+/** Requests up to {@link PAGE_SIZE} tasks in a state, older than the task `before` if it is given. @throws {ServiceError | UnreachableError} */
+export async function listState(state: State, query: ListFilter & { before?: string } = {}): Promise<BoardTask[]> {
   const { action, reason, before } = query;
   if (state === 'completed') {
     const query = { status: 'completed', action, before, summary: '1' };

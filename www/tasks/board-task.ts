@@ -1,4 +1,4 @@
-import type { TaskLimit, TaskProgress } from '../client/task-state.ts';
+import type { TaskEvent, TaskLimit, TaskProgress } from '../client/task-state.ts';
 
 /** The states of tasks, in the order of the tabs. */
 export const STATES = ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed', 'failed'] as const;
@@ -37,32 +37,6 @@ export interface BoardTask {
   limit?: TaskLimit;
 }
 
-/** Event of the stream `GET /tasks/events`. */
-export interface TaskEvent {
-  event:
-    | 'accepted'
-    | 'scheduled'
-    | 'started'
-    | 'progress'
-    | 'retrying'
-    | 'completed'
-    | 'failed'
-    | 'cancelled'
-    | 'purged';
-  id: string;
-  /** Undefined in events of nodes with version 0.1.0. */
-  action?: string;
-  /** Time of the event in milliseconds since the epoch. */
-  at: number;
-  attempt?: number;
-  attempts?: number;
-  reason?: string;
-  next_attempt_at_ms?: number;
-  run_at_ms?: number;
-  progress?: TaskProgress;
-  permanent?: boolean;
-}
-
 /** Applies an event to a task. @param task undefined if unknown @returns undefined if the event purges the task */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
@@ -87,7 +61,7 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
     case 'completed':
       return { ...base, state: 'completed', endedAtMs: at };
     case 'failed': {
-      const { attempts, reason, permanent } = event;
+      const { attempts, reason, permanent }: typeof event & { permanent?: boolean } = event;
       return { ...base, state: 'failed', endedAtMs: at, ...present({ attempts, reason, permanent }) };
     }
     case 'cancelled':

@@ -1,4 +1,5 @@
 import type { QueueStatus } from '../client/queue-api.ts';
+import { formatClock, formatCount } from './amounts.ts';
 
 export interface Health {
   waiting: number;
@@ -13,6 +14,8 @@ export interface Health {
   threads: QueueStatus['threads'];
   full: boolean;
   paused: boolean;
+  /** When the queue was paused. */
+  pausedAtMs?: number | undefined;
   stalled: QueueStatus['stalled'];
   moduleProblem?: string | undefined;
   limits: QueueStatus['limits'];
@@ -21,15 +24,15 @@ export interface Health {
 }
 
 /** @param perSecond completed tasks per second, if known */
-export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
+export function healthOf(status: QueueStatus & { paused_at_ms?: number }, perSecond: number | undefined): Health {
   const { waiting, limited = 0, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
-  const { module_problem: moduleProblem } = status;
+  const { module_problem: moduleProblem, paused_at_ms: pausedAtMs } = status;
   const length = waiting + limited + status.scheduled + running + retrying;
   const full = length >= limits.length || bytes >= limits.bytes;
   return {
     ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },
-    ...{ full, paused, stalled, moduleProblem, limits, latency, bytes },
+    ...{ full, paused, stalled, moduleProblem, limits, latency, bytes, pausedAtMs },
   };
 }
 
@@ -47,4 +50,64 @@ export class RateMeter {
     const first = this.#samples[0] as { value: number; atMs: number };
     return atMs > first.atMs ? ((value - first.value) / (atMs - first.atMs)) * 1000 : undefined;
   }
+}
+
+export interface Notice {
+  kind: 'stalled' | 'paused' | 'full' | 'module';
+  problem: string;
+  advice: string;
+}
+
+/** Advice for a stalled queue. The first pattern that matches the reason counts. */
+const ADVICE: readonly [RegExp, string][] = [
+  [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
+  [/PostgreSQL/, 'Check the PostgreSQL server, and the network between it and this node.'],
+  [
+    /disk|space|full|stor|row|writ|database|locked|\.db/i,
+    'Check the free space and the permissions of DATA_DIR, or the database server.',
+  ],
+];
+
+/** Returns the problems of the queue, most urgent first. @param origin origin of the service's URL */
+export function noticesOf({ stalled, paused, full, moduleProblem, ...health }: Health, origin: string): Notice[] {
+  const notices: Notice[] = [];
+  if (stalled !== null) {
+    const [, advice] = ADVICE.find(([word]) => word.test(stalled.reason)) ?? [];
+    notices.push({
+      kind: 'stalled',
+      problem: `No task can be processed since ${formatClock(stalled.since * 1000, false)}: ${stalled.reason}.`,
+      advice: `${advice ?? 'See the service’s log.'} Accepted tasks wait, and none is lost.`,
+    });
+  }
+  if (paused) {
+    notices.push({
+      kind: 'paused',
+      problem: 'The queue is paused.',
+      advice: `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`,
+    });
+  }
+  if (full) notices.push({ kind: 'full', ...describeFull(health, paused || stalled !== null) });
+  if (moduleProblem !== undefined) {
+    const advice = 'The previous module keeps running. The changed one is loaded again when a file changes.';
+    notices.push({ kind: 'module', problem: `${moduleProblem}.`, advice });
+  }
+  return notices;
+}
+
+function describeFull(health: Omit<Health, 'full' | 'paused' | 'stalled'>, isHeld: boolean) {
+  const { length, bytes, limits } = health;
+  const isLong = length >= limits.length;
+  const used = isLong
+    ? `${formatCount(length)} of ${formatCount(limits.length)} tasks`
+    : `${formatMegabytes(bytes)} of ${formatMegabytes(limits.bytes)}`;
+  const problem = `The queue is full: ${used}.`;
+  if (isHeld) return { problem, advice: 'New tasks are refused until tasks are processed again.' };
+  return {
+    problem,
+    advice: `New tasks are refused until others are done. Slow down the clients, add task threads, or raise ${isLong ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`,
+  };
+}
+
+function formatMegabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }

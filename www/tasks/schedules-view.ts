@@ -1,5 +1,6 @@
 import type { Schedule, ScheduleSettings } from '../client/schedules.ts';
 import { part } from '../shared/dom.ts';
+import { addressOf } from './address.ts';
 import { formatClock } from './amounts.ts';
 import { confirmDeletion } from './confirmation.ts';
 import { type EditDialog, type EditField, WrongInput } from './edit-dialog.ts';
@@ -7,7 +8,6 @@ import { nextText, settingsText } from './schedules.ts';
 import { found, schedules } from './service.ts';
 import { type Report, SettingsList } from './settings-list.ts';
 import { dataText } from './summary-text.ts';
-import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
 const INTERVAL_MS = 5_000;

@@ -1,8 +1,7 @@
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import { EventStream } from '../client/event-stream.ts';
 import type { QueueStatus } from '../client/queue-api.ts';
-import type { QueueEvent } from '../client/task-state.ts';
-import type { TaskEvent } from './board-task.ts';
+import type { QueueEvent, TaskEvent } from '../client/task-state.ts';
 import { Presence } from './presence.ts';
 import { QueueRequests } from './queue-requests.ts';
 import { http, isSignedOut } from './service.ts';

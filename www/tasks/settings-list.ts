@@ -1,6 +1,6 @@
 import { part, stamp } from '../shared/dom.ts';
 import { formatCount } from './amounts.ts';
-import { holdsText } from './find-field.ts';
+import { holdsText } from './find-text.ts';
 import { isSignedOut } from './service.ts';
 import { visibleText } from './visible-text.ts';
 

@@ -1,9 +1,10 @@
-import { formatClock, formatSize, formatSpan } from './amounts.ts';
+import { formatBetween, formatClock, formatSize, formatSpan } from './amounts.ts';
 import type { BoardTask, State } from './board-task.ts';
-import { formatBetween, formatMoment } from './durations.ts';
 import { limitText } from './limits.ts';
 import { dataText, outputText } from './summary-text.ts';
 import { visibleText } from './visible-text.ts';
+
+export type ListedState = Exclude<State, 'failed'>;
 
 export interface Columns {
   headings: [detail: string, count: string, time: string];
@@ -23,7 +24,7 @@ const payloadSize = ({ payload, payloadBytes }: BoardTask) => sizeOf(payload, pa
 const since = (time: number | undefined, now: number) =>
   time === undefined ? '' : formatSpan(Math.max(0, now - time));
 
-export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
+export const COLUMNS: Record<ListedState, Columns> = {
   queued: {
     headings: ['Data', 'Accepted', 'Waiting for'],
     detail: ({ payload }) => dataText(payload ?? ''),
@@ -68,7 +69,7 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
     count: took,
     // The acceptance time may be unknown until the service has listed the task.
-    time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
+    time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatClock(acceptedAtMs, false),
   },
 };
 

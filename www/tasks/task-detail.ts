@@ -1,39 +1,15 @@
-import type { Attempt, TaskLimit, TaskProgress } from '../client/task-state.ts';
+import type { TaskState } from '../client/task-state.ts';
 import type { BoardTask } from './board-task.ts';
 import { limitText } from './limits.ts';
 
-/** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
-export interface TaskDetail {
-  id: string;
-  status: string;
-  /** JSON text. */
-  payload?: string;
-  /** JSON text, or null if the task has no result. */
-  result?: string | null;
-  /** Ended attempts, oldest first. */
-  history?: Attempt[];
-  accepted_at_ms?: number;
-  started_at_ms?: number;
-  attempt?: number;
-  attempts?: number;
-  progress?: TaskProgress;
-  reason?: string;
-  next_attempt_at?: number;
-  next_attempt_at_ms?: number;
-  run_at_ms?: number;
-  priority?: number;
-  /** The limit that the task waits for. */
-  limit?: TaskLimit;
-  limit_key?: string;
-  /** Name of the schedule that made the task. */
-  schedule?: string;
-  callback_url?: string;
-  permanent?: boolean;
-  first_at?: number;
-  last_at?: number;
-  created_at?: number;
-  processed_at?: number | null;
-}
+type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
+  fields: infer Fields,
+) => void
+  ? Fields
+  : never;
+
+/** Response of `GET /tasks/<id>`, with the optional fields of all states. */
+export type TaskDetail = { id: string; status: string } & Partial<FieldsOf<TaskState>>;
 
 const UNKNOWN =
   'No task has this id. It may have been cancelled or purged, or removed because of a limit on stored tasks.';

@@ -1,7 +1,6 @@
+import { addressOf } from './address.ts';
 import type { Submission } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
-import { addressOf } from './view-state.ts';
-import { visibleText } from './visible-text.ts';
 
 /** Term with its value, which may be a link within the page and a text after it. */
 export interface Fact {
@@ -39,26 +38,4 @@ function callbackFacts({ reason, result }: TaskDetail, { data }: Submission): Fa
 function answerOf(result: string | null | undefined): string | undefined {
   const { status, answer = '' } = JSON.parse(result ?? '{}').output ?? {};
   return status === undefined ? undefined : `${status} ${answer}`.trim();
-}
-
-/** Writes facts into a description list, which is hidden if there are none. */
-export function showFacts(list: HTMLElement, facts: readonly Fact[]): void {
-  const version = JSON.stringify(facts);
-  // A link that is replaced would lose the focus.
-  if (list.dataset.version === version) return;
-  list.dataset.version = version;
-  list.hidden = facts.length === 0;
-  list.replaceChildren(...facts.map(renderFact));
-}
-
-function renderFact({ term, text, address, rest = '' }: Fact): HTMLElement {
-  const pair = document.createElement('div');
-  const [name, value] = [document.createElement('dt'), document.createElement('dd')];
-  name.textContent = term;
-  const shown = document.createElement(address === undefined ? 'bdi' : 'a');
-  shown.textContent = visibleText(text);
-  if (shown instanceof HTMLAnchorElement) Object.assign(shown, { href: address }).dataset.link = '';
-  value.append(shown, visibleText(rest));
-  pair.append(name, value);
-  return pair;
 }

@@ -445,7 +445,8 @@ CREATE TABLE IF NOT EXISTS acks (
 );
 
 -- Contains one row.
-CREATE TABLE IF NOT EXISTS queue_state (paused boolean NOT NULL);
+-- `paused_at`: milliseconds since the epoch; null if the queue is not paused.
+CREATE TABLE IF NOT EXISTS queue_state (paused boolean NOT NULL, paused_at bigint);
 INSERT INTO queue_state SELECT false WHERE NOT EXISTS (SELECT FROM queue_state);
 
 -- Counts of the queue. Their sums are true. Each lane of each process changes a row of its own, so that no transaction

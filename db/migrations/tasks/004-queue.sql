@@ -129,4 +129,5 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
 CREATE INDEX IF NOT EXISTS idempotency_keys_by_age ON idempotency_keys (accepted_at);
 
 -- Contains at most one row.
-CREATE TABLE IF NOT EXISTS queue_state (paused INTEGER NOT NULL DEFAULT 0);
+-- Milliseconds since the epoch; null if the queue is not paused.
+CREATE TABLE IF NOT EXISTS queue_state (paused INTEGER NOT NULL DEFAULT 0, paused_at INTEGER);

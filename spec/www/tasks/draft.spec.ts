@@ -1,6 +1,6 @@
 import { expect } from 'chai';
+import { formatBetween, formatMeasured } from '../../../www/tasks/amounts.ts';
 import { type Draft, DraftError, parseDraft } from '../../../www/tasks/draft.ts';
-import { formatBetween, formatMeasured } from '../../../www/tasks/durations.ts';
 import { indent, readOutput, readPayload } from '../../../www/tasks/json-text.ts';
 
 const draft = (values: Partial<Draft>): Draft => ({

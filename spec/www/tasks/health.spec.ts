@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { healthOf, RateMeter } from '../../../www/tasks/health.ts';
-import { noticesOf } from '../../../www/tasks/health-notices.ts';
+import { healthOf, noticesOf, RateMeter } from '../../../www/tasks/health.ts';
 
 const status = {
   ...{ accepted: 9, completed: 5, dead: 1, waiting: 1, scheduled: 0, delayed: 1, in_flight: 1, bytes: 2e6 },

@@ -2,8 +2,6 @@ import { afterTest } from '../../support/cleanup.ts';
 
 /** Parts of a browser's page that a spec controls. */
 export interface ImitatedPage {
-  /** Errors that the page has reported. */
-  readonly reported: unknown[];
   /** Hides or shows the page. */
   setVisible(isVisible: boolean): void;
 }
@@ -12,11 +10,8 @@ export interface ImitatedPage {
 export function imitatePage(): ImitatedPage {
   let visibilityState = 'visible';
   const document = Object.defineProperty(new EventTarget(), 'visibilityState', { get: () => visibilityState });
-  const reported: unknown[] = [];
   replaceGlobal('document', document);
-  replaceGlobal('reportError', (error: unknown) => reported.push(error));
   return {
-    reported,
     setVisible(isVisible) {
       visibilityState = isVisible ? 'visible' : 'hidden';
       document.dispatchEvent(new Event('visibilitychange'));

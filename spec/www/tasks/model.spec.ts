@@ -1,0 +1,168 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import type { QueueStatus } from '../../../www/client/queue-api.ts';
+import type { TaskEvent } from '../../../www/client/task-state.ts';
+import { Model } from '../../../www/tasks/model.ts';
+import { http } from '../../../www/tasks/service.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { until } from '../../support/until.ts';
+import { imitatePage } from './imitated-page.ts';
+
+const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', payload_bytes: 2, accepted_at_ms: 1 };
+const queued = { ...running, id: 'b', status: 'queued' };
+
+/** Starts a model on a page whose clock and listings the spec controls. */
+function startModel() {
+  const page = imitatePage();
+  let now = 0;
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const clock = mock.method(performance, 'now', () => now);
+  const requests: ((tasks: object[]) => void)[] = [];
+  let requested = 0;
+  const request = mock.method(http, 'request', () => {
+    requested += 1;
+    return new Promise((resolve) => requests.push((tasks) => resolve({ tasks })));
+  });
+  afterTest(() => {
+    mock.timers.reset();
+    clock.mock.restore();
+    request.mock.restore();
+  });
+  const model = new Model();
+  return {
+    page,
+    model,
+    requested: () => requested,
+    pass(milliseconds: number) {
+      now += milliseconds;
+      mock.timers.tick(milliseconds);
+    },
+    /** Answers the next listing, and waits until the model has rendered it. */
+    async answer(tasks: object[]) {
+      const rendered = model.version.value;
+      requests.shift()?.(tasks);
+      await until(() => {
+        now += 1;
+        mock.timers.tick(1);
+        return model.version.value > rendered;
+      });
+    },
+  };
+}
+
+const event = (name: TaskEvent['event'], id: string) => ({ event: name, id, action: 'resize', at: 1 }) as TaskEvent;
+const ids = (model: Model, state: 'running' | 'queued' | 'limited') => model.tasks(state).map(({ id }) => id);
+
+describe('the model of the task board', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('does not list a completed task as running because of an older listing, and lists again', async () => {
+    const { model, answer, pass, requested } = startModel();
+    model.apply([event('started', 'a'), event('completed', 'a')]);
+    pass(1_000);
+    model.open('running', {});
+    await answer([running]);
+    expect(ids(model, 'running')).to.deep.equal([]);
+    expect(model.get('a')?.state).to.equal('completed');
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    await answer([]);
+    pass(60_000);
+    expect(requested()).to.equal(2);
+  });
+
+  it('lists again until a response is newer than the last event', async () => {
+    const { model, answer, pass, requested } = startModel();
+    model.open('queued', {});
+    await answer([]);
+    model.apply([event('accepted', 'b')]);
+    pass(1_000);
+    await answer([]);
+    expect(ids(model, 'queued')).to.deep.equal([]);
+    pass(1_000);
+    await answer([queued]);
+    expect(ids(model, 'queued')).to.deep.equal(['b']);
+    pass(60_000);
+    expect(requested()).to.equal(3);
+    model.apply([event('progress', 'b')]);
+    pass(60_000);
+    expect(requested(), 'after progress').to.equal(3);
+  });
+
+  it('appends older pages, and keeps them if the newest page still adjoins', async () => {
+    const { model, answer, pass } = startModel();
+    const page = (newest: number, length = 100) =>
+      Array.from({ length }, (_, index) => ({ ...running, id: `t${newest - index}`, created_at: 1, processed_at: 1 }));
+    const listed = () => model.list('completed')?.ids;
+    model.open('completed', {});
+    await answer(page(500));
+    const older = model.loadOlder(model.list('completed') as never);
+    await answer(page(400, 50));
+    await older;
+    expect(listed()).to.have.length(150);
+    expect(model.list('completed')?.more).to.equal(false);
+    model.apply([event('completed', 't501')]);
+    pass(1_000);
+    await answer(page(501));
+    expect([listed()?.[0], listed()?.length]).to.deep.equal(['t501', 151]);
+    model.reload();
+    pass(1_000);
+    await answer(page(900));
+    expect(listed()).to.have.length(100);
+    expect(model.list('completed')?.more).to.equal(true);
+  });
+
+  it('lists only tasks that match the filter, also after an event', async () => {
+    const { model, answer } = startModel();
+    model.open('running', { action: 'resize' });
+    await answer([running, { ...running, id: 'b', action: 'other' }]);
+    expect(ids(model, 'running')).to.deep.equal(['a']);
+    model.apply([event('completed', 'a')]);
+    expect(ids(model, 'running')).to.deep.equal([]);
+  });
+
+  it('lists limited tasks again if the counts of the queue have changed, also those whose acceptance was an event', async () => {
+    const { model, answer, pass, requested } = startModel();
+    const status = { accepted: 1, completed: 0, limited: 1, waiting: 0, in_flight: 0, limits: {} } as QueueStatus;
+    model.apply([event('accepted', 'b')]);
+    model.setQueue(status);
+    pass(100);
+    model.open('limited', {});
+    await answer([{ ...queued, status: 'limited' }]);
+    expect(ids(model, 'limited')).to.deep.equal(['b']);
+    model.setQueue(status);
+    pass(60_000);
+    expect(requested()).to.equal(1);
+    model.setQueue({ ...status, limited: 0, waiting: 1 });
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    await answer([]);
+    expect(ids(model, 'limited')).to.deep.equal([]);
+  });
+
+  it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
+    const { model, answer, page, pass, requested } = startModel();
+    model.open('running', {});
+    await answer([]);
+    model.reload();
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    model.reload();
+    await answer([]);
+    pass(1_000);
+    expect(requested()).to.equal(3);
+    await answer([]);
+
+    page.setVisible(false);
+    model.reload();
+    pass(60_000);
+    expect(requested()).to.equal(3);
+    page.setVisible(true);
+    pass(1_000);
+    expect(requested()).to.equal(4);
+    await answer([running]);
+    expect(ids(model, 'running')).to.deep.equal(['a']);
+    pass(60_000);
+    expect(requested()).to.equal(4);
+  });
+});

@@ -1,0 +1,141 @@
+import { computed, effect, untracked } from '@preact/signals';
+import { part } from '../shared/dom.ts';
+import { health, link, linkState, model } from './board.ts';
+import { Charts } from './charts.tsx';
+import { Questions } from './dialogs.tsx';
+import { EditDialog } from './edit-dialog.ts';
+import { FailedView } from './failed.tsx';
+import { chosen } from './failed-state.ts';
+import { FindBar } from './find-bar.tsx';
+import { HealthStrip } from './health-strip.tsx';
+import { Inspector } from './inspector.tsx';
+import { Help, listenToKeys } from './keys.tsx';
+import { LimitsView } from './limits-view.ts';
+import { Masthead } from './masthead.tsx';
+import { mount } from './mount.ts';
+import { openAddress, view } from './navigation.ts';
+import { addOwnTask, OwnTasks } from './own-tasks.tsx';
+import { SchedulesView } from './schedules-view.ts';
+import { listActions, type Submission } from './service.ts';
+import { Access, isAsking } from './sign-in.ts';
+import { SubmitForm } from './submit-form.ts';
+import { Pages, Tabs, TITLES } from './tabs.tsx';
+import { TaskListView } from './task-list.tsx';
+
+// Restores the token that the requests of the views need.
+const access = new Access((userId) => {
+  link.start(userId);
+  model.reload();
+  submitForm.showCurl();
+});
+const submitForm = new SubmitForm(addOwnTask, () => link.signOut());
+const dialog = new EditDialog();
+const schedules = new SchedulesView(dialog);
+const limits = new LimitsView(dialog);
+
+const toForm = () => {
+  if (view.value.page !== 'tasks') openAddress('/');
+  submitForm.focus();
+};
+const onResubmit = (submission: Submission) => {
+  if (view.value.page !== 'tasks') openAddress('/');
+  submitForm.edit(submission);
+};
+
+/** Tabs, and the list of the current tab. */
+function Shelf() {
+  const { state } = view.value;
+  return (
+    <>
+      <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
+        <Tabs />
+      </nav>
+      {state === 'failed' ? <FailedView onResubmit={onResubmit} /> : <TaskListView state={state} />}
+    </>
+  );
+}
+
+function Dialogs() {
+  return (
+    <>
+      <Inspector onResubmit={onResubmit} />
+      <Questions />
+      <Help />
+    </>
+  );
+}
+
+function Overview() {
+  return (
+    <>
+      <HealthStrip />
+      <Charts />
+    </>
+  );
+}
+
+for (const [name, shown] of Object.entries({
+  pages: <Pages />,
+  status: <Masthead toForm={toForm} />,
+  overview: <Overview />,
+  shelf: <Shelf />,
+  own: <OwnTasks onEdit={onResubmit} />,
+  dialogs: <Dialogs />,
+  'find-schedules': <FindBar place="schedules" />,
+  'find-limits': <FindBar place="limits" />,
+})) {
+  mount(shown, part(document, name, HTMLElement));
+}
+
+listenToKeys(toForm);
+
+// Links within the page open without loading it again.
+document.addEventListener('click', (event) => {
+  const opened = (event.target as Element).closest<HTMLAnchorElement>('a[data-link]');
+  if (opened === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  openAddress(opened.href);
+});
+
+const desk = part(document, 'desk', HTMLElement);
+effect(() => {
+  const { page, state, q } = view.value;
+  desk.dataset.page = page;
+  document.title = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
+  schedules.list.show(page === 'schedules' ? q : undefined);
+  limits.list.show(page === 'limits' ? q : undefined);
+});
+effect(() => {
+  desk.hidden = isAsking.value;
+});
+
+const wanted = computed(() => {
+  const { state, action } = view.value;
+  const reason = state === 'failed' ? chosen.value : undefined;
+  return JSON.stringify({
+    state,
+    filter: { ...(action !== '' && { action }), ...(reason !== undefined && { reason }) },
+  });
+});
+effect(() => {
+  const { state, filter } = JSON.parse(wanted.value);
+  untracked(() => model.open(state, filter));
+});
+
+const kind = computed(() => linkState.value.kind);
+effect(() => {
+  document.body.dataset.connection = kind.value;
+  if (kind.value === 'signed-out') access.ask();
+  if (kind.value !== 'live') return;
+  void schedules.list.load();
+  void limits.list.load();
+  // After a failure, the next connection repeats the request.
+  listActions().then(
+    (actions) => submitForm.offer(actions),
+    () => {},
+  );
+});
+effect(() => submitForm.update({ isLive: kind.value === 'live', isFull: health.value?.full ?? false }));
+
+for (const change of ['online', 'offline']) addEventListener(change, () => link.now());
+link.start(access.userId);

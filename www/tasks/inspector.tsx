@@ -1,0 +1,302 @@
+import { useSignal } from '@preact/signals';
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { formatClock, formatSize, formatSpan } from './amounts.ts';
+import { linkState, model } from './board.ts';
+import { isUnfinished } from './board-task.ts';
+import { now } from './clock.ts';
+import { curlCommand } from './curl.ts';
+import { redrive } from './failed-state.ts';
+import { indent, readPayload } from './json-text.ts';
+import { changeView, followLink, isMoving, view } from './navigation.ts';
+import { Button, CodeBlock, CopyButton, Icon, Mark, Progress } from './parts.tsx';
+import { cancelTask, hasStatus, isSignedOut, runTask, type Submission } from './service.ts';
+import { noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
+import { type Fact, factsOf } from './task-facts.ts';
+import { visibleText } from './visible-text.ts';
+import { WatchedTask } from './watched-task.ts';
+
+/** Windows that the inspector covers completely. */
+const NARROW = '(max-width: 48rem)';
+
+export interface InspectorProps {
+  onResubmit(submission: Submission): void;
+}
+
+/** Panel that shows the task of the address with its timeline, payload, result and progress. */
+export function Inspector({ onResubmit }: InspectorProps) {
+  const { task: id } = view.value;
+  const dialog = useRef<HTMLDialogElement>(null);
+  const title = useRef<HTMLHeadingElement>(null);
+  const opener = useRef<Element | null>(null);
+  // The inspector must not cover the sign-in form.
+  const isOpen = id !== undefined && linkState.value.kind !== 'signed-out';
+  const close = () => {
+    const { current } = opener;
+    changeView({ task: undefined });
+    if (current instanceof HTMLElement && current.isConnected) current.focus();
+  };
+  useLayoutEffect(() => {
+    const { current } = dialog;
+    if (current === null) return;
+    const active = document.activeElement;
+    if (isOpen && !current.open) {
+      opener.current = active;
+      if (matchMedia(NARROW).matches) current.showModal();
+      else current.show();
+    }
+    if (!isOpen && current.open) current.close();
+    if (!isOpen) return;
+    current.scrollTop = 0;
+    if (!isMoving()) title.current?.focus();
+    else if (active instanceof HTMLElement) active.focus();
+  }, [id, isOpen]);
+  useEffect(() => {
+    const onKey = ({ key, target }: KeyboardEvent) => {
+      if (key === 'Escape' && dialog.current?.open && !isElsewhere(target, dialog.current)) close();
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, []);
+  return (
+    <dialog
+      class="inspector"
+      data-part="inspector"
+      aria-labelledby="inspector-heading"
+      ref={dialog}
+      onCancel={(event) => {
+        event.preventDefault();
+        close();
+      }}
+    >
+      {isOpen && (
+        <Inspected
+          key={id}
+          id={id}
+          title={title}
+          onClose={close}
+          onResubmit={(submission) => {
+            changeView({ task: undefined });
+            onResubmit(submission);
+          }}
+        />
+      )}
+    </dialog>
+  );
+}
+
+/** Returns whether the Escape key has another function at an element: closing another dialog or clearing an input. */
+function isElsewhere(target: EventTarget | null, inspector: HTMLDialogElement): boolean {
+  const dialog = document.querySelector('dialog:modal');
+  return (dialog !== null && dialog !== inspector) || (target as Element).matches('input, textarea, select');
+}
+
+interface InspectedProps extends InspectorProps {
+  id: string;
+  title: { current: HTMLHeadingElement | null };
+  onClose(): void;
+}
+
+function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
+  const watched = useMemo(() => new WatchedTask(id, model), []);
+  useEffect(() => () => watched.close(), []);
+  const idText = useRef<HTMLElement>(null);
+  const detail = watched.detail.value;
+  const { status, payload } = detail;
+  const submission = payload === undefined ? undefined : readPayload(payload);
+  const error = watched.error.value;
+  const note = error === undefined || isSignedOut(error) ? noteOf(detail) : `Not up to date: ${error.message}`;
+  const facts = factsOf(detail, submission);
+  const isKnown = status !== 'unknown' && status !== 'loading';
+  const shownState = status === 'loading' ? (watched.known?.state ?? status) : status;
+  return (
+    <>
+      <div class="inspector-head" data-state={shownState}>
+        <h2 id="inspector-heading" tabIndex={-1} ref={title}>
+          <bdi data-part="inspector-title">{visibleText(submission?.action ?? watched.known?.action ?? 'Task')}</bdi>
+        </h2>
+        <span class="inspector-state">
+          <Mark state={shownState} />
+          <span data-part="inspector-state">{shownState}</span>
+        </span>
+        <button type="button" class="button button-plain button-icon" aria-label="Close the task" onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </div>
+      <div class="inspector-body">
+        <p class="inspector-id">
+          <code class="code" data-part="inspector-id" ref={idText}>
+            {id}
+          </code>{' '}
+          <CopyButton text={id} source={idText} label="Copy the id" />
+        </p>
+        <p class="notice" role="status" hidden={note === ''}>
+          {note}
+        </p>
+        {facts.length > 0 && (
+          <dl class="facts" data-part="facts">
+            {facts.map((fact) => (
+              <FactPair key={fact.term} fact={fact} />
+            ))}
+          </dl>
+        )}
+        <Progress progress={status === 'running' ? detail.progress : undefined} label="Progress" />
+        <Actions watched={watched} detail={detail} submission={submission} title={title} onResubmit={onResubmit} />
+        <section aria-labelledby="timeline-heading">
+          <h3 class="label" id="timeline-heading">
+            Timeline
+          </h3>
+          <ol class="timeline">
+            {isKnown &&
+              timelineOf(detail, watched.known).map((step, index, steps) => (
+                <TimelineStep key={index} step={step} previous={steps[index - 1]} isLast={index === steps.length - 1} />
+              ))}
+          </ol>
+        </section>
+        <LongText part="payload-text" name="Payload" text={payload} />
+        <LongText part="result-text" name="Result" text={detail.result ?? undefined} />
+        {submission !== undefined && (
+          <section class="inspector-text" data-part="curl-text">
+            <CodeBlock
+              text={curlCommand(location.origin, submission)}
+              copyLabel="Copy the curl command"
+              heading={<h3 class="label">The same with curl</h3>}
+            />
+          </section>
+        )}
+      </div>
+    </>
+  );
+}
+
+function LongText({ part, name, text }: { part: string; name: string; text: string | undefined }) {
+  if (text === undefined) return null;
+  const heading = (
+    <h3 class="label">
+      {name} <span class="quiet">{formatSize(new Blob([text]).size)}</span>
+    </h3>
+  );
+  return (
+    <section class="inspector-text" data-part={part}>
+      <CodeBlock text={indent(text)} copyLabel={`Copy the ${name.toLowerCase()}`} heading={heading} />
+    </section>
+  );
+}
+
+function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) {
+  const shown = visibleText(text);
+  return (
+    <div>
+      <dt>{term}</dt>
+      <dd>
+        {address === undefined ? (
+          <bdi>{shown}</bdi>
+        ) : (
+          <a href={address} onClick={followLink}>
+            {shown}
+          </a>
+        )}
+        {visibleText(rest)}
+      </dd>
+    </div>
+  );
+}
+
+function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step | undefined; isLast: boolean }) {
+  const { kind, title, atMs, isExact = false, reason = '', stack = '' } = step;
+  return (
+    <li class="step" data-kind={kind}>
+      <p class="step-line">
+        <span class="step-title">{title}</span> <span data-part="step-live">{isLast && <LiveTime step={step} />}</span>{' '}
+        <span class="quiet step-time">{atMs !== undefined && formatClock(atMs, isExact)}</span>{' '}
+        <span class="quiet step-span">{spanText(step, previous)}</span>
+      </p>{' '}
+      <bdi class="step-reason">{visibleText(reason)}</bdi>{' '}
+      <pre class="step-stack" data-part="step-stack">
+        {visibleText(stack)}
+      </pre>
+    </li>
+  );
+}
+
+/** Time since a step, or until it. */
+function LiveTime({ step: { kind, atMs } }: { step: Step }) {
+  if (atMs === undefined) return null;
+  const sinceMs = now.value - atMs;
+  if (kind === 'running') return <>{`for ${formatSpan(Math.max(sinceMs, 0))}`}</>;
+  if (isAhead(kind)) return <>{sinceMs < 0 ? `in ${formatSpan(-sinceMs)}` : 'is due'}</>;
+  return null;
+}
+
+function spanText({ kind, atMs, isExact }: Step, previous: Step | undefined): string {
+  if (atMs === undefined || previous?.atMs === undefined || isAhead(kind)) return '';
+  const isMeasured = isExact === true && previous.isExact === true;
+  const spanMs = Math.max(atMs - previous.atMs, 0);
+  // A span below two seconds between times in whole seconds is not shown, because it would be mostly rounding error.
+  return isMeasured || spanMs >= 2_000 ? `+${formatSpan(spanMs)}` : '';
+}
+
+function isAhead(kind: Step['kind']): boolean {
+  return kind === 'retrying' || kind === 'scheduled';
+}
+
+interface ActionsProps extends InspectorProps {
+  watched: WatchedTask;
+  detail: TaskDetail;
+  submission: Submission | undefined;
+  title: { current: HTMLHeadingElement | null };
+}
+
+/** Buttons that run, cancel, redrive, or edit and resubmit the inspected task. */
+function Actions({ watched, detail: { id, status, permanent }, submission, title, onResubmit }: ActionsProps) {
+  const error = useSignal('');
+  const isCancelling = useSignal(false);
+  const row = useRef<HTMLDivElement>(null);
+  const hadFocus = row.current?.contains(document.activeElement) ?? false;
+  // If the button with the focus is gone, the title gets the focus.
+  useLayoutEffect(() => {
+    if (hadFocus && document.activeElement === document.body) title.current?.focus();
+  });
+  const request = async (send: (id: string) => Promise<unknown>, failure: string) => {
+    try {
+      await send(id);
+      error.value = '';
+    } catch (cause) {
+      // An unknown (404) or finished (409) task needs no error message, because the inspector shows its state.
+      if (!(failure === 'Not cancelled' && hasStatus(cause, 404, 409)))
+        error.value = `${failure}: ${(cause as Error).message}`;
+      isCancelling.value = false;
+      watched.isCancelling = false;
+    }
+    watched.read();
+  };
+  const cancel = () => {
+    if (isCancelling.value) return;
+    isCancelling.value = true;
+    watched.isCancelling = true;
+    void request(cancelTask, 'Not cancelled');
+  };
+  return (
+    <>
+      <div class="inspector-actions" ref={row}>
+        {(status === 'scheduled' || status === 'retrying') && (
+          <Button onClick={() => void request(runTask, 'Not run')}>Run now</Button>
+        )}
+        {isUnfinished(status) && (
+          <Button aria-disabled={isCancelling.value} onClick={cancel}>
+            {isCancelling.value ? 'Cancelling' : 'Cancel'}
+          </Button>
+        )}
+        {status === 'failed' && (
+          <Button onClick={() => redrive({ id, permanent }, () => watched.read())}>Redrive</Button>
+        )}
+        {/* A submitted copy of a callback would be an ordinary task. */}
+        {submission !== undefined && submission.action !== 'callback' && (
+          <Button onClick={() => onResubmit(submission)}>Edit and resubmit</Button>
+        )}
+      </div>
+      <p class="field-error" role="alert" data-part="inspector-error">
+        {error}
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,172 @@
+import { signal } from '@preact/signals';
+import { addressOf, type View } from './address.ts';
+import { STATES } from './board-task.ts';
+import { Dialog } from './dialogs.tsx';
+import { moveInspector, openAddress, view } from './navigation.ts';
+import { SmallButton } from './parts.tsx';
+
+const OFF = 'keys-off';
+const PAGE_KEYS: Readonly<Record<string, View['page']>> = { 8: 'schedules', 9: 'limits' };
+
+const KEYS: readonly [keys: string[], effect: string][] = [
+  [['/'], 'Find'],
+  [['n'], 'Queue a task'],
+  [['j', 'k'], 'Next, previous row'],
+  [['Enter'], 'Open the row'],
+  [['u'], 'Show new rows'],
+  [['x'], 'Select the row (failed tasks)'],
+  [['r'], 'Redrive the selected tasks'],
+  [['1 – 7'], 'Tabs'],
+  [['8', '9'], 'Schedules, limits'],
+  [['Esc'], 'Close'],
+  [['?'], 'This help'],
+];
+
+/** Whether single-key shortcuts are on. The user can switch them off, because speech input may type characters. */
+const isOn = signal(!isStoredAsOff());
+const isHelpOpen = signal(false);
+
+/** Button that opens the list of keys. */
+export function HelpButton() {
+  return (
+    <button
+      type="button"
+      class="button button-plain button-icon"
+      data-part="help-button"
+      aria-label="Keys"
+      aria-haspopup="dialog"
+      onClick={openHelp}
+    >
+      ?
+    </button>
+  );
+}
+
+/** List of the keys, while it is open. */
+export function Help() {
+  if (!isHelpOpen.value) return null;
+  const close = () => {
+    isHelpOpen.value = false;
+  };
+  const title = (
+    <div class="request-head">
+      <h2 id="help-heading">Keys</h2>
+      <SmallButton onClick={close}>Close</SmallButton>
+    </div>
+  );
+  return (
+    <Dialog part="help" class="help panel" heading="help-heading" title={title} onClose={close}>
+      <dl class="keys">
+        {KEYS.map(([keys, effect]) => (
+          <div key={effect}>
+            <dt>{keys.flatMap((key) => [<kbd key={key}>{key}</kbd>, ' '])}</dt>
+            <dd>{effect}</dd>
+          </div>
+        ))}
+      </dl>
+      <label class="switch">
+        <input
+          type="checkbox"
+          checked={isOn.value}
+          onChange={({ currentTarget }) => {
+            isOn.value = currentTarget.checked;
+            store(!currentTarget.checked);
+          }}
+        />{' '}
+        Keys of one character
+      </label>
+    </Dialog>
+  );
+}
+
+/** Starts to act on single-key shortcuts. @param toForm moves the focus to the form that queues a task */
+export function listenToKeys(toForm: () => void): void {
+  document.addEventListener('keydown', (event) => {
+    const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
+    if (!isForPage || isTyping(event.target) || isBehindDialog() || !isOn.value) return;
+    if (press(event.key, toForm)) event.preventDefault();
+  });
+}
+
+function openHelp(): void {
+  isHelpOpen.value = true;
+}
+
+function press(key: string, toForm: () => void): boolean {
+  const state = STATES[Number(key) - 1];
+  const page = PAGE_KEYS[key];
+  if (key === '/') focusFind();
+  else if (key === 'n') toForm();
+  else if (key === '?') openHelp();
+  else if (key === 'j') move(1);
+  else if (key === 'k') move(-1);
+  else if (key === 'u') document.querySelector<HTMLElement>('[data-show-unseen]')?.click();
+  else if (key === 'x') click(currentRow(), 'data-select');
+  else if (key === 'r') redrive();
+  else if (state !== undefined) openAddress(addressOf({ state }));
+  else if (page !== undefined) openAddress(addressOf({ page }));
+  else return false;
+  return true;
+}
+
+function focusFind(): void {
+  const field = document.querySelector<HTMLInputElement>('#find');
+  field?.focus();
+  field?.select();
+}
+
+/** Moves the focus by one row from the focused row, or from the inspected row if no row has the focus. */
+function move(step: 1 | -1): void {
+  const rows = visibleRows();
+  const current = currentRow() ?? document.querySelector<HTMLElement>('[data-row][data-inspected]');
+  const index = current === null ? -1 : rows.indexOf(current);
+  const row = index < 0 ? rows[0] : rows[index + step];
+  if (row === undefined) return;
+  row.querySelector<HTMLElement>('[data-open]')?.focus({ preventScroll: true });
+  row.scrollIntoView({ block: 'nearest' });
+  if (view.value.task !== undefined) moveInspector(row.dataset.row ?? '');
+}
+
+function isStoredAsOff(): boolean {
+  try {
+    return localStorage.getItem(OFF) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function store(isOff: boolean): void {
+  try {
+    if (isOff) localStorage.setItem(OFF, '');
+    else localStorage.removeItem(OFF);
+  } catch {
+    // The browser blocks storage, so switched-off shortcuts are on again when the page is reopened.
+  }
+}
+
+function visibleRows(): HTMLElement[] {
+  return [...document.querySelectorAll<HTMLElement>('[data-row]')].filter((row) => row.checkVisibility());
+}
+
+function currentRow(): HTMLElement | null {
+  return document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
+}
+
+function redrive(): void {
+  const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
+  if (ofSelection?.checkVisibility() && !ofSelection.matches(':disabled')) ofSelection.click();
+  else click(currentRow(), 'data-redrive');
+}
+
+function click(row: HTMLElement | null, attribute: string): void {
+  row?.querySelector<HTMLElement>(`[${attribute}]`)?.click();
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return target.matches('textarea, select, input:not([type="checkbox"], [type="radio"])') || target.isContentEditable;
+}
+
+function isBehindDialog(): boolean {
+  return document.querySelector('dialog:modal') !== null;
+}

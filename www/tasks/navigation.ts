@@ -1,0 +1,55 @@
+import { type ReadonlySignal, signal } from '@preact/signals';
+import { addressOf, readView, type View } from './address.ts';
+
+const current = signal(readView(location.search));
+
+/** Current view of the page, stored in the URL's query so that links and the browser's history restore it. */
+export const view: ReadonlySignal<View> = current;
+
+addEventListener('popstate', () => {
+  current.value = readView(location.search);
+});
+
+/** Changes the view. @param entry whether to add a browser history entry or to replace the current entry */
+export function changeView(fields: Partial<View>, entry: 'push' | 'replace' = 'push'): void {
+  const changed = { ...current.value, ...fields };
+  const address = addressOf(changed);
+  if (address === addressOf(current.value)) return;
+  if (entry === 'push') history.pushState(null, '', address);
+  else history.replaceState(null, '', address);
+  current.value = changed;
+}
+
+/** Shows the view of an address of this page. */
+export function openAddress(address: string): void {
+  changeView(readView(new URL(address, location.href).search));
+}
+
+/** Opens a link within the page without loading it again, unless the user opens it in another tab. */
+export function followLink(event: MouseEvent): void {
+  if (opensElsewhere(event)) return;
+  event.preventDefault();
+  openAddress((event.currentTarget as HTMLAnchorElement).href);
+}
+
+/** Returns whether a click opens a link in another tab or window. */
+export function opensElsewhere({ ctrlKey, metaKey, shiftKey }: MouseEvent): boolean {
+  return ctrlKey || metaKey || shiftKey;
+}
+
+let moving = false;
+
+/** Inspects another task without moving the focus. */
+export function moveInspector(task: string): void {
+  moving = true;
+  changeView({ task }, 'replace');
+  // The inspector is rendered before the next timer.
+  setTimeout(() => {
+    moving = false;
+  }, 0);
+}
+
+/** Whether the inspected task has just been changed by {@link moveInspector}. */
+export function isMoving(): boolean {
+  return moving;
+}

@@ -1,0 +1,186 @@
+import { useEffect, useReducer, useRef } from 'preact/hooks';
+
+/** Milliseconds for which a list stays still after the pointer has left, so that the user can reach its buttons. */
+const POINTER_GRACE_MS = 600;
+/** Pixels by which the pointer may move during a click. */
+const CLICK_SLOP = 6;
+/** Rows on each side of the visible ones, and rows by which the window moves. */
+const OVERSCAN = 60;
+const STEP = 20;
+/** Lists up to this length are rendered whole. */
+const MAX_ROWS = 200;
+
+interface Ref {
+  readonly current: HTMLElement | null;
+}
+
+export interface StillOptions {
+  /** Element that contains the list. The list stays still while the user is at an element marked as `data-hold`. */
+  host: Ref;
+  /** Names the list's content. Another key shows the new content at once. */
+  key: string;
+  ids: readonly string[];
+  /** Whether an id stays in the list although `ids` no longer contains it. */
+  isPinned(id: string): boolean;
+  /** Whether the list stays still for another reason. */
+  isHeld: boolean;
+}
+
+export interface StillList {
+  /** Ids of the rows to show. */
+  ids: readonly string[];
+  /** Number of ids that are not shown. */
+  unseen: number;
+  isHeld: boolean;
+  /** Shows the current ids, although the list stays still. */
+  show(): void;
+}
+
+/**
+ * Keeps the rows of a list in place while the pointer, the focus or a text selection is at the list, or a dialog is
+ * open that was opened from the list. So a click hits the row that the user has aimed at.
+ */
+export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions): StillList {
+  const [, render] = useReducer((renderings: number) => renderings + 1, 0);
+  const shown = useRef({ key: '', ids: [] as readonly string[], isHeld: false });
+  const isPointed = useRef(false);
+  const isAt = (node: EventTarget | Node | null | undefined) => {
+    const element = node instanceof Element ? node : node instanceof Node ? node.parentElement : null;
+    return element !== null && host.current?.contains(element) === true && element.closest('[data-hold]') !== null;
+  };
+  const isUsed = () => {
+    const selection = getSelection();
+    // A clicked button has the focus, too, but the user is no longer there once the pointer has left.
+    const focused = document.activeElement;
+    if (isPointed.current || (isAt(focused) && focused?.matches(':focus-visible'))) return true;
+    if (selection?.isCollapsed === false && isAt(selection.anchorNode)) return true;
+    return shown.current.isHeld && document.querySelector('dialog:modal') !== null;
+  };
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const update = () => {
+      if (isUsed() !== shown.current.isHeld) render(undefined as never);
+    };
+    const point = (isNear: boolean) => {
+      clearTimeout(timer);
+      if (isNear) isPointed.current = true;
+      else
+        timer = setTimeout(() => {
+          isPointed.current = false;
+          update();
+        }, POINTER_GRACE_MS);
+      update();
+    };
+    let pressed: { control: HTMLElement | null; x: number; y: number } | undefined;
+    const press = ({ target, clientX: x, clientY: y }: PointerEvent) => {
+      point(isAt(target));
+      pressed = isAt(target)
+        ? { control: (target as Element).closest('button, a, label, [data-row]'), x, y }
+        : undefined;
+    };
+    /** Lets a click act on the element under the pressed pointer, although the page has moved since. */
+    const click = (event: MouseEvent) => {
+      const { control, x, y } = pressed ?? {};
+      pressed = undefined;
+      if (!event.isTrusted || !control?.isConnected || control.contains(event.target as Node)) return;
+      const isDrag = Math.hypot(event.clientX - (x ?? 0), event.clientY - (y ?? 0)) > CLICK_SLOP;
+      if (isDrag || getSelection()?.isCollapsed === false) return;
+      event.stopPropagation();
+      event.preventDefault();
+      control.click();
+    };
+    const listeners: Record<string, (event: Event) => void> = {
+      pointerover: ({ target }) => point(isAt(target)),
+      pointerdown: (event) => press(event as PointerEvent),
+      click: (event) => click(event as MouseEvent),
+      // A touch ends without a pointer that rests anywhere.
+      pointerup: (event) => (event as PointerEvent).pointerType === 'touch' && point(false),
+      focusin: update,
+      focusout: () => queueMicrotask(update),
+      selectionchange: update,
+      pointerleave: () => point(false),
+    };
+    for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
+    return () => {
+      clearTimeout(timer);
+      for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
+    };
+  }, []);
+  const { current } = shown;
+  const isStill = current.key === key && current.ids.length > 0;
+  const isInUse = isUsed();
+  if (!isStill || !(isHeld || isInUse)) {
+    current.ids = isStill ? withPinned(ids, current.ids, isPinned) : ids;
+  } else if (!isHeld) {
+    current.ids = withEnd(current.ids, ids);
+  }
+  Object.assign(current, { key, isHeld: isInUse });
+  const known = new Set(current.ids);
+  return {
+    ids: current.ids,
+    unseen: ids.reduce((sum, id) => (known.has(id) ? sum : sum + 1), 0),
+    isHeld: isHeld || isInUse,
+    show() {
+      current.ids = withPinned(ids, current.ids, isPinned);
+      render(undefined as never);
+    },
+  };
+}
+
+/** Appends the ids behind the last shown one, such as those of older tasks, because that moves no row. */
+function withEnd(shown: readonly string[], ids: readonly string[]): readonly string[] {
+  const last = ids.lastIndexOf(shown.at(-1) as string);
+  if (last < 0 || last === ids.length - 1) return shown;
+  return [...new Set([...shown, ...ids.slice(last + 1)])];
+}
+
+/** Inserts the pinned and the focused ones of the earlier ids into `ids`, at their earlier positions. */
+function withPinned(ids: readonly string[], earlier: readonly string[], isPinned: (id: string) => boolean) {
+  const focused = document.activeElement?.closest<HTMLElement>('[data-row]')?.dataset.row;
+  const pinned = earlier.flatMap((id, index) => (id === focused || isPinned(id) ? [{ id, index }] : []));
+  if (pinned.length === 0) return ids;
+  const order = [...ids];
+  for (const { id, index } of pinned) if (!ids.includes(id)) order.splice(Math.min(index, order.length), 0, id);
+  return order;
+}
+
+/** Rows to render. `above` and `below` are the heights of the other rows in pixels. */
+export interface RowWindow {
+  from: number;
+  to: number;
+  above: number;
+  below: number;
+}
+
+/** Selects the rows near the visible part of a long list. @param list element whose children are the rendered rows */
+export function useRowWindow(count: number, list: Ref): RowWindow {
+  const [from, setFrom] = useReducer((_: number, next: number) => next, 0);
+  const rowHeight = useRef(0);
+  const isWhole = count <= MAX_ROWS;
+  useEffect(() => {
+    if (isWhole) {
+      setFrom(0);
+      return undefined;
+    }
+    const update = () => {
+      const rows = list.current?.querySelectorAll<HTMLElement>('[data-row]');
+      const [first, last] = [rows?.[0], rows?.[rows.length - 1]];
+      if (rows === undefined || first === undefined || last === undefined) return;
+      const [{ top }, { bottom }] = [first.getBoundingClientRect(), last.getBoundingClientRect()];
+      rowHeight.current = (bottom - top) / rows.length;
+      const start = (list.current as HTMLElement).getBoundingClientRect().top;
+      const visible = Math.floor(-start / rowHeight.current);
+      setFrom(Math.min(Math.max(0, Math.floor((visible - OVERSCAN) / STEP) * STEP), count - 1));
+    };
+    update();
+    addEventListener('scroll', update, { passive: true });
+    addEventListener('resize', update);
+    return () => {
+      removeEventListener('scroll', update);
+      removeEventListener('resize', update);
+    };
+  }, [isWhole, count]);
+  if (isWhole) return { from: 0, to: count, above: 0, below: 0 };
+  const to = Math.min(from + MAX_ROWS, count);
+  return { from, to, above: from * rowHeight.current, below: (count - to) * rowHeight.current };
+}
