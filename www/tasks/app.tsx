@@ -3,20 +3,19 @@ import { part } from '../shared/dom.ts';
 import { health, link, linkState, model } from './board.ts';
 import { Charts } from './charts.tsx';
 import { Questions } from './dialogs.tsx';
-import { EditDialog } from './edit-dialog.ts';
 import { FailedView } from './failed.tsx';
 import { chosen } from './failed-state.ts';
-import { FindBar } from './find-bar.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
-import { LimitsView } from './limits-view.ts';
+import { LIMITS } from './limits-view.tsx';
 import { Masthead } from './masthead.tsx';
 import { mount } from './mount.ts';
 import { openAddress, view } from './navigation.ts';
 import { addOwnTask, OwnTasks } from './own-tasks.tsx';
-import { SchedulesView } from './schedules-view.ts';
+import { SCHEDULES } from './schedules-view.tsx';
 import { listActions, type Submission } from './service.ts';
+import { SettingsList } from './settings-list.tsx';
 import { Access, isAsking } from './sign-in.ts';
 import { SubmitForm } from './submit-form.ts';
 import { Pages, Tabs, TITLES } from './tabs.tsx';
@@ -29,9 +28,6 @@ const access = new Access((userId) => {
   submitForm.showCurl();
 });
 const submitForm = new SubmitForm(addOwnTask, () => link.signOut());
-const dialog = new EditDialog();
-const schedules = new SchedulesView(dialog);
-const limits = new LimitsView(dialog);
 
 const toForm = () => {
   if (view.value.page !== 'tasks') openAddress('/');
@@ -53,6 +49,12 @@ function Shelf() {
       {state === 'failed' ? <FailedView onResubmit={onResubmit} /> : <TaskListView state={state} />}
     </>
   );
+}
+
+function Settings() {
+  const { page } = view.value;
+  if (page === 'schedules') return <SettingsList key={page} of={SCHEDULES} />;
+  return page === 'limits' && <SettingsList key={page} of={LIMITS} />;
 }
 
 function Dialogs() {
@@ -79,31 +81,20 @@ for (const [name, shown] of Object.entries({
   status: <Masthead toForm={toForm} />,
   overview: <Overview />,
   shelf: <Shelf />,
+  settings: <Settings />,
   own: <OwnTasks onEdit={onResubmit} />,
   dialogs: <Dialogs />,
-  'find-schedules': <FindBar place="schedules" />,
-  'find-limits': <FindBar place="limits" />,
 })) {
   mount(shown, part(document, name, HTMLElement));
 }
 
 listenToKeys(toForm);
 
-// Links within the page open without loading it again.
-document.addEventListener('click', (event) => {
-  const opened = (event.target as Element).closest<HTMLAnchorElement>('a[data-link]');
-  if (opened === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  openAddress(opened.href);
-});
-
 const desk = part(document, 'desk', HTMLElement);
 effect(() => {
-  const { page, state, q } = view.value;
+  const { page, state } = view.value;
   desk.dataset.page = page;
   document.title = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
-  schedules.list.show(page === 'schedules' ? q : undefined);
-  limits.list.show(page === 'limits' ? q : undefined);
 });
 effect(() => {
   desk.hidden = isAsking.value;
@@ -127,8 +118,6 @@ effect(() => {
   document.body.dataset.connection = kind.value;
   if (kind.value === 'signed-out') access.ask();
   if (kind.value !== 'live') return;
-  void schedules.list.load();
-  void limits.list.load();
   // After a failure, the next connection repeats the request.
   listActions().then(
     (actions) => submitForm.offer(actions),
