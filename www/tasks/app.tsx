@@ -1,6 +1,6 @@
 import { computed, effect, untracked } from '@preact/signals';
 import { part } from '../shared/dom.ts';
-import { health, link, linkState, model } from './board.ts';
+import { link, linkState, model } from './board.ts';
 import { Charts } from './charts.tsx';
 import { Questions } from './dialogs.tsx';
 import { FailedView } from './failed.tsx';
@@ -11,13 +11,12 @@ import { Help, listenToKeys } from './keys.tsx';
 import { LIMITS } from './limits-view.tsx';
 import { Masthead } from './masthead.tsx';
 import { mount } from './mount.ts';
-import { openAddress, view } from './navigation.ts';
-import { addOwnTask, OwnTasks } from './own-tasks.tsx';
+import { view } from './navigation.ts';
+import { OwnTasks } from './own-tasks.tsx';
 import { SCHEDULES } from './schedules-view.tsx';
-import { listActions, type Submission } from './service.ts';
 import { SettingsList } from './settings-list.tsx';
 import { Access, isAsking } from './sign-in.ts';
-import { SubmitForm } from './submit-form.ts';
+import { openForm, SubmitForm } from './submit-form.tsx';
 import { Pages, Tabs, TITLES } from './tabs.tsx';
 import { TaskListView } from './task-list.tsx';
 
@@ -25,18 +24,9 @@ import { TaskListView } from './task-list.tsx';
 const access = new Access((userId) => {
   link.start(userId);
   model.reload();
-  submitForm.showCurl();
 });
-const submitForm = new SubmitForm(addOwnTask, () => link.signOut());
 
-const toForm = () => {
-  if (view.value.page !== 'tasks') openAddress('/');
-  submitForm.focus();
-};
-const onResubmit = (submission: Submission) => {
-  if (view.value.page !== 'tasks') openAddress('/');
-  submitForm.edit(submission);
-};
+const toForm = () => openForm();
 
 /** Tabs, and the list of the current tab. */
 function Shelf() {
@@ -46,7 +36,7 @@ function Shelf() {
       <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
         <Tabs />
       </nav>
-      {state === 'failed' ? <FailedView onResubmit={onResubmit} /> : <TaskListView state={state} />}
+      {state === 'failed' ? <FailedView onResubmit={openForm} /> : <TaskListView state={state} />}
     </>
   );
 }
@@ -60,7 +50,7 @@ function Settings() {
 function Dialogs() {
   return (
     <>
-      <Inspector onResubmit={onResubmit} />
+      <Inspector onResubmit={openForm} />
       <Questions />
       <Help />
     </>
@@ -82,7 +72,8 @@ for (const [name, shown] of Object.entries({
   overview: <Overview />,
   shelf: <Shelf />,
   settings: <Settings />,
-  own: <OwnTasks onEdit={onResubmit} />,
+  form: <SubmitForm />,
+  own: <OwnTasks onEdit={openForm} />,
   dialogs: <Dialogs />,
 })) {
   mount(shown, part(document, name, HTMLElement));
@@ -117,14 +108,7 @@ const kind = computed(() => linkState.value.kind);
 effect(() => {
   document.body.dataset.connection = kind.value;
   if (kind.value === 'signed-out') access.ask();
-  if (kind.value !== 'live') return;
-  // After a failure, the next connection repeats the request.
-  listActions().then(
-    (actions) => submitForm.offer(actions),
-    () => {},
-  );
 });
-effect(() => submitForm.update({ isLive: kind.value === 'live', isFull: health.value?.full ?? false }));
 
 for (const change of ['online', 'offline']) addEventListener(change, () => link.now());
 link.start(access.userId);
