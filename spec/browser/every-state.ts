@@ -136,11 +136,11 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await checkAppearance(page, 'cancelled');
       await page.locator('#json').fill('{}');
       await page.getByRole('button', { name: 'Queue task' }).click();
-      await part(page, 'json-error').filter({ hasText: 'must be present' }).waitFor();
+      await page.locator('#json-error').filter({ hasText: 'must be present' }).waitFor();
       await checkAppearance(page, 'data refused');
       await page.locator('#choice').selectOption('another action');
       await page.getByRole('button', { name: 'Queue task' }).click();
-      await part(page, 'action-error').filter({ hasText: 'Give' }).waitFor();
+      await page.locator('#action-error').filter({ hasText: 'Give' }).waitFor();
       await checkAppearance(page, 'refused');
       await checkSettings(page, long);
       network.cut();

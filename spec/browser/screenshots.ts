@@ -4,7 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 import { projectFolder, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { describeInBrowser, part, signIn, visit } from './chromium.ts';
+import { describeInBrowser, signIn, visit } from './chromium.ts';
+import { queueButton } from './task-rows.ts';
 
 const folder = join(projectFolder, 'www/guide/screenshots');
 const TICKS = 120;
@@ -74,7 +75,7 @@ describeInBrowser('screenshots', () => {
     await queueTasks(tasks);
     for (const colorScheme of ['light', 'dark'] as const) {
       await visit(tasks, { width: 1440, height: 900, colorScheme }, async (page) => {
-        await part(page, 'submit').click();
+        await queueButton(page).click();
         await page.locator('.own-task[data-state="completed"]').waitFor();
         await page.screenshot({ path: join(folder, `tasks-${colorScheme}.png`) });
       });

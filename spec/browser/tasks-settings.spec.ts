@@ -10,7 +10,10 @@ export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };
 `;
 
 describeInBrowser('schedules and limits on the board', () => {
-  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
+  const services = onceForSuite(async () => {
+    const callbacks = { CALLBACK_HOSTS: 'example.org', CALLBACK_SECRET: `whsec_${'A'.repeat(32)}` };
+    return startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS), ...callbacks } });
+  });
   const find = async (path: string) => (await request(`${services().tasks}${path}`)).body;
 
   it('lets a schedule be made, paused, run, edited and deleted, with errors at their fields', async () => {
@@ -20,7 +23,7 @@ describeInBrowser('schedules and limits on the board', () => {
       await page.getByRole('button', { name: 'New schedule' }).click();
       const dialog = page.getByRole('dialog');
       await dialog.getByRole('button', { name: 'Save' }).click();
-      await dialog.getByText('Give the schedule a name.').waitFor();
+      await dialog.getByText('Enter a name.').waitFor();
       await dialog.getByLabel('Name').fill('weekly');
       await dialog.getByLabel('Cron expression').fill('61 3 * * MON');
       await dialog.getByLabel('Time zone').fill('Europe/Berlin');
@@ -35,6 +38,7 @@ describeInBrowser('schedules and limits on the board', () => {
       expect(await dialog.getByLabel('Cron expression').getAttribute('aria-invalid')).to.equal('true');
       await dialog.getByLabel('Cron expression').fill('0 3 * * MON');
       await dialog.getByLabel('Priority').selectOption('1');
+      await dialog.getByLabel('Callback URL').fill('https://example.org/done');
       await page.keyboard.press('Enter');
       const row = page.locator('.setting[data-name="weekly"]');
       await row.waitFor();
@@ -57,6 +61,7 @@ describeInBrowser('schedules and limits on the board', () => {
       await dialog.getByLabel('Limit key').fill('acme');
       await dialog.getByRole('button', { name: 'Save' }).click();
       await row.getByText('priority 1, key acme').waitFor();
+      expect(await find('/schedules/weekly')).to.include({ callback_url: 'https://example.org/done' });
       await row.getByRole('button', { name: 'Delete' }).click();
       await dialog.getByRole('button', { name: 'Keep' }).click();
       await row.getByRole('button', { name: 'Delete' }).click();
@@ -123,8 +128,9 @@ describeInBrowser('schedules and limits on the board', () => {
       await row.getByRole('button', { name: 'Delete' }).click();
       await dialog.getByRole('button', { name: 'Delete' }).click();
       await row.waitFor({ state: 'detached' });
-      await page.getByText('From the handlers module, until you edit it here.').waitFor();
-      expect(await page.locator('.setting').getByRole('button').allTextContents()).to.deep.equal(['Edit']);
+      const report = page.locator('.setting[data-name="report"]');
+      await report.getByText('From the handlers module, until you edit it here.').waitFor();
+      expect(await report.getByRole('button').allTextContents()).to.deep.equal(['Edit']);
     });
   });
 });

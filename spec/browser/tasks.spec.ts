@@ -99,7 +99,7 @@ describeInBrowser('the task board', () => {
     await visit(tasks, {}, async (page) => {
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
       await page.getByLabel('Text').fill(`it's "quoted" $HOME \\n ü`);
-      await part(page, 'copy-curl').first().click();
+      await page.locator('.request').getByRole('button', { name: 'Copy' }).click();
       await page.getByRole('button', { name: 'Copied' }).waitFor();
       const command = await page.evaluate(() => navigator.clipboard.readText());
       // curl may not be installed, so a shell function prints the arguments that curl would receive.

@@ -1,24 +1,22 @@
 import { computed, effect, untracked } from '@preact/signals';
 import { part } from '../shared/dom.ts';
-import { health, link, linkState, model } from './board.ts';
+import { link, linkState, model } from './board.ts';
 import { Charts } from './charts.tsx';
 import { Questions } from './dialogs.tsx';
-import { EditDialog } from './edit-dialog.ts';
 import { FailedView } from './failed.tsx';
 import { chosen } from './failed-state.ts';
-import { FindBar } from './find-bar.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
-import { LimitsView } from './limits-view.ts';
+import { LIMITS } from './limits-view.tsx';
 import { Masthead } from './masthead.tsx';
 import { mount } from './mount.ts';
-import { openAddress, view } from './navigation.ts';
-import { addOwnTask, OwnTasks } from './own-tasks.tsx';
-import { SchedulesView } from './schedules-view.ts';
-import { listActions, type Submission } from './service.ts';
+import { view } from './navigation.ts';
+import { OwnTasks } from './own-tasks.tsx';
+import { SCHEDULES } from './schedules-view.tsx';
+import { SettingsList } from './settings-list.tsx';
 import { Access, isAsking } from './sign-in.ts';
-import { SubmitForm } from './submit-form.ts';
+import { openForm, SubmitForm } from './submit-form.tsx';
 import { Pages, Tabs, TITLES } from './tabs.tsx';
 import { TaskListView } from './task-list.tsx';
 
@@ -26,21 +24,9 @@ import { TaskListView } from './task-list.tsx';
 const access = new Access((userId) => {
   link.start(userId);
   model.reload();
-  submitForm.showCurl();
 });
-const submitForm = new SubmitForm(addOwnTask, () => link.signOut());
-const dialog = new EditDialog();
-const schedules = new SchedulesView(dialog);
-const limits = new LimitsView(dialog);
 
-const toForm = () => {
-  if (view.value.page !== 'tasks') openAddress('/');
-  submitForm.focus();
-};
-const onResubmit = (submission: Submission) => {
-  if (view.value.page !== 'tasks') openAddress('/');
-  submitForm.edit(submission);
-};
+const toForm = () => openForm();
 
 /** Tabs, and the list of the current tab. */
 function Shelf() {
@@ -50,15 +36,21 @@ function Shelf() {
       <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
         <Tabs />
       </nav>
-      {state === 'failed' ? <FailedView onResubmit={onResubmit} /> : <TaskListView state={state} />}
+      {state === 'failed' ? <FailedView onResubmit={openForm} /> : <TaskListView state={state} />}
     </>
   );
+}
+
+function Settings() {
+  const { page } = view.value;
+  if (page === 'schedules') return <SettingsList key={page} of={SCHEDULES} />;
+  return page === 'limits' && <SettingsList key={page} of={LIMITS} />;
 }
 
 function Dialogs() {
   return (
     <>
-      <Inspector onResubmit={onResubmit} />
+      <Inspector onResubmit={openForm} />
       <Questions />
       <Help />
     </>
@@ -79,31 +71,21 @@ for (const [name, shown] of Object.entries({
   status: <Masthead toForm={toForm} />,
   overview: <Overview />,
   shelf: <Shelf />,
-  own: <OwnTasks onEdit={onResubmit} />,
+  settings: <Settings />,
+  form: <SubmitForm />,
+  own: <OwnTasks onEdit={openForm} />,
   dialogs: <Dialogs />,
-  'find-schedules': <FindBar place="schedules" />,
-  'find-limits': <FindBar place="limits" />,
 })) {
   mount(shown, part(document, name, HTMLElement));
 }
 
 listenToKeys(toForm);
 
-// Links within the page open without loading it again.
-document.addEventListener('click', (event) => {
-  const opened = (event.target as Element).closest<HTMLAnchorElement>('a[data-link]');
-  if (opened === null || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  openAddress(opened.href);
-});
-
 const desk = part(document, 'desk', HTMLElement);
 effect(() => {
-  const { page, state, q } = view.value;
+  const { page, state } = view.value;
   desk.dataset.page = page;
   document.title = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
-  schedules.list.show(page === 'schedules' ? q : undefined);
-  limits.list.show(page === 'limits' ? q : undefined);
 });
 effect(() => {
   desk.hidden = isAsking.value;
@@ -126,16 +108,7 @@ const kind = computed(() => linkState.value.kind);
 effect(() => {
   document.body.dataset.connection = kind.value;
   if (kind.value === 'signed-out') access.ask();
-  if (kind.value !== 'live') return;
-  void schedules.list.load();
-  void limits.list.load();
-  // After a failure, the next connection repeats the request.
-  listActions().then(
-    (actions) => submitForm.offer(actions),
-    () => {},
-  );
 });
-effect(() => submitForm.update({ isLive: kind.value === 'live', isFull: health.value?.full ?? false }));
 
 for (const change of ['online', 'offline']) addEventListener(change, () => link.now());
 link.start(access.userId);

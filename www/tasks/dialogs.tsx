@@ -10,12 +10,14 @@ interface DialogProps {
   class: string;
   heading: string;
   title: ComponentChildren;
+  /** Whether a click beside the dialog leaves it open, because it holds the user's input. */
+  isForm?: boolean;
   onClose(): void;
   children: ComponentChildren;
 }
 
 /** Modal dialog that is open while it is rendered. The focus returns to the element that had it before. */
-export function Dialog({ part, class: name, heading, title, onClose, children }: DialogProps) {
+export function Dialog({ part, class: name, heading, title, isForm, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const { current } = dialog;
@@ -35,7 +37,7 @@ export function Dialog({ part, class: name, heading, title, onClose, children }:
       }}
       onClick={(event) => {
         // The target of a click on the dialog's backdrop is the dialog element.
-        if (event.target === event.currentTarget) onClose();
+        if (event.target === event.currentTarget && !isForm) onClose();
       }}
     >
       {title}

@@ -43,7 +43,7 @@ export function FindBar({ place }: { place: Place }) {
             placeholder="Find text, or paste an id"
             aria-keyshortcuts="/"
             ref={field}
-            onInput={(event) => find(event.currentTarget.value.trim())}
+            onInput={(event) => find(event.currentTarget)}
           />
         </form>
       </search>
@@ -57,7 +57,10 @@ export function FindBar({ place }: { place: Place }) {
   );
 }
 
-function find(text: string): void {
-  if (ID.test(text)) changeView({ task: text.toLowerCase(), q: '' });
-  else changeView({ q: text }, 'replace');
+function find(field: HTMLInputElement): void {
+  const text = field.value.trim();
+  if (ID.test(text)) {
+    field.value = '';
+    changeView({ task: text.toLowerCase(), q: '' });
+  } else changeView({ q: text }, 'replace');
 }

@@ -1,3 +1,4 @@
+import { signal } from '@preact/signals';
 import { deadLetters as deadLettersOf } from '../client/dead-letters.ts';
 import { ServiceError } from '../client/errors.ts';
 import { HttpClient } from '../client/http-client.ts';
@@ -11,10 +12,10 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
-let token: string | undefined;
+const token = signal<string>();
 
 /** The page sends a request once, because it shows a failure at once and reads again on its own. */
-export const http = new HttpClient(new URL('/', import.meta.url), { token: () => token }, 0);
+export const http = new HttpClient(new URL('/', import.meta.url), { token: () => token.peek() }, 0);
 export const queue = queueApi(http);
 export const deadLetters = deadLettersOf(http);
 export const schedules = schedulesOf(http);
@@ -22,13 +23,13 @@ export const limits = limitsOf(http);
 
 /** Sets or removes the token for all further requests. The client keeps the earlier token until it is refused. */
 export function useToken(newToken: string | undefined): void {
-  const earlier = token;
-  token = newToken;
+  const earlier = token.peek();
+  token.value = newToken;
   void http.credentials.refuse(earlier);
 }
 
 export function isSignedIn(): boolean {
-  return token !== undefined;
+  return token.value !== undefined;
 }
 
 /** Whether a request failed because the token is missing or no longer valid. */

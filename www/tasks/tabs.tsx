@@ -46,6 +46,7 @@ export function Pages() {
   return (['tasks', 'schedules', 'limits'] as const).map((page) => (
     <a
       key={page}
+      class="page"
       href={addressOf({ page })}
       data-page={page}
       aria-current={page === view.value.page ? 'page' : undefined}

@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { compileSchema } from '../../../workers/submissions/data-schemas.ts';
-import { dataFields, fieldAt } from '../../../www/tasks/data-fields.ts';
-import { dataTemplate } from '../../../www/tasks/data-template.ts';
+import { dataFields, dataTemplate, fieldAt } from '../../../www/tasks/data-schema.ts';
 import { locate } from '../../../www/tasks/json-location.ts';
 
 const resize = {
@@ -78,7 +77,7 @@ describe('the fields of data', () => {
     const paths = ['/url', '/crops/3/x', '/crops/3/y', '/crops', '/url/x', '/other', ''];
     expect(paths.map(found)).to.deep.equal(['url', 'crops[].x', 'crops', 'crops', 'url', undefined, undefined]);
     const odd = dataFields({ properties: { 'a/b~c': { properties: { '': {} } } } });
-    expect(fieldAt(odd, '/a~1b~0c/')?.path).to.equal('/a~1b~0c/');
+    expect(fieldAt(odd, '/a~1b~0c/')?.keys).to.deep.equal(['a/b~c', '']);
   });
 });
 

@@ -1,29 +1,28 @@
 import { expect } from 'chai';
+import type { ActionList } from '../../../www/client/task-client.ts';
 import { formatBetween, formatMeasured } from '../../../www/tasks/amounts.ts';
-import { type Draft, DraftError, parseDraft } from '../../../www/tasks/draft.ts';
+import { type Draft, draftOf, formOf, parseForm } from '../../../www/tasks/draft.ts';
+import { FieldError } from '../../../www/tasks/fields.ts';
 import { indent, readOutput, readPayload } from '../../../www/tasks/json-text.ts';
 
-const draft = (values: Partial<Draft>): Draft => ({
-  kind: 'uppercase',
-  text: '',
-  numbers: '',
-  action: '',
-  json: '',
-  ...values,
-});
+const EMPTY: Draft = { kind: 'uppercase', text: '', numbers: '', action: '', data: {} };
+
+/** The form of a draft that a service with some actions shows. */
+const form = (values: Partial<Draft>, actions: ActionList['actions'] = [], unknown: 'process' | 'reject' = 'process') =>
+  formOf({ ...EMPTY, ...values }, { actions, unknown_actions: unknown });
 
 describe('a draft in the form', () => {
   it('becomes the task that it describes', () => {
-    const other = { kind: 'other', action: 'x' } as const;
+    const other = { kind: 'other', action: ' x ' } as const;
     for (const [values, action, data] of [
       [{ text: ' a ' }, 'uppercase', { text: ' a ' }],
       [{ kind: 'sum', numbers: ' 1,2;3 \n -4.5e1 ' }, 'sum', { numbers: [1, 2, 3, -45] }],
       [{ kind: 'sum' }, 'sum', { numbers: [] }],
-      [{ kind: 'other', action: ' x ', json: ' {"a": [1]} ' }, 'x', { a: [1] }],
-      [{ ...other, choice: 'y' }, 'y', {}],
-      [{ ...other, choice: '' }, 'x', {}],
+      [{ ...other, data: { '': ' {"a": [1]} ' } }, 'x', { a: [1] }],
+      [{ ...other, data: { '': ' ' } }, 'x', {}],
     ] as const)
-      expect(parseDraft(draft(values))).to.deep.equal({ action, data });
+      expect(parseForm(form(values))).to.deep.equal({ action, data });
+    expect(parseForm(form(other, [{ name: 'y' }]))).to.deep.equal({ action: 'y', data: {} });
   });
 
   it('names its invalid field', () => {
@@ -31,12 +30,27 @@ describe('a draft in the form', () => {
     for (const [values, field] of [
       [{ kind: 'sum', numbers: '1, two' }, 'numbers'],
       [{ kind: 'sum', numbers: '1e999' }, 'numbers'],
-      [{ kind: 'other', action: '  ', json: '{}' }, 'action'],
-      ...texts.map((json) => [{ kind: 'other', action: 'x', json }, 'json'] as const),
+      [{ kind: 'other', action: '  ' }, 'action'],
+      ...texts.map((json) => [{ kind: 'other', action: 'x', data: { '': json } }, 'json'] as const),
     ] as const)
-      expect(() => parseDraft(draft(values)), JSON.stringify(values))
-        .to.throw(DraftError)
+      expect(() => parseForm(form(values)), JSON.stringify(values))
+        .to.throw(FieldError)
         .with.property('field', field);
+  });
+
+  it('is filled in from an earlier task, also from one whose action is not offered', () => {
+    const actions = [{ name: 'sum', schema: {} }, { name: 'resize' }];
+    for (const offered of [[], actions])
+      for (const task of [
+        { action: 'uppercase', data: { text: 'a' } },
+        { action: 'uppercase', data: { text: 5 } },
+        { action: 'sum', data: { numbers: [1, 2] } },
+        { action: 'resize', data: { width: 5 } },
+        { action: 'unknown', data: {} },
+      ]) {
+        const shown = form(draftOf(task, form({}, offered, 'reject')), offered, 'reject');
+        expect(parseForm(shown)).to.deep.equal(task);
+      }
   });
 });
 

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import { describeLimit, limitText } from '../../../www/tasks/limits.ts';
-import { limitsFrom } from '../../../www/tasks/limits-view.ts';
 
 describe('limits on the task board', () => {
   it('say how many tasks run, or when the next one starts', () => {
@@ -17,11 +16,5 @@ describe('limits on the task board', () => {
       '1,000 at once, 10 in 0.5 s',
     );
     expect(describeLimit({})).to.equal('');
-  });
-
-  it('are read from the fields that are not empty', () => {
-    const texts = { concurrency: '', 'rate/count': '10', 'rate/seconds': ' ', 'per_key/rate/seconds': '0.5' };
-    expect(limitsFrom(texts)).to.deep.equal({ rate: { count: 10 }, per_key: { rate: { seconds: 0.5 } } });
-    expect(JSON.stringify(limitsFrom({ concurrency: 'many' }))).to.equal('{"concurrency":null}');
   });
 });

@@ -1,0 +1,82 @@
+import { ServiceError } from '../client/errors.ts';
+
+/** Field of a form. */
+export interface FormField {
+  /** Path of the value in the edited object, such as `rate/count`. */
+  name: string;
+  label: string;
+  hint?: string;
+  /** Values that can be chosen, with their labels. */
+  choices?: [value: string, label: string][];
+  /** Number of lines, if the text may have several. */
+  rows?: number;
+  /** Class of the control. */
+  class?: string;
+  /** Text of the field for a new object. */
+  initial?: string;
+  /** @throws {FieldError} */
+  parse?(text: string, name: string): unknown;
+}
+
+/** Problem to show to the user, at a field if it has a name. */
+export interface Problem {
+  field: string | undefined;
+  message: string;
+}
+
+/** Invalid text of a field. */
+export class FieldError extends Error implements Problem {
+  override name = 'FieldError';
+  readonly field: string;
+
+  constructor(field: string, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/** Parses the text of a field as a JSON object. @throws {FieldError} */
+export function parseData(text: string, field: string): Record<string, unknown> {
+  let data: unknown;
+  try {
+    data = JSON.parse(text.trim() || '{}');
+  } catch (error) {
+    throw new FieldError(field, `This is not JSON: ${(error as Error).message}.`);
+  }
+  if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
+  throw new FieldError(field, 'The data must be a JSON object, as in {"key": "value"}.');
+}
+
+/** Returns the text of a field for an object, or an empty string if the object has no value for the field. */
+export function textOf({ name }: FormField, object: object): string {
+  const value = name.split('/').reduce<unknown>((parent, key) => Object(parent)[key], object);
+  return typeof value === 'object' ? JSON.stringify(value, null, 2) : String(value ?? '');
+}
+
+/** Returns the object of the fields that are not empty. @throws {FieldError} */
+export function objectOf(fields: readonly FormField[], texts: Readonly<Record<string, string>>) {
+  const object: Record<string, unknown> = {};
+  for (const { name, parse = String } of fields) {
+    const text = texts[name]?.trim() ?? '';
+    if (text === '') continue;
+    const [last = '', ...parents] = name.split('/').reverse();
+    const parent = parents.reduceRight((outer, key) => {
+      outer[key] ??= {};
+      return outer[key] as Record<string, unknown>;
+    }, object);
+    parent[last] = parse(text, name);
+  }
+  return object;
+}
+
+/** Returns the problem that an error is about, at the field that the error names if it is one of `fields`. */
+export function placeError(error: Error, fields: readonly FormField[]): Problem {
+  const isField = (name: string) => fields.some((field) => field.name === name);
+  if (error instanceof FieldError) return error;
+  const { path, detail = error.message } = error instanceof ServiceError ? error : {};
+  if (path === undefined) return { field: error.message.split(' ').find(isField), message: error.message };
+  const name = path.slice(1);
+  if (isField(name)) return { field: name, message: detail };
+  // A path of invalid data leads into the data.
+  return { field: error.message === 'invalid data' ? 'data' : undefined, message: `${name} ${detail}`.trim() };
+}

@@ -1,0 +1,132 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { Schedule, ScheduleSettings } from '../client/schedules.ts';
+import { addressOf } from './address.ts';
+import { formatClock } from './amounts.ts';
+import { FieldError, parseData } from './fields.ts';
+import { followLink } from './navigation.ts';
+import { nextText, settingsText } from './schedules.ts';
+import { found, schedules } from './service.ts';
+import { type Act, ItemButton, type Settings } from './settings-list.tsx';
+import { visibleText } from './visible-text.ts';
+
+const PRIORITIES = { 1: '1, first', 2: '2', 3: '3, normal', 4: '4', 5: '5, last' };
+const CATCH_UP = { none: 'Do not run', one: 'Run once', all: 'All run' };
+const OVERLAP = { allow: 'Run', skip: 'Skip the time' };
+const STATES = { false: 'Active', true: 'Paused' };
+
+const isTrue = (text: string) => text === 'true';
+const CRON_HINT = 'Minute, hour, day, month, day of the week; seconds may come first.';
+
+/** List of the schedules. */
+export const SCHEDULES: Settings<Schedule> = {
+  page: 'schedules',
+  noun: 'schedule',
+  key: 'name',
+  fields: [
+    { name: 'name', label: 'Name', hint: 'Up to 100 letters, digits, points, hyphens and underscores.' },
+    { name: 'cron', label: 'Cron expression', hint: CRON_HINT },
+    { name: 'time_zone', label: 'Time zone', initial: Intl.DateTimeFormat().resolvedOptions().timeZone },
+    { name: 'action', label: 'Action' },
+    { name: 'data', label: 'Data', hint: 'A JSON object.', rows: 3, initial: '{}', parse: parseData },
+    { name: 'priority', label: 'Priority', choices: Object.entries(PRIORITIES), initial: '3', parse: Number },
+    { name: 'limit_key', label: 'Limit key', hint: 'May be empty.' },
+    { name: 'callback_url', label: 'Callback URL', hint: 'May be empty.' },
+    { name: 'catch_up', label: 'Missed times', choices: Object.entries(CATCH_UP), initial: 'one' },
+    { name: 'overlap', label: 'While a task is unfinished', choices: Object.entries(OVERLAP), initial: 'allow' },
+    { name: 'paused', label: 'State', choices: Object.entries(STATES), initial: 'false', parse: isTrue },
+  ],
+  subject: 'the schedule',
+  deleted: 'Tasks that it has made stay.',
+  overridesModule: false,
+  empty: 'There is no schedule.',
+  hint: 'A schedule makes a task at each time of a cron expression. Make one',
+  note: 'Times are those of this browser’s time zone.',
+  intervalMs: 5_000,
+  read: schedules.list,
+  async put(name, settings, isNew) {
+    if (isNew && (await found(schedules.get(name)))) throw new FieldError('name', 'A schedule has this name.');
+    await schedules.put(name, settings as ScheduleSettings);
+  },
+  delete: schedules.delete,
+  Cells(schedule) {
+    const { cron, time_zone, action, data, last_at = 0, last_task } = schedule;
+    const last = last_task && <TaskLink id={last_task} text={formatClock(last_at * 1000, false)} />;
+    const [, ...later] = schedule.next.map((time) => formatClock(time * 1000, false));
+    return (
+      <>
+        <p>
+          <code class="code">{visibleText(cron)}</code> <span class="quiet">{visibleText(time_zone)}</span>
+        </p>
+        <p>
+          <bdi>{visibleText(action)}</bdi>{' '}
+          <bdi class="quiet">{Object.keys(data).length > 0 && visibleText(JSON.stringify(data))}</bdi>{' '}
+          <bdi class="quiet">{visibleText(settingsText(schedule))}</bdi>
+        </p>
+        <div>
+          {schedule.next.length === 0 ? (
+            <p>{nextText(schedule)}</p>
+          ) : (
+            <details>
+              <summary>{nextText(schedule)}</summary>
+              <pre data-part="later">{later.join('\n')}</pre>
+            </details>
+          )}
+          <p class="quiet">
+            {last ? 'Last ' : 'Has not run yet'}
+            {last}
+          </p>
+        </div>
+      </>
+    );
+  },
+  Actions,
+};
+
+function Actions({ item, act }: { item: Schedule; act: Act }) {
+  const { name, paused, source } = item;
+  /** State of the switch until the list is read again. */
+  const [isActive, setActive] = useState<boolean>();
+  useEffect(() => setActive(undefined), [item]);
+  const run = async () => {
+    const id = await schedules.run(name);
+    return (
+      <>
+        Queued a task of {name}: <TaskLink id={id} text={id} />
+      </>
+    );
+  };
+  return (
+    <>
+      <label class="switch">
+        <input
+          type="checkbox"
+          aria-label={`Active: ${visibleText(name)}`}
+          checked={isActive ?? !paused}
+          disabled={source === 'module'}
+          onChange={({ currentTarget }) => {
+            setActive(currentTarget.checked);
+            void act(() => setPaused(name, !currentTarget.checked));
+          }}
+        />{' '}
+        Active
+      </label>
+      <ItemButton label="Run now" of={name} onClick={() => act(run)} />
+    </>
+  );
+}
+
+async function setPaused(name: string, paused: boolean): Promise<string> {
+  // Read again, so that no change of another client is undone.
+  const schedule = await found(schedules.get(name));
+  if (schedule === undefined) return '';
+  await schedules.put(name, { ...schedule, paused });
+  return paused ? `Paused ${name}.` : `Resumed ${name}.`;
+}
+
+function TaskLink({ id, text }: { id: string; text: string }) {
+  return (
+    <a href={addressOf({ page: 'schedules', task: id })} onClick={followLink}>
+      {text}
+    </a>
+  );
+}
