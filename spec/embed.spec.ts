@@ -59,9 +59,18 @@ describe('embedded services', () => {
     const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
 
     it('process tasks of the program, which sees their progress and results, and manages the queue', async () => {
-      const file = join(await temporaryFolder(), 'handlers.mjs');
-      const half = '({ text }, { progress }) => { progress(0.5, text); return text.length; }';
-      await writeFile(file, `export default { half: ${half}, broken() { throw new Error('out of ink'); } };`);
+      const folder = await temporaryFolder();
+      const file = join(folder, 'handlers.mjs');
+      const isSeen = join(folder, 'seen');
+      const code = `import { existsSync } from 'node:fs';
+        import { setTimeout } from 'node:timers/promises';
+        async function half({ text }, { progress }) {
+          progress(0.5, text);
+          while (!existsSync(${JSON.stringify(isSeen)})) await setTimeout(5);
+          return text.length;
+        }
+        export default { half, broken() { throw new Error('out of ink'); } };`;
+      await writeFile(file, code);
       const services = await start<{ half: (data: { text: string }) => number; broken: () => void }>({
         handlers: file,
         settings: await settings({ ...OFF, TASKS_REQUIRE_TOKEN: true }),
@@ -79,8 +88,10 @@ describe('embedded services', () => {
       expect(await task.get()).to.include({ status: 'queued', priority: 1 });
       await until(() => tasks.status.state === 'live');
       await tasks.queue.resume();
+      await until(() => progress.length > 0);
+      await writeFile(isSeen, '');
       expect((await task.result()).output).to.equal(3);
-      expect(progress).to.deep.equal([{ attempt: 1, fraction: 0.5, note: 'ink' }]);
+      expect(progress[0]).to.deep.equal({ attempt: 1, fraction: 0.5, note: 'ink' });
       expect((await tasks.list()).map(({ id }) => id)).to.deep.equal([task.id]);
       const scheduled = await tasks.submit('half', { text: 'ink' }, { delay: 3600 });
       expect(await scheduled.cancel()).to.equal(true);

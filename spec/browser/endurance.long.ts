@@ -1,7 +1,8 @@
 import { expect } from 'chai';
-import type { Page, WebSocketRoute } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { startServices } from '../support/program.ts';
 import { describeInBrowser, signIn, visit } from './chromium.ts';
+import { imitateStream } from './imitated-stream.ts';
 
 const START = 1_800_000_000;
 const QUARTER = 15 * 60;
@@ -20,28 +21,12 @@ async function pageResources(page: Page): Promise<{ nodes: number; listeners: nu
 describeInBrowser('the ticker client over an hour', () => {
   it('holds no more after an hour of ticks than after the first half of it', async () => {
     const { ticker, apiKey } = await startServices();
-    let stream: WebSocketRoute | undefined;
-    const prepare = (page: Page) =>
-      page.routeWebSocket('**/ws/ticker', (route) => {
-        stream = route;
-        // A ping without an answer would end the connection after ten seconds.
-        route.onMessage(() => route.send('{"type":"pong"}'));
-        tick(0);
-      });
-    // Imitates the service's stream, but sends as fast as the page can read.
-    const tick = (second: number) => {
-      const data = ['BTC-USD', 'ETH-USD', 'SOL-USD'].map((symbol, index) => ({
-        symbol,
-        price: 100 * (index + 1) + (second % 97) / 100,
-        timestamp: START + second,
-      }));
-      stream?.send(JSON.stringify({ type: 'ticker', data }));
-    };
-    await visit(ticker, { prepare }, async (page) => {
+    const stream = imitateStream(() => START);
+    await visit(ticker, { prepare: (page) => stream.prepare(page, []) }, async (page) => {
       await signIn(page, apiKey);
       const ticksUntil = async (from: number, to: number) => {
         for (let second = from; second <= to; second++) {
-          tick(second);
+          stream.send(START + second, 100 + (second % 97) / 100);
           if (second % 20 === 0) await page.evaluate(() => new Promise(requestAnimationFrame));
         }
         // Later if the page has had no tick for a second.

@@ -46,8 +46,10 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
       await page.clock.install();
       await waitLongToReconnect(page);
       // States an interval of a second, so that prices become stale before the missing pong ends the connection.
-      const json = { interval_ms: 1_000, timestamps: [], prices: {} };
-      await page.route('**/prices/history?*', (route) => route.fulfill({ json }));
+      await page.routeWebSocket('**/ws/ticker', (route) => {
+        const server = route.connectToServer();
+        server.onMessage((text) => route.send(String(text).replace('"interval_ms":60000', '"interval_ms":1000')));
+      });
     };
     await visit(network.url, { width, colorScheme, tolerated: LOST, ownContext: true, prepare }, async (page) => {
       await checkAppearance(page, 'signed out');
