@@ -36,7 +36,7 @@ interface Cause extends Group {
   reasons: Map<string, number>;
 }
 
-/** Groups dead letters by reason, and by cause and action. */
+/** Groups dead letters by reason, and by cause and action. Has at most as many groups as the bound of the dead letters allows. */
 export class Causes {
   readonly #causes = new Map<string, Cause>();
   readonly #reasons = new Map<string, Group>();

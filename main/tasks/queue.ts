@@ -204,9 +204,7 @@ export class Queue extends EventEmitter<QueueEvents> {
   async cancelAll(
     selected: readonly string[] | Filter,
   ): Promise<{ count: number; remaining: number; cause?: unknown }> {
-    const now = this.#options.clock.now();
-    const unfinished = 'length' in selected ? undefined : { state: 'unfinished' as const, until: now, ...selected };
-    const ids = unfinished ? (await this.#select(unfinished)).map(({ id }) => id) : [...new Set(selected as string[])];
+    const ids = 'length' in selected ? [...new Set(selected)] : await this.#unfinished(selected);
     let count = 0;
     for (let start = 0; start < ids.length; start += CANCELLED_SLICE) {
       const slice = ids.slice(start, start + CANCELLED_SLICE);
@@ -222,6 +220,11 @@ export class Queue extends EventEmitter<QueueEvents> {
       return { count, remaining, cause: failures[0].reason };
     }
     return { count, remaining: 0 };
+  }
+
+  /** Returns the ids of unfinished tasks. */
+  async #unfinished({ state = 'unfinished', until = this.#options.clock.now(), ...filter }: Filter): Promise<string[]> {
+    return (await this.#select({ ...filter, state, until })).map(({ id }) => id);
   }
 
   async setPaused(isPaused: boolean): Promise<void> {

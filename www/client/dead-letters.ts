@@ -25,7 +25,7 @@ export interface TaskFilter {
   until?: number;
 }
 
-/** Dead letters to change: up to 1000 by id, all, or those that match all of the other fields. */
+/** Dead letters to change: up to 1000 by id, all, or the ones that match all of the other fields. */
 export type LetterSelection = { ids: string[] } | { all: true } | (TaskFilter & { cause?: string });
 
 /** Dead letters of an action whose reasons differ only in numbers, ids and quoted parts. Times are Unix seconds. */
@@ -58,7 +58,7 @@ export function deadLetters(http: HttpClient) {
       return dead_letters;
     },
 
-    /** Counts the causes and reasons of those that match, most frequent first. */
+    /** Counts the causes and reasons of the matching dead letters, most frequent first. */
     reasons({ signal, ...query }: Abortable & TaskFilter = {}): Promise<{
       causes: Cause[];
       reasons: ReasonGroup[];

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { SearchFilter } from '../../../db/task-rows.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
@@ -17,6 +18,21 @@ describe('POST /tasks/cancel', () => {
     expect(await cancel(server, { ids: selected })).to.deep.equal([200, { count: 0, remaining: 0 }]);
     expect((await server.takeAll(1)).map(({ id }) => id)).to.deep.equal([ids[2]]);
     expect((await server.queue.counts()).cancelled).to.equal(2);
+  });
+
+  it('reads neither dead letters nor tasks that are accepted meanwhile', async () => {
+    const server = await startTasksServer();
+    const { store } = server.queue;
+    const search = store.search.bind(store);
+    const read: SearchFilter[] = [];
+    store.search = (filter, ...others) => {
+      read.push(filter);
+      return search(filter, ...others);
+    };
+    await cancel(server, { action: 'uppercase' });
+    expect(read).to.have.length(1);
+    expect(read[0]).to.include({ state: 'unfinished' });
+    expect(read[0]?.until).to.be.a('number');
   });
 
   it('cancels by action, state and limit key, all of which must match', async () => {
