@@ -156,14 +156,5 @@ export function describeDeaths({ it }: QueueTests): void {
       await queue.redrive({ all: true });
       expect(await queue.next()).to.include({ id: 'a', isSuspect: false, attempt: 1, crashes: 0 });
     });
-
-    it('deletes a suspect whose cancellation was requested', async (queue) => {
-      await queue.publish('a');
-      await dieWithAll(queue, 2);
-      await queue.next(true);
-      await queue.cancel('a');
-      await queue.die();
-      await queue.expectCounts({ dead: 0, waiting: 0 });
-    });
   });
 }

@@ -188,17 +188,6 @@ export function describeLimits({ it }: QueueTests): void {
       return ids;
     };
 
-    it('keep their order while others arrive, also over a restart', async (queue) => {
-      await setLimits(queue, { concurrency: 1 });
-      await publish(queue, 'abc');
-      const a = await queue.next();
-      await publish(queue, 'd');
-      await queue.settle(a, complete());
-      await queue.restart();
-      await publish(queue, 'ef');
-      expect((await run(queue, 5)).join('')).to.equal('bcdef');
-    });
-
     it('hold up no other task of their key', async (queue) => {
       await setLimits(queue, { concurrency: 1 });
       await queue.next().catch(() => {});
@@ -227,16 +216,6 @@ export function describeLimits({ it }: QueueTests): void {
         expect(ids).to.include.members(['last', 'later', 'latest']);
       });
     }
-
-    it('of a key with several take their place although new keys arrive', async (queue) => {
-      await setLimits(queue, { concurrency: 1 });
-      await publish(queue, 'abc', 'one');
-      const ids = await run(queue, 60, async (index) => {
-        queue.now += 1;
-        await queue.store.publish({ ...messageOf(`k${index}`), limitKey: `key ${index}` });
-      });
-      expect(ids).to.include.members(['a', 'b', 'c']);
-    });
   });
 
   describe('a rate', () => {
@@ -278,16 +257,6 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('');
       queue.now += 1;
       expect(await queue.takeIds(9)).to.equal('b');
-    });
-
-    it('counts an attempt that was released after its start, although the start was not reported', async (queue) => {
-      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
-      await publish(queue, 'a');
-      await queue.settle(await queue.next(), release, { startedAt: START });
-      queue.now += 999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now += 1;
-      expect(await queue.takeIds(9)).to.equal('a');
     });
 
     it('of each key holds for each key', async (queue) => {
@@ -356,18 +325,6 @@ export function describeLimits({ it }: QueueTests): void {
       queue.now = START + 1999;
       expect(await queue.takeIds(9)).to.equal('');
       queue.now = START + 2000;
-      expect(await queue.takeIds(9)).to.equal('b');
-    });
-
-    it('is kept over a restart', async (queue) => {
-      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
-      await publish(queue, 'ab');
-      const a = await queue.next();
-      await reportStart(queue, a);
-      await queue.settle(a, complete());
-      await queue.restart();
-      expect((await queue.store.take(9, true)).nextRunAt).to.equal(START + 1000);
-      queue.now += 1000;
       expect(await queue.takeIds(9)).to.equal('b');
     });
   });

@@ -1,13 +1,4 @@
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -81,37 +72,12 @@ describe('backUpDatabases', () => {
     expect(read(join(folder, 'tasks.db'), 'PRAGMA integrity_check')).to.equal('ok');
   });
 
-  it('copies rows and queue as they were at one moment', async () => {
-    const { dataDir, tasks, folder } = await fresh();
-    tasks.exec("INSERT INTO messages (arrival, id, run_at, accepted_at, body) VALUES (1, 'a', 1, 1, '{}')");
-    const copying = backUpDatabases(dataDir, folder, NEVER);
-    await until(() => existsSync(join(folder, 'tasks.db.partial')));
-    tasks.exec(
-      "BEGIN; INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1); DELETE FROM messages; COMMIT",
-    );
-    await copying;
-    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM messages')).to.equal(1);
-    expect(read(join(folder, 'tasks.db'), "SELECT count(*) FROM tasks WHERE id = 'a'")).to.equal(0);
-  });
-
   it('takes a folder that is there and empty, and the queue of an older version that was not started since', async () => {
     const { dataDir, folder } = await fresh({ rows: 1 });
     new DatabaseSync(join(dataDir, 'queue.db')).close();
     mkdirSync(folder, { recursive: true });
     await backUpDatabases(dataDir, folder, NEVER);
     expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
-  });
-
-  it('copies what only the log holds', async () => {
-    const { dataDir, tasks, folder } = await fresh({ rows: 7 });
-    // Copies of the files as a killed process leaves them, with rows only in the write-ahead log.
-    const cut = await temporaryFolder();
-    for (const name of ['auth.db', 'tasks.db', 'tasks.db-wal']) {
-      copyFileSync(join(dataDir, name), join(cut, name));
-    }
-    tasks.exec('DELETE FROM tasks');
-    await backUpDatabases(cut, folder, NEVER);
-    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(7);
   });
 
   it('refuses a folder in which anything lies, and leaves it alone', async () => {
@@ -142,12 +108,6 @@ describe('backUpDatabases', () => {
       expect(existsSync(join(dataDir, missing))).to.equal(false);
     });
   }
-
-  it('says that it cannot make the folder', async () => {
-    const { dataDir } = await fresh({ rows: 1 });
-    expect(await refusal(dataDir, join(dataDir, 'auth.db', 'copy'))).to.include('auth.db');
-    if (existsSync('/proc')) expect(await refusal(dataDir, '/proc/nowhere/copy')).to.include('/proc/nowhere');
-  });
 
   it('leaves nothing of a database that is none, or is damaged', async () => {
     const { dataDir, folder, tasks } = await fresh();

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
@@ -30,19 +30,6 @@ async function fresh(name = 'words.db'): Promise<{ path: string; database: Datab
 const read = (database: Database) => database.statement('SELECT word FROM words ORDER BY rowid').all();
 
 describe('Database', () => {
-  it('reads and writes a file that is there', async () => {
-    const { database } = await fresh();
-    database.statement('INSERT INTO words VALUES (?)').run('second');
-    expect(read(database)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
-  });
-
-  it('prepares one statement a text', async () => {
-    const { database } = await fresh();
-    const statement = database.statement('SELECT word FROM words');
-    expect(database.statement('SELECT word FROM words')).to.equal(statement);
-    expect(database.statement('SELECT 1 FROM words')).to.not.equal(statement);
-  });
-
   it('takes a path with characters that mean something in an address', async () => {
     const { database } = await fresh('100% of #1?mode=memory & ü.db');
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
@@ -145,23 +132,6 @@ describe('Database', () => {
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
   });
 
-  it('is unavailable when a folder lies at its path', async () => {
-    const path = join(await temporaryFolder(), 'words.db');
-    mkdirSync(path);
-    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
-  });
-
-  it('is unavailable when its path leads through a file', async () => {
-    const { path } = await fresh();
-    expect(() => read(connectTo(join(path, 'words.db')))).to.throw(DatabaseUnavailable);
-  });
-
-  it('is unavailable when its path cannot be followed', async () => {
-    const path = join(await temporaryFolder(), 'words.db');
-    symlinkSync(path, path);
-    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
-  });
-
   it('throws the error of a statement that does not fit the schema, and goes on', async () => {
     const { database } = await fresh();
     expect(() => database.statement('SELECT * FROM numbers'))
@@ -212,13 +182,5 @@ describe('Database', () => {
     const small = logOf(10);
     expect(small).to.be.below(200 * 4096);
     expect(logOf(1000)).to.be.above(200 * 4096);
-  });
-
-  it('leaves nothing beside the file once the last connection is closed', async () => {
-    const { path, database } = await fresh();
-    database.statement("INSERT INTO words VALUES ('second')").run();
-    expect(existsSync(`${path}-wal`)).to.equal(true);
-    database.close();
-    expect(existsSync(`${path}-wal`)).to.equal(false);
   });
 });
