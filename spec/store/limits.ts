@@ -159,20 +159,6 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('c');
       await queue.expectCounts({ limited: 1, inFlight: 3 });
     });
-
-    it('gives its place to the first by priority, then by turn', async (queue) => {
-      await setLimits(queue, { concurrency: 1 });
-      await publish(queue, 'abc', 'one');
-      await publish(queue, 'd', 'two');
-      await queue.store.publish({ ...messageOf('e'), priority: 1 });
-      const order: string[] = [];
-      for (let count = 0; count < 5; count += 1) {
-        const delivery = await queue.next();
-        order.push(delivery.id);
-        await queue.settle(delivery, complete());
-      }
-      expect(order.join('')).to.equal('aebdc');
-    });
   });
 
   describe('limited messages', () => {
@@ -287,19 +273,6 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('');
       queue.now = START + 5000;
       expect(await queue.takeIds(9)).to.equal('c');
-    });
-
-    it('that is set while messages run counts them', async (queue) => {
-      await publish(queue, 'ab');
-      const a = await queue.next();
-      await reportStart(queue, a);
-      queue.now += 500;
-      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
-      await queue.settle(a, complete());
-      queue.now = START + 999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now = START + 1500;
-      expect(await queue.takeIds(9)).to.equal('b');
     });
 
     it('does not count a message that was cancelled before its handler started', async (queue) => {

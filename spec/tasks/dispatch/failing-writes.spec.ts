@@ -75,16 +75,6 @@ describe('Dispatcher, while ends cannot be written', () => {
     });
   }
 
-  it('writes the row of a task that was acked just before the stop', async () => {
-    const { pool, dispatcher, publish, store } = await startFailing();
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('ack');
-    run.end(returned);
-    expect(await dispatcher.stop(now)).to.equal(true);
-    expect(await store.find('a')).to.have.nested.property('row.result', '{"output":1}');
-  });
-
   it('takes again a second after a take that failed', async () => {
     const { state, pool, publish, clock, dispatcher } = await startFailing();
     state.take = new Error('the file is locked');

@@ -153,20 +153,6 @@ describe('the scheduler', () => {
     expect(await nextOf(store)).to.equal(START + 90_000);
   });
 
-  it('goes on after errors of the store', async () => {
-    const { put, pass, made, store, lines } = await open();
-    await put();
-    const { firstDue } = store.schedules;
-    store.schedules.firstDue = () => {
-      throw new Error('no database');
-    };
-    await pass(32_000);
-    store.schedules.firstDue = firstDue;
-    await pass(1000);
-    expect(await made()).to.deep.equal([33]);
-    expect(lines).to.have.length(1);
-  });
-
   it('fires no time before a new schedule is written, although its process stood still until then', async () => {
     const { scheduler, clock, store } = await open();
     const { schedules } = store;
@@ -189,17 +175,6 @@ describe('the scheduler', () => {
     expect(accepted).to.be.at.most(1);
     clock.advance(HOUR);
     expect([clock.timers, (await queue.counts()).accepted]).to.deep.equal([0, accepted]);
-  });
-
-  it('runs each time once on several nodes, which look every second', async () => {
-    const { startScheduler, scheduler, pass, made } = await open({ isShared: true });
-    await startScheduler();
-    const other = await startScheduler();
-    await scheduler.put('s', definition({ cron: '*/5 * * * * *' }), 'api');
-    await pass(20_000, 500);
-    await other.stop();
-    await pass(10_000, 500);
-    expect(await made()).to.deep.equal([5, 10, 15, 20, 25, 30]);
   });
 
   for (const [late, expected] of [
