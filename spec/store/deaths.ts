@@ -2,6 +2,9 @@ import { expect } from 'chai';
 import { NO_ATTEMPTS, PROCESS_DIED } from '../../db/attempt-history.ts';
 import { complete, discard, HOUR, type QueueTests, reasonsOf, release, retry, type TestQueue } from './stage.ts';
 
+/** No less than the longest time for which a suspect waits while other messages are due. */
+const SUSPECT_WAIT_MS = 10_000;
+
 /** Takes all messages and lets the process die, `times` times. Suspects are taken alone. */
 async function dieWithAll(queue: TestQueue, times: number): Promise<void> {
   for (let time = 0; time < times; time++) {
@@ -101,6 +104,16 @@ export function describeDeaths({ it }: QueueTests): void {
       expect(await queue.takeIds(5, true)).to.equal('');
       await queue.settle(a, complete());
       expect([a.id, await queue.takeIds(5, true)]).to.deep.equal(['a', 'b']);
+    });
+
+    it('takes a suspect in the end although others are due all the time', async (queue) => {
+      await queue.publish('a');
+      await dieWithAll(queue, 2);
+      await queue.publish('b');
+      queue.now += SUSPECT_WAIT_MS;
+      // The window has to be drained first.
+      expect(await queue.takeIds(5, false)).to.equal('');
+      expect(await queue.takeIds(5, true)).to.equal('a');
     });
 
     it('suspects a message until an attempt has ended, even if it is released', async (queue) => {

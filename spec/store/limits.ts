@@ -159,6 +159,20 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('c');
       await queue.expectCounts({ limited: 1, inFlight: 3 });
     });
+
+    it('gives its place to the first by priority, then by turn', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await publish(queue, 'abc', 'one');
+      await publish(queue, 'd', 'two');
+      await queue.store.publish({ ...messageOf('e'), priority: 1 });
+      const order: string[] = [];
+      for (let count = 0; count < 5; count += 1) {
+        const delivery = await queue.next();
+        order.push(delivery.id);
+        await queue.settle(delivery, complete());
+      }
+      expect(order.join('')).to.equal('aebdc');
+    });
   });
 
   describe('limited messages', () => {
@@ -185,6 +199,16 @@ export function describeLimits({ it }: QueueTests): void {
       await publish(queue, 'y', 'one', 'other');
       const taken = (await queue.take(40)).map(({ id }) => id);
       for (const id of 'xy') expect(taken.indexOf(id)).to.be.within(0, 5);
+    });
+
+    it('of a key with several take their place although new keys arrive', async (queue) => {
+      await setLimits(queue, { concurrency: 1 });
+      await publish(queue, 'abc', 'one');
+      const ids = await run(queue, 60, async (index) => {
+        queue.now += 1;
+        await queue.store.publish({ ...messageOf(`k${index}`), limitKey: `key ${index}` });
+      });
+      expect(ids).to.include.members(['a', 'b', 'c']);
     });
 
     for (const limits of [{ concurrency: 1 }, { perKey: { concurrency: 1 } }]) {
@@ -245,6 +269,16 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('b');
     });
 
+    it('counts an attempt that was released after its start, although the start was not reported', async (queue) => {
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await publish(queue, 'a');
+      await queue.settle(await queue.next(), release, { startedAt: START });
+      queue.now += 999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now += 1;
+      expect(await queue.takeIds(9)).to.equal('a');
+    });
+
     it('of each key holds for each key', async (queue) => {
       await setLimits(queue, { perKey: { rate: { count: 1, ms: 1000 } } });
       await publish(queue, 'ab', 'one');
@@ -273,6 +307,19 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('');
       queue.now = START + 5000;
       expect(await queue.takeIds(9)).to.equal('c');
+    });
+
+    it('that is set while messages run counts them', async (queue) => {
+      await publish(queue, 'ab');
+      const a = await queue.next();
+      await reportStart(queue, a);
+      queue.now += 500;
+      await setLimits(queue, { rate: { count: 1, ms: 1000 } });
+      await queue.settle(a, complete());
+      queue.now = START + 999;
+      expect(await queue.takeIds(9)).to.equal('');
+      queue.now = START + 1500;
+      expect(await queue.takeIds(9)).to.equal('b');
     });
 
     it('does not count a message that was cancelled before its handler started', async (queue) => {

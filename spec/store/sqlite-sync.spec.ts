@@ -54,6 +54,20 @@ describe('what a client is told', () => {
     }
   });
 
+  it('is reported as requeued before its sync, because it may run at once', async () => {
+    const { queue, disk } = await start();
+    await queue.discard('x');
+    const gate = Promise.withResolvers<void>();
+    disk.sync = () => gate.promise;
+    const requeued: string[] = [];
+    const answer = redriveIn(queue.store, { all: true }, (tasks) => requeued.push(...tasks.map(({ id }) => id)));
+    await until(() => requeued.length > 0);
+    expect(await queue.takeIds(1)).to.equal('x');
+    gate.resolve();
+    await answer;
+    expect(requeued).to.deep.equal(['x']);
+  });
+
   it('fails if the disk cannot sync it', async () => {
     const { queue, disk } = await start();
     await queue.discard('xy');

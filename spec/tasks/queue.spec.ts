@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Awaitable } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
-import type { QueueEvent } from '../../main/tasks/task-events.ts';
+import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import { sqliteDriver } from '../store/sqlite-driver.ts';
 import { ack, complete, discard, messageOf, release, roomy, TestQueue } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -72,6 +72,16 @@ describe('the queue', () => {
     expect((await queue.settle([{ delivery: b, settlement: complete() }])).effects).to.deep.equal(['applied']);
     expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
     expect(told()).to.deep.equal(['cancelled a', 'completed b']);
+  });
+
+  it('ignores messages that it does not know, such as those of a newer version', async () => {
+    const { opening, node, events } = await openNode();
+    await opening;
+    node.receive({ topic: 'unheard of' } as unknown as NodeMessage);
+    expect(events).to.deep.equal([]);
+    const accepted: TaskEvent = { event: 'accepted', id: 'a', at: 1 };
+    node.receive({ topic: 'event', event: accepted });
+    expect(events).to.deep.equal([accepted]);
   });
 });
 
@@ -200,5 +210,19 @@ describe('the queue of several nodes', () => {
     resolve();
     await until(() => queue.isPaused);
     expect(reads.mostAtOnce).to.equal(1);
+  });
+
+  it('reads nothing again once it is closed', async () => {
+    const { opening, clock, node, reads } = await openNode();
+    const queue = await opening;
+    reads.isFailing = true;
+    node.miss();
+    await until(() => clock.timers > 0);
+    queue.close();
+    node.miss();
+    expect(clock.timers).to.equal(0);
+    clock.advance(60_000);
+    await new Promise(setImmediate);
+    expect(reads.failures).to.equal(1);
   });
 });

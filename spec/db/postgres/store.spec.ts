@@ -212,6 +212,15 @@ describeWithPostgres('PostgresStore', () => {
       expect(await store.counts()).to.include({ cancelled: 1, inFlight: 0 });
     });
 
+    it('finds out by itself that it owns more than it holds', async () => {
+      const { schema, store } = await losing();
+      await publishAll(store, 'ab');
+      // As if a statement of an abandoned connection had been executed late.
+      await schema.sql("UPDATE messages SET state = 'running', owner = 'one', delivery = 1 WHERE id = 'a'");
+      expect(idsOf((await store.take(5, true)).deliveries)).to.equal('b');
+      expect(idsOf((await store.take(5, false)).deliveries)).to.equal('a');
+    });
+
     it('says which settlements have been applied when they are repeated', async () => {
       const { schema, store, lose } = await losing();
       await publishAll(store, 'abcde');
@@ -325,6 +334,30 @@ describeWithPostgres('PostgresStore', () => {
       for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
       await sql(fires('NEW', 'INSERT'));
     }
+
+    it('answers submissions whose keys are known, whatever happens after their transaction', async () => {
+      const { schema, store } = await freshStore();
+      const { sql } = schema;
+      const publish = (id: string, key: string) => store.publish(messageOf(id), { key, fingerprint: 'x' });
+      await publish('a', 'known');
+      const locker = new PostgresDatabase(schema.url, { connections: 1, timeLimitMs: 20_000 });
+      afterTest(() => locker.close());
+      await sql('BEGIN');
+      await sql('SELECT FROM queue_counts FOR UPDATE');
+      const publishing = Promise.allSettled([publish('b', 'new'), publish('c', 'known')]);
+      const waiting = (holding: string) => () =>
+        sql(`SELECT 1 FROM pg_locks AS waiting JOIN pg_locks AS held USING (pid)
+          WHERE NOT waiting.granted AND held.relation = 'idempotency_keys'::regclass AND ${holding}`);
+      await eventually(waiting("held.mode = 'RowExclusiveLock'"), (found) => found.length > 0);
+      const breaking = locker.transaction(async (query) => {
+        await query('LOCK TABLE idempotency_keys');
+        await query('ALTER TABLE idempotency_keys RENAME COLUMN fingerprint TO gone');
+      });
+      await eventually(waiting("held.mode = 'AccessExclusiveLock'"), (found) => found.length > 0);
+      await sql('COMMIT');
+      await breaking;
+      expect((await publishing).map(idOrError)).to.deep.equal(['b', 'a']);
+    });
 
     it('answers the submissions that were accepted, and refuses the others', async () => {
       const schema = await migratedSchema();

@@ -1,4 +1,13 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -80,6 +89,18 @@ describe('backUpDatabases', () => {
     expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
   });
 
+  it('copies what only the log holds', async () => {
+    const { dataDir, tasks, folder } = await fresh({ rows: 7 });
+    // Copies of the files as a killed process leaves them, with rows only in the write-ahead log.
+    const cut = await temporaryFolder();
+    for (const name of ['auth.db', 'tasks.db', 'tasks.db-wal']) {
+      copyFileSync(join(dataDir, name), join(cut, name));
+    }
+    tasks.exec('DELETE FROM tasks');
+    await backUpDatabases(cut, folder, NEVER);
+    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(7);
+  });
+
   it('refuses a folder in which anything lies, and leaves it alone', async () => {
     const { dataDir, folder } = await fresh({ rows: 1 });
     await backUpDatabases(dataDir, folder, NEVER);
@@ -97,6 +118,12 @@ describe('backUpDatabases', () => {
     for (const name of [dataDir, link]) {
       expect(await refusal(dataDir, name)).to.equal(`${name} is the data folder itself: name another one`);
     }
+  });
+
+  it('says that it cannot make the folder', async () => {
+    const { dataDir } = await fresh({ rows: 1 });
+    expect(await refusal(dataDir, join(dataDir, 'auth.db', 'copy'))).to.include('auth.db');
+    if (existsSync('/proc')) expect(await refusal(dataDir, '/proc/nowhere/copy')).to.include('/proc/nowhere');
   });
 
   for (const missing of ['auth.db', 'tasks.db']) {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
@@ -130,6 +130,23 @@ describe('Database', () => {
     rmSync(path);
     makeFile(path);
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
+  });
+
+  it('is unavailable when a folder lies at its path', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    mkdirSync(path);
+    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
+  });
+
+  it('is unavailable when its path leads through a file', async () => {
+    const { path } = await fresh();
+    expect(() => read(connectTo(join(path, 'words.db')))).to.throw(DatabaseUnavailable);
+  });
+
+  it('is unavailable when its path cannot be followed', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    symlinkSync(path, path);
+    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
   });
 
   it('throws the error of a statement that does not fit the schema, and goes on', async () => {

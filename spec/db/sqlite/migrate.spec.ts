@@ -132,6 +132,16 @@ describe('migrate', () => {
     expect(rows(database, 'SELECT id FROM tasks')).to.deep.equal([{ id: 'a' }]);
   });
 
+  it('adopts a table that was made without it, with its rows', async () => {
+    const folder = await temporaryFolder();
+    const database = open(join(folder, 'tasks.db'));
+    database.exec(`CREATE TABLE tasks (id TEXT PRIMARY KEY, payload TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'pending',
+      result TEXT, created_at INTEGER NOT NULL, processed_at INTEGER);
+      INSERT INTO tasks (id, payload, created_at) VALUES ('old', '{}', 1)`);
+    migrate(folder);
+    expect(database.prepare('SELECT id FROM tasks').all()).to.deep.equal([{ id: 'old' }]);
+  });
+
   it('refuses a schema that is newer than it knows, and leaves it', async () => {
     const { folder, path, database } = await migrated();
     database.exec('PRAGMA user_version = 99; DROP TABLE tasks');
@@ -331,6 +341,14 @@ describe('the migration of a queue in its own file', () => {
     expect(failure(folder)).to.match(
       /queue\.db: the file is missing or empty, but .*queue\.db-wal is not: restore it /,
     );
+  });
+
+  it('reports an empty file, whose data was possibly lost', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    writeFileSync(join(folder, 'queue.db'), '');
+    expect(migrate(folder)).to.deep.equal([{ file: join(folder, 'queue.db'), wasEmpty: true }]);
+    expect(migrate(folder)).to.deep.equal([]);
   });
 });
 

@@ -47,6 +47,13 @@ describe('a round of the retention', () => {
     expect(left()).to.deep.equal([]);
   });
 
+  it('counts the bytes of the result, too', async () => {
+    const { add, beside, round } = await fresh();
+    add({ arrival: 1 }, { arrival: 2 }, { arrival: 1000, ...at(LIMIT) });
+    beside.prepare('UPDATE tasks SET result = zeroblob(?) WHERE rowid < 3').run(RETENTION_SLICE.maxBytes - 1);
+    expect(round({ rows: 1 })).to.deep.equal([1, 1]);
+  });
+
   it('reads by an index, or by the rowid, and never sorts', async () => {
     const { add, database, round } = await fresh();
     add({ arrival: 1 }, { arrival: 2 });

@@ -72,4 +72,13 @@ describe('Dispatcher with callbacks', () => {
     await reach({ dead: 1 });
     expect(lines.filter(({ msg }) => msg === 'task failed')).to.have.length(9);
   });
+
+  it('cancels them at the sender, and releases them at a stop', async () => {
+    const { sender, queue, reach, dispatcher, store } = await startSending('ab');
+    await queue.cancel(sender.runs[0]?.delivery.id ?? '');
+    await reach({ cancelled: 1 });
+    await dispatcher.stop(Promise.resolve());
+    expect(await store.counts()).to.include({ waiting: 1, inFlight: 0 });
+    expect(sender.isStopped).to.equal(true);
+  });
 });

@@ -123,6 +123,44 @@ describe('Dispatcher', () => {
     await until(() => idle.at(-1) === true);
   });
 
+  it('gives back what a take brings after the queue was paused', async () => {
+    let gate = Promise.resolve();
+    const { pool, publish, queue, reach } = await startDispatching(undefined, {}, (store) => {
+      const { take } = store;
+      store.take = async (max, isIdle) => {
+        const taken = take.call(store, max, isIdle);
+        await gate;
+        return taken;
+      };
+      return store;
+    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    gate = promise;
+    await publish('a');
+    await reach({ inFlight: 1 });
+    await queue.setPaused(true);
+    resolve();
+    await reach({ inFlight: 0, waiting: 1 });
+    expect(pool.runs).to.deep.equal([]);
+  });
+
+  it('writes no row of a task whose ack came too late, because another node runs it', async () => {
+    const kinds: string[] = [];
+    const { pool, publish, dispatcher } = await startDispatching(undefined, {}, (store) => {
+      store.settle = (settled) => {
+        kinds.push(...settled.map(({ settlement }) => settlement.kind));
+        return { effects: settled.map(() => 'late'), evicted: [] };
+      };
+      return store;
+    });
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('ack');
+    run.end(returned);
+    await dispatcher.stop(now);
+    expect(kinds).to.deep.equal(['ack']);
+  });
+
   it('writes what has ended before a suspect starts, whose process may die', async () => {
     const { pool, publish, queue } = await startDispatching(undefined, { prefetch: 1 }, (store) => {
       const { take } = store;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
+import { ByteBudget } from '../../../main/http/byte-budget.ts';
 import { discard } from '../../store/stage.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
@@ -86,6 +87,13 @@ describe('GET /dead-letters', () => {
     expect(letter).to.have.all.keys(...FIELDS, 'action', 'payload_bytes');
     expect(letter).to.deep.equal({ ...rest, action: 'sum', ...start });
     expect((await request(`${server.url}/dead-letters?summary=0`)).body.dead_letters[1]).to.deep.equal(whole);
+  });
+
+  it('answers with large dead letters and their summaries although they exceed the budget of responses', async () => {
+    const responses = new ByteBudget(1_500_000);
+    const server = await startTasksServer({ bodyLimit: 500_000, maxBytes: 10_000_000, responses });
+    const ids = await discardTasks(server, 4, 'bad data', { text: 'x'.repeat(400_000) });
+    for (const query of ['', '?summary=1']) expect(await listed(server, query)).to.deep.equal(ids.toReversed());
   });
 });
 

@@ -1,6 +1,6 @@
 import childProcess, { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -136,6 +136,31 @@ describe('a pool whose threads have processes of their own', () => {
     await Promise.all(closed);
     await new Promise(setImmediate);
     expect(rejected.mock.callCount()).to.equal(0);
+  });
+
+  it('does not start if a process ends after its own test, while another loads', async () => {
+    const folder = await temporaryFolder();
+    const [first, go] = [join(folder, 'first'), join(folder, 'go')];
+    mockFork((start) => {
+      const child = start();
+      child.on('message', (message: object) => {
+        if (!('isLoaded' in message) || existsSync(go)) return;
+        child.kill('SIGKILL');
+        child.once('close', () => writeFileSync(go, ''));
+      });
+      return child;
+    });
+    // The check of the module, which has no channel for aborts, must not wait.
+    const module = `...(await (async () => {
+      if (!process.getBuiltinModule('worker_threads').workerData.abortChannel) return;
+      const { existsSync, writeFileSync } = process.getBuiltinModule('fs');
+      try {
+        return writeFileSync(${JSON.stringify(first)}, '', { flag: 'wx' });
+      } catch {}
+      while (!existsSync(${JSON.stringify(go)})) await new Promise((resolve) => setTimeout(resolve, 1));
+    })()),`;
+    const error = await startHandlers(module, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
+    expect(error.message).to.equal('the task threads do not start: a thread ended during the test');
   });
 
   it('ends with the process that it belongs to, even if a handler blocks', async () => {

@@ -153,6 +153,20 @@ describe('the scheduler', () => {
     expect(await nextOf(store)).to.equal(START + 90_000);
   });
 
+  it('goes on after errors of the store', async () => {
+    const { put, pass, made, store, lines } = await open();
+    await put();
+    const { firstDue } = store.schedules;
+    store.schedules.firstDue = () => {
+      throw new Error('no database');
+    };
+    await pass(32_000);
+    store.schedules.firstDue = firstDue;
+    await pass(1000);
+    expect(await made()).to.deep.equal([33]);
+    expect(lines).to.have.length(1);
+  });
+
   it('fires no time before a new schedule is written, although its process stood still until then', async () => {
     const { scheduler, clock, store } = await open();
     const { schedules } = store;

@@ -121,6 +121,13 @@ describe('prices of a source', () => {
     }
   });
 
+  it('are kept if reading the answer throws', async () => {
+    const answer = Object.defineProperty([1, 2], 1, { get: () => thrower(new Error('no price')) });
+    const { prices, values, counts, problems } = create({ prices: () => answer });
+    await prices.step(0);
+    expect([values()[1], counts(), problems]).to.deep.equal([20, [1, 0, 0], ['prices() failed: no price']]);
+  });
+
   it('of an asynchronous answer are in the same tick if they are there at once, otherwise in the next', async () => {
     const { prices, answers, values } = create();
     answers.push(Promise.resolve([1, 2]));
@@ -187,6 +194,23 @@ describe('prices of a source', () => {
     await slow.promise;
     await prices.step(1000);
     expect([values(), problems]).to.deep.equal([[10, 20], []]);
+  });
+
+  it('count no stall while the source has been loading for less than half an interval', async () => {
+    const time = stopTime();
+    const loaded = Promise.withResolvers<PriceSource>();
+    const { prices, values, counts, problems } = create(() => loaded.promise);
+    void prices.open();
+    time.now = 499;
+    await prices.step(0);
+    expect([counts(), problems]).to.deep.equal([[0, 0, 0], []]);
+    time.now = 1499;
+    await prices.step(1000);
+    expect([counts(), problems]).to.deep.equal([[0, 1, 0], ['loading takes longer than one interval of 1000 ms']]);
+    loaded.resolve({ prices: () => [1, 2] });
+    await loaded.promise;
+    await prices.step(2000);
+    expect([values(), problems.at(-1)]).to.deep.equal([[1, 2], undefined]);
   });
 
   it('come once the source can be opened and started, which is tried once a second', async () => {
