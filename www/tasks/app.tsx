@@ -4,7 +4,6 @@ import { link, linkState, model } from './board.ts';
 import { Charts } from './charts.tsx';
 import { Questions } from './dialogs.tsx';
 import { FailedView } from './failed.tsx';
-import { chosen } from './failed-state.ts';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
@@ -92,11 +91,10 @@ effect(() => {
 });
 
 const wanted = computed(() => {
-  const { state, action } = view.value;
-  const reason = state === 'failed' ? chosen.value : undefined;
+  const { state, action, cause } = view.value;
   return JSON.stringify({
     state,
-    filter: { ...(action !== '' && { action }), ...(reason !== undefined && { reason }) },
+    filter: { ...(action !== '' && { action }), ...(state === 'failed' && cause !== '' && { cause }) },
   });
 });
 effect(() => {
