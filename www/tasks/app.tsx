@@ -12,6 +12,7 @@ import { Masthead } from './masthead.tsx';
 import { mount } from './mount.ts';
 import { view } from './navigation.ts';
 import { OwnTasks } from './own-tasks.tsx';
+import { TimeZoneSelect } from './parts.tsx';
 import { SCHEDULES } from './schedules-view.tsx';
 import { SettingsList } from './settings-list.tsx';
 import { Access, isAsking } from './sign-in.ts';
@@ -68,6 +69,7 @@ function Overview() {
 for (const [name, shown] of Object.entries({
   pages: <Pages />,
   status: <Masthead toForm={toForm} />,
+  'time-zone': <TimeZoneSelect />,
   overview: <Overview />,
   shelf: <Shelf />,
   settings: <Settings />,
