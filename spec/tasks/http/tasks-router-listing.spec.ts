@@ -90,7 +90,7 @@ describe('GET /tasks', () => {
       '/tasks?summary=true': ['summary', 'must be 0 or 1'],
       '/dead-letters?summary=': ['summary', 'must be 0 or 1'],
       '/dead-letters?reason=a&reason=b': ['reason', 'must be given once'],
-      '/dead-letters?status=failed': ['status', 'is unknown: did you mean before, reason, summary?'],
+      '/dead-letters?status=failed': ['status', 'is unknown: did you mean before, summary, action, reason, cause?'],
       '/queue/tasks?state=queued&limit=1': ['limit', 'is unknown: did you mean state?'],
       '/queue/history?since=1&since=2': ['since', 'must be given once'],
       '/queue/history?sinc=1': ['sinc', 'is unknown: did you mean since?'],
