@@ -2,7 +2,7 @@ import type { FoundFailure } from '../../db/task-store.ts';
 
 /** Maximum number of characters of a reason that tell its cause. */
 const CAUSE_LENGTH = 300;
-const MAX_GROUPS = 100;
+const MAX_CAUSES = 100;
 /** Maximum number of exact reasons of a cause. */
 const MAX_REASONS = 10;
 
@@ -21,37 +21,32 @@ export function causeOf(reason: string | null): string {
     .replaceAll(REPEATED, '…');
 }
 
-interface Group {
-  count: number;
-  /** Whether all failures were permanent. */
-  permanent: boolean;
-}
-
-interface Cause extends Group {
+interface Cause {
   cause: string;
   action: string | null;
+  count: number;
+  /** Number of permanent failures. */
+  permanent: number;
   firstAt: number;
   lastAt: number;
   /** Counts of the first exact reasons that were found. */
   reasons: Map<string, number>;
 }
 
-/** Groups dead letters by reason, and by cause and action. Has at most as many groups as the bound of the dead letters allows. */
+/** Groups dead letters by cause and action. Has at most as many groups as the bound of the dead letters allows. */
 export class Causes {
   readonly #causes = new Map<string, Cause>();
-  readonly #reasons = new Map<string, Group>();
   #total = 0;
 
   add({ action, reason: given, failedAt, permanent }: FoundFailure): void {
     const reason = given ?? '';
     const cause = causeOf(reason);
-    const times = { firstAt: failedAt, lastAt: failedAt, reasons: new Map() };
-    const created = { cause, action, ...times, count: 0, permanent: true };
-    const found = groupOf(this.#causes, JSON.stringify([action, cause]), created);
-    for (const group of [found, groupOf(this.#reasons, reason, { count: 0, permanent: true })]) {
-      group.count += 1;
-      group.permanent &&= Boolean(permanent);
-    }
+    const key = JSON.stringify([action, cause]);
+    const created = { cause, action, count: 0, permanent: 0, firstAt: failedAt, lastAt: failedAt, reasons: new Map() };
+    const found: Cause = this.#causes.get(key) ?? created;
+    this.#causes.set(key, found);
+    found.count += 1;
+    found.permanent += Number(permanent);
     found.firstAt = Math.min(found.firstAt, failedAt);
     found.lastAt = Math.max(found.lastAt, failedAt);
     const exact = found.reasons.get(reason);
@@ -59,26 +54,11 @@ export class Causes {
     this.#total += 1;
   }
 
-  /** Returns the most frequent causes and reasons, of which the reason null stands for all others, in a response. */
+  /** Returns the most frequent causes, and the number of all dead letters, in a response. */
   toJSON(): object {
-    const causes = mostFrequent(this.#causes.values());
-    const reasons = [...this.#reasons].map(([reason, group]) => ({ reason, ...group }));
-    const listed = mostFrequent(reasons);
-    const others = reasons.filter((each) => !listed.includes(each));
-    const count = others.reduce((sum, each) => sum + each.count, 0);
-    const rest = { reason: null, count, permanent: others.every(({ permanent }) => permanent) };
-    return { causes: causes.map(fieldsOf), reasons: count === 0 ? listed : [...listed, rest], total: this.#total };
+    const causes = [...this.#causes.values()].sort((one, other) => other.count - one.count).slice(0, MAX_CAUSES);
+    return { causes: causes.map(fieldsOf), total: this.#total };
   }
-}
-
-function groupOf<Value>(groups: Map<string, Value>, key: string, created: Value): Value {
-  const group = groups.get(key) ?? created;
-  groups.set(key, group);
-  return group;
-}
-
-function mostFrequent<Each extends Group>(groups: Iterable<Each>): Each[] {
-  return [...groups].sort((one, other) => other.count - one.count).slice(0, MAX_GROUPS);
 }
 
 function fieldsOf({ cause, action, count, permanent, firstAt, lastAt, reasons }: Cause): object {

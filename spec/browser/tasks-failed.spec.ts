@@ -75,20 +75,24 @@ describeInBrowser('the failed tasks on the board', () => {
     expect(status).to.equal(200);
   });
 
-  it('are grouped by reason, with counts, and say which failures are permanent', async () => {
+  it('are grouped by cause, with counts, in one tab stop, and say which failures are permanent', async () => {
     const { tasks } = services();
     await fail(tasks, 4, breaks('green'), breaks('green'), breaks('blue'), { action: 'tires' });
     await visit(`${tasks}/?state=failed`, {}, async (page) => {
       await reasons(page).first().waitFor();
       expect((await texts(page, '.reason')).sort()).to.deep.equal([
-        '1 blue permanent',
-        '1 try again',
-        '2 green permanent',
-        '4 All reasons',
+        '1 blue breaks permanent',
+        '1 try again tires',
+        '2 green breaks permanent',
+        '4 All causes',
       ]);
       expect(await items(page).count()).to.equal(4);
-      await reasons(page).filter({ hasText: 'green' }).click();
+      expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
+      await page.locator('.reason[tabindex="0"]').focus();
+      await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('Enter');
       await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
+      expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
       await page.getByLabel('Select breaks').first().check();
       await page.getByText('It has a permanent error: a redrive fails again').waitFor();
       await reasons(page).filter({ hasText: 'try again' }).click();
@@ -132,7 +136,7 @@ describeInBrowser('the failed tasks on the board', () => {
         async () => (await request(`${tasks}/queue`)).body as { completed: number },
         ({ completed }) => completed === 102,
       );
-      // The chosen reason has no tasks any more, so all reasons are listed.
+      // The chosen cause has no tasks any more, so all are listed.
       await items(page).filter({ hasText: 'green' }).waitFor();
     });
   });

@@ -49,6 +49,16 @@ describeInBrowser('the inspector of the task board', () => {
       expect(accepted).to.match(/^Accepted \d\d:\d\d:\d\d/);
       expect(completed).to.match(/^Completed \d\d:\d\d:\d\d/);
       expect(others).to.deep.equal([]);
+      expect(await part(page, 'tree').first().innerText()).to.match(/action: "echo"\ndata: \{1\}\ntext: "hello"/);
+      const time = page.locator('.step time').last();
+      expect(await time.getAttribute('title')).to.match(/^\w+, \d+ \w+ \d{4} at \d\d:\d\d:\d\d \S+/);
+      await page.getByLabel('Time zone').selectOption('UTC');
+      const utc = (await time.getAttribute('datetime'))?.slice(11, 23);
+      await inspector(page).getByText(`${utc}`).first().waitFor();
+      expect(await time.getAttribute('title')).to.match(/UTC$/);
+      await page.reload();
+      await inspector(page).getByText(`${utc}`).first().waitFor();
+      await page.getByLabel('Time zone').selectOption('Local time');
       const text = (name: string) => part(page, name).locator('pre').textContent();
       expect(JSON.parse((await text('payload-text')) ?? '')).to.deep.include({
         action: 'echo',
@@ -66,6 +76,12 @@ describeInBrowser('the inspector of the task board', () => {
       await inspector(page).waitFor({ state: 'hidden' });
       expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ text: 'hello' });
       expect(await page.locator('#choice').inputValue()).to.equal('echo');
+      const difference = part(page, 'difference');
+      expect(await difference.textContent()).to.equal('The same as the original task.');
+      await page.locator('#json').fill('{"text": "bye", "more": null}');
+      await page.getByText('Differs from the original task in /data/text, /data/more.').waitFor();
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await difference.waitFor({ state: 'detached' });
     });
   });
 
@@ -74,8 +90,8 @@ describeInBrowser('the inspector of the task board', () => {
       await state(page, 'failed');
       const shown = await steps(page);
       expect(shown).to.have.length(7);
-      expect(shown[1]).to.match(/^Attempt 1 failed \d\d:\d\d:\d\d\.\d{3} try again$/);
-      expect(shown[5]).to.match(/^Attempt 5 failed .* \+.* m?s try again$/);
+      expect(shown[1]).to.match(/^Attempt 1 failed [\d:.]{12} started [\d:.]{12}, took [\d.]+ m?s try again$/);
+      expect(shown[5]).to.match(/^Attempt 5 failed .* \+.* m?s started .*, took .* m?s try again$/);
       expect(shown[6]).to.match(/^Failed, no attempts left/);
       const redriven = page.waitForResponse((response) => response.url().endsWith('/redrive'));
       await inspector(page).getByRole('button', { name: 'Redrive' }).click();
@@ -136,6 +152,7 @@ describeInBrowser('the inspector of the task board', () => {
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: services().tasks });
       const shown = () => part(page, 'payload-text').locator('pre').textContent();
       expect(await shown()).to.have.length(20_001);
+      await part(page, 'payload-text').getByText('JSON text').click();
       await inspector(page).getByRole('button', { name: 'Copy the payload' }).click();
       await part(page, 'payload-text').getByText('Copied').waitFor();
       expect(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())).data).to.deep.equal(data);

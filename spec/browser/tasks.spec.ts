@@ -44,7 +44,7 @@ describeInBrowser('the task board', () => {
       await queueButton(page).click();
       await ownTask(page, 'completed').waitFor();
       expect(await ownTask(page, 'completed').locator('.own-output').textContent()).to.equal('GRÖSSER <B>');
-      expect(await ownTask(page, 'completed').textContent()).to.match(/completed\s+after \d+(\.\d+)? s/);
+      expect(await ownTask(page, 'completed').textContent()).to.match(/completed\s+after \d+(\.\d+)? m?s/);
       expect(await rows(page).count()).to.equal(listed);
       await page.getByRole('button', { name: 'Resume list' }).click();
       await row(page, 'uppercase').filter({ hasText: '{"text":"größer <b>"}' }).waitFor();

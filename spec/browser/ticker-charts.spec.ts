@@ -71,7 +71,7 @@ describeInBrowser('a chart of the ticker client', () => {
   it('keeps its time labels when the window is resized while it is paused', async () => {
     await opened(async (page) => {
       await page.getByRole('button', { name: 'Pause' }).click();
-      await page.getByText('Paused at').waitFor();
+      await reaches(page, 'paused');
       for (const width of [600, 1280, 2000, 400]) {
         await page.setViewportSize({ width, height: 800 });
         // A wider chart has labels farther to the right.
@@ -149,7 +149,7 @@ describeInBrowser('a chart of the ticker client', () => {
       await page.getByText('$1,000,000.00').first().waitFor();
       stream.send(START + 63, 999_999.86);
       await part(page, 'minute').filter({ hasText: '−0.14' }).waitFor();
-      expect(await part(page, 'minute').locator('[data-part="share"]').textContent()).to.equal('<0.01%');
+      expect(await part(page, 'minute').locator('[data-part="share"]').textContent()).to.equal('−<0.01%');
     });
   });
 });

@@ -87,7 +87,11 @@ describeInBrowser('the ticker client', () => {
       );
       await page.evaluate(() => new Promise(requestAnimationFrame));
       expect(await part(page, 'board').textContent()).to.equal(held);
-      expect(await part(page, 'pause-note').textContent()).to.match(/^Paused at \d\d:\d\d:\d\d$/);
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Paused \d\d:\d\d:\d\d$/);
+      const greys = await page
+        .locator('.price, .change')
+        .evaluateAll((all) => all.map((each) => getComputedStyle(each).color));
+      expect(new Set(greys), 'as grey as other quiet text').to.have.length(1);
       const stopped = await price(page)();
       await page.getByRole('button', { name: 'Resume' }).click();
       await changes(price(page), stopped);
@@ -199,7 +203,7 @@ describeInBrowser('the ticker client', () => {
       await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Space');
-      await page.getByText('Paused at').waitFor();
+      await reaches(page, 'paused');
     });
   });
 });

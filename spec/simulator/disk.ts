@@ -82,9 +82,9 @@ export class Disk {
     rmSync(this.#root, { recursive: true, force: true });
   }
 
-  /** Returns a text without the folder, which each run names otherwise. */
+  /** Returns a text without the folders of this and of former processes, which each run names otherwise. */
   hide(text: string): string {
-    return text.trim().replaceAll(this.folder, '.');
+    return text.trim().replaceAll(this.#root, '.');
   }
 
   /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */

@@ -62,58 +62,44 @@ interface Attempt {
   settled?: { kind: string; effect: Effect };
 }
 
-/** What is known of a task. */
-export class KnownTask {
-  readonly id: string;
-  readonly name: string;
-  readonly message: Message;
-  readonly key: IdempotencyKey | undefined;
-  /** Number of losses of the queue before the submission. */
-  readonly era: number;
-  /** The advance of a schedule that makes the task. */
-  firing: Firing | undefined;
-  /** When the task is due. Undefined if it was run before its time. */
-  dueAt: number | undefined;
-  /** When the key was stored: number among all keys, time, and era between losses of keys. */
-  keyed: { number: number; at: number; era: number } | undefined;
-  /** State that events tell. */
-  state: State = 'waiting';
-  /** Reason of the last failure. */
-  reason: string | undefined;
-  /** Answer to the submission. */
-  answer: 'accepted' | 'refused' | undefined;
-  /** Number of the answer after which no take may return the task. */
-  endedAt: number | undefined;
-  /** Whether a client has received an answer that reports the end. */
-  isEndTold = false;
-  isCancelRequested = false;
-  /** Whether a client has received the answer that a running attempt is the last. */
-  isCancelTold = false;
-  /** Whether a handler has acked, so that the task may have neither a row nor a message. */
-  hasAcked = false;
-  mayHaveFailed = false;
-  isInFlight = false;
-  /** Number of process deaths since the last failed attempt. NaN if unknown. */
-  deaths = 0;
-  readonly outputs = new Set<string>();
-  /** Deliveries to handlers, by number. */
-  readonly attempts = new Map<number, Attempt>();
-  lastEvent: EventName | 'none' = 'none';
-  /** The event of the end. */
-  end: EventName | undefined;
+export type KnownTask = ReturnType<typeof newTask>;
 
-  constructor(message: Message, name: string, key: IdempotencyKey | undefined, era: number) {
-    this.id = message.id;
-    this.name = name;
-    this.message = message;
-    this.key = key;
-    this.era = era;
-    this.dueAt = message.runAt;
-  }
-
-  get priority(): number {
-    return this.message.priority ?? NORMAL_PRIORITY;
-  }
+/** Returns what is known of a task when it is submitted. @param era number of losses of the queue before */
+function newTask(message: Message, name: string, key: IdempotencyKey | undefined, era: number) {
+  return {
+    ...{ id: message.id, name, message, key, era, priority: message.priority ?? NORMAL_PRIORITY },
+    /** The advance of a schedule that makes the task. */
+    firing: undefined as Firing | undefined,
+    /** When the task is due. Undefined if it was run before its time. */
+    dueAt: message.runAt,
+    /** When the key was stored: number among all keys, time, and era between losses of keys. */
+    keyed: undefined as { number: number; at: number; era: number } | undefined,
+    /** State that events tell. */
+    state: 'waiting' as State,
+    /** Reason of the last failure. */
+    reason: undefined as string | undefined,
+    /** Answer to the submission. */
+    answer: undefined as 'accepted' | 'refused' | undefined,
+    /** Number of the answer after which no take may return the task. */
+    endedAt: undefined as number | undefined,
+    /** Whether a client has received an answer that reports the end. */
+    isEndTold: false,
+    isCancelRequested: false,
+    /** Whether a client has received the answer that a running attempt is the last. */
+    isCancelTold: false,
+    /** Whether a handler has acked, so that the task may have neither a row nor a message. */
+    hasAcked: false,
+    mayHaveFailed: false,
+    isInFlight: false,
+    /** Number of process deaths since the last failed attempt. NaN if unknown. */
+    deaths: 0,
+    outputs: new Set<string>(),
+    /** Deliveries to handlers, by number. */
+    attempts: new Map<number, Attempt>(),
+    lastEvent: 'none' as EventName | 'none',
+    /** The event of the end. */
+    end: undefined as EventName | undefined,
+  };
 }
 
 /** Contents of the tables at one moment. */
@@ -141,10 +127,6 @@ export class History {
   /** Whether a purge was requested. */
   hasPurged = false;
   readonly #world: World;
-  /** Whether retention keeps all rows. */
-  readonly #keepsRows: boolean;
-  /** Whether the queue survives the death of its only process. */
-  readonly #isDurable: boolean;
   /** Store of the only process. */
   #alone: TaskStore | undefined;
   #answers = 0;
@@ -157,12 +139,15 @@ export class History {
 
   constructor(world: World) {
     this.#world = world;
-    this.#keepsRows = world.setting.rows === 0;
-    this.#isDurable = world.setting.driver === 'sqlite';
     this.#limits = limitUse(world);
     this.#pause = new Known(world);
     this.#turns = turnOracle(world, this.tasks);
     this.#schedules = scheduleOracle(world, this);
+  }
+
+  /** Whether the queue survives the death of its only process. */
+  get #isDurable(): boolean {
+    return this.#world.setting.driver === 'sqlite';
   }
 
   submissionOf(id: string): Submission {
@@ -332,13 +317,13 @@ export class History {
     if (task === undefined) return;
     const name = event.event;
     this.#world.note(`    ${task.name} ${name}`);
-    task.state = STATES[name] ?? task.state;
+    task.state = TRANSITIONS[name]?.state ?? task.state;
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
     if (task.key !== undefined) task.keyed ??= { number: this.#keys++, at: this.#world.now, era: this.#era };
     if (name === 'accepted' && this.#alone !== undefined) this.#turns.waits(task);
-    if (ENDS.has(name)) {
+    if (TRANSITIONS[name]?.next === undefined) {
       if (task.end !== undefined) this.#broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
       task.end = name;
     }
@@ -373,7 +358,7 @@ export class History {
       task.attempts.clear();
       task.end = undefined;
       if (!task.isEndTold) task.endedAt = undefined;
-      if (!task.isEndTold && STATES_AT_REST.has(task.state)) task.state = 'waiting';
+      if (!task.isEndTold && task.state !== 'running') task.state = 'waiting';
     }
   }
 
@@ -440,13 +425,13 @@ export class History {
       const hasDied = [...task.attempts.values()].some(({ outcome }) => outcome === undefined);
       // The commit of a completion may be lost with the process, whose death counts then.
       const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied || task.deaths !== 0);
-      const isDeleted = !this.#keepsRows && task.outputs.size > 0;
+      const isDeleted = this.#world.setting.rows > 0 && task.outputs.size > 0;
       if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
     }
   }
 
   #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
-    const task = new KnownTask(message, this.submissionOf(message.id).name, key, this.#era);
+    const task = newTask(message, this.submissionOf(message.id).name, key, this.#era);
     this.tasks.set(message.id, task);
     return task;
   }
@@ -551,12 +536,13 @@ export class History {
   /** Checks an event against the one before it, and against the tables, in which it is committed. */
   #checkEvent(task: KnownTask, name: QueueEvent['event'], store: TaskStore): void {
     const { lastEvent } = task;
-    if (!NEXT[lastEvent]?.includes(name)) this.#broken(EVENTS, `'${name}' of ${task.name} follows '${lastEvent}'`);
+    if (!TRANSITIONS[lastEvent]?.next?.includes(name))
+      this.#broken(EVENTS, `'${name}' of ${task.name} follows '${lastEvent}'`);
     const [message] = store.read([task.id], 1) as StoredMessage[];
     const state = message?.state === 'limited' ? 'waiting' : message?.state;
     // One commit may contain a cancellation as well.
     const isCancelled = state === undefined && task.isCancelRequested && (name === 'accepted' || name === 'scheduled');
-    const isTrue = isCancelled || (STORED[name] ?? [undefined]).includes(state);
+    const isTrue = isCancelled || (TRANSITIONS[name]?.stored ?? [undefined]).includes(state);
     if (!isTrue) this.#broken(EVENTS, `'${name}' of ${task.name}, which is ${state}`);
   }
 
@@ -573,40 +559,34 @@ const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', ke
 
 type EventName = QueueEvent['event'];
 
-const STATES: Partial<Record<EventName, State>> = {
-  ...({ accepted: 'waiting', scheduled: 'waiting', retrying: 'waiting' } as const),
-  ...({ started: 'running', failed: 'failed' } as const),
-  ...({ completed: 'completed', cancelled: 'cancelled', purged: 'purged' } as const),
-};
-const STATES_AT_REST: ReadonlySet<State> = new Set(['failed', 'completed', 'cancelled', 'purged']);
-
-/** Events after which a task has no other end. */
-const ENDS: ReadonlySet<EventName> = new Set(['completed', 'cancelled', 'purged']);
-
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 
-/** Events that may follow an event of the same task in one process. */
-const NEXT: Partial<Record<EventName | 'none', readonly EventName[]>> = {
+/** Events by name. An event with no next one is the end of its task, which has no message any more. */
+const TRANSITIONS: Partial<Record<EventName | 'none', Transition>> = {
   // The task was accepted by an earlier process.
-  none: ['started', 'cancelled', 'accepted', 'scheduled', 'purged'],
-  accepted: ['started', 'cancelled'],
-  scheduled: ['accepted', 'started', 'cancelled'],
+  none: { next: ['started', 'cancelled', 'accepted', 'scheduled', 'purged'] },
+  accepted: { state: 'waiting', stored: ['waiting', 'running'], next: ['started', 'cancelled'] },
+  scheduled: { state: 'waiting', stored: ['scheduled', 'waiting'], next: ['accepted', 'started', 'cancelled'] },
   // A run that is released has no event.
-  started: RUNNING,
-  progress: RUNNING,
-  retrying: ['accepted', 'started', 'cancelled'],
-  failed: ['accepted', 'purged'],
+  started: { state: 'running', stored: ['running'], next: RUNNING },
+  progress: { stored: ['running'], next: RUNNING },
+  retrying: {
+    state: 'waiting',
+    stored: ['retrying', 'waiting', 'running'],
+    next: ['accepted', 'started', 'cancelled'],
+  },
+  failed: { state: 'failed', stored: ['failed'], next: ['accepted', 'purged'] },
+  ...{ completed: { state: 'completed' }, cancelled: { state: 'cancelled' }, purged: { state: 'purged' } },
 };
 
-/** States in which the tables may have a task at its event. A task of the other events has no message. */
-const STORED: Partial<Record<EventName, readonly (string | undefined)[]>> = {
-  accepted: ['waiting', 'running'],
-  scheduled: ['scheduled', 'waiting'],
-  started: ['running'],
-  progress: ['running'],
-  retrying: ['retrying', 'waiting', 'running'],
-  failed: ['failed'],
-};
+interface Transition {
+  /** State that the event tells. */
+  state?: State;
+  /** States in which the tables may have the task at its event. */
+  stored?: readonly (string | undefined)[];
+  /** Events that may follow in one process. */
+  next?: readonly EventName[];
+}
 
 /** Whether a handler has failed, so that its attempt is charged. */
 function isFailure({ early, outcome }: Attempt): boolean {

@@ -2,7 +2,6 @@ import { describeBatches } from './batches.ts';
 import { describeCallbacks } from './callbacks.ts';
 import { describeCancelling } from './cancelling.ts';
 import { describeClosing } from './closing.ts';
-import { describeCounts } from './counts.ts';
 import { describeDeadLetters } from './dead-letters.ts';
 import { describeDeaths } from './deaths.ts';
 import { describeFinding } from './finding.ts';
@@ -40,7 +39,6 @@ export function describeStore(name: string, driver: Driver): void {
     describePausing(tests);
     describeIdempotency(tests);
     describeFinding(tests);
-    describeCounts(tests, driver);
     if (driver.isDurable) describeDeaths(tests);
     describeViews(tests);
     describeClosing(tests);

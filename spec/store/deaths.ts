@@ -132,16 +132,6 @@ export function describeDeaths({ it }: QueueTests): void {
       expect(await queue.next()).to.include({ isSuspect: false, attempt: 2 });
     });
 
-    it('does not wait for a suspect that has ended', async (queue) => {
-      await queue.publish('a');
-      await dieWithAll(queue, 2);
-      await queue.settle(await queue.next(true), complete());
-      queue.now += SUSPECT_WAIT_MS;
-      await queue.publish('bc');
-      expect(await queue.takeIds(1, true)).to.equal('b');
-      expect(await queue.takeIds(1, false)).to.equal('c');
-    });
-
     it('makes a message a dead letter with its third death, and charges a crash', async (queue) => {
       await queue.publish('ab');
       queue.now += 100;
@@ -155,15 +145,6 @@ export function describeDeaths({ it }: QueueTests): void {
       await queue.expectCounts({ dead: 1, waiting: 1, inFlight: 0 });
       await queue.redrive({ all: true });
       expect(await queue.next()).to.include({ id: 'a', isSuspect: false, attempt: 1, crashes: 0 });
-    });
-
-    it('deletes a suspect whose cancellation was requested', async (queue) => {
-      await queue.publish('a');
-      await dieWithAll(queue, 2);
-      await queue.next(true);
-      await queue.cancel('a');
-      await queue.die();
-      await queue.expectCounts({ dead: 0, waiting: 0 });
     });
   });
 }

@@ -85,15 +85,6 @@ describe('a queue in memory', () => {
     expect(idsOf((await store.take(5, false)).deliveries)).to.equal('abc');
   });
 
-  it('writes nothing if it is closed without a start', async () => {
-    const { folder, inFile } = await saved();
-    expect(await open(folder).close()).to.equal(true);
-    expect(inFile()).to.equal('abc');
-    const next = await start(folder, 'memory');
-    expect(await next.publishKeyed('d', 'key')).to.equal('c');
-    expect(await next.takeIds(5)).to.equal('abc');
-  });
-
   it('keeps what was saved, and what was accepted since, if it is closed without a start', async () => {
     const { folder } = await saved();
     const store = open(folder);

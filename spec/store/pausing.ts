@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { complete, type QueueTests, release, retry, sorted } from './stage.ts';
+import { complete, type QueueTests, release, retry } from './stage.ts';
 
 /** Conformance specs of the pause. */
 export function describePausing({ it }: QueueTests): void {
@@ -36,17 +36,6 @@ export function describePausing({ it }: QueueTests): void {
       await queue.expectCounts({ completed: 1, waiting: 2, inFlight: 0 });
       await queue.store.setPaused(false);
       expect(await queue.takeIds(5)).to.equal('cb');
-    });
-
-    it('cancels and redrives', async (queue) => {
-      await queue.discard('a');
-      await queue.publish('bc');
-      await queue.store.setPaused(true);
-      expect(await queue.cancel('b')).to.equal('cancelled');
-      expect(await queue.redrive({ all: true })).to.deep.equal(['a', 0]);
-      expect(await queue.takeIds(5)).to.equal('');
-      await queue.store.setPaused(false);
-      expect(sorted(await queue.takeIds(5))).to.equal('ac');
     });
 
     it('stays so until it is resumed, in the next process too', async (queue) => {

@@ -26,7 +26,6 @@ export function postgresDriver(): Driver {
   };
   return {
     isDurable: true,
-    randomRuns: 8,
     open: async (options) => open((await migratedSchema()).url, options),
     reopen: async (former, options) => {
       const { url, owner } = nodes.get(former) as { url: string; owner: string };

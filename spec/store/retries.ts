@@ -16,17 +16,6 @@ export function describeRetries({ it }: QueueTests): void {
       expect(await queue.next()).to.deep.include({ id: 'a', ...numbers });
     });
 
-    it('is delivered before one that is due later, and tells the earliest time', async (queue) => {
-      await queue.publish('abc');
-      const [a, b, c] = await queue.takeAll(3);
-      await queue.settle(a, retry(START + 3000));
-      await queue.settle(b, retry(START + 1000));
-      await queue.settle(c, retry(START + 2000));
-      expect((await queue.store.take(5, true)).nextRunAt).to.equal(START + 1000);
-      queue.now += 5000;
-      expect(await queue.takeIds(5)).to.equal('bca');
-    });
-
     it('does not overtake the backlog, and holds no place in it while it waits', async (queue) => {
       await queue.publish('abc');
       await queue.settle(await queue.next(), retry(START + 5));

@@ -60,17 +60,6 @@ export function describeScheduling({ it, itWith }: QueueTests): void {
       queue.now = START + 60_000;
       expect(await queue.takeIds(5)).to.equal('a');
     });
-
-    it('becomes due with all others of the same time', async (queue) => {
-      await Promise.all(numbers(450).map((id) => publishAt(queue, id, START + 10)));
-      queue.now += 10;
-      for (let left = 450; left > 0; left -= 50) {
-        const taken = await queue.takeAll(50);
-        expect(taken).to.have.length(50);
-        for (const delivery of taken) await queue.settle(delivery, complete());
-      }
-      await queue.expectCounts({ completed: 450, scheduled: 0, waiting: 0, inFlight: 0 });
-    });
   });
 
   describe('running now', () => {

@@ -1,16 +1,13 @@
 import { expect } from 'chai';
 import type { Attempt } from '../../db/attempt-history.ts';
 import type { Delivery, Settlement } from '../../db/task-store.ts';
-import { listIn } from '../db/task-rows.ts';
 import {
   ack,
   cancel,
   complete,
   discard,
   HOUR,
-  idsOf,
   messageOf,
-  numbers,
   output,
   type QueueTests,
   release,
@@ -84,18 +81,6 @@ export function describeSettling({ it }: QueueTests): void {
       });
     }
 
-    it('of a delivery does nothing to those that follow it, nor to the row of one', async (queue) => {
-      await queue.publish('a');
-      const former = await queue.next();
-      await queue.settle(former, release);
-      const present = await queue.next();
-      await expectLate(queue, former);
-      expect(await queue.located({ state: 'running' })).to.equal('a');
-      expect(await queue.settle(present, complete('good'))).to.equal('applied');
-      await expectLate(queue, former);
-      expect(await queue.resultOf('a')).to.equal(output('good'));
-    });
-
     it('of a delivery does nothing to a dead letter, nor to its next life', async (queue) => {
       await queue.publish('a');
       const former = await queue.next();
@@ -150,18 +135,6 @@ export function describeSettling({ it }: QueueTests): void {
   });
 
   describe('the rows of completed tasks', () => {
-    const listed = async ({ store }: TestQueue) => idsOf(await listIn(store.rows));
-    const deleteOld = async ({ store }: TestQueue, limits: { before?: number; rows?: number }) => {
-      while (await store.deleteOldRows({ before: limits.before, rows: limits.rows }));
-    };
-    const completeAll = async (queue: TestQueue, ids: string) => {
-      await queue.publish(ids);
-      for (const delivery of await queue.takeAll(ids.length)) {
-        queue.now += 1000;
-        await queue.settle(delivery, complete());
-      }
-    };
-
     /** Returns the columns of the attempts in a row, except the node. */
     const attemptsOf = async ({ store }: TestQueue, id: string) => {
       const { attempts, waited_ms, ran_ms, started_at, ended_at, history } =
@@ -190,34 +163,6 @@ export function describeSettling({ it }: QueueTests): void {
         [null, START + 1120, 'lost'],
       ];
       expect(await attemptsOf(queue, 'a')).to.deep.equal([3, 10, 101, START + 1500, START + 1501, failed]);
-    });
-
-    it('are listed newest first by acceptance, in whatever order the tasks were completed', async (queue) => {
-      await queue.publish('abc');
-      const [a, b, c] = await queue.takeAll(3);
-      for (const delivery of [b, c, a]) await queue.settle(delivery, complete());
-      expect(await listed(queue)).to.equal('cba');
-    });
-
-    it('are deleted if they are older than a time, or beyond a number, the oldest first', async (queue) => {
-      await completeAll(queue, 'abcdef');
-      await deleteOld(queue, {});
-      await deleteOld(queue, { before: START / 1000 + 3 });
-      expect(await listed(queue)).to.equal('fedc');
-      await deleteOld(queue, { rows: 3 });
-      expect(await listed(queue)).to.equal('fed');
-      await completeAll(queue, 'gh');
-      await deleteOld(queue, { rows: 3, before: START / 1000 });
-      expect(await listed(queue)).to.equal('hgf');
-    });
-
-    it('are deleted in slices', async (queue) => {
-      await queue.publishTogether(numbers(600));
-      await queue.settleAll(await queue.takeAll(600), complete());
-      expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(true);
-      await deleteOld(queue, { rows: 5 });
-      expect(await listIn(queue.store.rows)).to.have.length(5);
-      expect(await queue.store.deleteOldRows({ before: undefined, rows: 5 })).to.equal(false);
     });
   });
 }

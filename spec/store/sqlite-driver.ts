@@ -37,7 +37,6 @@ export function sqliteDriver(driver: SqliteStoreOptions['driver'], given?: strin
   };
   return {
     isDurable: driver === 'sqlite',
-    randomRuns: 60,
     open: async (options) => openStarted(given ?? (await freshFolder()), options),
     reopen: (former, options) => openStarted(folders.get(former) as string, options),
   };

@@ -31,7 +31,6 @@ export interface OpenOptions {
 export interface Driver {
   /** Whether messages survive the death of the process. */
   isDurable: boolean;
-  randomRuns: number;
   /** Opens a store with tables of its own, which are empty. */
   open(options: OpenOptions): Promise<TaskStore>;
   /** Opens another store over the tables of a store that is closed, or whose process is gone. */

@@ -26,13 +26,6 @@ export function describeTaking({ it }: QueueTests): void {
       await queue.expectCounts({ inFlight: 3, waiting: 1, completed: 2, dead: 1 });
     });
 
-    it('returns nothing while there is nothing, and does not know of a next time', async (queue) => {
-      expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
-      await queue.publish('a');
-      await queue.next();
-      expect(await queue.store.take(5, false)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
-    });
-
     it('returns what was released again in its place, with no attempt counted', async (queue) => {
       await queue.publish('abcd');
       const [a, b, c] = await queue.takeAll(3);

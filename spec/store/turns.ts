@@ -51,17 +51,6 @@ export function describeTurns({ it }: QueueTests): void {
       expect(taken.filter((id) => /\d/.test(id)).length).to.be.within(5, 8);
     });
 
-    it('let a lone message pass many crowds, although every tenth message is the one that waited longest', async (queue) => {
-      for (const id of numbers(150)) await queue.store.publish({ ...messageOf(id), limitKey: 'crowd' });
-      queue.now += 1;
-      for (const key of numbers(20)) {
-        for (const id of numbers(20)) await queue.store.publish({ ...messageOf(`${key}.${id}`), limitKey: key });
-      }
-      await queue.settleAll(await queue.takeAll(150), complete());
-      await queue.store.publish({ ...messageOf('x'), limitKey: 'lone' });
-      expect((await queue.take(200)).findIndex(({ id }) => id === 'x')).to.be.within(0, 40);
-    });
-
     it('let a lone message pass a crowd, also if messages without a key are the crowd', async (queue) => {
       const publishCrowd = (ids: string[], limitKey?: string) =>
         Promise.all(ids.map((id) => queue.store.publish({ ...messageOf(id), limitKey })));

@@ -46,15 +46,6 @@ function startMonitor() {
 }
 
 describe('the monitor of the queue', () => {
-  it('reports the percentiles of the durations of waiting and of running', () => {
-    const { monitor, waits, durations } = startMonitor();
-    waits.observe(0.3);
-    durations.observe(3);
-    const { waiting, running } = monitor.status().latency;
-    expect(waiting?.p50).to.be.within(0.25, 0.5);
-    expect(running?.p50).to.be.within(2.5, 5);
-  });
-
   it('tells the rate, the share of failures and the percentiles of each action', async () => {
     const { monitor, metrics, advance } = startMonitor();
     const { outcomes, waits, durations } = metrics.attempts.of('sum');
@@ -70,19 +61,6 @@ describe('the monitor of the queue', () => {
     expect(actions.get('other')).to.deep.equal(nothing);
     for (let second = 0; second < 300; second++) await advance(1000);
     expect(monitor.actions().get('sum')).to.deep.equal(nothing);
-  });
-
-  it('completes a second of the history when a second ends, with the depth at its end', async () => {
-    const { monitor, totals, advance } = startMonitor();
-    await advance(0);
-    Object.assign(totals, { accepted: 1, waiting: 1 });
-    await advance(600);
-    Object.assign(totals, { accepted: 3, waiting: 3 });
-    await advance(999);
-    expect(monitor.history()).to.deep.include({ end: START, accepted: [1], depth: [1] });
-    await advance(1);
-    expect(monitor.history()).to.deep.include({ end: START + 1, accepted: [1, 2], depth: [1, 3] });
-    expect(monitor.history(START)).to.deep.include({ accepted: [2], depth: [3] });
   });
 
   it('adds what a failed count missed to the history after the next one', async () => {

@@ -73,6 +73,16 @@ describe('the queue', () => {
     expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
     expect(told()).to.deep.equal(['cancelled a', 'completed b']);
   });
+
+  it('ignores messages that it does not know, such as those of a newer version', async () => {
+    const { opening, node, events } = await openNode();
+    await opening;
+    node.receive({ topic: 'unheard of' } as unknown as NodeMessage);
+    expect(events).to.deep.equal([]);
+    const accepted: TaskEvent = { event: 'accepted', id: 'a', at: 1 };
+    node.receive({ topic: 'event', event: accepted });
+    expect(events).to.deep.equal([accepted]);
+  });
 });
 
 /** Opens the queue of one node of several, on a store whose reads the spec controls. */
@@ -130,16 +140,6 @@ async function failOnce({ clock, reads }: Awaited<ReturnType<typeof openNode>>, 
 }
 
 describe('the queue of several nodes', () => {
-  it('ignores messages that it does not know, such as those of a newer version', async () => {
-    const { opening, node, events } = await openNode();
-    await opening;
-    node.receive({ topic: 'unheard of' } as unknown as NodeMessage);
-    expect(events).to.deep.equal([]);
-    const accepted: TaskEvent = { event: 'accepted', id: 'a', at: 1 };
-    node.receive({ topic: 'event', event: accepted });
-    expect(events).to.deep.equal([accepted]);
-  });
-
   for (const [announcement, announce] of [
     ['it is announced', ({ receive }) => receive({ topic: 'pause' })],
     ['messages were missed', ({ miss }) => miss()],

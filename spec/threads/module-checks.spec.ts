@@ -216,13 +216,12 @@ describe('the check of a handlers module', () => {
       'the action callback is built in while CALLBACK_HOSTS is set: rename it',
     ));
 
-  it('names the place of a syntax error in JavaScript that the module imports', async () => {
-    const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
-    await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
-    expect(await refusal(handlersOf, module)).to.match(/^Unexpected token ';', at \S*lib\.mjs:2:12: const b = {;$/);
-  });
-
   it('returns normalised callbacks, and refuses an action that has one and a name of more than 200 characters', async () => {
+    it('names the place of a syntax error in JavaScript that the module imports', async () => {
+      const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
+      await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
+      expect(await refusal(handlersOf, module)).to.match(/^Unexpected token ';', at \S*lib\.mjs:2:12: const b = {;$/);
+    });
     const source = (name: string) => `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };`;
     const { actions } = await handlersOf(await file('module.mjs', source('a'.repeat(200))));
     expect(actions.get('a'.repeat(200))).to.include({ callback: 'https://example.com/' });

@@ -1,13 +1,6 @@
 import type { Abortable, HttpClient } from './http-client.ts';
 import type { DeadLetter } from './task-state.ts';
 
-/** Dead letters with the same reason. A null reason groups all reasons beyond the 100 most frequent. */
-export interface ReasonGroup {
-  reason: string | null;
-  count: number;
-  permanent: boolean;
-}
-
 /** Time limit of a request that may change all dead letters. */
 const BULK_MS = 60_000;
 
@@ -33,7 +26,8 @@ export interface Cause {
   cause: string;
   action: string | null;
   count: number;
-  permanent: boolean;
+  /** Number of permanent failures. */
+  permanent: number;
   first_at: number;
   last_at: number;
   /** Up to ten. */
@@ -53,17 +47,16 @@ export function deadLetters(http: HttpClient) {
   const pathOf = (id: string) => `dead-letters/${encodeURIComponent(id)}`;
   return {
     /** Requests the newest 100. @param query `before` is the id of a dead letter; only older ones are listed */
-    async list({ signal, ...query }: Abortable & { reason?: string; before?: string } = {}): Promise<DeadLetter[]> {
+    async list({
+      signal,
+      ...query
+    }: Abortable & { action?: string; reason?: string; cause?: string; before?: string } = {}): Promise<DeadLetter[]> {
       const { dead_letters } = await http.request<{ dead_letters: DeadLetter[] }>('dead-letters', { query, signal });
       return dead_letters;
     },
 
-    /** Counts the causes and reasons of the matching dead letters, most frequent first. */
-    reasons({ signal, ...query }: Abortable & TaskFilter = {}): Promise<{
-      causes: Cause[];
-      reasons: ReasonGroup[];
-      total: number;
-    }> {
+    /** Counts the causes of the matching dead letters, most frequent first. */
+    reasons({ signal, ...query }: Abortable & TaskFilter = {}): Promise<{ causes: Cause[]; total: number }> {
       return http.request('dead-letters/reasons', { query, signal });
     },
 

@@ -1,7 +1,7 @@
 import { part } from './dom.ts';
 
 export interface Connection {
-  kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'offline' | 'failing' | 'signed-out';
+  kind: 'connecting' | 'live' | 'paused' | 'stale' | 'reconnecting' | 'offline' | 'failing' | 'signed-out';
   /** Called every second, because the text may contain a countdown. */
   text: () => string;
   /** Text that screen readers announce when `kind` changes. */

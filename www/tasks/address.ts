@@ -5,11 +5,13 @@ export interface View {
   state: State;
   q: string;
   action: string;
+  /** Cause of the listed failed tasks, or an empty string. */
+  cause: string;
   /** Id of the task in the inspector. Undefined if the inspector is closed. */
   task: string | undefined;
 }
 
-const DEFAULT: View = { page: 'tasks', state: 'completed', q: '', action: '', task: undefined };
+const DEFAULT: View = { page: 'tasks', state: 'completed', q: '', action: '', cause: '', task: undefined };
 
 const PAGES = ['schedules', 'limits'] as const;
 
@@ -18,8 +20,8 @@ export function readView(search: string): View {
   const query = new URLSearchParams(search);
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
   const page = PAGES.find((each) => each === query.get('view')) ?? DEFAULT.page;
-  const [q, action, task] = ['q', 'action', 'task'].map((name) => query.get(name) ?? '') as [string, string, string];
-  return { page, state, q, action, task: task || undefined };
+  const [q = '', action = '', cause = '', task] = ['q', 'action', 'cause', 'task'].map((name) => query.get(name) ?? '');
+  return { page, state, q, action, cause, task: task || undefined };
 }
 
 /** Returns the path and query of a view, without fields that have their default value. */

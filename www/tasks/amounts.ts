@@ -1,8 +1,17 @@
+import { signal } from '@preact/signals';
+
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const size = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
-const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
-const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
+const [local, utc] = [undefined, 'UTC'].map((timeZone) => ({
+  clock: new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium', timeZone }),
+  date: new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone }),
+  moment: new Intl.DateTimeFormat('en-GB', { dateStyle: 'full', timeStyle: 'long', timeZone }),
+})) as [Formats, Formats];
+type Formats = Record<'clock' | 'date' | 'moment', Intl.DateTimeFormat>;
+
+/** Whether times are shown in UTC instead of the time zone of the browser. */
+export const inUtc = signal(false);
 
 /** Formats a count as `1,234`. */
 export const formatCount = (count: number): string => whole.format(count);
@@ -33,10 +42,14 @@ export function formatSpan(milliseconds: number): string {
 
 /** Formats a time as `14:03:22.123` or `14:03:22`, with the date if it is not today. @param atMs since the epoch */
 export function formatClock(atMs: number, isExact: boolean, now = new Date()): string {
+  const { clock, date } = inUtc.value ? utc : local;
   const moment = new Date(atMs);
   const time = clock.format(moment) + (isExact ? `.${String(moment.getMilliseconds()).padStart(3, '0')}` : '');
-  return moment.toDateString() === now.toDateString() ? time : `${date.format(moment)}, ${time}`;
+  return date.format(moment) === date.format(now) ? time : `${date.format(moment)}, ${time}`;
 }
+
+/** Formats a time with its date and time zone: `Wednesday, 6 May 2026 at 09:08:07 CEST`. @param atMs since the epoch */
+export const formatMoment = (atMs: number): string => (inUtc.value ? utc : local).moment.format(atMs);
 
 /** Formats a duration as `0.12 s`, `3.4 s` or `75 s`. */
 export function formatMeasured(milliseconds: number): string {

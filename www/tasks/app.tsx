@@ -4,7 +4,6 @@ import { link, linkState, model } from './board.ts';
 import { Charts } from './charts.tsx';
 import { Questions } from './dialogs.tsx';
 import { FailedView } from './failed.tsx';
-import { chosen } from './failed-state.ts';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
@@ -13,6 +12,7 @@ import { Masthead } from './masthead.tsx';
 import { mount } from './mount.ts';
 import { view } from './navigation.ts';
 import { OwnTasks } from './own-tasks.tsx';
+import { TimeZoneSelect } from './parts.tsx';
 import { SCHEDULES } from './schedules-view.tsx';
 import { SettingsList } from './settings-list.tsx';
 import { Access, isAsking } from './sign-in.ts';
@@ -69,6 +69,7 @@ function Overview() {
 for (const [name, shown] of Object.entries({
   pages: <Pages />,
   status: <Masthead toForm={toForm} />,
+  'time-zone': <TimeZoneSelect />,
   overview: <Overview />,
   shelf: <Shelf />,
   settings: <Settings />,
@@ -92,11 +93,10 @@ effect(() => {
 });
 
 const wanted = computed(() => {
-  const { state, action } = view.value;
-  const reason = state === 'failed' ? chosen.value : undefined;
+  const { state, action, cause } = view.value;
   return JSON.stringify({
     state,
-    filter: { ...(action !== '' && { action }), ...(reason !== undefined && { reason }) },
+    filter: { ...(action !== '' && { action }), ...(state === 'failed' && cause !== '' && { cause }) },
   });
 });
 effect(() => {

@@ -4,7 +4,8 @@ import { http } from './service.ts';
 
 export interface ListFilter {
   action?: string;
-  reason?: string;
+  /** Cause of failed tasks. */
+  cause?: string;
 }
 
 /** Maximum number of tasks in one response. */
@@ -12,14 +13,14 @@ export const PAGE_SIZE = 100;
 
 /** Requests up to {@link PAGE_SIZE} tasks in a state, older than the task `before` if it is given. @throws {ServiceError | UnreachableError} */
 export async function listState(state: State, query: ListFilter & { before?: string } = {}): Promise<BoardTask[]> {
-  const { action, reason, before } = query;
+  const { action, cause, before } = query;
   if (state === 'completed') {
     const query = { status: 'completed', action, before, summary: '1' };
     const { tasks } = await http.request<{ tasks: Row[] }>('tasks', { query });
     return tasks.map(fromRow);
   }
   if (state === 'failed') {
-    const query = { reason, before, summary: '1' };
+    const query = { action, cause, before, summary: '1' };
     const { dead_letters } = await http.request<{ dead_letters: Letter[] }>('dead-letters', { query });
     return dead_letters.map(fromDeadLetter);
   }
@@ -45,6 +46,7 @@ interface Row extends Summary {
 
 interface Letter extends Summary {
   reason: string;
+  cause: string;
   attempts: number;
   permanent: boolean;
   first_at: number;
@@ -71,9 +73,9 @@ function fromRow(row: Row): BoardTask {
 }
 
 function fromDeadLetter(letter: Letter): BoardTask {
-  const { reason, attempts, permanent, first_at, last_at } = letter;
+  const { reason, cause, attempts, permanent, first_at, last_at } = letter;
   const times = { acceptedAtMs: first_at * 1000, endedAtMs: last_at * 1000 };
-  return { ...summaryOf(letter), state: 'failed', reason, attempts, permanent, ...times };
+  return { ...summaryOf(letter), state: 'failed', reason, cause, attempts, permanent, ...times };
 }
 
 function fromQueue(task: Unfinished): BoardTask {

@@ -24,6 +24,8 @@ export interface BoardTask {
   /** Number of failed attempts. */
   attempts?: number;
   reason?: string;
+  /** Reason of a failed task without numbers, ids and quoted parts. Events do not tell it. */
+  cause?: string;
   /** When the task, or its next attempt, is due. */
   dueAtMs?: number;
   progress?: TaskProgress;
@@ -41,7 +43,7 @@ export interface BoardTask {
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
   const action = event.action ?? task?.action ?? 'unknown';
-  const { progress: _, dueAtMs: __, limit: ___, ...known } = task ?? {};
+  const { progress: _, dueAtMs: __, limit: ___, cause: ____, ...known } = task ?? {};
   const base = { ...known, id, action };
   switch (event.event) {
     case 'accepted':

@@ -15,9 +15,11 @@ export function purgeLetters(selection: LetterSelection): Promise<BulkResult> {
 }
 
 /** Returns whether a dead letter belongs to a selection. */
-export function contains(selection: LetterSelection, { id, reason }: { id: string; reason?: string }): boolean {
-  if ('ids' in selection) return selection.ids.includes(id);
-  return 'all' in selection || selection.reason === reason;
+export function contains(selection: LetterSelection, letter: { id: string; action: string; cause?: string }): boolean {
+  if ('ids' in selection) return selection.ids.includes(letter.id);
+  if ('all' in selection) return true;
+  const { action = letter.action, cause = letter.cause } = selection;
+  return action === letter.action && cause === letter.cause;
 }
 
 async function change(

@@ -1,36 +1,41 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
-import type { LetterSelection, ReasonGroup } from '../client/dead-letters.ts';
+import type { Cause, LetterSelection } from '../client/dead-letters.ts';
 import { model } from './board.ts';
 import type { BoardTask } from './board-task.ts';
 import { contains } from './dead-letters.ts';
 import { holdsText } from './find-text.ts';
-import { view } from './navigation.ts';
+import { changeView, view } from './navigation.ts';
 import { deadLetters } from './service.ts';
 import { begin, isTaken } from './undoable.ts';
 
-const REASONS_INTERVAL_MS = 2_000;
+const CAUSES_INTERVAL_MS = 2_000;
+/** Maximum number of causes in a response. */
+const MAX_CAUSES = 100;
 
-/** Groups of the failed tasks by reason. */
-export const groups = signal<readonly ReasonGroup[]>([]);
-/** Chosen reason, or undefined for all reasons. */
-export const chosen = signal<string>();
-/** Error of the last request for the reasons. */
-export const reasonsError = signal<Error>();
+/** Most frequent causes of the failed tasks. */
+export const causes = signal<readonly Cause[]>([]);
+/** Number of all failed tasks. */
+export const total = signal(0);
+/** Error of the last request for the causes. */
+export const causesError = signal<Error>();
 
-/** Either the ids of selected tasks, or all tasks with the chosen reason, including tasks that are not listed. */
+/** Either the ids of selected tasks, or all tasks with the chosen action and cause, including tasks that are not listed. */
 export const selection = signal<{ ids: ReadonlyMap<string, () => void>; isAll: boolean }>({
   ids: new Map(),
   isAll: false,
 });
 
-const sum = (counted: readonly ReasonGroup[]) => counted.reduce((total, { count }) => total + count, 0);
-const matchingGroups = computed(() =>
-  groups.value.filter(({ reason }) => chosen.value === undefined || reason === chosen.value),
-);
-export const total = computed(() => sum(groups.value));
-/** Number of failed tasks with the chosen reason. */
-export const matching = computed(() => sum(matchingGroups.value));
-export const matchingPermanent = computed(() => sum(matchingGroups.value.filter(({ permanent }) => permanent)));
+const sum = (counts: number[]) => counts.reduce((total, count) => total + count, 0);
+const matchingCauses = computed(() => {
+  const { action, cause } = view.value;
+  return causes.value.filter((each) => (action || each.action) === each.action && (cause || each.cause) === each.cause);
+});
+/** Number of failed tasks with the chosen action and cause. Without these, causes that are not listed count, too. */
+export const matching = computed(() => {
+  const { action, cause } = view.value;
+  return action === '' && cause === '' ? total.value : sum(matchingCauses.value.map(({ count }) => count));
+});
+export const matchingPermanent = computed(() => sum(matchingCauses.value.map(({ permanent }) => permanent)));
 
 /** Whether the list of failed tasks is shown. */
 const isShown = computed(() => view.value.page === 'tasks' && view.value.state === 'failed');
@@ -48,9 +53,10 @@ export function listedTasks(): BoardTask[] {
   return model.tasks('failed').filter((task) => !isTaken(task));
 }
 
-export function choose(reason: string | undefined): void {
+/** Lists the failed tasks of a cause, or all of them. */
+export function choose({ action, cause }: Pick<Cause, 'action' | 'cause'> = { action: null, cause: '' }): void {
   clearSelection();
-  chosen.value = reason;
+  changeView({ action: action ?? '', cause });
 }
 
 export function clearSelection(): void {
@@ -82,12 +88,10 @@ export function selectedIds(): string[] {
 /** Redrives or purges the selected tasks. */
 export function beginSelected(verb: 'redrive' | 'purge'): void {
   const { isAll, ids } = selection.value;
-  const reason = chosen.value;
-  const letters: LetterSelection = isAll
-    ? reason === undefined
-      ? { all: true }
-      : { reason }
-    : { ids: [...ids.keys()] };
+  const { action, cause } = view.value;
+  const filter = { ...(action !== '' && { action }), ...(cause !== '' && { cause }) };
+  const open = action === '' && cause === '' ? { all: true as const } : filter;
+  const letters: LetterSelection = isAll ? open : { ids: [...ids.keys()] };
   const permanent = isAll
     ? matchingPermanent.value
     : [...ids.keys()].filter((id) => model.get(id)?.permanent === true).length;
@@ -109,44 +113,45 @@ export function redrive({ id, permanent }: { id: string; permanent?: boolean | u
   begin({ verb: 'redrive', selection: letters, count: 1, permanent: permanent ? 1 : 0, onEnd });
 }
 
-/** Removes dead letters that were redriven or purged, and requests the failed tasks and their reasons. */
+/** Removes dead letters that were redriven or purged, and requests the failed tasks and their causes. */
 function finish(letters: LetterSelection, isDone: boolean): void {
   if (isDone) model.forget((task) => task.state === 'failed' && contains(letters, task));
   if (!isShown.peek()) return;
   model.refresh();
-  void readReasons();
+  void readCauses();
 }
 
-async function readReasons(): Promise<void> {
+async function readCauses(): Promise<void> {
   readAt = performance.now();
   counted = model.count('failed');
   try {
-    const { reasons } = await deadLetters.reasons();
-    groups.value = reasons;
-    reasonsError.value = undefined;
-    const isGone = chosen.peek() !== undefined && !reasons.some(({ reason }) => reason === chosen.peek());
-    if (isGone) choose(undefined);
+    const found = await deadLetters.reasons();
+    causes.value = found.causes;
+    total.value = found.total;
+    causesError.value = undefined;
+    const isGone = view.peek().cause !== '' && found.causes.length < MAX_CAUSES && matchingCauses.peek().length === 0;
+    if (isGone) choose();
   } catch (error) {
-    reasonsError.value = error as Error;
+    causesError.value = error as Error;
   }
 }
 
-// Reads the reasons when the list is opened, when the number of failed tasks changes, and after missed events.
+// Reads the causes when the list is opened, when the number of failed tasks changes, and after missed events.
 effect(() => {
-  if (isShown.value) untracked(() => void readReasons());
+  if (isShown.value) untracked(() => void readCauses());
 });
 effect(() => {
   const count = model.count('failed');
   model.version.value;
-  const isDue = performance.now() - readAt >= REASONS_INTERVAL_MS;
-  if (isShown.value && isDue && count !== counted) untracked(() => void readReasons());
+  const isDue = performance.now() - readAt >= CAUSES_INTERVAL_MS;
+  if (isShown.value && isDue && count !== counted) untracked(() => void readCauses());
 });
 model.onGap(() => {
-  if (isShown.peek()) void readReasons();
+  if (isShown.peek()) void readCauses();
 });
 
-// A selection of all matching tasks ends with a new filter, because the service cannot filter by text or action.
-const filter = computed(() => `${view.value.q}\n${view.value.action}`);
+// A selection of all matching tasks ends with a new filter.
+const filter = computed(() => [view.value.q, view.value.action, view.value.cause].join('\n'));
 effect(() => {
   filter.value;
   if (selection.peek().isAll) clearSelection();

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import type { ReasonGroup } from '../client/dead-letters.ts';
+import type { Cause } from '../client/dead-letters.ts';
 import type { TaskState } from '../client/task-state.ts';
 import { addressOf } from './address.ts';
 import { formatClock, formatCount, formatTasks } from './amounts.ts';
@@ -9,14 +10,13 @@ import type { BoardTask } from './board-task.ts';
 import { EmptyState } from './empty-state.tsx';
 import {
   beginSelected,
+  causes,
+  causesError,
   choose,
-  chosen,
-  groups,
   isSelected,
   listedTasks,
   matching,
   matchingPermanent,
-  reasonsError,
   redrive,
   selection,
   selectMatching,
@@ -39,16 +39,16 @@ export interface FailedViewProps {
   onResubmit(submission: Submission): void;
 }
 
-/** List of the failed tasks by reason, which the user can redrive, purge, or edit and resubmit. */
+/** List of the failed tasks by cause, which the user can redrive, purge, or edit and resubmit. */
 export function FailedView({ onResubmit }: FailedViewProps) {
   model.version.value;
-  const { q, action, task: inspected } = view.value;
+  const { q, action, cause, task: inspected } = view.value;
   const host = useRef<HTMLElement>(null);
   const status = useSignal('');
   const tasks = shownTasks();
   const still = useStillList({
     host,
-    key: [chosen.value, action, q].join('\n'),
+    key: [cause, action, q].join('\n'),
     ids: tasks.map(({ id }) => id),
     isPinned: (id) => id === inspected && model.get(id)?.state === 'failed',
     isHeld: selection.value.ids.size > 0,
@@ -63,9 +63,9 @@ export function FailedView({ onResubmit }: FailedViewProps) {
     }
   };
   // The same element is not rendered again with the list.
-  const reasons = useMemo(() => <Reasons isHeld={still.isHeld} />, [still.isHeld]);
+  const shownCauses = useMemo(() => <Causes isHeld={still.isHeld} />, [still.isHeld]);
   const count = model.count('failed') ?? total.value;
-  const problem = model.problem.value ?? reasonsError.value;
+  const problem = model.problem.value ?? causesError.value;
   // What the user has just redriven or purged leaves the list, although it stands still.
   const ids = still.ids.filter((id) => {
     const task = model.get(id);
@@ -86,7 +86,7 @@ export function FailedView({ onResubmit }: FailedViewProps) {
         {problem && `Not up to date: ${problem.message}`}
       </p>
       <div class="failed-columns">
-        {total.value > 0 && reasons}
+        {total.value > 0 && shownCauses}
         <div class="failed-main" data-hold>
           {ids.length > 0 && <BulkBar ids={ids} list={still} />}
           <p class="failed-status" role="status">
@@ -94,60 +94,92 @@ export function FailedView({ onResubmit }: FailedViewProps) {
           </p>
           <FailedList ids={ids} onEdit={edit} />
           {isEmpty && !isAllTaken && <EmptyState state="failed" listed={listedTasks().length} />}
-          {list !== undefined && <ListFoot key={chosen.value} list={list} listed={ids.length} />}
+          {list !== undefined && <ListFoot key={cause} list={list} listed={ids.length} />}
         </div>
       </div>
     </section>
   );
 }
 
-/** Failure reasons with counts, of which the user chooses one or all. They stand still with the list. */
-function Reasons({ isHeld }: { isHeld: boolean }) {
-  const shown = useRef<readonly ReasonGroup[]>([]);
-  const isSame = groups.value.length === shown.current.length;
-  if (!isHeld || isSame) {
-    const order = isHeld ? shown.current.map(({ reason }) => reason) : [];
-    const rank = ({ reason }: ReasonGroup) => order.indexOf(reason);
-    shown.current = isHeld ? [...groups.value].sort((one, other) => rank(one) - rank(other)) : groups.value;
+/** Causes with counts, of which the user chooses one or all. They stand still with the list. The arrow keys move between them. */
+function Causes({ isHeld }: { isHeld: boolean }) {
+  const shown = useRef<readonly Cause[]>([]);
+  if (!isHeld || causes.value.length === shown.current.length) {
+    const order = isHeld ? shown.current.map(keyOf) : [];
+    const rank = (cause: Cause) => order.indexOf(keyOf(cause));
+    shown.current = isHeld ? [...causes.value].sort((one, other) => rank(one) - rank(other)) : causes.value;
   }
+  const { action, cause } = view.value;
+  const isChosen = (each: Cause) => each.cause === cause && (each.action ?? '') === action;
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined) return;
+    const buttons = [...(event.currentTarget as HTMLElement).querySelectorAll('button')];
+    buttons[buttons.indexOf(document.activeElement as HTMLButtonElement) + step]?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const all = { text: 'All causes', count: total.value, isChosen: cause === '', onChoose: () => choose() };
+  const hasChosen = shown.current.some(isChosen);
   return (
     <div class="reasons" data-hold>
       <h3 class="label" id="reasons-heading">
-        Reasons
+        Causes
       </h3>
-      <ul aria-labelledby="reasons-heading">
-        {shown.current.length > 1 && (
-          <Reason group={{ reason: 'All reasons', count: total.value, permanent: false }} isChosen={!chosen.value} />
-        )}
-        {shown.current.map((group) => (
-          <Reason key={group.reason} group={group} isChosen={group.reason === chosen.value} reason={group.reason} />
+      <ul aria-labelledby="reasons-heading" onKeyDown={onKeyDown}>
+        {(shown.current.length > 1 || cause !== '') && <Choice {...all} isTabStop={!hasChosen} />}
+        {shown.current.map((each, index) => (
+          <Choice
+            key={keyOf(each)}
+            text={each.cause}
+            count={each.count}
+            note={each.permanent === each.count ? 'permanent' : undefined}
+            details={detailsOf(each)}
+            isChosen={isChosen(each)}
+            isTabStop={isChosen(each) || (shown.current.length === 1 && cause === '' && index === 0)}
+            onChoose={() => (isChosen(each) ? choose() : choose(each))}
+          >
+            {each.action !== null && <span class="quiet">{visibleText(each.action)}</span>}
+          </Choice>
         ))}
       </ul>
     </div>
   );
 }
 
-interface ReasonProps {
-  group: ReasonGroup;
-  isChosen: boolean;
-  /** Absent if the button stands for all reasons. */
-  reason?: string | null;
+const keyOf = ({ action, cause }: Cause) => JSON.stringify([action, cause]);
+
+/** Times and exact reasons of a cause. */
+function detailsOf({ first_at, last_at, reasons }: Cause): string {
+  const [first, last] = [first_at, last_at].map((seconds) => formatClock(seconds * 1000, false));
+  const exact = reasons.map(({ reason, count }) => `${formatCount(count)} ${visibleText(reason)}`);
+  return [`From ${first} to ${last}`, ...exact].join('\n');
 }
 
-function Reason({ group: { reason: text, count, permanent }, isChosen, reason }: ReasonProps) {
+interface ChoiceProps {
+  text: string;
+  count: number;
+  note?: string | undefined;
+  details?: string;
+  isChosen: boolean;
+  isTabStop: boolean;
+  onChoose(): void;
+  children?: ComponentChildren;
+}
+
+function Choice({ text, count, note, details, isChosen, isTabStop, onChoose, children }: ChoiceProps) {
   return (
     <li>
       <button
         type="button"
         class="reason"
         aria-pressed={isChosen}
-        // "Other reasons" cannot be chosen, because the service filters dead letters by a single reason.
-        disabled={reason === null}
-        onClick={() => choose(isChosen ? undefined : (reason ?? undefined))}
+        tabIndex={isTabStop ? 0 : -1}
+        title={details}
+        onClick={onChoose}
       >
-        <span class="reason-count">{formatCount(count)}</span>{' '}
-        <bdi class="reason-text">{text === null ? 'Other reasons' : visibleText(text)}</bdi>{' '}
-        {permanent && <span class="badge">permanent</span>}
+        <span class="reason-count">{formatCount(count)}</span> <bdi class="reason-text">{visibleText(text)}</bdi>{' '}
+        {children} {note !== undefined && <span class="badge">{note}</span>}
       </button>
     </li>
   );
@@ -158,11 +190,11 @@ function BulkBar({ ids, list }: { ids: readonly string[]; list: StillList }) {
   const box = useRef<HTMLInputElement>(null);
   const first = useRef<HTMLButtonElement>(null);
   const { isAll, ids: chosenIds } = selection.value;
-  const { q, action } = view.value;
+  const { q } = view.value;
   const selectedShown = ids.filter(isSelected);
   const count = isAll ? matching.value : chosenIds.size;
-  // The service cannot filter by text or action, so with these filters only tasks in the list can be selected.
-  const available = q === '' && action === '' ? Math.max(matching.value, ids.length) : ids.length;
+  // The causes are not counted by text, so with a text only tasks in the list can be selected.
+  const available = q === '' ? Math.max(matching.value, ids.length) : ids.length;
   const permanent = isAll
     ? matchingPermanent.value
     : [...chosenIds.keys()].filter((id) => model.get(id)?.permanent === true).length;

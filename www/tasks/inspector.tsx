@@ -1,14 +1,16 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
-import { formatClock, formatSize, formatSpan } from './amounts.ts';
+import type { Attempt } from '../client/task-state.ts';
+import { formatSize, formatSpan } from './amounts.ts';
 import { linkState, model } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
 import { curlCommand } from './curl.ts';
 import { redrive } from './failed-state.ts';
-import { indent, readPayload } from './json-text.ts';
+import { indent, parseJson, readPayload } from './json-text.ts';
+import { JsonTree } from './json-tree.tsx';
 import { changeView, followLink, isMoving, view } from './navigation.ts';
-import { Button, CodeBlock, CopyButton, Icon, Mark, Progress } from './parts.tsx';
+import { Button, CodeBlock, CopyButton, Icon, Mark, Progress, Time } from './parts.tsx';
 import { cancelTask, hasStatus, isSignedOut, runTask, type Submission } from './service.ts';
 import { noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
 import { type Fact, factsOf } from './task-facts.ts';
@@ -170,6 +172,7 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
 
 function LongText({ part, name, text }: { part: string; name: string; text: string | undefined }) {
   if (text === undefined) return null;
+  const value = parseJson(text);
   const heading = (
     <h3 class="label">
       {name} <span class="quiet">{formatSize(new Blob([text]).size)}</span>
@@ -177,7 +180,9 @@ function LongText({ part, name, text }: { part: string; name: string; text: stri
   );
   return (
     <section class="inspector-text" data-part={part}>
-      <CodeBlock text={indent(text)} copyLabel={`Copy the ${name.toLowerCase()}`} heading={heading} />
+      <CodeBlock text={indent(text)} copyLabel={`Copy the ${name.toLowerCase()}`} heading={heading}>
+        {typeof value === 'object' && value !== null && <JsonTree value={value} />}
+      </CodeBlock>
     </section>
   );
 }
@@ -202,19 +207,41 @@ function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) 
 }
 
 function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step | undefined; isLast: boolean }) {
-  const { kind, title, atMs, isExact = false, reason = '', stack = '' } = step;
+  const { kind, title, atMs, isExact = false, run, reason = '', stack = '' } = step;
   return (
     <li class="step" data-kind={kind}>
+      <Mark state={kind === 'failed-attempt' ? 'failed' : kind} />
       <p class="step-line">
         <span class="step-title">{title}</span> <span data-part="step-live">{isLast && <LiveTime step={step} />}</span>{' '}
-        <span class="quiet step-time">{atMs !== undefined && formatClock(atMs, isExact)}</span>{' '}
+        <span class="quiet step-time">{atMs !== undefined && <Time at={atMs} isExact={isExact} />}</span>{' '}
         <span class="quiet step-span">{spanText(step, previous)}</span>
       </p>{' '}
-      <bdi class="step-reason">{visibleText(reason)}</bdi>{' '}
-      <pre class="step-stack" data-part="step-stack">
-        {visibleText(stack)}
-      </pre>
+      {run && <Run attempt={run} />} <bdi class="step-reason">{visibleText(reason)}</bdi>{' '}
+      {stack !== '' && (
+        <details>
+          <summary>Stack</summary>
+          {/* biome-ignore lint/a11y/noNoninteractiveTabindex: focusable for keyboard scrolling */}
+          <pre class="code" data-part="step-stack" tabIndex={0}>
+            {visibleText(stack)}
+          </pre>
+        </details>
+      )}
     </li>
+  );
+}
+
+/** Start, duration and node of an attempt. */
+function Run({ attempt: { started_at_ms: startedAt, ended_at_ms, node } }: { attempt: Attempt }) {
+  if (startedAt === null && node === undefined) return null;
+  return (
+    <p class="step-run quiet">
+      {startedAt !== null && (
+        <>
+          started <Time at={startedAt} isExact />, took {formatSpan(Math.max(ended_at_ms - startedAt, 0))}
+        </>
+      )}
+      {node !== undefined && ` on ${visibleText(node)}`}
+    </p>
   );
 }
 

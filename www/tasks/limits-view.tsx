@@ -1,7 +1,8 @@
 import type { ActionLimits } from '../client/limits.ts';
-import { formatClock, formatCount } from './amounts.ts';
+import { formatCount } from './amounts.ts';
 import type { FormField } from './fields.ts';
 import { describeLimit } from './limits.ts';
+import { Time } from './parts.tsx';
 import { limits } from './service.ts';
 import type { Settings } from './settings-list.tsx';
 
@@ -35,7 +36,13 @@ export const LIMITS: Settings<ActionLimits> = {
       <p>
         {formatCount(running)}
         {limit.concurrency !== undefined && ` of ${formatCount(limit.concurrency)}`} running{' '}
-        <span class="quiet">{nextMs !== undefined && `next start ${formatClock(nextMs, false)}`}</span>
+        <span class="quiet">
+          {nextMs !== undefined && (
+            <>
+              next start <Time at={nextMs} />
+            </>
+          )}
+        </span>
       </p>
       <p>{describeLimit(limit)}</p>
       <p>{per_key && `${describeLimit(per_key)} per key`}</p>

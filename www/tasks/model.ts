@@ -105,7 +105,7 @@ export class Model {
   /** Reads the newest tasks in a state, and again whenever they change until another list is opened. */
   open(state: State, filter: ListFilter): void {
     let list = this.#lists.get(state);
-    if (list === undefined || list.filter.action !== filter.action || list.filter.reason !== filter.reason) {
+    if (list === undefined || list.filter.action !== filter.action || list.filter.cause !== filter.cause) {
       const never = Number.NEGATIVE_INFINITY;
       list = { state, filter, ids: [], more: false, isLoaded: false, changedAt: never, readAt: never };
       this.#lists.set(state, list);
@@ -288,8 +288,9 @@ function ageOf(state: State): number {
   return isUnfinished(state) ? LISTING_AGE_MS : 0;
 }
 
-function belongs({ state, action, reason }: BoardTask, { state: listed, filter }: TaskList): boolean {
+/** Returns whether a task belongs to a list. One whose cause is unknown may. */
+function belongs({ state, action, cause }: BoardTask, { state: listed, filter }: TaskList): boolean {
   // The service lists a task as running from when it is taken, also while it waits for a thread.
   const isListed = state === listed || (listed === 'running' && state === 'queued');
-  return isListed && (filter.action ?? action) === action && (filter.reason ?? reason) === reason;
+  return isListed && (filter.action ?? action) === action && (filter.cause ?? cause) === (cause ?? filter.cause);
 }

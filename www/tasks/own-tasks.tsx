@@ -55,7 +55,6 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
   const watched = useMemo(() => new WatchedTask(id, model), []);
   useEffect(() => () => watched.close(), []);
   const [queuedAt, setQueuedAt] = useState(() => performance.now());
-  const [endedAt, setEndedAt] = useState<number>();
   const [isCancelling, setCancelling] = useState(false);
   const [error, setError] = useState('');
   const item = useRef<HTMLLIElement>(null);
@@ -74,7 +73,6 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
     earlier.current = status;
     if (before === status) return;
     if (isUnfinished(before) && !isOpen) {
-      setEndedAt(performance.now());
       setCancelling(false);
       said.value = `${SAID[status] ?? status} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`.slice(
         0,
@@ -128,7 +126,7 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
         <span data-part="state">{isCancelling && isOpen ? 'cancelling' : <StateWord detail={detail} />}</span>{' '}
         <span class="quiet">
           {isOpen && status !== 'retrying' && <Elapsed since={queuedAt} />}
-          {status === 'completed' && endedAt !== undefined && `after ${formatMeasured(endedAt - queuedAt)}`}
+          {status === 'completed' && ranText(detail)}
         </span>
       </span>
       {isOpen && (
@@ -150,6 +148,12 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
 function Elapsed({ since }: { since: number }) {
   now.value;
   return <>{formatMeasured(performance.now() - since)}</>;
+}
+
+/** Says how long the handler of a completed task ran, and how often if more than once. */
+function ranText({ ran_ms, attempts = 1 }: TaskDetail): string {
+  if (ran_ms === undefined) return '';
+  return `after ${formatSpan(ran_ms)}${attempts > 1 ? ` in ${attempts} attempts` : ''}`;
 }
 
 /** State of a task in words, with a countdown while it waits for a time. */

@@ -1,10 +1,11 @@
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Schedule, ScheduleSettings } from '../client/schedules.ts';
 import { addressOf } from './address.ts';
-import { formatClock } from './amounts.ts';
 import { FieldError, parseData } from './fields.ts';
 import { followLink } from './navigation.ts';
-import { nextText, settingsText } from './schedules.ts';
+import { Time } from './parts.tsx';
+import { settingsText } from './schedules.ts';
 import { found, schedules } from './service.ts';
 import { type Act, ItemButton, type Settings } from './settings-list.tsx';
 import { visibleText } from './visible-text.ts';
@@ -40,7 +41,6 @@ export const SCHEDULES: Settings<Schedule> = {
   overridesModule: false,
   empty: 'There is no schedule.',
   hint: 'A schedule makes a task at each time of a cron expression. Make one',
-  note: 'Times are those of this browser’s time zone.',
   intervalMs: 5_000,
   read: schedules.list,
   async put(name, settings, isNew) {
@@ -50,8 +50,8 @@ export const SCHEDULES: Settings<Schedule> = {
   delete: schedules.delete,
   Cells(schedule) {
     const { cron, time_zone, action, data, last_at = 0, last_task } = schedule;
-    const last = last_task && <TaskLink id={last_task} text={formatClock(last_at * 1000, false)} />;
-    const [, ...later] = schedule.next.map((time) => formatClock(time * 1000, false));
+    const last = last_task && <TaskLink id={last_task} text={<Time at={last_at * 1000} />} />;
+    const [first, ...later] = schedule.next;
     return (
       <>
         <p>
@@ -63,12 +63,20 @@ export const SCHEDULES: Settings<Schedule> = {
           <bdi class="quiet">{visibleText(settingsText(schedule))}</bdi>
         </p>
         <div>
-          {schedule.next.length === 0 ? (
-            <p>{nextText(schedule)}</p>
+          {first === undefined ? (
+            <p>{schedule.paused ? 'Paused' : 'No further time'}</p>
           ) : (
             <details>
-              <summary>{nextText(schedule)}</summary>
-              <pre data-part="later">{later.join('\n')}</pre>
+              <summary>
+                Next <Time at={first * 1000} />
+              </summary>
+              <ul data-part="later">
+                {later.map((time) => (
+                  <li key={time}>
+                    <Time at={time * 1000} />
+                  </li>
+                ))}
+              </ul>
             </details>
           )}
           <p class="quiet">
@@ -123,7 +131,7 @@ async function setPaused(name: string, paused: boolean): Promise<string> {
   return paused ? `Paused ${name}.` : `Resumed ${name}.`;
 }
 
-function TaskLink({ id, text }: { id: string; text: string }) {
+function TaskLink({ id, text }: { id: string; text: ComponentChildren }) {
   return (
     <a href={addressOf({ page: 'schedules', task: id })} onClick={followLink}>
       {text}

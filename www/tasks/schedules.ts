@@ -1,11 +1,4 @@
 import type { Schedule } from '../client/schedules.ts';
-import { formatClock } from './amounts.ts';
-
-/** Formats the next time of a schedule, or says why there is none. */
-export function nextText({ next: [first], paused }: Schedule, now?: Date): string {
-  if (first !== undefined) return `Next ${formatClock(first * 1000, false, now)}`;
-  return paused ? 'Paused' : 'No further time';
-}
 
 const CATCH_UP = { none: 'missed times do not run', one: '', all: 'all missed times run' };
 

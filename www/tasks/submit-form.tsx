@@ -10,10 +10,12 @@ import { type Draft, draftOf, fieldsOf, formOf, parseForm } from './draft.ts';
 import { FieldError, type Problem } from './fields.ts';
 import { FormFields, focusField } from './form-fields.tsx';
 import { locate } from './json-location.ts';
+import { differences } from './json-text.ts';
 import { openAddress, view } from './navigation.ts';
 import { addOwnTask } from './own-tasks.tsx';
 import { CodeBlock } from './parts.tsx';
 import { isSignedOut, listActions, type Submission, submitTask } from './service.ts';
+import { visibleText } from './visible-text.ts';
 
 interface FormProblem extends Problem {
   /** JSON Pointer of the wrong part of the data. */
@@ -23,6 +25,8 @@ interface FormProblem extends Problem {
   isUnreachable?: boolean;
 }
 
+const MAX_DIFFERENCES = 8;
+
 const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 3.5', action: '', data: {} };
 
 // Kept over a reload, as browsers do with fields that are in the HTML file.
@@ -31,6 +35,8 @@ addEventListener('beforeunload', () => history.replaceState({ draft: draft.value
 
 const offered = signal<ActionList>({ actions: [], unknown_actions: 'process' });
 const form = computed(() => formOf(draft.value, offered.value));
+/** Earlier task that the form was filled with, until a task is queued. */
+const original = signal<Submission>();
 const problem = signal<FormProblem>();
 const isSending = signal(false);
 const focusRequests = signal(0);
@@ -46,6 +52,7 @@ effect(() => {
 export function openForm(submission?: Submission): void {
   if (view.value.page !== 'tasks') openAddress('/');
   if (submission !== undefined) change(draftOf(submission, form.value));
+  original.value = submission;
   focusRequests.value += 1;
 }
 
@@ -100,6 +107,11 @@ export function SubmitForm() {
         </fieldset>
         <FormFields fields={fieldsOf(form.value)} texts={form.value} problem={problem.value} onText={onText} />
         {kind === 'other' && <DataHelp schema={form.value.schema} />}
+        {task && original.value && (
+          <p class="field-hint" data-part="difference">
+            {differenceText(differences(original.value, task))}
+          </p>
+        )}
         <p class="field-error" role="alert" data-part="submit-error">
           {problem.value?.field === undefined && problem.value && describe(problem.value)}
         </p>
@@ -118,6 +130,12 @@ export function SubmitForm() {
       )}
     </section>
   );
+}
+
+function differenceText(changed: readonly string[]): string {
+  if (changed.length === 0) return 'The same as the original task.';
+  const more = changed.length > MAX_DIFFERENCES ? ` and ${changed.length - MAX_DIFFERENCES} more` : '';
+  return `Differs from the original task in ${visibleText(changed.slice(0, MAX_DIFFERENCES).join(', '))}${more}.`;
 }
 
 /** Fields that a JSON Schema describes. The one with the problem is marked. */
@@ -162,6 +180,7 @@ async function submit(element: HTMLFormElement): Promise<void> {
   try {
     const submission = parseForm(form.value);
     addOwnTask(await submitTask(submission), submission);
+    original.value = undefined;
   } catch (error) {
     if (isSignedOut(error)) link.signOut();
     else show(problemOf(error as Error), element);

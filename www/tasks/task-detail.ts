@@ -1,4 +1,4 @@
-import type { TaskState } from '../client/task-state.ts';
+import type { Attempt, TaskState } from '../client/task-state.ts';
 import type { BoardTask } from './board-task.ts';
 import { limitText } from './limits.ts';
 
@@ -38,6 +38,8 @@ export interface Step {
   atMs?: number | undefined;
   /** False if `atMs` is rounded to a whole second. */
   isExact?: boolean;
+  /** Attempt that ended with this step. */
+  run?: Attempt | undefined;
   reason?: string;
   stack?: string | undefined;
 }
@@ -48,13 +50,14 @@ export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): St
   const failed = attemptsBefore(detail);
   const hidden = failed - history.length;
   const steps: Step[] = [{ kind: 'accepted', title: 'Accepted', ...acceptedAt(detail, known) }];
-  if (hidden > 0 && status !== 'completed') {
+  if (hidden > 0 && (status !== 'completed' || history.length > 0)) {
     steps.push({ kind: 'failed-attempt', title: hidden === 1 ? '1 earlier attempt' : `${hidden} earlier attempts` });
   }
-  for (const [index, { ended_at_ms: atMs, reason, stack }] of history.entries()) {
+  for (const [index, run] of history.entries()) {
+    const { ended_at_ms: atMs, reason, stack } = run;
     if (reason === null) continue;
     const title = `Attempt ${Math.max(hidden, 0) + index + 1} failed`;
-    steps.push({ kind: 'failed-attempt', title, atMs, isExact: true, reason, stack });
+    steps.push({ kind: 'failed-attempt', title, atMs, isExact: true, run, reason, stack });
   }
   const last = lastStep(detail, known);
   return last === undefined ? steps : [...steps, last];
@@ -84,8 +87,13 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
       return { kind: 'retrying', title: 'Next attempt', atMs, isExact: next_attempt_at_ms !== undefined };
     }
     case 'completed': {
-      const end = lastAttempt && { atMs: lastAttempt.ended_at_ms, isExact: true };
-      return { kind: 'completed', title: 'Completed', ...(end ?? endedAt(detail.processed_at, known)) };
+      const end = lastAttempt && { atMs: lastAttempt.ended_at_ms, isExact: true, run: lastAttempt };
+      const { attempts = 1 } = detail;
+      return {
+        kind: 'completed',
+        title: attempts > 1 ? `Completed by attempt ${attempts}` : 'Completed',
+        ...(end ?? endedAt(detail.processed_at, known)),
+      };
     }
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';

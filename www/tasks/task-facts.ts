@@ -1,4 +1,5 @@
 import { addressOf } from './address.ts';
+import { formatSpan } from './amounts.ts';
 import type { Submission } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
 
@@ -12,17 +13,28 @@ export interface Fact {
 
 const NORMAL_PRIORITY = 3;
 
-/** Returns the options of a task's submission and, for a callback, the task that it reports. */
+/** Returns how often and how long a task ran, the options of its submission and, for a callback, the task that it reports. */
 export function factsOf(detail: TaskDetail, submission: Submission | undefined): Fact[] {
-  const { priority = NORMAL_PRIORITY, limit_key, schedule, callback_url } = detail;
+  const { id, priority = NORMAL_PRIORITY, limit_key, schedule, callback_url, attempts, waited_ms, ran_ms } = detail;
   const facts: Fact[] = [];
+  if (ran_ms !== undefined) {
+    const waited = waited_ms == null ? '' : `waited ${formatSpan(waited_ms)}, `;
+    const count = attempts === undefined || attempts === 1 ? '' : ` in ${attempts} attempts`;
+    facts.push({ term: 'Duration', text: `${waited}ran ${formatSpan(ran_ms)}${count}` });
+  }
   if (priority !== NORMAL_PRIORITY) facts.push({ term: 'Priority', text: String(priority) });
-  if (limit_key !== undefined) facts.push({ term: 'Limit key', text: limit_key });
+  if (limit_key !== undefined) {
+    const address = addressOf({ page: 'limits', ...(submission && { q: submission.action }) });
+    facts.push({ term: 'Limit key', text: limit_key, address });
+  }
   if (schedule !== undefined) {
     const address = addressOf({ page: 'schedules', q: schedule });
     facts.push({ term: 'Schedule', text: schedule, address });
   }
-  if (callback_url !== undefined) facts.push({ term: 'Callback', text: callback_url });
+  if (callback_url !== undefined) {
+    const address = addressOf({ state: 'completed', action: 'callback', q: id });
+    facts.push({ term: 'Callback', text: callback_url, address });
+  }
   return submission?.action === 'callback' ? [...facts, ...callbackFacts(detail, submission)] : facts;
 }
 

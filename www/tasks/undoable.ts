@@ -61,7 +61,7 @@ export function undo(): void {
 }
 
 /** Returns whether a dead letter belongs to a deed that is pending or being sent. */
-export function isTaken(letter: { id: string; reason?: string }): boolean {
+export function isTaken(letter: { id: string; action: string; cause?: string }): boolean {
   const deeds = [...sending.value, ...(pending.value === undefined ? [] : [pending.value.deed])];
   return deeds.some(({ selection }) => contains(selection, letter));
 }

@@ -13,7 +13,6 @@ const tools = part(document, 'tools', HTMLElement);
 const windows = part(document, 'windows', HTMLFieldSetElement);
 const chartKind = part(document, 'chart-kind', HTMLSelectElement);
 const pauseButton = part(document, 'pause', HTMLButtonElement);
-const pauseNote = part(document, 'pause-note', HTMLElement);
 const filter = part(document, 'filter', HTMLInputElement);
 const announce = part(document, 'announce', HTMLInputElement);
 const signOut = part(document, 'sign-out', HTMLButtonElement);
@@ -47,6 +46,9 @@ const developerTools = new DeveloperTools(
 const signInForm = new SignInForm(start);
 let live = false;
 let paused = false;
+/** Unix time at which the charts end while the prices are paused. */
+let pausedAt: number | undefined;
+let state: StreamState = { kind: 'signed-out', reason: undefined };
 const announcer = new Announcer(part(document, 'announcement', HTMLElement), () =>
   live && !paused ? board.quotes : [],
 );
@@ -63,7 +65,8 @@ function showTitle(): void {
   document.title = quote === undefined ? 'Ticker' : `${quote.format.price(quote.price)} ${quote.symbol} · Ticker`;
 }
 
-function showState(state: StreamState): void {
+function showState(changed: StreamState): void {
+  state = changed;
   live = state.kind === 'live';
   retry.hidden = state.kind !== 'reconnecting';
   signOut.hidden = state.kind === 'signed-out';
@@ -85,6 +88,10 @@ function connection(state: StreamState): Connection {
     case 'connecting':
       return { kind, text: () => 'Connecting', announcement: 'Connecting' };
     case 'live':
+      if (paused) {
+        const text = () => (pausedAt === undefined ? 'Paused' : `Paused ${formatTime(pausedAt)}`);
+        return { kind: 'paused', text, announcement: 'Prices are paused' };
+      }
       return { kind, text: () => 'Live', announcement: 'Connected, prices are live' };
     case 'stale': {
       const age = () => Math.round((performance.now() - state.since) / 1000);
@@ -110,12 +117,12 @@ for (const control of [windows, chartKind]) {
 
 pauseButton.addEventListener('click', () => {
   paused = !paused;
-  const second = paused ? board.pause() : undefined;
+  pausedAt = paused ? board.pause() : undefined;
   if (!paused) board.resume();
   document.body.toggleAttribute('data-paused', paused);
   showTitle();
+  pill.show(connection(state));
   part(pauseButton, 'pause-label', HTMLElement).textContent = paused ? 'Resume' : 'Pause';
-  pauseNote.textContent = second === undefined ? '' : `Paused at ${formatTime(second)}`;
 });
 
 filter.addEventListener('input', () => {

@@ -61,10 +61,10 @@ export class PriceFormat {
   }
 }
 
-/** Formats a relative change as `+0.03%`, or as `<0.01%` if a smaller change would be rounded to zero. */
+/** Formats a relative change as `+0.03%`, or as `+<0.01%` if a smaller change would be rounded to zero. */
 export function formatShare({ share }: Change): string {
   const isSmall = share !== 0 && Math.abs(share) < MIN_SHARE;
-  return isSmall ? '<0.01%' : percent.format(share).replace('-', '−');
+  return isSmall ? `${share < 0 ? '−' : '+'}<0.01%` : percent.format(share).replace('-', '−');
 }
 
 /** Formats a Unix time as `14:03:22` in the user's time zone. */

@@ -1,3 +1,4 @@
+import { cssColour } from '../shared/canvas-colours.ts';
 import { part, stamp } from '../shared/dom.ts';
 import { toCandles } from './candles.ts';
 import { type Change, formatShare, formatTime, type PriceFormat } from './format.ts';
@@ -12,6 +13,9 @@ export interface ChartSettings {
   /** Minimum seconds between two prices that are shown as a gap. */
   gapSeconds: number;
 }
+
+const TINT_MS = 400;
+const reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
@@ -28,6 +32,7 @@ export class PriceCard {
   readonly #chart = new PriceChart(this.#slider, (point) => this.#read(point));
   #caption = '';
   #format: PriceFormat;
+  #shown: number | undefined;
 
   constructor({ symbol, format }: Quote) {
     this.#format = format;
@@ -43,6 +48,7 @@ export class PriceCard {
   renderFigures(quote: Quote, gapSeconds: number): void {
     const { format } = quote;
     this.#format = format;
+    this.#tint(quote.price);
     write(this.#price, format.price(quote.price));
     writeChange(this.#opening, quote.changeSinceOpening, format);
     writeChange(this.#minute, quote.changeOverMinute(gapSeconds), format);
@@ -67,6 +73,15 @@ export class PriceCard {
     write(this.#high, visible.length === 0 ? '–' : format.price(Math.max(...(visible as number[]))));
     write(this.#low, visible.length === 0 ? '–' : format.price(Math.min(...(visible as number[]))));
     if (this.#readout.dataset.point === undefined) this.#read(undefined);
+  }
+
+  /** Colours the price for a moment if it has changed. */
+  #tint(price: number): void {
+    const before = this.#shown ?? price;
+    this.#shown = price;
+    if (price === before || reducedMotion.matches) return;
+    const colour = cssColour(this.#price, price > before ? '--up' : '--down')();
+    this.#price.animate({ color: [colour, getComputedStyle(this.#price).color] }, TINT_MS);
   }
 
   repaint(): void {

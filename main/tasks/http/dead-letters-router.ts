@@ -17,11 +17,11 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
   return {
     '/dead-letters': {
       GET: authorized('read', 'dead_letter', async (ctx) => {
-        const { before, reason, summary } = queryParameters(ctx, 'before', 'reason', 'summary');
+        const { before, summary, ...fields } = queryParameters(ctx, 'before', 'summary', 'action', 'reason', 'cause');
         const isShort = isSummary(summary);
         const [last] = before === undefined ? [] : await ask(() => queue.read([before], 1));
         if (before !== undefined && last?.failedAt === undefined) throw new HttpError('beforeUnknown');
-        const filter = { state: 'failed', reasons: reason === undefined ? undefined : [reason] } as const;
+        const filter = { ...filterOf(fields), state: 'failed' } as const;
         const after = last && [last.failedAt ?? 0, last.arrival];
         const turn = () => turns.enter(LISTING_COST, ctx.res);
         const located = await ask(() => select(queue.store, filter, turn, { limit: LISTING_SIZE, after }));

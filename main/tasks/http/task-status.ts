@@ -4,6 +4,7 @@ import { type DetailedRow, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import type { StoredMessage } from '../../../db/task-store.ts';
 import { cut } from '../../../workers/submissions/parse-submission.ts';
 import { replyJson } from '../../http/json-reply.ts';
+import { causeOf } from '../causes.ts';
 
 /** Returns the response body for a completed task. A row of an older version has only the fields of the specification. */
 export function completedTask(detailed: DetailedRow): object {
@@ -75,8 +76,9 @@ export function failedTask(message: StoredMessage): object {
 
 /** Returns a dead letter's entry in a listing, without its history and with only the start of its payload. */
 export function failedTaskSummary(message: StoredMessage): object {
-  const { id, action = null } = message;
-  return { id, action, status: 'failed', ...orderFields(message), ...payloadStart(message), ...failureOf(message) };
+  const { id, action = null, reason } = message;
+  const fields = { ...orderFields(message), ...payloadStart(message), ...failureOf(message) };
+  return { id, action, status: 'failed', ...fields, cause: causeOf(reason) };
 }
 
 function payloadStart({ body, bodyBytes }: StoredMessage) {

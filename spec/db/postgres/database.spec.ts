@@ -36,34 +36,6 @@ function authentication(kind: number, data: string): Buffer {
 }
 
 describeWithPostgres('PostgresDatabase', () => {
-  it('gives numbers as numbers, and rows as objects', async () => {
-    const { url } = await emptySchema();
-    const text = 'SELECT 1::bigint AS big, 2 AS small, true AS yes, NULL AS nothing, $1::text AS text';
-    expect(await open(url).query(text, ['ü'])).to.deep.equal([
-      { big: 1, small: 2, yes: true, nothing: null, text: 'ü' },
-    ]);
-  });
-
-  it('writes all of a transaction or nothing', async () => {
-    const { url, sql } = await emptySchema();
-    await sql('CREATE TABLE words (word text)');
-    const database = open(url);
-    const failed = await outcome(() =>
-      database.transaction(async (query) => {
-        await query("INSERT INTO words VALUES ('a')");
-        throw new Error('no');
-      }),
-    );
-    expect(failed).to.have.property('message', 'no');
-    expect(await sql('SELECT * FROM words')).to.deep.equal([]);
-    const made = await database.transaction(async (query) => {
-      await query("INSERT INTO words VALUES ('b')");
-      return 'made';
-    });
-    expect(made).to.equal('made');
-    expect(await sql('SELECT * FROM words')).to.deep.equal([{ word: 'b' }]);
-  });
-
   it('tells a statement that fails, or takes too long, from a server that cannot be had', async () => {
     const { url, sql } = await emptySchema();
     const database = open(url, { timeLimitMs: 1000 });

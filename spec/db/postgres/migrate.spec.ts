@@ -62,15 +62,6 @@ describeWithPostgres('migratePostgres', () => {
     expect(await sql('SELECT count(*) AS n FROM schema_version')).to.deep.equal([{ n: 1 }]);
   });
 
-  it('makes a table that somebody dropped again', async () => {
-    const { url, sql } = await emptySchema();
-    await migratePostgres(url);
-    await sql('DROP TABLE tasks, messages, queue_counts');
-    await migratePostgres(url);
-    expect(await sql('SELECT * FROM tasks, messages')).to.deep.equal([]);
-    expect(await sql('SELECT accepted FROM queue_counts')).to.deep.equal([{ accepted: 0 }]);
-  });
-
   it('can be run by ten nodes at once', async () => {
     const { url, sql } = await emptySchema();
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));

@@ -574,15 +574,6 @@ describeWithPostgres('PostgresStore', () => {
     expect(await one.limits()).to.have.length(1);
   });
 
-  it('counts the start of a message that was deleted by hand', async () => {
-    const { sql, store } = await freshStore();
-    await store.setLimits('sum', { rate: { count: 1, ms: 1000 } }, 'api');
-    await publishAll(store, 'ab');
-    await store.take(1, true);
-    await sql("DELETE FROM messages WHERE id = 'a'");
-    expect(await sql('SELECT used, starts FROM limit_uses')).to.deep.equal([{ used: 0, starts: 1 }]);
-  });
-
   for (const size of [0, 20_000]) {
     it(`reads messages by indexes only, planned with ${size} messages`, async () => {
       const { url, sql } = await migratedSchema();

@@ -30,19 +30,6 @@ async function fresh(name = 'words.db'): Promise<{ path: string; database: Datab
 const read = (database: Database) => database.statement('SELECT word FROM words ORDER BY rowid').all();
 
 describe('Database', () => {
-  it('reads and writes a file that is there', async () => {
-    const { database } = await fresh();
-    database.statement('INSERT INTO words VALUES (?)').run('second');
-    expect(read(database)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
-  });
-
-  it('prepares one statement a text', async () => {
-    const { database } = await fresh();
-    const statement = database.statement('SELECT word FROM words');
-    expect(database.statement('SELECT word FROM words')).to.equal(statement);
-    expect(database.statement('SELECT 1 FROM words')).to.not.equal(statement);
-  });
-
   it('takes a path with characters that mean something in an address', async () => {
     const { database } = await fresh('100% of #1?mode=memory & ü.db');
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
@@ -212,13 +199,5 @@ describe('Database', () => {
     const small = logOf(10);
     expect(small).to.be.below(200 * 4096);
     expect(logOf(1000)).to.be.above(200 * 4096);
-  });
-
-  it('leaves nothing beside the file once the last connection is closed', async () => {
-    const { path, database } = await fresh();
-    database.statement("INSERT INTO words VALUES ('second')").run();
-    expect(existsSync(`${path}-wal`)).to.equal(true);
-    database.close();
-    expect(existsSync(`${path}-wal`)).to.equal(false);
   });
 });

@@ -27,30 +27,6 @@ async function fresh() {
 describe('a round of the retention', () => {
   describeRetention(fresh);
 
-  it('keeps the newest rows by arrival, whatever their times', async () => {
-    const { add, left, round } = await fresh();
-    add(...range(1, 50).map((arrival) => ({ arrival, ...at(LIMIT - arrival) })));
-    expect(round({ rows: 20 })).to.deep.equal([30]);
-    expect(left()).to.deep.equal(range(31, 50));
-    for (const rows of [20, 21]) expect(round({ rows })).to.deep.equal([]);
-  });
-
-  it('goes on only as it is asked to, while others write', async () => {
-    const { add, left, begin } = await fresh();
-    add(...range(1, 3 * RETENTION_SLICE.maxLength).map((arrival) => ({ arrival })));
-    const round = begin({ rows: RETENTION_SLICE.maxLength });
-    expect(round.next().done).to.equal(false);
-    expect(left()).to.have.lengthOf(2 * RETENTION_SLICE.maxLength);
-    add({ arrival: 5000 }, { arrival: 5001 });
-    expect(round.next().done).to.equal(false);
-    expect(round.next().done).to.equal(true);
-    expect(left()).to.deep.equal([
-      ...range(2 * RETENTION_SLICE.maxLength + 1, 3 * RETENTION_SLICE.maxLength),
-      5000,
-      5001,
-    ]);
-  });
-
   it('looks at a bounded number of rows a step where it keeps those that waited for long', async () => {
     const { add, left, round } = await fresh();
     add(...range(1, 2 * RETENTION_SLICE.maxLength).map((arrival) => ({ arrival, ...at(0, LIMIT) })), { arrival: 1000 });

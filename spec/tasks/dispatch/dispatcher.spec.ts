@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { listIn } from '../../db/task-rows.ts';
 import { until } from '../../support/until.ts';
 import { now, startDispatching } from './dispatching.ts';
-import { crashed, HandDrivenPool, raised, raisedForGood, returned } from './hand-driven-pool.ts';
+import { crashed, raised, raisedForGood, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher', () => {
   it('has at most the prefetch in flight, and leaves the rest in the queue', async () => {
@@ -37,14 +37,6 @@ describe('Dispatcher', () => {
     expect(events.filter(({ event }) => event === 'completed')).to.have.length(2);
   });
 
-  it('writes an end at once when nothing is left to take', async () => {
-    const { pool, publish, queue, reach } = await startDispatching();
-    await publish('a');
-    (await pool.given(1)).end(returned);
-    await reach({ completed: 1 });
-    expect((await listIn(queue.store.rows))[0]).to.include({ id: 'a', status: 'completed', result: '{"output":1}' });
-  });
-
   it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
     const { pool, publish, queue } = await startDispatching();
     await publish(...'abcde');
@@ -57,18 +49,6 @@ describe('Dispatcher', () => {
       completed.push((await queue.counts()).completed);
     }
     for (const [turn, count] of completed.entries()) expect(count - (completed[turn - 1] ?? 0)).to.be.at.most(2);
-  });
-
-  it('shows a task as running once its handler has started, and as queued before', async () => {
-    const { pool, publish, queue } = await startDispatching(new HandDrivenPool(1));
-    await publish('a', 'b');
-    await pool.given(2);
-    const startOf = async (id: string) => {
-      const found = await queue.find(id);
-      return found !== undefined && 'message' in found ? found.message.startedAt : 'no message';
-    };
-    expect(await startOf('a')).to.be.a('number');
-    expect(await startOf('b')).to.equal(undefined);
   });
 
   it('decides by the retry policy of the action, and counts outcomes by kind and the wait of each task once', async () => {
@@ -143,23 +123,6 @@ describe('Dispatcher', () => {
     await until(() => idle.at(-1) === true);
   });
 
-  it('writes no row of a task whose ack came too late, because another node runs it', async () => {
-    const kinds: string[] = [];
-    const { pool, publish, dispatcher } = await startDispatching(undefined, {}, (store) => {
-      store.settle = (settled) => {
-        kinds.push(...settled.map(({ settlement }) => settlement.kind));
-        return { effects: settled.map(() => 'late'), evicted: [] };
-      };
-      return store;
-    });
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('ack');
-    run.end(returned);
-    await dispatcher.stop(now);
-    expect(kinds).to.deep.equal(['ack']);
-  });
-
   it('gives back what a take brings after the queue was paused', async () => {
     let gate = Promise.resolve();
     const { pool, publish, queue, reach } = await startDispatching(undefined, {}, (store) => {
@@ -179,6 +142,23 @@ describe('Dispatcher', () => {
     resolve();
     await reach({ inFlight: 0, waiting: 1 });
     expect(pool.runs).to.deep.equal([]);
+  });
+
+  it('writes no row of a task whose ack came too late, because another node runs it', async () => {
+    const kinds: string[] = [];
+    const { pool, publish, dispatcher } = await startDispatching(undefined, {}, (store) => {
+      store.settle = (settled) => {
+        kinds.push(...settled.map(({ settlement }) => settlement.kind));
+        return { effects: settled.map(() => 'late'), evicted: [] };
+      };
+      return store;
+    });
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('ack');
+    run.end(returned);
+    await dispatcher.stop(now);
+    expect(kinds).to.deep.equal(['ack']);
   });
 
   it('writes what has ended before a suspect starts, whose process may die', async () => {

@@ -63,6 +63,16 @@ describe('Dispatcher, while ends cannot be written', () => {
     expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
   });
 
+  it('writes the row of a task that was acked just before the stop', async () => {
+    const { pool, dispatcher, publish, store } = await startFailing();
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('ack');
+    run.end(returned);
+    expect(await dispatcher.stop(now)).to.equal(true);
+    expect(await store.find('a')).to.have.nested.property('row.result', '{"output":1}');
+  });
+
   for (const how of ['returned', 'acked, then returned']) {
     it(`stops although the end of a task that has ${how} cannot be written, and says so`, async () => {
       const { state, pool, publish, dispatcher } = await startFailing();
@@ -74,16 +84,6 @@ describe('Dispatcher, while ends cannot be written', () => {
       expect(await dispatcher.stop(now)).to.equal(false);
     });
   }
-
-  it('writes the row of a task that was acked just before the stop', async () => {
-    const { pool, dispatcher, publish, store } = await startFailing();
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('ack');
-    run.end(returned);
-    expect(await dispatcher.stop(now)).to.equal(true);
-    expect(await store.find('a')).to.have.nested.property('row.result', '{"output":1}');
-  });
 
   it('takes again a second after a take that failed', async () => {
     const { state, pool, publish, clock, dispatcher } = await startFailing();

@@ -69,12 +69,4 @@ describe('Dispatcher, stopping', () => {
     const { deliveries } = await store.take(10, true);
     expect(deliveries.map(({ id, attempt }) => `${id}${attempt}`)).to.deep.equal(['a1', 'b1', 'c1', 'd1']);
   });
-
-  it('leaves what comes afterwards in the queue, and may be repeated', async () => {
-    const { dispatcher, publish, queue } = await startDispatching();
-    await dispatcher.stop(now);
-    await publish('a');
-    await dispatcher.stop(now);
-    expect(await queue.counts()).to.include({ waiting: 1 });
-  });
 });

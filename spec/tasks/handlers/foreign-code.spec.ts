@@ -128,16 +128,6 @@ describe('a handler disturbs no other task', () => {
     expect(told).to.deep.equal(['1 started', '1 ended', '2 ended', '3 started', '3 ended']);
   });
 
-  it('if it uses its task after it has ended', async () => {
-    const started = await startHandlers(
-      `bad(_, task) { setTimeout(() => { task.progress(1); task.ack(); void task.signal; }, 1); }, ${common}`,
-    );
-    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
-    await started.run('wait');
-    expect(started.reports).to.deep.equal([]);
-    expect(started.told.filter((event) => event.endsWith('ack'))).to.deep.equal([]);
-  });
-
   it('if it reports megabytes of progress', async () => {
     // The outcome may arrive before a report that was sent just before it.
     const started = await startHandlers(`${common} async bad(_, { progress }) {

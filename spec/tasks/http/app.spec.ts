@@ -109,10 +109,4 @@ describe('the URL of a task', () => {
       expect([status, body.id], client).to.deep.equal([200, started().id]);
     }
   });
-
-  it('does not redirect a cancellation', async () => {
-    const { headers } = await started().submit('{"action":"sum"}');
-    const url = started().url + headers.get('location');
-    expect((await request(url, { method: 'DELETE', headers: navigation })).status).to.equal(204);
-  });
 });

@@ -64,29 +64,6 @@ describe('a scheduled task', () => {
       expect(status).to.equal(422);
     }
   });
-
-  it('may have a body that the submission thread parses', async () => {
-    const server = await startTasksServer({ bodyLimit: 100_000 });
-    const id = await server.submitTask({ data: { text: 'x'.repeat(20_000) }, delay: 3600, priority: 5 });
-    expect(await server.find(id)).to.include({ status: 'scheduled', priority: 5 });
-  });
-});
-
-describe('a submission with a wrong option', () => {
-  it('is refused with the option and what it must be', async () => {
-    const server = await startTasksServer();
-    const time = 'an ISO 8601 time with an offset or Unix seconds, from a minute ago to 366 days ahead';
-    for (const [fields, error] of [
-      [{ delay: '60' }, 'delay must be seconds from 0 to 31622400'],
-      [{ run_at: 'tomorrow' }, `run_at must be ${time}`],
-      [{ delay: 1, run_at: 1 }, 'give delay or run_at, not both'],
-      [{ priority: 0 }, 'priority must be a whole number from 1 to 5'],
-    ] as const) {
-      const refused = await server.submit(JSON.stringify({ action: 'sum', ...fields }));
-      expect(refused).to.deep.include({ status: 400, body: { error } });
-    }
-    expect(await server.queued()).to.deep.equal([]);
-  });
 });
 
 describe('a field that looks like an option', () => {

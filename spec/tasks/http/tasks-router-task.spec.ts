@@ -72,13 +72,6 @@ describe('GET /tasks/:id', () => {
     expect((await request(server().tasksUrl)).body.tasks).to.deep.equal([row]);
   });
 
-  it('shows a row of an older version without attempts', async () => {
-    const id = '6f9619ff-8b86-4d01-b42d-00cf4fc964fe';
-    const row = { id, payload: '{}', status: 'completed', result: RESULT, created_at: 1, processed_at: 2 };
-    server().storeRow(row);
-    expect(await server().find(id)).to.deep.equal(row);
-  });
-
   it('shows the traceparent of the submission, and ignores a malformed one', async () => {
     const [trace, span] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
     const valid = `00-${trace}-${span}-01`;

@@ -191,17 +191,6 @@ describe('the scheduler', () => {
     expect([clock.timers, (await queue.counts()).accepted]).to.deep.equal([0, accepted]);
   });
 
-  it('runs each time once on several nodes, which look every second', async () => {
-    const { startScheduler, scheduler, pass, made } = await open({ isShared: true });
-    await startScheduler();
-    const other = await startScheduler();
-    await scheduler.put('s', definition({ cron: '*/5 * * * * *' }), 'api');
-    await pass(20_000, 500);
-    await other.stop();
-    await pass(10_000, 500);
-    expect(await made()).to.deep.equal([5, 10, 15, 20, 25, 30]);
-  });
-
   for (const [late, expected] of [
     [9000, [39]],
     [11_000, []],

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Schedule } from '../../../www/client/schedules.ts';
-import { nextText, settingsText } from '../../../www/tasks/schedules.ts';
+import { settingsText } from '../../../www/tasks/schedules.ts';
 
 const timing = { cron: '0 3 * * *', time_zone: 'UTC', source: 'api', catch_up: 'one', overlap: 'allow' } as const;
 const nightly = { name: 'nightly', action: 'sum', data: {}, priority: 3, paused: false, next: [], ...timing };
@@ -13,13 +13,5 @@ describe('schedules on the task board', () => {
     expect(settingsText(schedule(settings))).to.equal(
       'priority 1, key acme, all missed times run, skips a time while a task is unfinished',
     );
-  });
-
-  it('tell the next time, or why there is none', () => {
-    const now = new Date(2026, 4, 1, 9);
-    const next = [new Date(2026, 4, 1, 14, 3, 5).getTime() / 1000, new Date(2026, 4, 2).getTime() / 1000];
-    expect(nextText(schedule({ next }), now)).to.equal('Next 14:03:05');
-    expect(nextText(schedule({ paused: true }))).to.equal('Paused');
-    expect(nextText(schedule({}))).to.equal('No further time');
   });
 });

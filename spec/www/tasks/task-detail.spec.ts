@@ -30,8 +30,9 @@ describe('the timeline of a task', () => {
       { started_at_ms: 19, ended_at_ms: 20, reason: null },
     ];
     const detail = { id: 'a', status: 'completed', attempts: 2, processed_at: 0, history };
-    expect(steps(detail)).to.deep.equal(['Accepted', 'Attempt 1 failed: first', 'Completed']);
-    expect(timelineOf(detail, undefined).at(-1)).to.include({ atMs: 20, isExact: true });
+    expect(steps(detail)).to.deep.equal(['Accepted', 'Attempt 1 failed: first', 'Completed by attempt 2']);
+    expect(timelineOf(detail, undefined).at(-1)).to.include({ atMs: 20, isExact: true, run: history[1] });
+    expect(steps({ ...detail, attempts: 5 })[1]).to.equal('3 earlier attempts');
   });
 
   it('names the limit that a task waits for', () => {

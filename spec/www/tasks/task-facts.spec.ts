@@ -9,10 +9,16 @@ describe('the facts of a task', () => {
     const said = { priority: 1, limit_key: 'acme', schedule: 'nightly', callback_url: 'https://example.com/' };
     expect(factsOf({ ...task, ...said }, undefined)).to.deep.equal([
       { term: 'Priority', text: '1' },
-      { term: 'Limit key', text: 'acme' },
+      { term: 'Limit key', text: 'acme', address: '/?view=limits' },
       { term: 'Schedule', text: 'nightly', address: '/?view=schedules&q=nightly' },
-      { term: 'Callback', text: 'https://example.com/' },
+      { term: 'Callback', text: 'https://example.com/', address: '/?action=callback&q=a' },
     ]);
+  });
+
+  it('tell how long and how often the task ran, however long it waited', () => {
+    const texts = (fields: object) => factsOf({ ...task, ...fields }, undefined).map(({ text }) => text);
+    expect(texts({ waited_ms: 546_000, ran_ms: 70, attempts: 1 })).to.deep.equal(['waited 9 min, ran 70 ms']);
+    expect(texts({ waited_ms: null, ran_ms: 70, attempts: 2 })).to.deep.equal(['ran 70 ms in 2 attempts']);
   });
 
   it('name the task and the last answer of a callback', () => {

@@ -33,7 +33,7 @@ describe('a quote', () => {
     expect(changes.map((each) => format.amount(each))).to.deep.equal(['−1.23', '+1.00', '0.00']);
     expect(changes.map(formatShare)).to.deep.equal(['−1.23%', '+1.00%', '0.00%']);
     const small = [change(42_000, 41_999.86), change(42_000, 42_002.1), change(1e12, 1e12 + 0.01)];
-    expect(small.map(formatShare)).to.deep.equal(['<0.01%', '+0.01%', '<0.01%']);
+    expect(small.map(formatShare)).to.deep.equal(['−<0.01%', '+0.01%', '+<0.01%']);
   });
 
   it('is formatted with as many decimals as any price so far, from two to eight', () => {
