@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { computed, useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { formatCount } from './amounts.ts';
 import { health, link, linkState } from './board.ts';
@@ -7,20 +7,22 @@ import { type Health, type Notice, noticesOf } from './health.ts';
 import { Button, SmallButton } from './parts.tsx';
 import { queue } from './service.ts';
 
+/** Problems of the queue. None are known while the service is not reached. */
+export const notices = computed(() =>
+  health.value !== undefined && linkState.value.kind === 'live' ? noticesOf(health.value, location.origin) : [],
+);
+
 /** Figures of the queue, and notices of its problems. They are marked as outdated while the service is not reached. */
 export function HealthStrip() {
   const { value } = health;
   const isCurrent = linkState.value.kind === 'live';
-  const notices = value !== undefined && isCurrent ? noticesOf(value, location.origin) : [];
-  const isWarning =
-    value && (value.stalled !== null || value.paused || value.full || value.moduleProblem !== undefined);
   return (
     <section
       class="health"
       data-part="health"
       aria-label="State of the queue"
       data-outdated={isCurrent ? undefined : ''}
-      data-condition={isWarning ? 'warning' : 'normal'}
+      data-condition={notices.value.length > 0 ? 'warning' : 'normal'}
     >
       <dl class="health-figures">
         {figuresOf(value).map(({ name, term, text }) => (
@@ -33,7 +35,7 @@ export function HealthStrip() {
                   min={0}
                   max={1}
                   high={0.9}
-                  value={value === undefined ? 0 : usedShare(value)}
+                  value={value?.used ?? 0}
                   aria-label="Used part of the queue’s limits"
                 />
               )}
@@ -41,8 +43,8 @@ export function HealthStrip() {
           </div>
         ))}
       </dl>
-      <Announcement notices={notices} />
-      {notices.map((notice) => (
+      <Announcement notices={notices.value} />
+      {notices.value.map((notice) => (
         <HealthNotice key={notice.kind} notice={notice} />
       ))}
     </section>
@@ -121,17 +123,17 @@ function figuresOf(health: Health | undefined): { name: string; term: string; te
   });
   return [
     figure('waiting', 'Waiting', ({ waiting }) => formatCount(waiting)),
-    figure('running', 'Running', ({ running }) => formatCount(running)),
+    figure('running', 'Running', ({ running, next }) => withMore(running, next, 'next')),
     figure('retrying', 'Retrying', ({ retrying }) => formatCount(retrying)),
-    figure('dead', 'Failed', ({ dead }) => formatCount(dead)),
+    figure('dead', 'Failed', ({ dead, evicted }) => withMore(dead, evicted, 'evicted')),
     figure('rate', 'Completed', ({ perSecond }) => (perSecond === undefined ? '–' : `${formatRate(perSecond)} / s`)),
     figure('oldest', 'Oldest', ({ oldestAgeSeconds: age }) => (age === null ? 'none' : formatDuration(age))),
     figure('threads', 'Busy threads', formatThreads),
   ];
 }
 
-function usedShare({ length, bytes, limits }: Health): number {
-  return Math.min(1, Math.max(length / limits.length, bytes / limits.bytes));
+function withMore(count: number, more: number, word: string): string {
+  return more > 0 ? `${formatCount(count)}, ${formatCount(more)} ${word}` : formatCount(count);
 }
 
 function formatThreads({ threads: { busy, total, overlap }, limits }: Health): string {

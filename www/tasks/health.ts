@@ -1,17 +1,24 @@
 import type { QueueStatus } from '../client/queue-api.ts';
-import { formatClock, formatCount } from './amounts.ts';
+import { formatClock, formatCount, formatRate } from './amounts.ts';
 
 export interface Health {
   waiting: number;
+  /** Number of tasks whose attempt has started. */
   running: number;
+  /** Number of tasks that a node has taken and not started yet. */
+  next: number;
   retrying: number;
   /** Number of all unfinished tasks, which the limit counts. */
   length: number;
   dead: number;
+  evicted: number;
+  refused: QueueStatus['refused'];
   /** Completed tasks per second over the last ten seconds. Undefined before the second measurement. */
   perSecond: number | undefined;
   oldestAgeSeconds: number | null;
   threads: QueueStatus['threads'];
+  /** Used part of the limit that is reached first, at most 1. */
+  used: number;
   full: boolean;
   paused: boolean;
   /** When the queue was paused. */
@@ -25,14 +32,16 @@ export interface Health {
 
 /** @param perSecond completed tasks per second, if known */
 export function healthOf(status: QueueStatus & { paused_at_ms?: number }, perSecond: number | undefined): Health {
-  const { waiting, limited = 0, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
+  const { waiting, limited = 0, in_flight, running, delayed: retrying, bytes, limits } = status;
+  const { dead, evicted, refused } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
   const { module_problem: moduleProblem, paused_at_ms: pausedAtMs } = status;
-  const length = waiting + limited + status.scheduled + running + retrying;
-  const full = length >= limits.length || bytes >= limits.bytes;
+  const length = waiting + limited + status.scheduled + in_flight + retrying;
+  const used = Math.min(1, Math.max(length / limits.length, bytes / limits.bytes));
   return {
-    ...{ waiting, running, retrying, length, dead, perSecond, oldestAgeSeconds, threads },
-    ...{ full, paused, stalled, moduleProblem, limits, latency, bytes, pausedAtMs },
+    ...{ waiting, running, next: in_flight - running, retrying, length, dead, evicted, refused, perSecond },
+    ...{ oldestAgeSeconds, threads, used, full: used >= 1, paused, stalled, moduleProblem, limits, latency, bytes },
+    pausedAtMs,
   };
 }
 
@@ -53,10 +62,12 @@ export class RateMeter {
 }
 
 export interface Notice {
-  kind: 'stalled' | 'paused' | 'full' | 'module';
+  kind: 'stalled' | 'paused' | 'full' | 'filling' | 'refused' | 'module';
   problem: string;
   advice: string;
 }
+
+const NEARLY_FULL = 0.9;
 
 /** Advice for a stalled queue. The first pattern that matches the reason counts. */
 const ADVICE: readonly [RegExp, string][] = [
@@ -69,7 +80,10 @@ const ADVICE: readonly [RegExp, string][] = [
 ];
 
 /** Returns the problems of the queue, most urgent first. @param origin origin of the service's URL */
-export function noticesOf({ stalled, paused, full, moduleProblem, ...health }: Health, origin: string): Notice[] {
+export function noticesOf(
+  { stalled, paused, full, refused, moduleProblem, ...health }: Health,
+  origin: string,
+): Notice[] {
   const notices: Notice[] = [];
   if (stalled !== null) {
     const [, advice] = ADVICE.find(([word]) => word.test(stalled.reason)) ?? [];
@@ -86,7 +100,17 @@ export function noticesOf({ stalled, paused, full, moduleProblem, ...health }: H
       advice: `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`,
     });
   }
-  if (full) notices.push({ kind: 'full', ...describeFull(health, paused || stalled !== null) });
+  if (health.used >= NEARLY_FULL) {
+    notices.push({ kind: full ? 'full' : 'filling', ...describeFull(health, paused || stalled !== null) });
+  }
+  // The rate covers the last minute by the service's clock, from which the browser's may differ.
+  if (refused.per_second > 0) {
+    notices.push({
+      kind: 'refused',
+      problem: `The queue was full: ${formatCount(refused.total)} submissions refused since the start, ${refused.per_second < 0.1 ? 'under 0.1' : formatRate(refused.per_second)} a second in the last minute.`,
+      advice: 'The clients have to submit them again.',
+    });
+  }
   if (moduleProblem !== undefined) {
     const advice = 'The previous module keeps running. The changed one is loaded again when a file changes.';
     notices.push({ kind: 'module', problem: `${moduleProblem}.`, advice });
@@ -94,17 +118,19 @@ export function noticesOf({ stalled, paused, full, moduleProblem, ...health }: H
   return notices;
 }
 
-function describeFull(health: Omit<Health, 'full' | 'paused' | 'stalled'>, isHeld: boolean) {
-  const { length, bytes, limits } = health;
-  const isLong = length >= limits.length;
-  const used = isLong
+function describeFull(health: Pick<Health, 'length' | 'bytes' | 'limits' | 'used'>, isHeld: boolean) {
+  const { length, bytes, limits, used } = health;
+  const isLong = length / limits.length >= Math.min(1, bytes / limits.bytes);
+  const amount = isLong
     ? `${formatCount(length)} of ${formatCount(limits.length)} tasks`
     : `${formatMegabytes(bytes)} of ${formatMegabytes(limits.bytes)}`;
-  const problem = `The queue is full: ${used}.`;
-  if (isHeld) return { problem, advice: 'New tasks are refused until tasks are processed again.' };
+  const isFull = used >= 1;
+  const problem = `The queue is ${isFull ? '' : `${Math.floor(used * 100)} % `}full: ${amount}.`;
+  const until = `New tasks are refused ${isFull ? 'until' : 'once it is full, until'}`;
+  if (isHeld) return { problem, advice: `${until} tasks are processed again.` };
   return {
     problem,
-    advice: `New tasks are refused until others are done. Slow down the clients, add task threads, or raise ${isLong ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`,
+    advice: `${until} others are done. Slow down the clients, add task threads, or raise ${isLong ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`,
   };
 }
 

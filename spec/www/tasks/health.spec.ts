@@ -31,6 +31,25 @@ describe('the health of the queue', () => {
     expect(whilePaused?.advice).to.equal('New tasks are refused until tasks are processed again.');
   });
 
+  it('warns from 90 % of either limit, and of refusals of the last minute', () => {
+    expect(notices({ waiting: 6 })).to.deep.equal([]);
+    const [byLength] = notices({ waiting: 7 });
+    expect(byLength).to.deep.include({ kind: 'filling', problem: 'The queue is 90 % full: 9 of 10 tasks.' });
+    const [byBytes] = notices({ bytes: 3.79e6 });
+    expect(byBytes).to.deep.include({ kind: 'filling', problem: 'The queue is 94 % full: 3.8 MB of 4.0 MB.' });
+    const [refused] = notices({ refused: { total: 65, per_second: 1.08, last_at: 1 as never } });
+    expect(refused).to.deep.include({
+      kind: 'refused',
+      problem: 'The queue was full: 65 submissions refused since the start, 1.1 a second in the last minute.',
+    });
+    expect(notices({ refused: { total: 65, per_second: 0, last_at: 1 as never } })).to.deep.equal([]);
+  });
+
+  it('tells started tasks from those that a node has only taken', () => {
+    const health = healthOf({ ...status, in_flight: 20, running: 6 }, 1);
+    expect(health).to.deep.include({ running: 6, next: 14, length: 22 });
+  });
+
   it('has a notice of a handlers module that cannot be loaded, with its place', () => {
     const [notice] = notices({ module_problem: 'lib.ts:1:2: x' } as never);
     expect(notice).to.deep.include({ kind: 'module', problem: 'lib.ts:1:2: x.' });
