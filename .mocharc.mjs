@@ -12,8 +12,8 @@ export default {
   spec: named
     ? []
     : [
-        'spec/{browser,e2e,faults,nodes,soak,www}/**/*.spec.ts',
-        'spec/!(bench|browser|e2e|faults|nodes|soak|www)/**/*.spec.ts',
+        'spec/{browser,e2e,faults,nodes,www}/**/*.spec.ts',
+        'spec/!(bench|browser|e2e|faults|nodes|www)/**/*.spec.ts',
         'spec/*.spec.ts',
       ],
   extension: ['.spec.ts'],

@@ -1,6 +1,14 @@
+import { setImmediate } from 'node:timers/promises';
 import { type Attempt, PROCESS_DIED, readHistory, withAttempt } from './attempt-history.ts';
 import { actionText, createdAt, type DetailedRow } from './task-rows.ts';
-import { CALLBACK_ACTION, type Delivery, type Settled, SUSPECT_DEATHS } from './task-store.ts';
+import {
+  type BulkResult,
+  CALLBACK_ACTION,
+  type Delivery,
+  type Settled,
+  SUSPECT_DEATHS,
+  type TaskSubject,
+} from './task-store.ts';
 
 /** Change of a running message that stays in the queue. Absent fields keep their values. */
 export interface MessageChange {
@@ -95,4 +103,42 @@ export function deathOf(lost: LostMessage, now: number, node?: string): MessageC
       withAttempt(readHistory(history), dueAt, { startedAt, endedAt: now, reason: PROCESS_DIED, node }),
     ),
   };
+}
+
+/** Largest slice of dead letters that a redrive or purge changes in one transaction. */
+export const BULK_SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
+
+/** Dead letters of a slice that were changed, and positions of the dead letters that had no room. */
+export interface ChangedSlice {
+  done: readonly TaskSubject[];
+  kept: readonly number[];
+}
+
+/**
+ * Changes dead letters, one slice a turn, until a slice changes none although some exist, because the queue is full. The
+ * selection is fixed, so that a task that fails again meanwhile is not selected again. The slices before an error count as
+ * done.
+ *
+ * @param selected positions of the dead letters
+ * @param change changes in one transaction the first dead letters that have room
+ */
+export async function changeInSlices(
+  selected: readonly number[],
+  change: (arrivals: readonly number[]) => Promise<ChangedSlice>,
+  onChanged: (tasks: readonly TaskSubject[]) => void = () => {},
+): Promise<BulkResult> {
+  const done: TaskSubject[] = [];
+  let rest = selected;
+  try {
+    for (let isFull = false; rest.length > 0 && !isFull; await setImmediate()) {
+      const slice = await change(rest.slice(0, BULK_SLICE.maxLength));
+      done.push(...slice.done);
+      onChanged(slice.done);
+      rest = [...slice.kept, ...rest.slice(BULK_SLICE.maxLength)];
+      isFull = slice.done.length === 0 && slice.kept.length > 0;
+    }
+  } catch (error) {
+    if (done.length === 0) throw error;
+  }
+  return { done, remaining: rest.length };
 }

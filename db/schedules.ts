@@ -1,5 +1,4 @@
-import type { Message } from './message.ts';
-import type { Awaitable, Located } from './task-rows.ts';
+import type { Located, Message, Read } from './task-rows.ts';
 
 /** A schedule makes tasks at the times of a cron expression. Times are milliseconds since the epoch. */
 export interface StoredSchedule {
@@ -38,7 +37,7 @@ export type Fired = 'fired' | 'skipped' | 'changed';
 
 /** Statements with parameters from `$1`, and a transaction of their database. */
 export interface ScheduleTable {
-  read: <Row>(statement: string, values?: readonly Value[]) => Awaitable<readonly Row[]>;
+  read: Read;
   write: (statement: string, values: readonly Value[]) => Promise<readonly unknown[]>;
   /**
    * Runs `advance` and, if the schedule fires, publishes the message, in one transaction.

@@ -1,5 +1,4 @@
-import type { MessageState } from './message.ts';
-import type { Found, Position, SearchFilter, SearchPage } from './task-rows.ts';
+import type { Found, MessageState, Position, SearchFilter, SearchPage } from './task-rows.ts';
 import { CALLBACK_ACTION } from './task-store.ts';
 
 /** Further columns of a `FoundFailure`. */
@@ -18,13 +17,14 @@ const NEWEST = Number.MAX_SAFE_INTEGER;
 export interface SearchDialect {
   /** Returns the data in a column with messages, as JSON text. */
   data(column: string): string;
-  /** Case-insensitive operator. */
   like: string;
   /** Returns the condition that a list contains the value of a column. */
   among(column: string, list: string): string;
   list(values: readonly (string | number)[]): unknown;
   /** Returns an action or a limit key as a message has it. */
-  name(text: string): string;
+  encodeName(text: string): string;
+  /** Reads a text that `encodeName` has returned. */
+  decodeName(text: string): string;
   /** Returns another text as the database stores it. */
   plain(text: string): string;
   /** Returns the positions of the running messages, if no index has them. */
@@ -32,6 +32,8 @@ export interface SearchDialect {
   /** Conditions of the indexes on messages in a state. */
   states: Record<MessageState, string>;
   messageBytes: string;
+  /** Further columns of a `StoredMessage`, that only one database has. */
+  messageColumns: string;
   /** Columns of the table `tasks`. */
   rowArrival: string;
   rowAction: string;
@@ -88,7 +90,7 @@ export function searchMessages(
   more = '',
   counted?: string,
 ): SearchSteps {
-  const { name, plain, states, running, messageBytes: bytes } = dialect;
+  const { encodeName, plain, states, running, messageBytes: bytes } = dialect;
   const { state, action, limitKey, schedule, text, reasons, since, until = NEWEST, view } = filter;
   const isFailed = state === 'failed';
   const time = isFailed ? 'failed_at' : 'accepted_at';
@@ -115,19 +117,19 @@ export function searchMessages(
   };
   const conditions = (bind: Bind) => [
     state === 'unfinished' ? "state <> 'failed'" : ifGiven(bind(state), (value) => `state = ${value}`),
-    ifGiven(bind(action && name(action)), (value) => `action = ${value}`),
-    ifGiven(bind(limitKey && name(limitKey)), (value) => `limit_key = ${value}`),
+    ifGiven(bind(action && encodeName(action)), (value) => `action = ${value}`),
+    ifGiven(bind(limitKey && encodeName(limitKey)), (value) => `limit_key = ${value}`),
     ifGiven(bind(schedule && plain(schedule)), (value) => `schedule = ${value}`),
     ifGiven(bind(reasons && ''), () => dialect.among('reason', bind(dialect.list((reasons ?? []).map(plain))))),
     ifGiven(bind(view?.submitter), (value) => `submitter = ${value}`),
     // The limit key of a callback is its host.
     ifGiven(
-      bind(view?.limit_key && name(view.limit_key)),
+      bind(view?.limit_key && encodeName(view.limit_key)),
       (value) => `limit_key = ${value} AND action <> '${CALLBACK_ACTION}'`,
     ),
     ...(text === undefined
       ? []
-      : [`(${contains(dialect, bind, 'body', text)} OR reason ${dialect.like} ${bind(patternOf(text))} ESCAPE '\\')`]),
+      : [`(${contains(dialect, bind, 'body', text)} OR ${matches(dialect, bind, text, 'action', 'reason')})`]),
     `+${time} BETWEEN ${bind(since ?? 0)} AND ${bind(until)}`,
   ];
   const body = text === undefined ? undefined : 'body';
@@ -171,7 +173,9 @@ export function searchRows(
   const conditions = (bind: Bind) => [
     ...(status === 'completed' ? ["status = 'completed'"] : []),
     ...fields.map(([column, value]) => ifGiven(bind(value), (given) => `${column} = ${given}`)),
-    ...(text === undefined ? [] : [`(${contains(dialect, bind, 'payload', text)})`]),
+    ...(text === undefined
+      ? []
+      : [`(${contains(dialect, bind, 'payload', text)} OR ${matches(dialect, bind, text, rowAction, OUTPUT)})`]),
     `+created_at BETWEEN ${bind(Math.floor((since ?? 0) / 1000))} AND ${bind(Math.floor(until / 1000))}`,
   ];
   const bytes = 'octet_length(payload) + coalesce(octet_length(result), 0)';
@@ -253,7 +257,6 @@ function* search(
   return { found, next: isOver?.(end.time as number) ? undefined : positionOf(end) };
 }
 
-/** Returns the order if the filter names ids. */
 function idOrder(
   { among, list, plain }: SearchDialect,
   { ids, idPrefix, view }: SearchFilter,
@@ -286,6 +289,14 @@ function contains({ data, like }: SearchDialect, bind: Bind, body: string, text:
   const parts = new Set([JSON.stringify(text).slice(1, -1), text]);
   return [...parts].map((part) => `${data(body)} ${like} ${bind(patternOf(part))} ESCAPE '\\'`).join(' OR ');
 }
+
+/** Returns the condition that one of these columns contains a text. */
+function matches({ like }: SearchDialect, bind: Bind, text: string, ...columns: readonly string[]): string {
+  return columns.map((column) => `${column} ${like} ${bind(patternOf(text))} ESCAPE '\\'`).join(' OR ');
+}
+
+/** Output of a task, in the result `{"output":…}`. */
+const OUTPUT = 'substr(result, 11)';
 
 /** Returns a pattern that matches any text with this part. Neither database has patterns with NUL. */
 function patternOf(part: string): string {

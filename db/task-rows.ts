@@ -1,7 +1,16 @@
-import type { MessageState } from './message.ts';
-
 /** A value, or a promise of it: SQLite answers at once, PostgreSQL later. */
 export type Awaitable<Value> = Value | Promise<Value>;
+
+/** Returns what `next` makes of a value: synchronously unless `value` or the result is a promise. */
+export function andThen<Value, Result>(
+  value: Awaitable<Value>,
+  next: (value: Value) => Awaitable<Result>,
+): Awaitable<Result> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}
+
+/** Reads rows by a statement with parameters from `$1`. */
+export type Read = <Row>(statement: string, values?: readonly unknown[]) => Awaitable<readonly Row[]>;
 
 /** A record as a database returns it: null stands for undefined. */
 export type Stored<Value> = {
@@ -18,7 +27,7 @@ export interface TaskRows {
   /** Returns a part (default: `whole`) of a row. */
   find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Awaitable<RowParts[Part] | undefined>;
   /** Like `find`, of the rows with these ids that exist, in this order. */
-  read<Part extends keyof RowParts>(ids: readonly string[], part: Part): Awaitable<RowParts[Part][]>;
+  read<Part extends keyof RowParts>(ids: readonly string[], part: Part): Awaitable<readonly RowParts[Part][]>;
   /** Returns where a search continues after a row, unless it is by id prefix. */
   position(id: string): Awaitable<Position | undefined>;
   /** Like the method of `TaskStore`, of completed tasks. */
@@ -35,7 +44,7 @@ export interface SearchFilter {
   limitKey?: string | undefined;
   /** The row of a completed task has none. */
   schedule?: string | undefined;
-  /** Part of the data, or of the reason of the last failed attempt. Case-insensitive for A to Z. */
+  /** Part of the action, the data, the output, or the reason of the last failed attempt. Case-insensitive for A to Z. */
   text?: string | undefined;
   ids?: readonly string[] | undefined;
   /** First characters of a UUID. */
@@ -114,6 +123,8 @@ export interface Located {
 export interface TaskSummary extends TaskRow {
   payload_bytes: number;
   result_bytes: number | null;
+  /** Null if version 0.1.0 completed the task. */
+  ran_ms: number | null;
   /** First {@link HEAD_LENGTH} characters of the payload, which contain the start of the task's action. */
   head: string;
 }
@@ -132,7 +143,7 @@ export const rowColumns: Record<keyof RowParts, string> = {
   whole: WHOLE,
   detailed: `${WHOLE}, attempts, waited_ms, ran_ms, started_at, ended_at, node, history, limit_key, submitter`,
   summary: `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
-    substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
+    substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at, ran_ms,
     substr(payload, 1, ${HEAD_LENGTH}) AS head`,
 };
 
@@ -153,3 +164,31 @@ export function actionText(action: string): string {
 export function isFilterable(action: string): boolean {
   return [...actionText(action)].length <= MAX_ACTION_LENGTH;
 }
+
+/** A submitted task. `body` is the JSON text of an object with the fields `id`, `action`, `data` and `created_at`. */
+export interface Message {
+  readonly id: string;
+  /** First characters of the action. */
+  readonly action: string | undefined;
+  readonly body: string;
+  /** From 1, the first, to 5. 3 if undefined. */
+  readonly priority?: number | undefined;
+  /** When the message is due. Undefined for at once. */
+  readonly runAt?: number | undefined;
+  /** Messages with different keys take turns. 1 to 255 characters. */
+  readonly limitKey?: string | undefined;
+  /** Id of the user who submitted the task. Undefined without access control. */
+  readonly submitter?: string | undefined;
+  /** Name of the schedule that made the task. */
+  readonly schedule?: string | undefined;
+  /** Header `traceparent` of the submission (W3C Trace Context). */
+  readonly traceparent?: string | undefined;
+  /** Where the end of the task is reported: a normalised URL. */
+  readonly callbackUrl?: string | undefined;
+}
+
+/**
+ * `scheduled` messages are due later for their first attempt, `retrying` ones for their next, `waiting` ones are due, and
+ * `limited` ones would wait if a limit of their action had room.
+ */
+export type MessageState = 'scheduled' | 'retrying' | 'limited' | 'waiting' | 'running' | 'failed';

@@ -1,11 +1,12 @@
 import type { AttemptHistory } from './attempt-history.ts';
-import type { Message, MessageState } from './message.ts';
 import type { Schedules } from './schedules.ts';
 import type {
   Awaitable,
   DetailedRow,
   Found,
   Located,
+  Message,
+  MessageState,
   Position,
   SearchFilter,
   SearchPage,
@@ -13,6 +14,10 @@ import type {
 } from './task-rows.ts';
 
 export type { Awaitable, Located, Message, MessageState };
+
+/** Ids of the stored histories: that of the queue, and that of the prices. */
+export const HISTORIES = { queue: 1, prices: 2 } as const;
+type HistoryId = (typeof HISTORIES)[keyof typeof HISTORIES];
 
 /**
  * Storage of the task queue: messages, result rows, dead letters, idempotency keys, schedules and the pause. `db/sqlite` and
@@ -119,13 +124,18 @@ export interface TaskStore {
    * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset.
    *
    * @param onRequeued called with each slice once its messages can be taken, which may be before they are on disk
+   * @param pace makes the messages scheduled, due one after another. By default, all are due at once
    */
-  redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult>;
+  redrive(
+    arrivals: readonly number[],
+    onRequeued?: (tasks: readonly TaskSubject[]) => void,
+    pace?: Pace,
+  ): Promise<BulkResult>;
   /** Deletes dead letters. */
   purge(arrivals: readonly number[]): Promise<BulkResult>;
   /** Returns the JSON text that `saveHistory` stored last. */
-  readHistory(): Awaitable<string | undefined>;
-  saveHistory(text: string): Awaitable<void>;
+  readHistory(id: HistoryId): Awaitable<string | undefined>;
+  saveHistory(id: HistoryId, text: string): Awaitable<void>;
   /** Returns true counts, without reading messages. */
   counts(): Awaitable<QueueCounts>;
   /** Deletes a few old rows, in a short transaction. Returns whether a further call may delete more. */
@@ -353,6 +363,17 @@ export interface ActionCount {
 
 export type ListedState = Exclude<MessageState, 'failed'>;
 
+/** When redriven messages are due: the first at `from`, in milliseconds since the epoch, and each next one `intervalMs` later. */
+export interface Pace {
+  from: number;
+  intervalMs: number;
+}
+
+/** Returns when the message with this index is due. */
+export function dueAt({ from, intervalMs }: Pace, index: number): number {
+  return Math.floor(from + index * intervalMs);
+}
+
 export interface BulkResult {
   /** The dead letters that were redriven or purged. */
   done: readonly TaskSubject[];
@@ -479,3 +500,8 @@ export class ValueRefused extends Error {
 }
 
 export type SetLimits = Omit<StoredLimits, 'use'>;
+
+/** Thrown if a database file cannot be opened, or if a database server does not answer. */
+export class DatabaseUnavailable extends Error {
+  override name = 'DatabaseUnavailable';
+}

@@ -2,9 +2,8 @@
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { unknownName } from '../workers/shared/nearest-names.ts';
-import type { AnyActions } from '../www/client/actions.ts';
 import type { Grant } from '../www/client/credentials.ts';
-import type { TaskClient } from '../www/client/task-client.ts';
+import type { AnyActions, TaskClient } from '../www/client/task-client.ts';
 import type { TickerClient } from '../www/client/ticker-client.ts';
 
 export {

@@ -12,11 +12,9 @@ export interface TestLine {
 /** Context for a unit test of a handler, with a record of the handler's calls. */
 export interface TestTask extends TaskContext {
   readonly lines: readonly TestLine[];
-  /** Reports of progress, oldest first. */
   readonly reports: readonly TaskProgress[];
   /** Calls of `ack` and `nack`. In a service, only the first has an effect. */
   readonly settled: readonly Acknowledgement[];
-  /** Controller of `signal`. */
   readonly controller: AbortController;
 }
 

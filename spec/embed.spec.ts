@@ -43,18 +43,6 @@ const failure = (options: StartOptions) =>
   );
 
 describe('embedded services', () => {
-  it('serve on the returned ports, and stop with the number of unfinished tasks', async () => {
-    const services = await embed();
-    const { ticker, admin } = services.ports;
-    expect((await post(`http://127.0.0.1:${ticker}/auth/token`, {})).status).to.equal(400);
-    expect((await request(`http://127.0.0.1:${admin}/healthz`)).status).to.equal(200);
-    await complete(services);
-    const stopped = services.stop();
-    expect(services.stop()).to.equal(stopped);
-    expect(await stopped).to.include({ unfinished: 0 });
-    expect(await request(tasksAt(services)).catch(() => 'refused')).to.equal('refused');
-  });
-
   describe('without listeners', () => {
     const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
 
@@ -104,8 +92,7 @@ describe('embedded services', () => {
       const long = { action: 'uppercase', data: { text: 'x'.repeat(300_000) } } as const;
       const submitted = await Promise.all([long, long].map(({ action, data }) => tasks.submit(action, data)));
       await Promise.all(submitted.map((task) => task.result()));
-      const listed = await tasks.list();
-      expect(listed.map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
+      expect((await tasks.list()).map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
     });
 
     it('send no request whose signal is aborted, and raise no error elsewhere', async () => {
@@ -204,9 +191,17 @@ describe('embedded services', () => {
       expect(await refusal(name)).to.equal('the user id must be a text of 1 to 128 characters in one line');
   });
 
-  it('leave no event listener, descriptor or thread behind', async () => {
+  it('serve on the returned ports, stop with the number of unfinished tasks, and leave no event listener, descriptor or thread behind', async () => {
     // The first start loads modules and starts libuv's threads.
-    await (await embed()).stop();
+    const first = await embed();
+    const { ticker, admin } = first.ports;
+    expect((await post(`http://127.0.0.1:${ticker}/auth/token`, {})).status).to.equal(400);
+    expect((await request(`http://127.0.0.1:${admin}/healthz`)).status).to.equal(200);
+    await complete(first);
+    const stopped = first.stop();
+    expect(first.stop()).to.equal(stopped);
+    expect(await stopped).to.include({ unfinished: 0 });
+    expect(await request(tasksAt(first)).catch(() => 'refused')).to.equal('refused');
     const before = {
       listeners: listeners(),
       descriptors: openDescriptors(process.pid),
@@ -221,7 +216,9 @@ describe('embedded services', () => {
     await until(() => threadCount(process.pid) <= before.threads);
   });
 
-  it('do not disturb other services in the same process', async () => {
+  it('neither disturb other services in the same process nor read its environment variables', async () => {
+    process.env.TASK_PREFETCH = 'many';
+    afterTest(() => delete process.env.TASK_PREFETCH);
     const [first, second] = await Promise.all([embed(), embed()]);
     await Promise.all([complete(first), complete(second)]);
     await first.stop();
@@ -229,16 +226,6 @@ describe('embedded services', () => {
     expect((await request(tasksAt(second))).body.count).to.equal(2);
     const metrics = `http://127.0.0.1:${second.ports.admin}/metrics`;
     expect((await request(metrics)).body).to.match(/^nodejs_version_info/m);
-  });
-
-  it('do not read the environment variables of the process', async () => {
-    process.env.TASK_PREFETCH = 'many';
-    afterTest(() => delete process.env.TASK_PREFETCH);
-    await complete(await embed());
-    expect(await failure({ settings: { ...process.env } })).to.have.property(
-      'message',
-      'TASK_PREFETCH must be a whole number from 1 to 10000, got "many"',
-    );
   });
 
   it('run the handlers module in the option, not the one in the settings', async () => {
@@ -274,14 +261,12 @@ describe('embedded services', () => {
       // A program in JavaScript is not stopped by the types.
       [{ handlers: { words: () => 1 } as never }, {}, /^handlers must be a path, a file URL or a package name, /],
       [{ setings: {} } as never, {}, /^unknown option "setings": did you mean settings\?$/],
+      [{}, { TASK_PREFETCH: 'many' }, /^TASK_PREFETCH must be a whole number from 1 to 10000, got "many"$/],
       [{}, { TASK_CONCURENCY: 3 }, /^TASK_CONCURENCY must be unset: set TASK_CONCURRENCY instead, got a value$/],
       [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
       [{ symbols: { 'BTC-USD': Number.NaN } }, {}, /^TICKER_SYMBOLS must be /],
-      [{ priceSource: './none.mjs' }, {}, /^the price source \.\/none\.mjs cannot be used: /],
-      [{}, { TASKS_PORT: port }, new RegExp(`^port ${port} is in use: .*TASKS_PORT`)],
       [{}, { ADMIN_PORT: port }, new RegExp(`^port ${port} is in use: .*ADMIN_PORT`)],
       [{}, { DATA_DIR }, /^\S+ is in use: .*DATA_DIR/],
-      [{}, { TICKER_PORT: -1 }, /^TICKER_PORT must be a whole number/],
     ];
     for (const [options, own, message] of faults) {
       const error = await failure({ ...options, settings: await settings(own) });

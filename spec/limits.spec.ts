@@ -16,6 +16,10 @@ describe('the size of the project', () => {
     expect(lines(['main/**', 'workers/**', 'db/**'], /grafana|\.json$/)).to.be.within(10_000, limits.programLines);
   });
 
+  it('stays within the limit of the pages', () => {
+    expect(lines(['www/{tasks,ticker,shared}/**'], /\.(png|svg)$/)).to.be.within(5_000, limits.pageLines);
+  });
+
   it('stays within the limit of the specs', () => {
     expect(lines(['spec/**'], /package-lock\.json$/)).to.be.within(10_000, limits.specLines);
   });

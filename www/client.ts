@@ -1,5 +1,4 @@
 /** Client of both services, for browsers and for Node 18 or later. Published as `ticker-and-tasks/client`. */
-export type { ActionName, DataOf, OutputOf } from './client/actions.ts';
 export type { CredentialOptions } from './client/credentials.ts';
 export type { DeadLetters, LetterSelection } from './client/dead-letters.ts';
 export {
@@ -14,9 +13,9 @@ export type { ActionLimits, LimitSettings } from './client/limits.ts';
 export type { QueueHistory, QueueStatus } from './client/queue-api.ts';
 export type { Status } from './client/reconnection.ts';
 export type { Schedule, ScheduleSettings } from './client/schedules.ts';
-export type { Completed, Task, TaskListeners } from './client/task.ts';
-export { type SubmissionOptions, type SubmitOptions, TaskClient } from './client/task-client.ts';
+export type { Completed, Task, TaskListeners, TaskTokenOptions } from './client/task.ts';
+export type { ActionName, DataOf, OutputOf, SubmissionOptions, SubmitOptions } from './client/task-client.ts';
+export { TaskClient } from './client/task-client.ts';
 export type { DeadLetter, TaskEvent, TaskProgress, TaskRow, TaskState } from './client/task-state.ts';
-export type { TaskTokenOptions } from './client/task-token.ts';
-export type { Price, Tick } from './client/tick-reader.ts';
+export type { Price, Tick } from './client/tick-stream.ts';
 export { type PriceHistory, TickerClient, type TickerOptions } from './client/ticker-client.ts';

@@ -5,10 +5,8 @@
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
-import { joinModules } from './join-modules.ts';
-import { addModulePreloads } from './module-preloads.ts';
+import { addModulePreloads, joinModules, writeVendor } from './modules.ts';
 import { readContract } from './read-contract.ts';
-import { rewriteImports, writeVendor } from './vendor.ts';
 
 const sources = fileURLToPath(new URL('.', import.meta.url));
 const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
@@ -16,21 +14,16 @@ const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
 for (const folder of ['shared', 'ticker', 'tasks']) {
   cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter: (file) => !/\.tsx?$/.test(file) });
 }
-rewriteImports(`${target}shared`);
-for (const client of ['ticker', 'tasks']) {
-  writeVendor(target + client);
-  rewriteImports(target + client);
-}
-
-for (const client of ['ticker', 'tasks']) {
-  const page = `${target}${client}/index.html`;
-  const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : client + path);
-  writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
-}
+writeVendor(target);
 
 // One module, so that a project without a build can copy it.
 const joined = joinModules('/client.js', (path) => target + path.slice(1));
-for (const service of ['ticker', 'tasks']) writeFileSync(`${target}${service}/client.js`, joined);
+for (const service of ['ticker', 'tasks']) {
+  const page = `${target}${service}/index.html`;
+  const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : service + path);
+  writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
+  writeFileSync(`${target}${service}/client.js`, joined);
+}
 
 // Indentation can be removed without a visible effect, because no `pre` element in the HTML files contains text.
 for (const file of globSync(`${target}**/*.{html,css}`)) {

@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { DatabaseUnavailable } from '../database-unavailable.ts';
-import { ValueRefused } from '../task-store.ts';
+import { DatabaseUnavailable, ValueRefused } from '../task-store.ts';
 
 interface Waiting<Item, Result> {
   item: Item;

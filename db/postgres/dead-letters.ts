@@ -1,8 +1,8 @@
-import { BULK_SLICE, type ChangedSlice } from '../bulk-change.ts';
+import { BULK_SLICE, type ChangedSlice } from '../message-change.ts';
 import { deadLetterBounds, subjectOf as subject, type TaskSubject } from '../task-store.ts';
 import { addCounts, type Counter, USED, withTurns } from './counts.ts';
 import type { Query } from './database.ts';
-import { actionOf } from './messages.ts';
+import { actionOf } from './tasks.ts';
 
 /** A message of which events tell. Its texts are escaped as in JSON. */
 export interface LetterRow {
@@ -77,10 +77,11 @@ const bulk = (
 
 export const REDRIVE = bulk(
   'used.length + number <= $5 AND used.bytes + body_total <= $6',
-  `UPDATE messages SET state = 'waiting', run_at = $4, attempts = 0, crashes = 0, deaths = 0, permanent = false,
+  `UPDATE messages SET state = CASE WHEN $7::double precision IS NULL THEN 'waiting' ELSE 'scheduled' END,
+      run_at = floor($4::double precision + (number - 1) * coalesce($7, 0))::bigint, attempts = 0, crashes = 0, deaths = 0, permanent = false,
       failed_at = NULL, reason = NULL, history = NULL, turn = placed.turn
     FROM placed WHERE messages.arrival = placed.arrival AND`,
-  { bytes: 'sum(body_bytes)' },
+  { bytes: 'sum(body_bytes)', scheduled: 'CASE WHEN $7 IS NULL THEN 0 ELSE count(*) END' },
 );
 export const PURGE = bulk('true', 'DELETE FROM messages WHERE', { dropped: 'count(*)' });
 

@@ -1,6 +1,6 @@
 import { readHistory } from '../attempt-history.ts';
 import { type MessageChange, rowOf } from '../message-change.ts';
-import { defined, rowColumns, type Stored } from '../task-rows.ts';
+import { rowColumns } from '../task-rows.ts';
 import {
   type ActionLimits,
   type Delivery,
@@ -12,13 +12,11 @@ import {
   type SettlementOf,
   type SettleResult,
   STAGED_SLICE,
-  type StoredMessage,
   SUSPECT_DEATHS,
 } from '../task-store.ts';
 import { addCounts, type Counter, LEAVING_LATER, withTurns } from './counts.ts';
 import type { BoundStatement } from './database.ts';
-import { storable } from './search.ts';
-import { insertRows, STORE_ROWS } from './tasks.ts';
+import { actionOf, insertRows, STORE_ROWS, storable } from './tasks.ts';
 
 export type Effect = SettleResult['effects'][number];
 
@@ -73,11 +71,9 @@ export interface TakeRow extends Omit<Delivery, 'action' | 'history' | 'submitte
 
 export interface Taking {
   max: number;
-  /** Whether the window is empty. */
   isIdle: boolean;
   /** Number of the messages that are taken because they have waited longest. */
   longest: number;
-  /** Whether only callbacks are taken. */
   areCallbacks?: boolean;
 }
 
@@ -345,43 +341,6 @@ export interface LimitUseRow extends Omit<SetLimits, 'limits'> {
   definition: ActionLimits;
   running: number;
   nextStartAt: number | null;
-}
-
-/** Messages with these ids, in any order, with bodies of limited length. */
-export const READ = `SELECT arrival, id, action, left(body, $2) AS body, octet_length(body) AS "bodyBytes", state, priority, limit_key AS "limitKey", place, run_at AS "runAt",
-      accepted_at AS "acceptedAt", attempts, reason, history, permanent AS "isPermanent", failed_at AS "failedAt",
-      started_at AS "startedAt", progress, owner AS node, submitter, schedule, traceparent, callback_url AS "callbackUrl"
-    FROM messages WHERE id = ANY($1::text[])`;
-
-/** Length of the longest body. */
-export const WHOLE = 2 ** 31 - 1;
-
-type PlainFields = Omit<StoredMessage, 'action' | 'limitKey' | 'reason' | 'history' | 'limitedBy' | 'progress'>;
-
-export interface MessageRow extends Stored<PlainFields> {
-  action: string | null;
-  limitKey: string;
-  place: number | null;
-  reason: string | null;
-  history: string | null;
-  progress: string | null;
-}
-
-export function messageOf({ action, limitKey, place, reason, history, progress, ...row }: MessageRow): StoredMessage {
-  return {
-    ...defined<PlainFields>(row),
-    action: actionOf(action),
-    limitKey: limitKeyOf(limitKey),
-    reason,
-    limitedBy: row.state === 'limited' ? (place === 1 ? 'action' : 'key') : undefined,
-    history: readHistory(history),
-    progress: progress === null ? undefined : JSON.parse(progress),
-  };
-}
-
-/** Reads an action, which is stored escaped as in JSON. */
-export function actionOf(text: string | null): string | undefined {
-  return text === null ? undefined : JSON.parse(`"${text}"`);
 }
 
 function limitKeyOf(text: string): string | undefined {

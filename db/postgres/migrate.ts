@@ -1,5 +1,5 @@
-import { DatabaseUnavailable } from '../database-unavailable.ts';
 import { migrationSteps } from '../migration-steps.ts';
+import { DatabaseUnavailable } from '../task-store.ts';
 import { acquireLock, PostgresDatabase, type Query, reasonOf } from './database.ts';
 
 const folder = new URL('../migrations/postgres/', import.meta.url);

@@ -1,22 +1,20 @@
-import { changeInSlices } from '../bulk-change.ts';
-import { DatabaseUnavailable } from '../database-unavailable.ts';
-import { changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
+import { changeInSlices, changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
+import { type TaskReads, taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
-import { FAILURE, searchMessages } from '../search.ts';
-import { actionText, type Position, type SearchFilter, type SearchPage } from '../task-rows.ts';
+import { actionText } from '../task-rows.ts';
 import {
-  type ActionCount,
   type ActionLimits,
   type BulkResult,
   type Cancellation,
+  DatabaseUnavailable,
   type Delivery,
-  type FoundFailure,
   type FoundTask,
   type IdempotencyKey,
   type KeyReused,
   type LimitSource,
   type Message,
   type MessageState,
+  type Pace,
   type Published,
   type QueueBounds,
   type QueueCounts,
@@ -28,7 +26,6 @@ import {
   type Settled,
   type SettleResult,
   type StoredLimits,
-  type StoredMessage,
   SUSPECT_INTERVAL_MS,
   type Submission,
   sizeOf,
@@ -40,13 +37,12 @@ import {
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
-import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
+import { type BoundStatement, CHANNEL, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
 import * as deadLetters from './dead-letters.ts';
 import * as messages from './messages.ts';
 import { Retention } from './retention.ts';
-import { dialect, runSearch } from './search.ts';
 import { publish, publishAll, publishTogether, type Room } from './submissions.ts';
-import { isText, Tasks } from './tasks.ts';
+import { actionOf, dialect, isText } from './tasks.ts';
 
 export interface PostgresStoreOptions {
   bounds: QueueBounds;
@@ -76,9 +72,20 @@ const LOOK_MS = 1000;
 /** Number of messages of a dead owner that are recovered in one transaction. */
 const RECOVERED_SLICE = 100;
 
+// All nodes are notified in the same transaction, because this node could die between the two.
+const SET_PAUSED = `WITH state AS (
+    UPDATE queue_state SET paused = $1, paused_at = CASE WHEN $1 THEN coalesce(paused_at, $2) END RETURNING paused
+  ) SELECT pg_notify(${CHANNEL}, '{"from":"","topic":"pause"}') FROM state`;
+
 /** Task store in PostgreSQL, which several nodes share. The tables must be migrated. */
 export class PostgresStore implements TaskStore {
-  readonly rows: Tasks;
+  readonly rows: TaskReads['rows'];
+  readonly search: TaskReads['search'];
+  readonly failures: TaskReads['failures'];
+  readonly countActions: TaskReads['countActions'];
+  readonly read: TaskReads['read'];
+  readonly pausedAt: TaskReads['pausedAt'];
+  readonly readHistory: TaskReads['readHistory'];
   readonly schedules: Schedules;
   readonly isShared = true;
   readonly isDurable = true;
@@ -118,7 +125,9 @@ export class PostgresStore implements TaskStore {
     this.#now = now;
     this.#owner = owner;
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
-    this.rows = new Tasks(reads);
+    const shared = taskReads(dialect, reads.query);
+    ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = shared);
+    ({ read: this.read, pausedAt: this.pausedAt, readHistory: this.readHistory } = shared);
     this.#retention = new Retention(writes);
     this.schedules = new Schedules({
       read: reads.query,
@@ -156,7 +165,7 @@ export class PostgresStore implements TaskStore {
   async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
     const published = await this.#submissions.add({ message, key });
     if (published instanceof Error) throw published;
-    this.#noteDue(message.runAt);
+    this.#rememberDue(message.runAt);
     if (published.isNew) onAccepted();
     return published;
   }
@@ -168,7 +177,7 @@ export class PostgresStore implements TaskStore {
     const results = await this.#groups.add(submissions);
     const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
     const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
-    for (const { runAt } of accepted) this.#noteDue(runAt);
+    for (const { runAt } of accepted) this.#rememberDue(runAt);
     if (accepted.length > 0) onAccepted(accepted);
     return results;
   }
@@ -226,27 +235,8 @@ export class PostgresStore implements TaskStore {
         states.delete(id);
         return { outcome: 'cancelled', ...task };
       }
-      return actions.has(id) ? { outcome: 'ended', action: messages.actionOf(actions.get(id) ?? null) } : undefined;
+      return actions.has(id) ? { outcome: 'ended', action: actionOf(actions.get(id) ?? null) } : undefined;
     });
-  }
-
-  search(filter: SearchFilter, after: Position | undefined, limit: number, more?: string): Promise<SearchPage> {
-    return runSearch(this.#reads.query, searchMessages(dialect, filter, after, limit, more));
-  }
-
-  async countActions(after: Position | undefined): Promise<SearchPage<ActionCount>> {
-    const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
-    const { found, next } = (await runSearch(this.#reads.query, steps)) as unknown as SearchPage<ActionCount>;
-    return { found: found.map((each) => ({ ...each, action: messages.actionOf(each.action) ?? null })), next };
-  }
-
-  async failures(filter: SearchFilter, after: Position | undefined, limit: number): Promise<SearchPage<FoundFailure>> {
-    const page = await this.search({ ...filter, state: 'failed' }, after, limit, FAILURE);
-    const found = (page.found as FoundFailure[]).map((each) => ({
-      ...each,
-      action: messages.actionOf(each.action) ?? null,
-    }));
-    return { ...page, found };
   }
 
   async cancelRequests(ids: readonly string[]): Promise<readonly string[]> {
@@ -262,7 +252,7 @@ export class PostgresStore implements TaskStore {
     const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
     return rows.map(({ action, source, definition: limits, running, nextStartAt }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
-      return { action: messages.actionOf(action) as string, limits, source, use };
+      return { action: actionOf(action) as string, limits, source, use };
     });
   }
 
@@ -297,16 +287,8 @@ export class PostgresStore implements TaskStore {
     return state?.paused === true;
   }
 
-  async pausedAt(): Promise<number | undefined> {
-    const [state] = await this.#reads.query<{ paused_at: number | null }>('SELECT paused_at FROM queue_state');
-    return state?.paused_at ?? undefined;
-  }
-
   async setPaused(isPaused: boolean, at?: number): Promise<void> {
-    const pausedAt = 'CASE WHEN $1 THEN coalesce(paused_at, $2) END';
-    await this.#operate(() =>
-      this.#writes.query(`UPDATE queue_state SET paused = $1, paused_at = ${pausedAt}`, [isPaused, at ?? null]),
-    );
+    await this.#operate(() => this.#writes.query(SET_PAUSED, [isPaused, at ?? null]));
   }
 
   async find(id: string): Promise<FoundTask | undefined> {
@@ -319,30 +301,26 @@ export class PostgresStore implements TaskStore {
     return late && { row: late };
   }
 
-  async read(ids: readonly string[], bodyLength = messages.WHOLE): Promise<readonly StoredMessage[]> {
-    const rows = await this.#reads.query<messages.MessageRow>(messages.READ, [ids.filter(isText), bodyLength]);
-    const byId = new Map(rows.map((row) => [row.id, messages.messageOf(row)]));
-    return ids.flatMap((id) => byId.get(id) ?? []);
-  }
-
-  redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
+  redrive(
+    arrivals: readonly number[],
+    onRequeued?: (tasks: readonly TaskSubject[]) => void,
+    pace?: Pace,
+  ): Promise<BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
-    return this.#changeAll(arrivals, [deadLetters.REDRIVE, this.#now(), maxLength, maxBytes], onRequeued);
+    const from = (done: number) => (pace === undefined ? this.#now() : pace.from + done * pace.intervalMs);
+    const values = (done: number) => [from(done), maxLength, maxBytes, pace?.intervalMs ?? null];
+    this.#rememberDue(pace?.from);
+    return this.#changeAll(arrivals, deadLetters.REDRIVE, values, onRequeued);
   }
 
   purge(arrivals: readonly number[]): Promise<BulkResult> {
-    return this.#changeAll(arrivals, [deadLetters.PURGE]);
+    return this.#changeAll(arrivals, deadLetters.PURGE);
   }
 
-  async readHistory(): Promise<string | undefined> {
-    const [row] = await this.#reads.query<{ history: string }>('SELECT history FROM queue_history');
-    return row?.history;
-  }
-
-  async saveHistory(text: string): Promise<void> {
-    const save = `INSERT INTO queue_history (id, history) VALUES (1, $1)
+  async saveHistory(id: number, text: string): Promise<void> {
+    const save = `INSERT INTO queue_history (id, history) VALUES ($1, $2)
       ON CONFLICT (id) DO UPDATE SET history = excluded.history`;
-    await this.#operate(() => this.#writes.query(save, [text]));
+    await this.#operate(() => this.#writes.query(save, [id, text]));
   }
 
   async counts(): Promise<QueueCounts> {
@@ -455,7 +433,7 @@ export class PostgresStore implements TaskStore {
     const current = [...new Map(fenced.map((each) => [positionOf(each.delivery), each])).values()].sort(byArrival);
     const ended = current.filter(isEnd);
     const kept = current.filter((each) => !isEnd(each)).map((each) => changeOf(each, now, this.#owner));
-    for (const { state, runAt } of kept) if (state === 'retrying') this.#noteDue(runAt);
+    for (const { state, runAt } of kept) if (state === 'retrying') this.#rememberDue(runAt);
     // The start of a released attempt may not have been reported, and counts.
     const released = current.flatMap(({ delivery, settlement: { kind }, startedAt }) =>
       kind === 'release' && startedAt !== undefined ? { delivery, startedAt, progress: undefined } : [],
@@ -484,8 +462,8 @@ export class PostgresStore implements TaskStore {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;
       this.#lookAt = now + LOOK_MS;
-      const note = ([row]: messages.StagedRow[]) => this.#noteDue(row?.nextDueAt);
-      steps.push([messages.stage(settlements, now), note], [[messages.END_STARTS, [now]], note]);
+      const remember = ([row]: messages.StagedRow[]) => this.#rememberDue(row?.nextDueAt);
+      steps.push([messages.stage(settlements, now), remember], [[messages.END_STARTS, [now]], remember]);
     }
     if (!this.#runsSuspect(current)) {
       const isSuspectsTurn = now >= this.#nextSuspectAt;
@@ -550,7 +528,7 @@ export class PostgresStore implements TaskStore {
     return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
   }
 
-  #noteDue(dueAt: number | null | undefined): void {
+  #rememberDue(dueAt: number | null | undefined): void {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueAt ?? Number.POSITIVE_INFINITY);
   }
 
@@ -588,15 +566,19 @@ export class PostgresStore implements TaskStore {
     return { failed, cancelled, evicted };
   }
 
-  /** Changes dead letters by a statement with these further values. */
+  /** Changes dead letters by a statement with further values, which may depend on the number of those changed before. */
   async #changeAll(
     selected: readonly number[],
-    [text, ...values]: [text: string, ...values: number[]],
+    text: string,
+    values: (done: number) => (number | null)[] = () => [],
     onChanged?: (tasks: readonly TaskSubject[]) => void,
   ): Promise<BulkResult> {
+    let done = 0;
     const change = async (arrivals: readonly number[]) => {
-      const all = [...this.#counter('operations'), arrivals, ...values];
-      return deadLetters.readSlice(await this.#operate(() => this.#write(text, all)));
+      const all = [...this.#counter('operations'), arrivals, ...values(done)];
+      const slice = deadLetters.readSlice(await this.#operate(() => this.#write(text, all)));
+      done += slice.done.length;
+      return slice;
     };
     return changeInSlices(selected, change, onChanged);
   }
@@ -605,7 +587,6 @@ export class PostgresStore implements TaskStore {
 const isDiscard = ({ settlement }: Settled) => settlement.kind === 'discard';
 const isEnd = ({ settlement: { kind } }: Settled) => kind === 'complete' || kind === 'ack' || kind === 'cancel';
 
-/** Returns what identifies a delivery. */
 function positionOf({ arrival, delivery }: Pick<Delivery, 'arrival' | 'delivery'>): string {
   return `${arrival} ${delivery}`;
 }

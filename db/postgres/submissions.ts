@@ -70,7 +70,6 @@ export interface Room {
   ids: string[];
 }
 
-/** Unexpired keys of submissions. */
 const KNOWN_KEYS = `SELECT key, fingerprint, task_id AS id FROM idempotency_keys
     WHERE key = ANY($1::text[]) AND accepted_at > $2::bigint - ${KEY_LIFETIME_MS}`;
 

@@ -1,24 +1,47 @@
-import { searchRows } from '../search.ts';
-import {
-  type Position,
-  type RowParts,
-  rowColumns,
-  type SearchFilter,
-  type SearchPage,
-  type TaskRows,
-} from '../task-rows.ts';
-import type { PostgresDatabase } from './database.ts';
-import { dialect, runSearch } from './search.ts';
+import type { SearchDialect } from '../search.ts';
+import { actionText, rowColumns } from '../task-rows.ts';
 
-const find = (columns: string) => `SELECT ${columns} FROM tasks WHERE id = ANY($1::text[])`;
+/** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
+const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;
 
-/** Exported, so that a spec can check the query plans. */
-export const taskStatements = {
-  whole: find(rowColumns.whole),
-  detailed: find(rowColumns.detailed),
-  summary: find(rowColumns.summary),
-  position: find('created_at AS "createdAt", arrival'),
+export const dialect: SearchDialect = {
+  // Without `,"created_at":1764194026}` at the end.
+  data: (column) => `left(substr(${column}, strpos(${column}, '"data":') + 7), -25)`,
+  like: 'ILIKE',
+  among: (column, list) => `${column} = ANY(${list})`,
+  list: (values) => values,
+  encodeName: actionText,
+  decodeName: (text) => JSON.parse(`"${text}"`),
+  plain: storable,
+  states: {
+    scheduled: "state = 'scheduled'",
+    retrying: "state = 'retrying'",
+    limited: "state = 'limited'",
+    waiting: "state = 'waiting'",
+    running: "state = 'running'",
+    failed: "state = 'failed'",
+  },
+  messageBytes: 'bytes',
+  messageColumns: ', started_at AS "startedAt", progress, owner AS node',
+  rowArrival: 'arrival',
+  rowAction: ACTION_KEY,
+  ordersByFixed: true,
 };
+
+/** Reads an action, which is stored escaped as in JSON. */
+export function actionOf(text: string | null): string | undefined {
+  return text === null ? undefined : dialect.decodeName(text);
+}
+
+/** Returns a text as PostgreSQL stores it. */
+export function storable(text: string): string {
+  return text.replaceAll('\0', '\ufffd').toWellFormed();
+}
+
+/** PostgreSQL refuses a string that contains a NUL character. */
+export function isText(text: string): boolean {
+  return !text.includes('\0');
+}
 
 const [, ...AFTER_ID] = rowColumns.detailed.split(', ');
 const REPLACED = [...AFTER_ID, 'delivery'].map((name) => `${name} = excluded.${name}`);
@@ -38,38 +61,3 @@ export const STORE_ROWS = `WITH given AS (
   ), done AS (
     DELETE FROM acks WHERE arrival = ANY(ARRAY(SELECT arrival FROM given))
   ) ${insertRows(`SELECT ${rowColumns.detailed}, arrival, delivery FROM given ORDER BY id`)}`;
-
-/** Read access to the PostgreSQL table `tasks`. */
-export class Tasks implements TaskRows {
-  readonly #database: PostgresDatabase;
-
-  constructor(database: PostgresDatabase) {
-    this.#database = database;
-  }
-
-  async find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Promise<RowParts[Part] | undefined> {
-    return (await this.read([id], part ?? ('whole' as Part)))[0];
-  }
-
-  async read<Part extends keyof RowParts>(ids: readonly string[], part: Part): Promise<RowParts[Part][]> {
-    const rows = await this.#database.query<RowParts[Part]>(taskStatements[part], [ids.filter(isText)]);
-    const byId = new Map(rows.map((row) => [row.id, row]));
-    return ids.flatMap((id) => byId.get(id) ?? []);
-  }
-
-  async position(id: string): Promise<Position | undefined> {
-    const [row] = await this.#database.query<{ createdAt: number; arrival: number }>(taskStatements.position, [
-      [id].filter(isText),
-    ]);
-    return row && [row.createdAt, row.arrival];
-  }
-
-  search(filter: SearchFilter, after: Position | undefined, limit: number): Promise<SearchPage> {
-    return runSearch(this.#database.query, searchRows(dialect, filter, after, limit));
-  }
-}
-
-/** PostgreSQL refuses a string that contains a NUL character. */
-export function isText(text: string): boolean {
-  return !text.includes('\0');
-}

@@ -1,5 +1,4 @@
-import type { Query } from './database.ts';
-import { CHANNEL } from './direct-connection.ts';
+import { CHANNEL, type Query } from './database.ts';
 
 export interface TokenRow {
   id: string;

@@ -18,7 +18,6 @@ const NONE = {
   bytes: 0,
   dead: 0,
   deadBytes: 0,
-  /** Idempotency keys. */
   keys: 0,
 };
 

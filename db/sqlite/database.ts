@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { DatabaseUnavailable } from '../database-unavailable.ts';
+import { DatabaseUnavailable } from '../task-store.ts';
 
 export interface DatabaseOptions {
   /** Maximum wait for another connection's lock. Waiting blocks the calling thread. */
@@ -57,7 +57,8 @@ export class Database {
   }
 
   /**
-   * Returns a prepared statement. Statements are cached without limit, so `sql` should be a constant.
+   * Returns a prepared statement. Statements are cached without limit, so `sql` should be a constant. Its parameters are
+   * `?`, `?1`… or `$1`….
    *
    * @throws {DatabaseUnavailable} if the file cannot be opened, or SQLite's error if `sql` is invalid
    */
@@ -65,7 +66,8 @@ export class Database {
     const handle = this.#transaction ?? this.#open();
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
-      statement = handle.prepare(sql);
+      // SQLite takes `$1` for a name.
+      statement = handle.prepare(sql.replaceAll(/\$(?=\d)/g, '?'));
       statement.setReturnArrays(returnsArrays);
       this.#statements.set(sql, statement);
     }
@@ -84,6 +86,10 @@ export class Database {
   all<Row>(sql: string, ...values: SQLInputValue[]): Row[] {
     return this.statement(sql).all(...values) as Row[];
   }
+
+  /** Like `all`, for statements that both databases share. */
+  readonly read = <Row>(sql: string, values: readonly unknown[] = []): Row[] =>
+    this.all(sql, ...(values as SQLInputValue[]));
 
   /** Runs a statement. Returns the number of changed rows. */
   run(sql: string, ...values: SQLInputValue[]): number {

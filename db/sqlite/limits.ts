@@ -69,7 +69,6 @@ export class Limits {
     return [...this.#limits.values()];
   }
 
-  /** Returns the limits of an action. */
   of(action: string | null | undefined): ActionLimits | undefined {
     return this.#limits.size === 0 ? undefined : this.#limits.get(action ?? '')?.limits;
   }
@@ -106,7 +105,6 @@ export class Limits {
     return this.#occupy(action, OWN, limits) ? PLACES.all : PLACES.key;
   }
 
-  /** Takes the place of its key. */
   enterKey({ action, limit_key }: Limited): Place {
     return this.#occupy(action, limit_key, this.of(action)?.perKey) ? PLACES.key : PLACES.none;
   }
@@ -154,7 +152,6 @@ export class Limits {
     }
   }
 
-  /** Records the start of a handler. */
   started({ action, limit_key }: Limited, start: number): void {
     for (const [key, { rate }] of poolsOf(this.of(action), limit_key)) {
       if (rate !== undefined) this.#database.runUncounted(ADD_START, action, key, start + rate.ms);
@@ -181,12 +178,10 @@ export class Limits {
     this.#database.run(`INSERT INTO limit_uses (action, limit_key, used, starts) ${recorded}`, action);
   }
 
-  /** Whether the action itself has a limit. */
   limitsAction(action: string | null): boolean {
     return !isUnlimited(this.of(action) ?? {});
   }
 
-  /** Whether each key of the action has a limit. */
   limitsKeys(action: string | null): boolean {
     return this.of(action)?.perKey !== undefined;
   }
@@ -216,7 +211,6 @@ export class Limits {
 
 interface Use {
   starts: number;
-  /** Number of limited messages that got a place. */
   promoted: number;
 }
 

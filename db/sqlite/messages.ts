@@ -1,6 +1,5 @@
 import { readHistory } from '../attempt-history.ts';
 import { deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import { defined, type Stored } from '../task-rows.ts';
 import {
   type ActionLimits,
   type Delivery,
@@ -12,7 +11,6 @@ import {
   NORMAL_PRIORITY,
   PRIORITIES,
   STAGED_SLICE,
-  type StoredMessage,
   SUSPECT_DEATHS,
   type TaskSubject,
 } from '../task-store.ts';
@@ -29,7 +27,14 @@ export interface SizedDelivery extends Delivery {
   turn: number;
 }
 
-/** States of messages that are due later. */
+/** A dead letter as eviction, redrive and purge see it. */
+export interface SizedDeadLetter extends Due {
+  id: string;
+  submitter: string | null;
+  bodyBytes: number;
+  bytes: number;
+}
+
 const LATER_STATES = ['scheduled', 'retrying'] as const;
 
 /** Size of a message, as the queue's limit counts it. `octet_length` does not read the text. */
@@ -93,10 +98,8 @@ const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.pl
     )
   ) AS placed WHERE messages.arrival = placed.arrival`;
 const END = `DELETE FROM messages WHERE ${FENCE}`;
-
-const STORED = `arrival, id, action, octet_length(body) AS bodyBytes, state, priority, limit_key AS limitKey, place,
-  run_at AS runAt, accepted_at AS acceptedAt, attempts, reason, history, permanent, failed_at AS failedAt, submitter, schedule,
-  traceparent, callback_url AS callbackUrl`;
+const DEAD_LETTER = `SELECT arrival, id, action, priority, limit_key, submitter, octet_length(body) + ifnull(octet_length(callback_url), 0) AS bodyBytes,
+  ${BYTES} AS bytes FROM messages WHERE failed_at IS NOT NULL`;
 
 /** Statements on the messages. Writes must run in a transaction. */
 export class Messages {
@@ -154,7 +157,6 @@ export class Messages {
     return Math.min(...times, this.limits.nextStartEnd());
   }
 
-  /** Makes a message due. */
   runNow(message: Due, now: number): void {
     this.#wait(message);
     this.#database.run('UPDATE messages SET run_at = ? WHERE arrival = ?', now, message.arrival);
@@ -216,7 +218,6 @@ export class Messages {
     return true;
   }
 
-  /** Gives a place to a limited message. */
   #replace(message: Due, place: Place | undefined): void {
     this.#counters.limited -= 1;
     this.#wait(message, place);
@@ -371,9 +372,25 @@ export class Messages {
     return this.#database.get<{ bytes: number }>(`${update} RETURNING ${BYTES} AS bytes`, ...values)?.bytes;
   }
 
-  /** Puts a dead letter at the end of the queue, with nothing charged. */
-  redrive(message: Due, now: number): void {
-    this.runNow(message, now);
+  deadLetter(arrival: number): SizedDeadLetter | undefined {
+    return this.#database.get(`${DEAD_LETTER} AND arrival = ?`, arrival);
+  }
+
+  oldestDeadLetter(): SizedDeadLetter | undefined {
+    return this.#database.get(`${DEAD_LETTER} ORDER BY failed_at, arrival LIMIT 1`);
+  }
+
+  /** Puts a dead letter at the end of the queue, or schedules it for `runAt`, with nothing charged. */
+  redrive(message: Due, now: number, runAt?: number): void {
+    if (runAt === undefined) this.runNow(message, now);
+    else {
+      this.#database.run(
+        "UPDATE messages SET state = 'scheduled', run_at = ? WHERE arrival = ?",
+        runAt,
+        message.arrival,
+      );
+      this.#counters.scheduled += 1;
+    }
     const set = 'attempts = 0, crashes = 0, deaths = 0, permanent = 0, failed_at = NULL, reason = NULL, history = NULL';
     this.#database.run(`UPDATE messages SET ${set} WHERE arrival = ?`, message.arrival);
   }
@@ -405,23 +422,6 @@ export class Messages {
 
   isCancelRequested(id: string): boolean {
     return this.#database.get('SELECT 1 FROM messages WHERE id = ? AND cancel_requested = 1', id) !== undefined;
-  }
-
-  /** Returns a message, with its body cut to `bodyLength` characters. */
-  find(id: string, bodyLength?: number): StoredMessage | undefined {
-    const body = bodyLength === undefined ? 'body' : `substr(body, 1, ${bodyLength}) AS body`;
-    const row = this.#database.get<StoredRow>(`SELECT ${STORED}, ${body} FROM messages WHERE id = ?`, id);
-    if (row === undefined) return undefined;
-    const { place, reason, history, permanent, ...message } = row;
-    return {
-      ...defined<PlainFields>(message),
-      reason,
-      history: readHistory(history),
-      limitedBy: row.state === 'limited' ? (place === PLACES.key ? 'action' : 'key') : undefined,
-      isPermanent: permanent === 1,
-      startedAt: undefined,
-      progress: undefined,
-    };
   }
 
   /** Counts the running messages of an action, or of one of its limit keys, among those with these positions. */
@@ -508,21 +508,11 @@ export interface MessageFacts extends Due, EndedMessage {
   bytes: number;
 }
 
-type PlainFields = Omit<StoredMessage, 'reason' | 'history' | 'limitedBy' | 'isPermanent' | 'startedAt' | 'progress'>;
-
-interface StoredRow extends Stored<PlainFields> {
-  place: Place | null;
-  reason: string | null;
-  history: string | null;
-  permanent: number;
-}
-
 /** Returns the condition of the indexes on messages of a state. */
 function conditionOf(state: ListedState): string {
   return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }
 
-/** Returns a delivery from the values of {@link DUE}. */
 function deliveryOf(
   limits: Limits,
   arrival: number,

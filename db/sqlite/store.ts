@@ -1,12 +1,16 @@
 import { join } from 'node:path';
-import { BULK_SLICE, type ChangedSlice, changeInSlices } from '../bulk-change.ts';
-import { DatabaseUnavailable } from '../database-unavailable.ts';
-import { changeOf, type MessageChange, rowOf } from '../message-change.ts';
-import { type Advanced, Schedules, type Value } from '../schedules.ts';
-import { FAILURE, searchMessages } from '../search.ts';
-import type { Position, SearchFilter, SearchPage } from '../task-rows.ts';
 import {
-  type ActionCount,
+  BULK_SLICE,
+  type ChangedSlice,
+  changeInSlices,
+  changeOf,
+  type MessageChange,
+  rowOf,
+} from '../message-change.ts';
+import { type TaskReads, taskReads } from '../reads.ts';
+import { type Advanced, Schedules, type Value } from '../schedules.ts';
+import { andThen } from '../task-rows.ts';
+import {
   type ActionLimits,
   type Awaitable,
   type BulkResult,
@@ -14,15 +18,17 @@ import {
   CALLBACK_PRIORITY,
   type CallbackData,
   type Cancellation,
+  DatabaseUnavailable,
   deadLetterBounds,
+  dueAt,
   type Effect,
   type EndStatus,
-  type FoundFailure,
   type FoundTask,
   type IdempotencyKey,
   KeyReused,
   type LimitSource,
   type Message,
+  type Pace,
   type Published,
   type QueueBounds,
   type QueueCounts,
@@ -33,7 +39,6 @@ import {
   type Settled,
   type SettleResult,
   type StoredLimits,
-  type StoredMessage,
   SUSPECT_INTERVAL_MS,
   type Submission,
   sizeOf,
@@ -48,13 +53,11 @@ import {
 } from '../task-store.ts';
 import { type Counters, countersOf } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
-import { DeadLetters, type SizedDeadLetter } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import { type EndedMessage, Messages, type NewMessage, type SizedDelivery } from './messages.ts';
+import { type EndedMessage, Messages, type NewMessage, type SizedDeadLetter, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionRound } from './retention.ts';
-import { dialect, runSearch } from './search.ts';
-import { Tasks } from './tasks.ts';
+import { dialect, storeRow } from './tasks.ts';
 import { isValueError, TurnWriter } from './turn-writer.ts';
 import { type SyncFile, WalSync } from './wal-sync.ts';
 
@@ -90,7 +93,13 @@ const BUSY_TIMEOUT_MS = 50;
  * the file, so the caller must have locked the data folder.
  */
 export class SqliteStore implements TaskStore {
-  readonly rows: Tasks;
+  readonly rows: TaskReads['rows'];
+  readonly search: TaskReads['search'];
+  readonly failures: TaskReads['failures'];
+  readonly countActions: TaskReads['countActions'];
+  readonly read: TaskReads['read'];
+  readonly pausedAt: TaskReads['pausedAt'];
+  readonly readHistory: TaskReads['readHistory'];
   readonly schedules: Schedules;
   readonly isShared = false;
   readonly isDurable: boolean;
@@ -99,12 +108,10 @@ export class SqliteStore implements TaskStore {
   readonly #queue: Database;
   readonly #writer: TurnWriter;
   readonly #messages: Messages;
-  readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
   readonly #counters: Counters = countersOf([], 0);
   readonly #options: SqliteStoreOptions;
   readonly #log: WalSync | undefined;
-  /** Unfinished round of retention. */
   #retention: ReturnType<typeof retentionRound> | undefined;
   /** Positions of the messages in flight, so that no index on running messages is needed. */
   readonly #running = new Set<number>();
@@ -135,13 +142,14 @@ export class SqliteStore implements TaskStore {
     this.#queue = this.isDurable ? this.#file : new Database(IN_MEMORY, { busyTimeoutMs: 0 });
     this.#log = this.isDurable ? new WalSync(path, syncFile) : undefined;
     this.#writer = new TurnWriter({ queue: this.#queue, file: this.#file, counters: this.#counters });
-    this.rows = new Tasks(this.#file);
     this.#messages = new Messages(this.#queue, this.#counters);
-    this.#deadLetters = new DeadLetters(this.#queue);
+    const reads = taskReads({ ...dialect, running: () => [...this.#running] }, this.#queue.read, this.#file.read);
+    ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = reads);
+    ({ read: this.read, pausedAt: this.pausedAt, readHistory: this.readHistory } = reads);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
     this.schedules = new Schedules({
-      read: (statement, values) => this.#scheduleRows(statement, values),
-      write: (statement, values) => this.#writeSynced(() => this.#scheduleRows(statement, values)),
+      read: this.#queue.read,
+      write: (statement, values) => this.#writeSynced(() => this.#queue.read(statement, values)),
       fire: (advance, values, message, onAccepted) => {
         const run = () => this.#fire(advance, values, message);
         return this.#writeSynced<Advanced | undefined>(run, (row) => row?.isFired && onAccepted());
@@ -217,7 +225,7 @@ export class SqliteStore implements TaskStore {
     };
     try {
       const result = this.#writer.writeNow(settleAll, needsRows);
-      this.#noteStarts();
+      this.#rememberStarts();
       for (const [index, { delivery }] of settled.entries()) {
         // A later delivery of the message may be in flight.
         if (result.effects[index] !== 'late') this.#running.delete(delivery.arrival);
@@ -237,7 +245,7 @@ export class SqliteStore implements TaskStore {
       }
       return message;
     });
-    if (found === undefined) return this.rows.position(id) && 'ended';
+    if (found === undefined) return (await this.rows.position(id)) && 'ended';
     if (found.state === 'failed') return 'ended';
     if (found.state === 'running') return 'running';
     if (found.state === 'scheduled' || found.state === 'retrying') onDue(subjectOf(found));
@@ -249,21 +257,7 @@ export class SqliteStore implements TaskStore {
     const cancellation = await this.#writer.write(() => this.#cancel(id));
     // Also if the message is gone, because another cancellation may have deleted it a moment ago.
     await this.#sync();
-    return cancellation ?? (this.rows.position(id) && { outcome: 'ended', action: undefined });
-  }
-
-  search(filter: SearchFilter, after: Position | undefined, limit: number, more?: string): SearchPage {
-    const own = { ...dialect, running: () => [...this.#running] };
-    return runSearch(this.#queue, searchMessages(own, filter, after, limit, more));
-  }
-
-  countActions(after: Position | undefined): SearchPage<ActionCount> {
-    const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
-    return runSearch(this.#queue, steps) as unknown as SearchPage<ActionCount>;
-  }
-
-  failures(filter: SearchFilter, after: Position | undefined, limit: number): SearchPage<FoundFailure> {
-    return this.search({ ...filter, state: 'failed' }, after, limit, FAILURE) as SearchPage<FoundFailure>;
+    return cancellation ?? ((await this.rows.position(id)) && { outcome: 'ended', action: undefined });
   }
 
   cancelRequests(ids: readonly string[]): string[] {
@@ -278,7 +272,7 @@ export class SqliteStore implements TaskStore {
     this.#writer.writeNow(() => {
       for (const { delivery, startedAt } of rated) this.#messages.start(delivery, startedAt);
     }, false);
-    this.#noteStarts();
+    this.#rememberStarts();
   }
 
   limits(): readonly StoredLimits[] {
@@ -306,7 +300,7 @@ export class SqliteStore implements TaskStore {
       this.#messages.limits.load();
       throw error;
     }
-    this.#noteStarts();
+    this.#rememberStarts();
     onSet();
     await this.#sync();
   }
@@ -320,13 +314,10 @@ export class SqliteStore implements TaskStore {
     return this.#isPaused;
   }
 
-  pausedAt(): number | undefined {
-    return this.#queue.get<{ paused_at: number | null }>('SELECT paused_at FROM queue_state')?.paused_at ?? undefined;
-  }
-
   async setPaused(isPaused: boolean, at?: number): Promise<void> {
     await this.#writer.write(() => {
-      const pausedAt = isPaused ? (this.pausedAt() ?? at ?? null) : null;
+      const former = this.#queue.get<{ pausedAt: number | null }>('SELECT paused_at AS pausedAt FROM queue_state');
+      const pausedAt = isPaused ? (former?.pausedAt ?? at ?? null) : null;
       this.#queue.run('DELETE FROM queue_state');
       this.#queue.run('INSERT INTO queue_state (paused, paused_at) VALUES (?, ?)', Number(isPaused), pausedAt);
     });
@@ -334,21 +325,24 @@ export class SqliteStore implements TaskStore {
     await this.#sync();
   }
 
-  find(id: string): FoundTask | undefined {
-    const message = this.#messages.find(id);
-    if (message !== undefined) return { message };
-    const row = this.rows.find(id, 'detailed');
-    return row && { row };
+  find(id: string): Awaitable<FoundTask | undefined> {
+    return andThen(this.read([id]), ([message]): Awaitable<FoundTask | undefined> => {
+      return message ? { message } : andThen(this.rows.find(id, 'detailed'), (row) => row && { row });
+    });
   }
 
-  read(ids: readonly string[], bodyLength?: number): StoredMessage[] {
-    return ids.flatMap((id) => this.#messages.find(id, bodyLength) ?? []);
-  }
-
-  redrive(arrivals: readonly number[], onRequeued?: (tasks: readonly TaskSubject[]) => void): Promise<BulkResult> {
+  redrive(
+    arrivals: readonly number[],
+    onRequeued?: (tasks: readonly TaskSubject[]) => void,
+    pace?: Pace,
+  ): Promise<BulkResult> {
+    let index = 0;
     const requeue = (letter: SizedDeadLetter) => {
       if (this.#fullness(letter.bodyBytes) !== undefined) return false;
-      this.#messages.redrive(letter, this.#options.now());
+      const runAt = pace && dueAt(pace, index);
+      this.#messages.redrive(letter, this.#options.now(), runAt);
+      this.#nextDueAt = Math.min(this.#nextDueAt, runAt ?? Number.POSITIVE_INFINITY);
+      index += 1;
       this.#counters.bytes += letter.bodyBytes;
       return true;
     };
@@ -363,14 +357,10 @@ export class SqliteStore implements TaskStore {
     });
   }
 
-  readHistory(): string | undefined {
-    return this.#file.get<{ history: string }>('SELECT history FROM queue_history')?.history;
-  }
-
-  async saveHistory(text: string): Promise<void> {
+  async saveHistory(id: number, text: string): Promise<void> {
     while (this.#writer.held !== undefined) await this.#writer.held;
-    const save = 'INSERT OR REPLACE INTO queue_history (id, history) VALUES (1, ?)';
-    this.#writer.writeNow(() => this.#file.run(save, text), true);
+    const save = 'INSERT OR REPLACE INTO queue_history (id, history) VALUES (?, ?)';
+    this.#writer.writeNow(() => this.#file.run(save, id, text), true);
   }
 
   counts(): QueueCounts {
@@ -462,7 +452,9 @@ export class SqliteStore implements TaskStore {
   #load(): TaskSubject[] {
     const now = this.#options.now();
     // The time in microseconds exceeds the position of every row, unless the clock was set back.
-    this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), this.rows.lastArrival());
+    const lastRow = 'SELECT ifnull(max(rowid), 0) AS last FROM tasks';
+    const { last } = this.#file.get(lastRow) as { last: number };
+    this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), last);
     const onEnd = (message: EndedMessage, status: EndStatus) => this.#addCallback(message, status);
     const exhausted = this.#writer.writeNow(() => this.#messages.recover(now, onEnd), false);
     this.#running.clear();
@@ -523,15 +515,10 @@ export class SqliteStore implements TaskStore {
     return { results, accepted: fresh.map(({ message }) => message) };
   }
 
-  /** Runs a statement on the schedules. */
-  #scheduleRows<Row>(statement: string, values: readonly Value[] = []): Row[] {
-    return this.#queue.all(statement.replaceAll('$', '?'), ...values);
-  }
-
   /** Advances a schedule and inserts its message, if that fits. */
   #fire(advance: string, values: readonly Value[], message: Message | undefined): Advanced | QueueFull | undefined {
     this.#queue.run('SAVEPOINT firing');
-    const [row] = this.#scheduleRows<Advanced>(advance, values);
+    const [row] = this.#queue.read<Advanced>(advance, values);
     const isFired = message !== undefined && row?.isFired;
     const full = isFired ? this.#fullness(sizeOf(message)) : undefined;
     // The transaction has other writes, too.
@@ -586,7 +573,7 @@ export class SqliteStore implements TaskStore {
     }
     // The message of a row is gone already.
     if (kind !== 'row' && !this.#messages.end(delivery, now)) return 'late';
-    if ('result' in settlement) this.rows.store(delivery.arrival, rowOf(settled, settlement.result, now));
+    if ('result' in settlement) storeRow(this.#file, delivery.arrival, rowOf(settled, settlement.result, now));
     if (kind !== 'row') this.#leave(delivery, kind === 'cancel' ? 'cancelled' : 'completed');
     return 'applied';
   }
@@ -637,12 +624,11 @@ export class SqliteStore implements TaskStore {
     return { outcome: 'cancelled', ...task };
   }
 
-  /** Deletes the oldest dead letters above the bounds. */
   #evict(): TaskSubject[] {
     const { maxLength, maxBytes } = deadLetterBounds;
     const evicted: TaskSubject[] = [];
     while (this.#counters.dead > maxLength || this.#counters.deadBytes > maxBytes) {
-      const oldest = this.#deadLetters.oldest();
+      const oldest = this.#messages.oldestDeadLetter();
       if (oldest === undefined) break;
       this.#messages.delete(oldest);
       this.#removeDeadLetter(oldest);
@@ -675,7 +661,7 @@ export class SqliteStore implements TaskStore {
     const done: TaskSubject[] = [];
     let bytes = 0;
     for (const [index, arrival] of arrivals.entries()) {
-      const letter = this.#deadLetters.find(arrival);
+      const letter = this.#messages.deadLetter(arrival);
       if (letter === undefined) continue;
       bytes += letter.bytes;
       const isTooLarge = done.length > 0 && bytes > BULK_SLICE.maxBytes;
@@ -687,7 +673,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Starts were recorded whose time will pass. */
-  #noteStarts(): void {
+  #rememberStarts(): void {
     this.#nextDueAt = Math.min(this.#nextDueAt, this.#messages.limits.nextStartEnd());
   }
 

@@ -1,15 +1,38 @@
-import { searchRows } from '../search.ts';
-import {
-  type DetailedRow,
-  type Position,
-  type RowParts,
-  rowColumns,
-  type SearchFilter,
-  type SearchPage,
-  type TaskRows,
-} from '../task-rows.ts';
+import type { SearchDialect } from '../search.ts';
+import { type DetailedRow, rowColumns } from '../task-rows.ts';
 import type { Database } from './database.ts';
-import { dialect, runSearch } from './search.ts';
+import { BYTES } from './messages.ts';
+
+// SQLite uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. The expression yields `"` for an
+// action that is longer than `MAX_ACTION_LENGTH`.
+const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
+
+export const dialect: SearchDialect = {
+  // Without `,"created_at":1764194026}` at the end.
+  data: (column) => {
+    const start = `instr(${column}, '"data":')`;
+    return `substr(${column}, ${start} + 7, length(${column}) - ${start} - 31)`;
+  },
+  like: 'LIKE',
+  among: (column, list) => `${column} IN (SELECT value FROM json_each(${list}))`,
+  list: (values) => JSON.stringify(values),
+  encodeName: (text) => text,
+  decodeName: (text) => text,
+  plain: (text) => text,
+  states: {
+    scheduled: "state = 'scheduled'",
+    retrying: "state = 'retrying'",
+    limited: 'place < 2',
+    waiting: "state = 'waiting'",
+    running: "state = 'running'",
+    failed: 'failed_at IS NOT NULL',
+  },
+  messageBytes: BYTES,
+  messageColumns: '',
+  rowArrival: 'rowid',
+  rowAction: ACTION_KEY,
+  ordersByFixed: false,
+};
 
 const VALUES = '?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, NULL, NULL';
 const STORE = `INSERT OR IGNORE INTO tasks (rowid, ${rowColumns.detailed}) VALUES (?1, ${VALUES})`;
@@ -20,47 +43,18 @@ const REPLACE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.detailed})
 // Most rows have neither, so the other statements need no parameters for them.
 const SET_VIEWS = 'UPDATE tasks SET limit_key = ?, submitter = ? WHERE id = ?';
 
-/** Rows of the SQLite table `tasks`. Methods throw SQLite's errors and the errors of {@link Database.statement}. */
-export class Tasks implements TaskRows {
-  readonly #database: Database;
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
-  find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): RowParts[Part] | undefined {
-    return this.#database.get(`SELECT ${rowColumns[part ?? 'whole']} FROM tasks WHERE id = ?`, id);
-  }
-
-  read<Part extends keyof RowParts>(ids: readonly string[], part: Part): RowParts[Part][] {
-    return ids.flatMap((id) => this.find(id, part) ?? []);
-  }
-
-  position(id: string): Position | undefined {
-    return this.#database.values<[number, number]>('SELECT created_at, rowid FROM tasks WHERE id = ?', id);
-  }
-
-  search(filter: SearchFilter, after: Position | undefined, limit: number): SearchPage {
-    return runSearch(this.#database, searchRows(dialect, filter, after, limit));
-  }
-
-  lastArrival(): number {
-    return this.#database.get<{ last: number }>('SELECT ifnull(max(rowid), 0) AS last FROM tasks')?.last ?? 0;
-  }
-
-  /**
-   * Writes the row of a completed task, which replaces an earlier row with the same id.
-   *
-   * @param arrival position in the order of acceptance, which becomes the rowid unless another task has it
-   */
-  store(arrival: number, row: DetailedRow): void {
-    const { id, payload, status, result, created_at, processed_at } = row;
-    const { attempts = null, waited_ms = null, ran_ms = null, started_at = null, ended_at = null } = row;
-    const { node = null, history = null, limit_key = null, submitter = null } = row;
-    const whole = [id, payload, status, result, created_at, processed_at] as const;
-    const values = [arrival, ...whole, attempts, waited_ms, ran_ms, started_at, ended_at, node, history] as const;
-    // Only a row with this id or rowid prevents the insertion, and looking for one first would take longer.
-    if (this.#database.run(STORE, ...values) === 0) this.#database.run(REPLACE, ...values);
-    if (limit_key !== null || submitter !== null) this.#database.run(SET_VIEWS, limit_key, submitter, id);
-  }
+/**
+ * Writes the row of a completed task, which replaces an earlier row with the same id.
+ *
+ * @param arrival position in the order of acceptance, which becomes the rowid unless another task has it
+ */
+export function storeRow(database: Database, arrival: number, row: DetailedRow): void {
+  const { id, payload, status, result, created_at, processed_at } = row;
+  const { attempts = null, waited_ms = null, ran_ms = null, started_at = null, ended_at = null } = row;
+  const { node = null, history = null, limit_key = null, submitter = null } = row;
+  const whole = [id, payload, status, result, created_at, processed_at] as const;
+  const values = [arrival, ...whole, attempts, waited_ms, ran_ms, started_at, ended_at, node, history] as const;
+  // Only a row with this id or rowid prevents the insertion, and looking for one first would take longer.
+  if (database.run(STORE, ...values) === 0) database.run(REPLACE, ...values);
+  if (limit_key !== null || submitter !== null) database.run(SET_VIEWS, limit_key, submitter, id);
 }

@@ -83,7 +83,6 @@ export class TurnWriter {
     }
   }
 
-  /** Commits the writes that are waiting. */
   commit(): void {
     const writes = this.#writes;
     if (writes.length === 0 || this.#held !== undefined) return;

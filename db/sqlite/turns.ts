@@ -63,7 +63,6 @@ export class Turns {
     return Math.max((last ?? -1) + 1, first);
   }
 
-  /** A message was taken in its turn. */
   taken(priority: number, turn: number): void {
     this.#present.set(priority, Math.max(turn, this.#present.get(priority) ?? 0));
   }

@@ -32,7 +32,7 @@ export async function startAdmin(
   registerMetrics(registry, processMetrics({ log: logMetrics, requests, loopDelays }));
   const app = createAdminApp({
     checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
-    warnings: { ...ticker.warnings, ...tasks.warnings, log: lostLinesCheck(logMetrics.lost) },
+    warnings: { ...ticker.warnings, ...tasks.warnings, log: logCheck(logMetrics) },
     metrics: {
       contentType: registry.contentType,
       async metrics() {
@@ -67,14 +67,17 @@ export async function startAdmin(
 /** Duration of the warning after more lines were lost, the same as that of the alert `LogLinesLost`. */
 const WARNING_MS = 15 * 60_000;
 
-/** Returns a check that warns from the call that finds more lost lines. @param lost returns their number */
-export function lostLinesCheck(lost: () => number, now = () => performance.now()): Check {
+/** Returns a check that warns while standard output fails, and from the call that finds more lost lines. */
+export function logCheck(
+  { failure, lost }: Pick<LogOutput['metrics'], 'failure' | 'lost'>,
+  now = () => performance.now(),
+): Check {
   let count = 0;
   let warnsUntil = Number.NEGATIVE_INFINITY;
   return () => {
     if (lost() > count) warnsUntil = now() + WARNING_MS;
     count = lost();
-    if (now() >= warnsUntil) return undefined;
-    return `${count} log lines were lost, because standard output did not take them`;
+    if (now() < warnsUntil) return `${count} log lines were lost, because standard output did not take them`;
+    return failure() && `standard output takes no log lines: ${failure()}`;
   };
 }

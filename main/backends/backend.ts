@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
 import { lockDataFolder } from '../../db/sqlite/data-folder.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
+import type { TaskStore } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Config } from '../config.ts';
 import type { Checks } from '../http/readiness.ts';
@@ -17,6 +18,7 @@ import { createdBy } from '../ticker/tokens.ts';
 
 /** Storage for state that outlives a request: local files and memory, or a PostgreSQL database that nodes share. */
 export interface Backend extends TickerBackend, TasksBackend {
+  store: TaskStore;
   checks: Checks;
   close(): Promise<void>;
 }
@@ -68,8 +70,8 @@ export async function openBackend(config: BackendConfig, clock: Clock, random: R
     store,
     openTokenStore: () => tokens,
     lastTokens: {
-      take() {
-        const users = apiKeys.list().map(({ user_id }) => createdBy(user_id));
+      async take() {
+        const users = (await apiKeys.list()).map(({ user_id }) => createdBy(user_id));
         return { ...takeTokens(file, log), apiKeys: [...apiKeys.keys(), ...users] };
       },
       keep: (key) => keepTokens(file, { key, records: tokens.records() }, log),

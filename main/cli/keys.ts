@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
 import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
 import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
+import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { nearestNames } from '../../workers/shared/nearest-names.ts';
 import { policyFiles } from '../ticker/policy.ts';
 import { databaseUrl, dataFolder, runCommand, UsageError } from './command.ts';

@@ -24,7 +24,7 @@ export const catalogue = {
   beforeUnknown: [400, 'before is unknown'],
   stateUnknown: [400, 'state must be queued, limited, scheduled, running or retrying'],
   actionTooLong: [400, 'action must have at most 256 characters, escaped as JSON'],
-  invalidSeconds: [400, 'seconds must be a whole number from 1 to 900'],
+  invalidSeconds: [400, 'seconds must be a whole number from 1 to 86400'],
   selectionRequired: [400, 'ids, all or a filter required'],
   unknownAction: [400, 'unknown action'],
   invalidDelay: [400, 'delay must be seconds from 0 to 31622400'],

@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { PassThrough, Readable } from 'node:stream';
-import type { Answer, Fetch } from '../../www/client/fetch.ts';
+import type { Answer, Fetch } from '../../www/client/http-client.ts';
 
 /** Response of an app to a request of this process. Has only the members of `ServerResponse` and of a socket that the app uses. */
 class LocalResponse extends PassThrough {

@@ -1,7 +1,7 @@
 import { type Logger, type LoggerOptions, levels, pino } from 'pino';
 import { RepeatLimit } from '../../workers/shared/repeat-limit.ts';
 import type { Config } from '../config.ts';
-import { LineBuffer, openStandardOutput } from './standard-output.ts';
+import { StandardOutput } from './standard-output.ts';
 
 export type Log = Logger;
 
@@ -12,9 +12,9 @@ const TOKEN = /v3\.local\.[\w-]+/g;
 
 export type LogOutput = Awaited<ReturnType<typeof createLog>>;
 
-/** Creates the log, which never blocks. Log lines are lost if standard output stalls or fails. */
+/** Creates the log, which never blocks. Log lines are lost if standard output stalls or fails for long. */
 export async function createLog({ level, format }: Config['log']) {
-  const lines = new LineBuffer(openStandardOutput(), (lost) =>
+  const lines = new StandardOutput((lost) =>
     log.warn({ lost }, 'log lines were lost: standard output did not take them'),
   );
   const repeats = new RepeatLimit();
@@ -22,7 +22,7 @@ export async function createLog({ level, format }: Config['log']) {
   const log: Log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return {
     log,
-    metrics: { lost: () => lines.lost, suppressed: () => repeats.suppressed },
+    metrics: { lost: () => lines.lost, failure: () => lines.failure, suppressed: () => repeats.suppressed },
     /** Writes text that is not a log line, if `LOG_FORMAT` is `pretty` and the log level includes `info`. */
     print(text: string): void {
       if (format === 'pretty' && log.isLevelEnabled('info')) lines.write(text);

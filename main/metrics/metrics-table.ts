@@ -59,7 +59,7 @@ function buckets(name: string, labels: Labels, distributions: readonly Histogram
   ];
 }
 
-/** Maximum number of names per counter. Events with further names are counted as {@link OTHERS}. */
+/** Maximum number of values of a label. Further ones are counted as {@link OTHERS}. */
 const MAX_NAMES = 100;
 const OTHERS = 'other';
 
@@ -78,5 +78,35 @@ export class CounterByLabel {
 
   [Symbol.iterator](): IterableIterator<[name: string, count: number]> {
     return this.#counts.entries();
+  }
+}
+
+/** Values by action. All unknown actions share one, because clients choose the names and each is a label of metrics. */
+export class ByAction<Value> implements Iterable<[action: string, Value]> {
+  readonly #values = new Map<string, Value>();
+  readonly #others: Value;
+  readonly #create: () => Value;
+
+  constructor(actions: Iterable<string>, create: () => Value) {
+    this.#create = create;
+    this.#others = create();
+    this.add(actions);
+  }
+
+  /** Adds actions of a changed module. The values of its former actions stay, because metrics must not be reset. */
+  add(actions: Iterable<string>): void {
+    for (const action of actions) {
+      const isNew = action !== OTHERS && !this.#values.has(action);
+      if (isNew && this.#values.size < MAX_NAMES) this.#values.set(action, this.#create());
+    }
+  }
+
+  of(action = OTHERS): Value {
+    return this.#values.get(action) ?? this.#others;
+  }
+
+  *[Symbol.iterator](): Generator<[action: string, Value]> {
+    yield* this.#values;
+    yield [OTHERS, this.#others];
   }
 }

@@ -1,6 +1,5 @@
 import { EventEmitter } from 'node:events';
-import type { PostgresDatabase } from '../../db/postgres/database.ts';
-import { notify } from '../../db/postgres/direct-connection.ts';
+import { notify, type PostgresDatabase } from '../../db/postgres/database.ts';
 import type { NodeMessage, QueueBus } from '../tasks/queue.ts';
 import type { TickId } from '../ticker/numbered-stream.ts';
 import type { Tick } from '../ticker/ticker.ts';

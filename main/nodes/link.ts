@@ -1,6 +1,12 @@
 import { EventEmitter } from 'node:events';
-import { type PostgresClient, type Query, reasonOf } from '../../db/postgres/database.ts';
-import { connectDirectly, type DirectOptions, listen } from '../../db/postgres/direct-connection.ts';
+import {
+  connectDirectly,
+  type DirectOptions,
+  listen,
+  type PostgresClient,
+  type Query,
+  reasonOf,
+} from '../../db/postgres/database.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Log } from '../log/log.ts';
 

@@ -6,6 +6,7 @@ import {
   type ActionLimits,
   type BulkResult,
   type Delivery,
+  dueAt,
   type Effect,
   type FoundTask,
   type IdempotencyKey,
@@ -37,7 +38,7 @@ export type NodeMessage =
   | { topic: 'ready' }
   /** The cancellation of a running task was recorded. Its owner ends the attempt. */
   | { topic: 'cancel'; id: string }
-  /** The queue was paused or resumed. The table says which. */
+  /** The queue was paused or resumed. The table says which. Sent by the transaction of the store. */
   | { topic: 'pause' }
   /** Limits have changed, so messages that were taken and have not started must be taken again. */
   | { topic: 'limits' }
@@ -222,7 +223,6 @@ export class Queue extends EventEmitter<QueueEvents> {
     return { count, remaining: 0 };
   }
 
-  /** Returns the ids of unfinished tasks. */
   async #unfinished({ state = 'unfinished', until = this.#options.clock.now(), ...filter }: Filter): Promise<string[]> {
     return (await this.#select({ ...filter, state, until })).map(({ id }) => id);
   }
@@ -233,7 +233,6 @@ export class Queue extends EventEmitter<QueueEvents> {
     } finally {
       // A change whose answer failed may have been stored.
       await this.#reread();
-      this.#options.bus?.send({ topic: 'pause' });
     }
   }
 
@@ -246,16 +245,28 @@ export class Queue extends EventEmitter<QueueEvents> {
     return (await this.store.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
   }
 
-  /** Requeues dead letters, oldest first. */
-  async redrive(selection: Filter): Promise<BulkResult> {
+  /** Requeues dead letters, oldest first. @param perSecond tasks that become due per second; by default, all at once */
+  async redrive(selection: Filter, perSecond?: number): Promise<BulkResult> {
     const arrivals = await this.#deadLetters(selection);
-    try {
-      return await this.store.redrive(arrivals, (tasks) => {
-        for (const task of tasks) this.#emit(task, { event: 'accepted' });
-      });
-    } finally {
-      // Messages may have been requeued before an error.
+    const pace =
+      perSecond === undefined ? undefined : { from: this.#options.clock.now(), intervalMs: 1000 / perSecond };
+    let index = 0;
+    const announce = (tasks: readonly TaskSubject[]) => {
+      for (const task of tasks) {
+        this.#emit(task, pace ? { event: 'scheduled', runAt: dueAt(pace, index) } : { event: 'accepted' });
+        index += 1;
+      }
+      // Not only after the last slice and its sync.
       this.#announceReady();
+    };
+    let isWhole = false;
+    try {
+      const result = await this.store.redrive(arrivals, announce, pace);
+      isWhole = result.remaining === 0;
+      return result;
+    } finally {
+      // A slice may have been requeued although its answer was lost.
+      if (!isWhole) this.#announceReady();
     }
   }
 

@@ -46,9 +46,14 @@ export async function select(
   return all;
 }
 
-/** Groups the dead letters that match by their causes. */
-export async function causesOf(store: TaskStore, filter: Filter, turn: () => Promise<unknown>): Promise<Causes> {
-  const causes = new Causes();
+/** Groups the dead letters that match by their causes. @param now milliseconds since the epoch */
+export async function causesOf(
+  store: TaskStore,
+  filter: Filter,
+  now: number,
+  turn: () => Promise<unknown>,
+): Promise<Causes> {
+  const causes = new Causes(now);
   let after: Position | undefined;
   do {
     await turn();
@@ -111,17 +116,17 @@ interface Source {
 }
 
 /**
- * Returns up to `limit` tasks after a cursor, the last accepted first if they are in several tables. Without a cursor, it also
+ * Returns up to `limit` tasks after a cursor, the last accepted first if they are in several tables. If `isCounted`, it also
  * counts further ones, up to {@link MAX_TOTAL}. The number of tasks that it reads has a bound, so a page may have fewer than `limit` although
  * there is a next one.
  */
 export async function search(
   store: TaskStore,
   filter: Filter,
-  { cursor, limit }: { cursor: Cursor | undefined; limit: number },
+  { cursor, limit, isCounted }: { cursor: Cursor | undefined; limit: number; isCounted: boolean },
   turn: () => Promise<unknown>,
 ): Promise<SearchResult> {
-  const most = cursor === undefined ? MAX_TOTAL : limit;
+  const most = isCounted ? MAX_TOTAL : limit;
   let slices = 0;
   async function* read(table: (after: Position | undefined) => SearchPage | Promise<SearchPage>, start: Position) {
     for (let after = start; ; ) {

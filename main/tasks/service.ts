@@ -1,4 +1,4 @@
-import { type QueueCounts, type TaskStore, unfinished } from '../../db/task-store.ts';
+import { HISTORIES, type QueueCounts, type TaskStore, unfinished } from '../../db/task-store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import { DEFERRED, type MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
@@ -53,7 +53,6 @@ export type TasksService = Awaited<ReturnType<typeof startTasks>>;
 export interface WatchedModule {
   /** Files from which threads load the module at first. */
   sources: ModuleSources;
-  /** Why the changed module cannot be used. */
   problem?: string | undefined;
 }
 
@@ -98,7 +97,7 @@ export async function startTasks(
     task_queue: () => dispatcher.writeFailure ?? store.problem(),
   };
   const problems = Object.values(checks);
-  const savedHistory = await store.readHistory();
+  const savedHistory = await store.readHistory(HISTORIES.queue);
   const monitor = createQueueMonitor({
     ...{ queue, pool, dispatcher, bounds, prefetch, problems, moduleProblem, savedHistory, clock },
   });

@@ -31,7 +31,6 @@ const MAX_MISSED_HEARTBEATS = 4;
 
 /** Worker thread that is restarted when it ends, and terminated when it hangs. */
 export class SupervisedThread<ToWorker, FromWorker> {
-  /** Number of restarts. */
   restarts = 0;
   readonly #options: SupervisedThreadOptions<FromWorker>;
   readonly #heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);

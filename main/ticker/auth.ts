@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import cors from '@koa/cors';
 import type { Middleware } from 'koa';
-import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
-import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
+import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
+import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { type Handler, router } from '../http/exact-router.ts';

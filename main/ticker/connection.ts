@@ -76,7 +76,6 @@ export class Connection extends WebSocket implements Actor, Monitor {
   #owner!: ConnectionOwner;
   #tokens!: TokenBucket;
   #newestTick: EncodedTick | undefined;
-  /** Number of the last tick sent. */
   #seq = Number.NaN;
   /** Messages that precede the next tick. */
   #replay: Iterator<Replayed> | undefined;
@@ -172,18 +171,18 @@ export class Connection extends WebSocket implements Actor, Monitor {
   }
 
   #onMessage(data: RawData, isBinary: boolean): void {
-    if (!this.#admit()) return;
+    if (!this.#takeToken()) return;
     this.#owner.actors.send(this.handler, { topic: 'ws.message', data: isBinary ? '' : data.toString() });
   }
 
   #onPing(data: Buffer): void {
-    if (!this.#admit() || this.readyState !== WebSocket.OPEN) return;
+    if (!this.#takeToken() || this.readyState !== WebSocket.OPEN) return;
     this.pong(data);
     if (this.#socket.writableNeedDrain) this.#becomeSlow();
   }
 
   #onPong(data: Buffer): void {
-    if (!this.#admit() || !this.#unansweredPing?.equals(data)) return;
+    if (!this.#takeToken() || !this.#unansweredPing?.equals(data)) return;
     this.#unansweredPing = undefined;
     this.#pingSince = this.#owner.clock.now();
   }
@@ -200,7 +199,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   }
 
   /** Applies the rate limit to a message, ping or pong. Returns whether to handle it. */
-  #admit(): boolean {
+  #takeToken(): boolean {
     // One packet can contain thousands of frames, so all frames after the limit was exceeded are ignored.
     if (this.#isFlooding) return false;
     if (this.#tokens.take(this.#owner.clock.now()) === 0) return true;

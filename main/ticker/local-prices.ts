@@ -1,6 +1,6 @@
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { TickerSymbol } from '../../workers/shared/symbols.ts';
-import type { Price } from '../../www/client/tick-reader.ts';
+import type { Price } from '../../www/client/tick-stream.ts';
 import type { TickerClient } from '../../www/client/ticker-client.ts';
 import { parseSeconds } from './prices.ts';
 import type { Ticker } from './ticker.ts';

@@ -58,7 +58,6 @@ export class NumberedStream implements Monitor {
     this.#kept = [first];
   }
 
-  /** Number of clients. */
   get size(): number {
     return this.#choiceOf.size;
   }

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import Koa from 'koa';
-import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
+import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
+import type { TaskStore } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
 import type { ConnectionShares } from '../http/descriptor-shares.ts';
@@ -17,7 +18,7 @@ import type { KeptTokens } from './kept-tokens.ts';
 import { localPrices } from './local-prices.ts';
 import { PidRegistry } from './pid-registry.ts';
 import type { ScopeOf } from './policy.ts';
-import { type PricesOptions, pricesRoutes } from './prices.ts';
+import { keepPrices, type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
@@ -30,7 +31,9 @@ export interface TickerBackend {
   apiKeys: ApiKeyStore;
   openTokenStore(): Awaitable<TokenStore>;
   /** Tokens that an orderly stop has kept, and the present API keys. Undefined if the token store outlives the process. */
-  lastTokens?: { take(): KeptTokens & { apiKeys: string[] }; keep(key: string | undefined): void };
+  lastTokens?: { take(): Awaitable<KeptTokens & { apiKeys: string[] }>; keep(key: string | undefined): void };
+  /** Stores the history of the prices. */
+  store: Pick<TaskStore, 'readHistory' | 'saveHistory'>;
   /** Returns undefined if each node makes its own ticks. */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }
@@ -53,7 +56,7 @@ export async function startTicker(
 
   const actors = new PidRegistry();
   const handlersByToken = createHandlersByToken(actors);
-  const last = backend.lastTokens?.take();
+  const last = await backend.lastTokens?.take();
   const key = tokenSettings.key ?? last?.key ?? randomBytes(64).toString('base64');
   const tokens = new Tokens({
     ...tokenSettings,
@@ -87,6 +90,9 @@ export async function startTicker(
   actors.register(TICKER, ticker);
   startedParts.defer(() => ticker.stop());
   await ticker.start();
+  const isLeader = () => feed?.isLeader ?? true;
+  const keptPrices = await keepPrices({ history: ticker.history, store: backend.store, isLeader, clock, log });
+  startedParts.defer(() => keptPrices.stop());
   const requests = new RequestMetrics();
   const options: TickerAppOptions = {
     requests,
@@ -133,6 +139,7 @@ export async function startTicker(
     async stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void> {
       prices.close();
       await Promise.all([listener?.close(deadline), relay.close(deadline)]);
+      await keptPrices.stop();
       await ticker.stop();
       await feed?.close();
       await tokensUnused;

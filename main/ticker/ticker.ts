@@ -1,14 +1,14 @@
 import type { Clock } from '../../workers/shared/clock.ts';
 import { DELAY_BOUNDS, Histogram } from '../../workers/shared/histogram.ts';
+import { RepeatLimit } from '../../workers/shared/repeat-limit.ts';
 import { symbolNames, type TickerSymbol } from '../../workers/shared/symbols.ts';
-import type { MadeTick, TickerStart, TickerToMain } from '../../workers/ticker/messages.ts';
+import { type MadeTick, SourceCount, type TickerStart, type TickerToMain } from '../../workers/ticker/messages.ts';
 import type { Log } from '../log/log.ts';
 import { SupervisedThread, threadFile } from '../threads/supervised-thread.ts';
 import type { Replayed, TickMessage } from './connection.ts';
 import { NumberedStream, type NumberedTick, priceEntries, type TickId } from './numbered-stream.ts';
 import type { Actor, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
 import { type PriceHistory, priceHistory } from './prices.ts';
-import { SourceStatus } from './source-status.ts';
 
 /** One update of all prices, as published to other nodes. */
 export interface Tick {
@@ -264,5 +264,45 @@ export class Ticker implements Actor, Monitor {
   #message(tick: Pick<NumberedTick, 'prices' | 'timestamp'>): WsSend {
     const entries = priceEntries(this.#options.symbols, tick);
     return { topic: 'ws.send', type: 'text', data: `{"type":"ticker","data":[${entries}]}` };
+  }
+}
+
+const MAX_OUTPUT_CHARACTERS = 8192;
+const RECOVERED = 'the price source has recovered';
+
+/** Status of the price source, as reported by the ticker thread. */
+export class SourceStatus {
+  /** Counters that the ticker thread increments, indexed by {@link SourceCount}. */
+  readonly memory = new SharedArrayBuffer(SourceCount.count * Float64Array.BYTES_PER_ELEMENT);
+  readonly #log: Log;
+  readonly #infoLimit = new RepeatLimit();
+  /** Undefined if the price source works. */
+  problem: string | undefined;
+
+  constructor(source: string | undefined, log: Log) {
+    this.#log = log.child({ source });
+  }
+
+  get counts(): { failed: number; stalled: number; refused: number } {
+    const [failed = 0, stalled = 0, refused = 0] = new Float64Array(this.memory);
+    return { failed, stalled, refused };
+  }
+
+  onProblem(problem: string | undefined): void {
+    this.problem = problem;
+    if (problem !== undefined) {
+      this.#log.warn({ problem }, 'the price source fails: the last prices are kept');
+      return;
+    }
+    const reportSuppressed = (suppressed: number) =>
+      this.#log.info({ suppressed, repeated: RECOVERED }, 'repeated log lines were left out');
+    if (this.#infoLimit.admit('recovery', reportSuppressed)) this.#log.info(RECOVERED);
+  }
+
+  onOutput(text: string): void {
+    const reportSuppressed = (suppressed: number) =>
+      this.#log.warn({ suppressed }, 'output of the price source was suppressed');
+    if (this.#infoLimit.admit('output', reportSuppressed))
+      this.#log.info(text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
   }
 }

@@ -1,5 +1,5 @@
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
+import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { isScope, type Scope } from './policy.ts';
 import { LocalKey, protocol } from './sync-paseto.ts';
@@ -8,7 +8,6 @@ import type { OnRemove, TokenRecord, TokenStore } from './token-store.ts';
 export interface Identity {
   actor: { id: string; metadata: { role: string; user_id: string } };
   scope: Scope;
-  /** The token's identifier (`jti`). */
   tokenId: string;
 }
 

@@ -2,8 +2,8 @@ import type { Page } from 'playwright-core';
 
 /** Text that a page has drawn on a canvas, and where its canvas is. */
 export interface DrawnText {
-  /** Symbol of the chart. */
-  symbol: string | undefined;
+  /** Symbol of the chart, or an empty string for a picture that is saved. */
+  symbol: string;
   text: string;
   x: number;
   y: number;
@@ -20,7 +20,7 @@ export const recordDrawnTexts = (page: Page) =>
       clearRect.apply(this, area);
     };
     CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...more) {
-      const { symbol } = this.canvas.closest<HTMLElement>('.price-card')?.dataset ?? {};
+      const { symbol = '' } = this.canvas.closest<HTMLElement>('.price-card')?.dataset ?? {};
       drawn.set(this.canvas, [...(drawn.get(this.canvas) ?? []), { symbol, text, x, y }]);
       fillText.call(this, text, x, y, ...more);
     };

@@ -19,20 +19,21 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
     const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
     await visit(`${tasks}/?state=failed`, { width, colorScheme }, async (page) => {
       await page.getByText('No task has failed').waitFor();
-      await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => {
-        details.open = true;
-      });
+      const isOpen = await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => details.open);
+      expect(isOpen, 'the charts are folded on a small screen at first').to.equal(width >= 768);
+      if (!isOpen) await page.getByText('The last 15 minutes', { exact: true }).click();
+      await page.getByText('Actions and workers').click();
       await part(page, 'throughput').locator('canvas').waitFor();
       await checkAppearance(page, 'none, with charts');
       for (const action of ['W'.repeat(150), 'tires']) await post(`${tasks}/tasks`, { action });
       await untilFailed(tasks, 2);
-      await page.locator('.failed-item').nth(1).waitFor();
+      await page.locator('.task-row').nth(1).waitFor();
       await page.locator('.reason').nth(2).waitFor();
       await checkAppearance(page, 'listed');
       await page.getByLabel('Select all shown tasks').check();
       await page.getByText('1 of them has a permanent error').waitFor();
       await checkAppearance(page, 'selected');
-      await page.locator('.failed-item [data-open]').first().click();
+      await page.locator('.task-row [data-open]').first().click();
       await part(page, 'inspector-state').filter({ hasText: 'failed' }).waitFor();
       await checkAppearance(page, 'inspected');
       const isModal = await page.evaluate(() => document.querySelector('dialog[open]')?.matches(':modal'));
@@ -47,7 +48,7 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       await part(page, 'purge-undo').click();
       await page.getByText('Undone. Nothing was purged.').waitFor();
       await checkAppearance(page, 'purge undone');
-      await page.locator('.failed-item').nth(1).waitFor();
+      await page.locator('.task-row').nth(1).waitFor();
     });
   });
 }

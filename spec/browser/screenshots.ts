@@ -28,7 +28,7 @@ export default {
     return 'sent to customer ' + invoice;
   },
   'charge-card': async ({ amount }) => {
-    if (amount % 4 === 0) throw new PermanentError('card declined: insufficient funds');
+    if (amount % 40 === 0) throw new PermanentError('card declined: insufficient funds');
     return { charged: amount, currency: 'EUR' };
   },
 };`;

@@ -34,6 +34,17 @@ export function followStreams(context: BrowserContext): FollowedStreams {
   };
 }
 
+/**
+ * Slows `performance.now()` a hundredfold and disables `AbortSignal.timeout()`, so that no page of a context times out on a
+ * slow machine. Retries and the detection of a silent tab are slow as well.
+ */
+export const allowSlowness = (context: BrowserContext) =>
+  context.addInitScript(() => {
+    const { now } = performance;
+    performance.now = () => now.call(performance) / 100;
+    AbortSignal.timeout = () => new AbortController().signal;
+  });
+
 /** Opens more tabs with a page's address in its context, and waits until they are live. */
 export async function openTabs(page: Page, number: number): Promise<Page[]> {
   const tabs: Page[] = [];

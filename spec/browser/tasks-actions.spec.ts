@@ -113,7 +113,7 @@ describeInBrowser('the task board with a handlers module', () => {
         page.route('**/actions', (route) => route.fulfill({ json: { actions, unknown_actions: 'reject' } }));
       await visit(services().tasks, { prepare }, async (page) => {
         await reaches(page, 'live');
-        const choices = page.locator('.choice label:visible');
+        const choices = page.locator('form .choice label');
         await eventually(
           () => choices.allTextContents(),
           (found) => found.map((text) => text.trim()).join() === kinds.join(),

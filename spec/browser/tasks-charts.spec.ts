@@ -3,20 +3,24 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { describeInBrowser, overflow, part, visit } from './chromium.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, visit } from './chromium.ts';
 
-/** End of the newest minute in the history that the page gets, in Unix seconds. */
-const END = Math.floor(Date.now() / 60_000) * 60;
+/** End of an hour, in Unix seconds. */
+const END = Math.floor(Date.now() / 3_600_000) * 3_600;
 
-/** Answers with 15 minutes: 12 completed and 3 failed a second, and 40 tasks in the queue. The newest second has none. */
-async function fakeHistory(page: Page, asked: (since: string | null) => void): Promise<void> {
+/** Answers with a full history: 15 accepted, 12 completed and 3 failed a second, 40 tasks in the queue, and a restart. */
+async function fakeHistory(page: Page, asked: (step: string | null, since: string | null) => void): Promise<void> {
   await page.route('**/queue/history*', (route) => {
-    const since = new URL(route.request().url()).searchParams.get('since');
-    asked(since);
-    const seconds = since === null ? 900 : 0;
-    const column = (value: number) => Array(seconds).fill(value);
+    const query = new URL(route.request().url()).searchParams;
+    const [step, since] = [query.get('step'), query.get('since')];
+    asked(step, since);
+    const length = since !== null ? 0 : step === '60' ? 1_440 : 900;
+    const column = (perSecond: number) => Array(length).fill(perSecond * Number(step));
     const rates = { accepted: column(15), completed: column(12), failed: column(3), retried: column(1) };
-    return route.fulfill({ json: { end: END, seconds, ...rates, depth: column(40) } });
+    const depth = Array(length).fill(40);
+    const ended = { end: END - Number(step), starts: [END - 100_000, END - 600] };
+    return route.fulfill({ json: { ...ended, ...rates, refused: column(0), depth } });
   });
 }
 
@@ -34,43 +38,66 @@ const isDrawn = (page: Page, name: string) =>
 describeInBrowser('the charts of the task board', () => {
   const services = onceForSuite(() => startServices());
 
-  it('follow the tasks of the service, and have their latencies', async () => {
+  it('follow the tasks of the service, as does the table of its actions', async () => {
     const { tasks } = services();
     await visit(tasks, {}, async (page) => {
       await part(page, 'throughput').locator('canvas').waitFor();
-      expect(await part(page, 'waiting-p50').textContent()).to.equal('–');
       await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'a' } });
-      await page.waitForFunction(
-        () => document.querySelector('[data-part="running-p99"]')?.textContent?.match(/^\d[\d.]* m?s$/) != null,
-      );
       // One task in a period of up to five seconds.
-      await part(page, 'chart-completed')
-        .filter({ hasText: /^(0\.[2-9]|1\.0)$/ })
+      for (const name of ['accepted', 'completed']) {
+        await part(page, `chart-${name}`)
+          .filter({ hasText: /^(0\.[2-9]|1\.0)$/ })
+          .waitFor();
+      }
+      await page.getByText('Actions and workers').click();
+      const cells = part(page, 'actions').locator('tr', { hasText: 'uppercase' }).locator('td');
+      await cells
+        .last()
+        .filter({ hasText: /^\d[\d.]* m?s$/ })
         .waitFor();
+      expect((await cells.allTextContents()).slice(0, 6)).to.deep.equal(['0', '0', '0', '0', 'under 0.1 / s', '0 %']);
+      await page.getByLabel('24 h').check();
+      await page.getByText(/^Actions\. Rates, failures and durations since the start \d+ (s|min) ago\.$/).waitFor();
+      await page.getByLabel('15 min').check();
+      expect(await violations(page)).to.deep.equal([]);
     });
   });
 
-  it('show 15 minutes at once, also without colour and as a table, and the numbers under the pointer, then ask only for newer seconds', async () => {
+  it('show a range at once, also without colour and as a table, and the numbers under the pointer, then ask only for newer seconds', async () => {
     const { tasks } = services();
-    const asked: (string | null)[] = [];
-    const prepare = (page: Page) => fakeHistory(page, (since) => asked.push(since));
-    await visit(tasks, { prepare }, async (page) => {
+    const asked: string[] = [];
+    const prepare = (page: Page) => fakeHistory(page, (step, since) => asked.push(`${step} ${since}`));
+    await visit(`${tasks}/?range=1h`, { prepare }, async (page) => {
+      await page.getByRole('heading', { name: 'The last hour' }).waitFor();
+      await rows(page).nth(11).waitFor({ state: 'attached' });
+      expect(await rows(page).count()).to.equal(12);
+      await page.getByLabel('24 h').check();
+      await page.waitForURL(/\?range=24h$/);
+      await rows(page).nth(23).waitFor({ state: 'attached' });
+      await page.locator('.tab[data-state="queued"]').click();
+      await page.waitForURL(/\?state=queued&range=24h$/);
+      await page.getByLabel('15 min').check();
+      await page.waitForURL(/\?state=queued$/);
       await rows(page).nth(14).waitFor({ state: 'attached' });
       expect(await isDrawn(page, 'throughput')).to.equal(true);
       expect(await isDrawn(page, 'depth')).to.equal(true);
-      expect(await part(page, 'chart-completed').textContent()).to.equal('12.0');
-      expect(await part(page, 'chart-failed').textContent()).to.equal('3.0');
-      expect(await part(page, 'chart-depth').textContent()).to.equal('40');
-      const dashes = (line: string) =>
+      const shown = { accepted: '15', completed: '12', failed: '3.0', depth: '40' };
+      for (const [name, text] of Object.entries(shown)) {
+        expect(await part(page, `chart-${name}`).textContent()).to.equal(text);
+      }
+      const dashes = ['accepted', 'completed', 'failed'].map((line) =>
         page
           .locator(`.line-sample[data-line="${line}"]`)
-          .evaluate((sample) => getComputedStyle(sample).strokeDasharray);
-      expect(await dashes('completed')).to.equal('none');
-      expect(await dashes('failed')).to.not.equal('none');
+          .evaluate((sample) => getComputedStyle(sample).strokeDasharray),
+      );
+      expect(new Set(await Promise.all(dashes)).size).to.equal(3);
       expect(await rows(page).count()).to.equal(15);
       const cells = await rows(page).last().locator('th, td').allTextContents();
-      expect(cells.slice(1)).to.deep.equal(['12.0', '3.0', '1.0', '40']);
+      expect(cells.slice(1)).to.deep.equal(['15', '12', '3.0', '1.0', '0', '40']);
       expect(cells[0]).to.match(/\d\d:\d\d:00$/);
+      // The start of 28 hours ago is not in the range.
+      const caption = await page.locator('caption').filter({ hasText: 'Tasks per second' }).textContent();
+      expect(caption).to.match(/Starts of the service: (\d+ \w+ \d{4}, )?\d\d:\d\d:\d\d\.$/);
 
       await part(page, 'throughput').locator('.u-over').hover();
       await page.waitForFunction(
@@ -84,23 +111,9 @@ describeInBrowser('the charts of the task board', () => {
       );
       await eventually(
         () => asked.length,
-        (count) => count > 1,
+        (count) => count > 2,
       );
-      expect(asked.slice(0, 2)).to.deep.equal([null, String(END)]);
-    });
-  });
-
-  it('are not asked for while they are folded, as on a small screen at first', async () => {
-    const { tasks } = services();
-    let asked = 0;
-    const prepare = (page: Page) => fakeHistory(page, () => asked++);
-    await visit(tasks, { prepare, width: 320 }, async (page) => {
-      await page.locator('.pill[data-state="live"]').waitFor();
-      expect(asked).to.equal(0);
-      await page.getByText('The last 15 minutes', { exact: true }).click();
-      await rows(page).first().waitFor({ state: 'attached' });
-      expect(asked).to.equal(1);
-      expect(await overflow(page)).to.be.at.most(0);
+      expect(asked.slice(0, 3)).to.deep.equal(['1 null', '60 null', `1 ${END - 1}`]);
     });
   });
 });

@@ -33,7 +33,7 @@ async function reachesAfter(page: Page, state: string, mostLooks: number): Promi
   expect(looks).to.be.at.most(mostLooks);
 }
 const queueState = (page: Page, text: string) => part(page, 'queue-state').filter({ hasText: text }).waitFor();
-const notice = (page: Page, kind: string) => page.locator(`.health-notice[data-kind="${kind}"]`);
+const notice = (page: Page, kind: string) => page.locator(`.situation[data-kinds~="${kind}"]`);
 const figure = (page: Page, name: string, text: string | RegExp) =>
   part(page, `health-${name}`).filter({ hasText: text }).waitFor();
 
@@ -52,8 +52,10 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       first.child.kill('SIGKILL');
       await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
       expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
-      expect(await part(page, 'connection-status').textContent()).to.equal('Offline');
+      expect(await part(page, 'health-status').textContent()).to.include('The service does not answer.');
       expect(await part(page, 'queue-state').textContent()).to.equal('');
+      expect(await part(page, 'health').getAttribute('data-condition')).to.equal('unknown');
+      expect(await page.title()).to.match(/^⚠ The service does not answer\./);
       expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
       await queueButton(page).click();
       await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
@@ -63,6 +65,9 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
       await post(`${first.tasks}/tasks`, { action: 'after-restart' });
       await lists(page, 'after-restart');
+      await part(page, 'count-completed')
+        .filter({ hasText: /^1 since \d\d:\d\d$/ })
+        .waitFor();
     });
   });
 
@@ -105,18 +110,19 @@ describeInBrowser('the state of the connection and of the queue on the task boar
         await page.getByRole('button', { name: 'Pause queue' }).click();
         await page.getByRole('dialog').getByRole('button', { name: answer }).click();
       }
-      await part(page, 'queue-state')
-        .filter({ hasText: /queue paused since \d\d:\d\d:\d\d/ })
+      await queueState(page, 'queue paused');
+      await part(page, 'sentence')
+        .filter({ hasText: /^The queue is paused, since \d\d:\d\d\.$/ })
         .waitFor();
       await post(`${tasks}/tasks`, { action: 'waits' });
-      await figure(page, 'waiting', '1');
+      await figure(page, 'backlog', '1');
       await figure(page, 'oldest', /\d\.\d s/);
       expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
       await page.getByRole('button', { name: 'Resume the queue' }).click();
       await notice(page, 'paused').waitFor({ state: 'hidden' });
       await queueState(page, 'queue running');
-      await figure(page, 'waiting', '0');
-      await figure(page, 'rate', /[\d.]+ \/ s/);
+      await figure(page, 'backlog', '0');
+      await figure(page, 'completed', /[\d.]+ \/ s/);
     });
   });
 
@@ -125,15 +131,17 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const TASK_HANDLERS = await writeHandlers(SLOW);
     const { tasks } = await startServices({ env: { TASK_HANDLERS, TASK_OVERLAP: '10', TASK_PREFETCH: '15' } });
     await visit(tasks, { tolerated, width: 320 }, async (page) => {
-      await figure(page, 'threads', '0 of 2, 15 tasks at a time');
+      await figure(page, 'threads', '0 of 2');
+      await part(page, 'more-threads').filter({ hasText: '15 tasks at a time' }).waitFor();
       await page.evaluate(() => {
         document.documentElement.style.fontSize = '200%';
       });
       const clipped = await page.locator('.health-figures').evaluate((all) => all.scrollWidth - all.clientWidth);
       expect(clipped).to.equal(0);
       for (let i = 0; i < 12; i++) await post(`${tasks}/tasks`, { action: 'slow' });
-      await figure(page, 'threads', '2 of 2, 15 tasks at a time');
+      await figure(page, 'threads', '2 of 2');
       await figure(page, 'running', '12');
+      await part(page, 'count-running').filter({ hasText: /^12$/ }).waitFor();
     });
   });
 
@@ -145,6 +153,8 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       const { body } = await post(`${tasks}/tasks`, { action: 'slow' });
       await notice(page, 'full').filter({ hasText: 'The queue is full: 1 of 1 tasks.' }).waitFor();
       await figure(page, 'running', '1');
+      expect(await queueButton(page).isVisible(), 'the form during trouble').to.equal(false);
+      await page.getByRole('link', { name: 'Queue a task' }).click();
       const button = queueButton(page);
       let answeredAt = 0;
       let early = 0;
@@ -154,11 +164,18 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       page.on('request', (request) => {
         if (request.method() === 'POST' && performance.now() < answeredAt + 900) early += 1;
       });
-      await button.click();
-      await page
-        .getByRole('alert')
-        .filter({ hasText: /The queue is full\. Try again in \d s\./ })
-        .waitFor();
+      // The alert is visible for one second.
+      const said = page.evaluate(
+        (wanted) =>
+          new Promise<void>((resolve) => {
+            new MutationObserver(() => {
+              const alerts = [...document.querySelectorAll('[role="alert"]')];
+              if (alerts.some((alert) => alert.checkVisibility() && wanted.test(alert.textContent))) resolve();
+            }).observe(document.body, { subtree: true, childList: true, characterData: true });
+          }),
+        /The queue is full\. Try again in \d s\./,
+      );
+      await Promise.all([said, button.click()]);
       await button.click({ force: true });
       expect(early, 'requests before the time that Retry-After names').to.equal(0);
       await page
@@ -188,6 +205,8 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       const status = part(page, 'health-status');
       const announced = await status.textContent();
       expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
+      expect(await page.title()).to.equal('⚠ The queue is paused. Completed · Tasks');
+      expect(await page.locator('link[rel="icon"]').getAttribute('href')).to.equal('/icon-problem.svg');
       const answered = waiting + 2;
       await eventually(
         async () =>
@@ -240,7 +259,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
         page.route(pattern, (route) => (isRefused() ? route.fulfill(answer(error)) : route.continue()));
       await refuse('**/tasks', () => isAway, 'failed to queue task');
       await refuse('**/queue', () => isAway, 'queue unavailable');
-      await refuse('**/tasks?*', () => cannotList, 'database unavailable');
+      await refuse('**/tasks/search?*', () => cannotList, 'database unavailable');
     };
     await visit(tasks, { prepare, tolerated }, async (page) => {
       const failing = async (error: string) => {

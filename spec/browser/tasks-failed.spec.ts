@@ -7,6 +7,7 @@ import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, visit } from './chromium.ts';
+import { elapse, holdTimers } from './held-timers.ts';
 import { failures, queueButton, untilFailed } from './task-rows.ts';
 
 /** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
@@ -18,7 +19,7 @@ export default {
   tires() { throw new RetryAfter(1, 'try again'); },
 };`;
 
-const items = (page: Page) => page.locator('.failed-item');
+const items = (page: Page) => page.locator('.task-row');
 const reasons = (page: Page) => page.locator('.reason');
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
 const texts = async (page: Page, selector: string) =>
@@ -37,33 +38,6 @@ async function purgeOnly(page: Page, reason: string): Promise<void> {
   await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
   await page.getByText('1 task will be purged in 8 seconds.').waitFor();
 }
-
-/** Time to undo a purge, and time for which its result is shown, in milliseconds. */
-type HeldDelay = 8_000 | 6_000;
-
-/** Holds back the page's timers of a purge, until {@link elapse} runs them. Call it before the page loads. */
-const holdTimers = (page: Page) =>
-  page.addInitScript(() => {
-    const held = new Map<number, { callback(): void; delay: number }>();
-    const { setTimeout: start, clearTimeout: stop } = window;
-    let id = 0;
-    Object.assign(window, {
-      setTimeout(callback: () => void, delay: number) {
-        if (delay !== 8_000 && delay !== 6_000) return start(callback, delay);
-        id -= 1;
-        held.set(id, { callback, delay });
-        return id;
-      },
-      clearTimeout: (timer: number) => held.delete(timer) || stop(timer),
-      elapse(wanted: number) {
-        for (const [timer, { callback, delay }] of held) if (delay === wanted && held.delete(timer)) callback();
-      },
-    });
-  });
-
-const elapse = (page: Page, delay: HeldDelay) =>
-  // @ts-expect-error: defined above
-  page.evaluate((wanted) => window.elapse(wanted), delay);
 
 const breaks = (reason: string) => ({ action: 'breaks', data: { reason } });
 
@@ -91,52 +65,62 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.locator('.reason[tabindex="0"]').focus();
       await page.keyboard.press('ArrowDown');
       await page.keyboard.press('Enter');
-      await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
+      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 2);
       expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
       await page.getByLabel('Select breaks').first().check();
       await page.getByText('It has a permanent error: a redrive fails again').waitFor();
       await reasons(page).filter({ hasText: 'try again' }).click();
-      await page.getByText('5 attempts').waitFor();
+      await items(page)
+        .filter({ hasText: /try again\s*5/ })
+        .waitFor();
       expect(await items(page).count()).to.equal(1);
       await page.mouse.move(0, 0);
       await fail(tasks, 5, { action: 'tires' });
       await reasons(page)
         .filter({ hasText: /2\s+try again/ })
         .waitFor();
-      await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
+      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 2);
     });
   });
 
-  it('are redriven, also those that match but are not listed', async () => {
+  it('are redriven, also those that match but are not listed, at a pace', async () => {
     const { tasks } = services();
     const file = join(await temporaryFolder(), 'needed');
     await fail(tasks, 103, ...Array(102).fill({ action: 'needs', data: { file } }), breaks('green'));
     await writeFile(file, '');
     await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       await reasons(page).filter({ hasText: 'missing' }).click();
-      await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 100);
+      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 100);
       await page.getByLabel('Select all shown tasks').check();
       await button(page, 'Select all 102').click();
       await page.getByText('102 selected').waitFor();
+      await page.locator('#find').fill('breaks');
+      await page.getByText('No failed task matches.').waitFor();
       await page.locator('#find').fill('needs');
-      await part(page, 'selected-count').filter({ hasText: '100 tasks' }).waitFor();
-      await page.locator('#find').fill('');
-      await part(page, 'selected-count').filter({ hasText: '100 of 102 tasks' }).waitFor();
-      await page.getByLabel('Select all shown tasks').check();
-      await button(page, 'Select all 102').click();
-      await button(page, 'Redrive').click();
+      await part(page, 'list-count').filter({ hasText: '100 of 102 tasks' }).waitFor();
+
+      await page.goto(`${tasks}/?state=failed`);
+      await reasons(page).filter({ hasText: 'missing' }).click();
+      await page.getByLabel('10m').check();
+      await button(page, 'Redrive all 102').click();
       await page.getByRole('dialog').getByText('All failed permanently').waitFor();
+      await page.getByLabel('Pace').selectOption('100 a second');
       await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
       await page.getByText('102 tasks will be redriven in 8 seconds.').waitFor();
       expect(await failures(tasks)).to.equal(103);
+      const sent = page.waitForRequest('**/dead-letters/redrive');
       await elapse(page, 8_000);
+      const { since, ...filter } = (await sent).postDataJSON();
+      expect(filter).to.deep.equal({ action: 'needs', cause: 'the file is missing', per_second: 100 });
+      expect(since).to.be.closeTo(Date.now() / 1000 - 600, 120);
       await page.getByText('Redrove 102 tasks.').waitFor();
       // Until all have run, because their file is deleted at the end of the test.
       await eventually(
         async () => (await request(`${tasks}/queue`)).body as { completed: number },
         ({ completed }) => completed === 102,
       );
-      // The chosen cause has no tasks any more, so all are listed.
+      await page.getByText('No failed task matches.').waitFor();
+      await button(page, 'Show all').click();
       await items(page).filter({ hasText: 'green' }).waitFor();
     });
   });
@@ -163,7 +147,7 @@ describeInBrowser('the failed tasks on the board', () => {
       await elapse(page, 8_000);
       await page.getByText('Purged 1 task.').waitFor();
       expect(await failures(tasks)).to.equal(1);
-      expect(await texts(page, '.failed-item .failed-reason')).to.deep.equal(['permanent blue']);
+      expect(await texts(page, '.task-row .clamp')).to.deep.equal(['permanent blue']);
 
       // The time for which the result is shown ends during the next purge.
       await purgeOnly(page, 'blue');
@@ -174,7 +158,41 @@ describeInBrowser('the failed tasks on the board', () => {
     });
   });
 
-  it('are sent once, and a failure is shown beside the purge that is pending', async () => {
+  it('are counted without those of a purge that can be undone, and are new in a paused list whose rows are gone', async () => {
+    const { tasks } = services();
+    await fail(tasks, 2, breaks('green'), breaks('blue'));
+    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
+      await items(page).nth(1).waitFor();
+      await button(page, 'Pause list').click();
+      await purgeOnly(page, 'green');
+      await button(page, 'Purge all 1').click();
+      await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
+      await page.getByText(/1 task will be purged in 8 seconds/).waitFor();
+      await elapse(page, 8_000);
+      await page.getByText('No task has failed').waitFor();
+
+      await fail(tasks, 1, breaks('red'));
+      await button(page, '1 new – show').click();
+      await items(page).filter({ hasText: 'red' }).waitFor();
+    });
+  });
+
+  it('are selected until another cause is chosen, also if it differs only by its action', async () => {
+    const { tasks } = services();
+    await fail(tasks, 2, breaks('the file is missing'), { action: 'needs', data: { file: '/missing' } });
+    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+      await reasons(page).filter({ hasText: 'breaks' }).click();
+      await page.getByLabel('Select breaks').check();
+      await part(page, 'list-count').filter({ hasText: '1 selected' }).waitFor();
+      await reasons(page).filter({ hasText: 'needs' }).click();
+      await part(page, 'list-count')
+        .filter({ hasText: /^1 task$/ })
+        .waitFor();
+    });
+  });
+
+  it('are sent once, with a failure shown beside the purge that is pending, and not if the user leaves the page first', async () => {
     const { tasks } = services();
     await fail(tasks, 2, breaks('green'), breaks('blue'));
     await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of 503/ }, async (page) => {
@@ -193,28 +211,58 @@ describeInBrowser('the failed tasks on the board', () => {
       await purgeOnly(page, 'blue');
       held.resolve();
       await page.getByText(/^Not purged: .* 1 task will be purged in 8 seconds/).waitFor();
-      await button(page, 'Undo').click();
+      // A page that the browser keeps for its Back button goes on from here.
+      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
+      await page.getByText('Nothing was purged.').waitFor();
       await items(page).nth(1).waitFor();
+      await elapse(page, 8_000);
+      await elapse(page, 6_000);
+      await part(page, 'purge-notice').waitFor({ state: 'hidden' });
       expect(sent).to.equal(1);
     });
   });
 
-  it('are not purged if the user leaves the page first', async () => {
+  it('are not the only ones that can be selected: unfinished tasks are cancelled, the selected ones or all that match', async () => {
     const { tasks } = services();
-    await fail(tasks, 1, breaks('green'));
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
-      await page.getByLabel('Select all shown tasks').check();
-      await button(page, 'Purge').click();
-      await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
-      await button(page, 'Undo').waitFor();
-      // A page that the browser keeps for its Back button goes on from here.
-      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
-      await page.getByText('Nothing was purged.').waitFor();
-      await items(page).waitFor();
+    const reasons = ['blue', 'green', 'green', 'red', 'red', 'red'];
+    const scheduled = reasons.map((reason, index) => ({ ...breaks(reason), delay: 3600 + index }));
+    await post(`${tasks}/tasks/batch`, { tasks: scheduled });
+    const counts = async () => (await request(`${tasks}/queue`)).body;
+    const cancel = async (page: Page, count: number) => {
+      await part(page, 'cancel-all').click();
+      await page.getByText(`Cancel ${count} tasks?`).waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+      await page.getByText(`${count} tasks will be cancelled in 8 seconds.`).waitFor();
+    };
+    await visit(`${tasks}/?state=scheduled`, { prepare: holdTimers }, async (page) => {
+      await page.getByLabel('Select breaks').nth(3).check();
+      await page
+        .getByLabel('Select breaks')
+        .nth(5)
+        .click({ modifiers: ['Shift'] });
+      await part(page, 'list-count').filter({ hasText: '3 selected' }).waitFor();
+      await cancel(page, 3);
+      expect(await items(page).count()).to.equal(3);
+      await button(page, 'Undo').click();
+      await items(page).nth(5).waitFor();
+      expect(await counts()).to.include({ scheduled: 6, cancelled: 0 });
+
+      await items(page).nth(3).getByRole('checkbox').check();
+      await items(page).nth(4).locator('[data-open]').focus();
+      await page.keyboard.press('x');
+      await cancel(page, 2);
       await elapse(page, 8_000);
-      await elapse(page, 6_000);
-      await part(page, 'purge-notice').waitFor({ state: 'hidden' });
-      expect(await failures(tasks)).to.equal(1);
+      await page.getByText('Cancelled 2 tasks.').waitFor();
+      expect(await counts()).to.include({ scheduled: 4, cancelled: 2 });
+
+      await page.locator('#find').fill('green');
+      await part(page, 'list-count')
+        .filter({ hasText: /^2 tasks$/ })
+        .waitFor();
+      await cancel(page, 2);
+      await elapse(page, 8_000);
+      await page.getByText('No scheduled task matches.').waitFor();
+      expect(await counts()).to.include({ scheduled: 2, cancelled: 4 });
     });
   });
 
@@ -226,7 +274,7 @@ describeInBrowser('the failed tasks on the board', () => {
       expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
       await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
       await items(page).waitFor();
-      expect(await items(page).textContent()).to.match(/sum\s+permanent/);
+      expect(await items(page).textContent()).to.match(/sum.*permanent/s);
 
       await fail(tasks, 2, breaks('x'.repeat(300)));
       await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();

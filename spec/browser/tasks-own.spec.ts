@@ -81,9 +81,12 @@ describeInBrowser('the tasks queued from the board', () => {
       await changes(state, first);
       await post(`${tasks}/tasks/${await retrying.getAttribute('data-id')}/run`, {});
       await ownTask(page, 'failed').waitFor();
-      const redriven = page.waitForResponse((response) => response.url().endsWith('/retry'));
+      await page.route('**/redrive', (route) => route.fulfill({ json: { count: 0, remaining: 0 } }), { times: 1 });
       await page.getByRole('button', { name: 'Try again' }).click();
-      expect((await redriven).status()).to.equal(202);
+      await page.getByText('Not redriven: the service no longer has this task among the failed ones.').waitFor();
+      const redriven = page.waitForResponse((response) => response.url().endsWith('/redrive'));
+      await page.getByRole('button', { name: 'Try again' }).click();
+      expect((await (await redriven).json()).count).to.equal(1);
       await retrying.waitFor();
     });
   });

@@ -59,8 +59,11 @@ describeInBrowser('schedules and limits on the board', () => {
       await row.getByRole('button', { name: 'Edit' }).click();
       expect(await dialog.getByLabel('Name').isEditable()).to.equal(false);
       await dialog.getByLabel('Limit key').fill('acme');
+      await dialog.getByLabel('Missed times').selectOption('all');
+      await dialog.getByLabel('While a task is unfinished').selectOption('skip');
       await dialog.getByRole('button', { name: 'Save' }).click();
-      await row.getByText('priority 1, key acme').waitFor();
+      const settings = 'priority 1, key acme, all missed times run, skips a time while a task is unfinished';
+      await row.getByText(settings).waitFor();
       expect(await find('/schedules/weekly')).to.include({ callback_url: 'https://example.org/done' });
       await row.getByRole('button', { name: 'Delete' }).click();
       await dialog.getByRole('button', { name: 'Keep' }).click();
@@ -122,9 +125,10 @@ describeInBrowser('schedules and limits on the board', () => {
       await row.getByRole('button', { name: 'Edit' }).click();
       await dialog.getByLabel('Starts', { exact: true }).fill('');
       await dialog.getByLabel('Period in seconds').fill('');
-      await dialog.getByLabel('Tasks at once').fill('20');
+      await dialog.getByLabel('Tasks at once').fill('2000');
       await dialog.getByRole('button', { name: 'Save' }).click();
-      await row.getByText('0 of 20 running').waitFor();
+      await row.getByText('0 of 2,000 running').waitFor();
+      await row.getByText('2,000 at once').waitFor();
       await row.getByRole('button', { name: 'Delete' }).click();
       await dialog.getByRole('button', { name: 'Delete' }).click();
       await row.waitFor({ state: 'detached' });

@@ -6,7 +6,7 @@ import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, enterKey, LOST, noteStates, reaches, visit } from './chromium.ts';
 import { lists } from './task-rows.ts';
-import { type FollowedStreams, followStreams, openTabs, setVisible } from './task-tabs.ts';
+import { allowSlowness, type FollowedStreams, followStreams, openTabs, setVisible } from './task-tabs.ts';
 
 describeInBrowser('tabs of the task board', () => {
   const services = onceForSuite(startServices);
@@ -14,12 +14,15 @@ describeInBrowser('tabs of the task board', () => {
   /** Visits the board in a browser context of its own, whose streams are followed from the start. */
   const visitTab = async (
     test: (page: Page, streams: FollowedStreams, tasks: string) => Promise<void>,
-    options = {},
+    prepareContext?: typeof allowSlowness,
   ) => {
     const { tasks } = services();
     const followed = Promise.withResolvers<FollowedStreams>();
-    const prepare = async (page: Page) => followed.resolve(followStreams(page.context()));
-    await visit(tasks, { ownContext: true, prepare, ...options }, async (page) => {
+    const prepare = async (page: Page) => {
+      await prepareContext?.(page.context());
+      followed.resolve(followStreams(page.context()));
+    };
+    await visit(tasks, { ownContext: true, prepare }, async (page) => {
       const streams = await followed.promise;
       await streams.heldBy(page);
       await test(page, streams, tasks);
@@ -45,7 +48,7 @@ describeInBrowser('tabs of the task board', () => {
       for (const seen of states) expect(await seen()).to.deep.equal(['live']);
       expect(streams.holders()).to.have.length(1);
       expect(streams.requests.at(-1)?.headers()).to.have.property('last-event-id');
-    });
+    }, allowSlowness);
   });
 
   it('hand the stream over when hidden or silent, close it when all are hidden, and catch up when one is shown', async () => {
@@ -118,7 +121,8 @@ describeInBrowser('tabs of the task board with TASKS_REQUIRE_TOKEN', () => {
     const DATA_DIR = await temporaryFolder();
     const { tasks, apiKey } = await startServices({ env: { DATA_DIR, TASKS_REQUIRE_TOKEN: 'true' } });
     const { stdout } = await runCommand('keys', ['create', '--user', 'alice'], { dataDir: DATA_DIR });
-    await visit(tasks, { ownContext: true, tolerated: LOST }, async (first) => {
+    const prepare = (page: Page) => allowSlowness(page.context());
+    await visit(tasks, { ownContext: true, prepare, tolerated: LOST }, async (first) => {
       const context = first.context();
       const streams = followStreams(context);
       const [second, stranger] = [await context.newPage(), await context.newPage()];

@@ -51,6 +51,7 @@ describeInBrowser('the task board', () => {
       const cells = await row(page, 'uppercase').locator('th, td').allTextContents();
       expect(cells.map((cell) => cell.trim())).to.include('GRÖSSER <B>');
       expect(cells.at(-1)).to.match(/^\d\d:\d\d:\d\d$/);
+      expect(cells.at(-2), 'how long it ran').to.match(/^\d[\d.]* m?s$/);
 
       await page.getByLabel('sum').check();
       await page.getByLabel('Numbers').fill('1, 2.5; -3e2\n4');
@@ -72,7 +73,7 @@ describeInBrowser('the task board', () => {
     let listings = 0;
     const prepare = async (page: Page) => {
       page.on('request', (request) => {
-        if (request.url().startsWith(`${tasks}/tasks?`)) listings += 1;
+        if (request.url().startsWith(`${tasks}/tasks/search?`)) listings += 1;
       });
     };
     await visit(tasks, { prepare }, async (page) => {
@@ -149,6 +150,8 @@ describeInBrowser('the task board', () => {
       await page.locator('.task-row').first().filter({ hasText: 'sum' }).waitFor();
       await page.locator('#find').focus();
       const names: string[] = [];
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate(() => document.activeElement?.getAttribute('name'))).to.equal('last');
       for (let stop = 0; stop < 2; stop++) {
         await page.keyboard.press('Tab');
         names.push(await page.evaluate(() => document.activeElement?.textContent?.replace(/\s+/g, ' ').trim() ?? ''));

@@ -14,7 +14,7 @@ const choose = (page: Page, theme: string) => page.getByLabel('Theme').selectOpt
 describeInBrowser('the theme of both clients', () => {
   const services = onceForSuite(startServices);
 
-  it('is that of the system until another is chosen, which holds after a reload and in other tabs', async () => {
+  it('is that of the system until another is chosen, which holds after a reload and in other tabs, but not on paper', async () => {
     const url = services().tasks;
     await visit(url, { colorScheme: 'light' }, async (page) => {
       expect(await page.getByLabel('Theme').inputValue()).to.equal('');
@@ -37,6 +37,9 @@ describeInBrowser('the theme of both clients', () => {
       await page.emulateMedia({ colorScheme: 'light' });
       await page.reload();
       expect(await ground(page)).to.equal(DARK);
+      await page.emulateMedia({ media: 'print' });
+      expect(await ground(page), 'on paper').to.equal(LIGHT);
+      await page.emulateMedia({ media: 'screen' });
       await choose(page, 'System');
       expect(await ground(page)).to.equal(LIGHT);
       expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
@@ -59,7 +62,7 @@ describeInBrowser('the theme of both clients', () => {
         });
         await page.reload({ waitUntil: 'commit' });
         await page.locator('footer').waitFor({ state: 'attached' });
-        expect(await page.evaluate(() => document.documentElement.dataset.theme)).to.equal('dark');
+        expect(await page.evaluate(() => document.documentElement.style.colorScheme)).to.equal('dark');
         // Nothing is painted before the stylesheets are loaded.
         const first = await eventually(
           () => ground(page),

@@ -1,8 +1,10 @@
+import { readFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import type { CDPSession, Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
+import { violations } from './accessibility.ts';
 import { describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
 import { drawnTexts, recordDrawnTexts } from './drawn-texts.ts';
 import { imitateStream } from './imitated-stream.ts';
@@ -36,7 +38,7 @@ describeInBrowser('a chart of the ticker client', () => {
     };
     await visit(ticker, { prepare }, async (page) => {
       await signIn(page, apiKey);
-      await page.getByText('Last minute', { exact: true }).waitFor();
+      await page.getByText('Last 1 min', { exact: true }).waitFor();
       await eventually(
         () => shown(page, 'BTC-USD', 'low'),
         (low) => low === '$100.00',
@@ -65,6 +67,15 @@ describeInBrowser('a chart of the ticker client', () => {
         for (const label of labels)
           expect((label / step) % 1, `${label} in steps of ${step}`).to.satisfy(isNearlyWhole);
       }
+      // The next price is within the candle, so no scale changes.
+      await page.getByLabel('Kind of chart').selectOption('Candles, 1 min');
+      await page.getByText('Last 1 min, candles of 1 min').waitFor();
+      const [covered] = (await priceLabels(page)).toSorted();
+      stream.send(START + 10, toNumber(covered ?? '') + 0.01);
+      await eventually(
+        async () => (await drawnTexts(page)).map(({ text }) => text),
+        (texts) => texts.at(-1) === (toNumber(covered ?? '') + 0.01).toFixed(2) && !texts.includes(covered ?? ''),
+      );
     });
   });
 
@@ -91,7 +102,7 @@ describeInBrowser('a chart of the ticker client', () => {
   it('shows candles, built from the ticks, and their prices under the crosshair, which follows a finger and stays until something else is touched', async () => {
     await opened(async (page) => {
       await page.getByLabel('Kind of chart').selectOption('Candles, 15 s');
-      await page.getByText('Last minute, candles of 15 s').waitFor();
+      await page.getByText('Last 1 min, candles of 15 s').waitFor();
       const chart = page.getByRole('slider');
       await chart.press('Home');
       const first = Math.ceil((START - 45) / 15) * 15;
@@ -100,11 +111,15 @@ describeInBrowser('a chart of the ticker client', () => {
       expect(Number(await chart.getAttribute('aria-valuenow'))).to.equal(first);
       expect(await shown(page, 'BTC-USD', 'readout')).to.match(new RegExp(`\\$${close.toFixed(2)}$`));
       const [high, low] = [Math.max(...inCandle), Math.min(...inCandle)].map((price) => price.toFixed(2));
-      const others = `open ${open.toFixed(2)}  high ${high}  low ${low}`;
+      const share = ((close / open - 1) * 100)
+        .toFixed(2)
+        .replace(/^([^-])/, '+$1')
+        .replace('-', '−');
+      const others = `O\u00a0${open.toFixed(2)}  H\u00a0${high}  L\u00a0${low}  C\u00a0${close.toFixed(2)}  ${share}%`;
       expect(await shown(page, 'BTC-USD', 'candle-readout')).to.equal(others);
       expect(await chart.getAttribute('aria-valuetext')).to.include(others);
       await page.getByLabel('Kind of chart').selectOption('Line');
-      await page.getByText('Last minute', { exact: true }).waitFor();
+      await page.getByText('Last 1 min', { exact: true }).waitFor();
       await chart.press('Escape');
       await page.locator('.readout:not([data-point])').waitFor();
 
@@ -132,10 +147,73 @@ describeInBrowser('a chart of the ticker client', () => {
     });
   });
 
-  it('has several price labels even if it is low, no second “Last minute”, and no share of zero beside a change', async () => {
+  it('is opened large by a click, zooms and pans by keys, wheel, mouse and buttons, is saved as a PNG, and has an address', async () => {
+    await opened(async (page) => {
+      await page.getByLabel('Kind of chart').selectOption('Candles, 5 s');
+      await page.locator('.price-card .u-over').click();
+      const back = page.getByRole('link', { name: 'All prices' });
+      await back.waitFor();
+      expect(new URL(page.url()).search).to.equal('?symbol=BTC-USD&candles=5s');
+      expect(await back.evaluate((each) => each.matches(':focus'))).to.equal(true);
+      const chart = page.getByRole('slider');
+      const edges = () =>
+        Promise.all(['aria-valuemin', 'aria-valuemax'].map(async (name) => Number(await chart.getAttribute(name))));
+      const becomes = (fits: (from: number, to: number) => boolean) =>
+        eventually(edges, ([from = 0, to = 0]) => fits(from, to));
+      const [first = 0, last = 0] = await becomes((from, to) => to - from === 60);
+      await chart.press('+');
+      await becomes((from, to) => to - from === 48);
+      await chart.press('Shift+ArrowLeft');
+      const [panned = 0] = await becomes((_, to) => to < last - 10);
+      await chart.press('Shift+ArrowRight');
+      await becomes((from) => from > panned);
+      await page.getByRole('button', { name: 'Zoom in' }).click();
+      await becomes((from, to) => to - from === 24);
+      const { x = 0, y = 0, width = 0, height = 0 } = (await page.locator('.u-over').boundingBox()) ?? {};
+      await page.mouse.move(x + width / 2, y + height / 2);
+      await page.mouse.wheel(0, 2_000);
+      await becomes((from, to) => from === START - 60 && to === last);
+      await page.mouse.wheel(0, -300);
+      const [, right = 0] = await becomes((from, to) => to - from < 40);
+      await page.mouse.down();
+      await page.mouse.move(x + width * 0.7, y + height / 2, { steps: 3 });
+      await page.mouse.up();
+      await becomes((_, to) => to < right);
+      await page.getByRole('button', { name: 'Now' }).click();
+      await becomes((from, to) => from === first && to === last);
+
+      const saving = page.waitForEvent('download');
+      await page.getByRole('button', { name: 'Save as PNG' }).click();
+      const saved = await saving;
+      expect(saved.suggestedFilename()).to.match(/^BTC-USD \d{4}-\d\d-\d\d \d\d\.\d\d\.\d\d to [\d-]+ [\d.]+\.png$/);
+      const picture = await readFile(await saved.path());
+      expect(picture.subarray(1, 4).toString()).to.equal('PNG');
+      const canvas = await page.locator('canvas').evaluate((each) => (each as HTMLCanvasElement).width);
+      expect(picture.readUInt32BE(16), 'wider than the chart').to.be.above(canvas);
+      const texts = (await drawnTexts(page, '')).map(({ text }) => text);
+      expect(texts.slice(0, 2)).to.deep.equal(['BTC-USD', '$100.00']);
+      expect(texts.slice(2).join()).to.match(/^[\d-]+ [\d:]+ to [\d-]+ [\d:]+,0\.00% in 1 min$/);
+
+      const devtools = await page.context().newCDPSession(page);
+      await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
+      const fingers = (distance: number) =>
+        [-1, 1].map((side) => ({ x: x + width * (0.5 + side * distance), y: y + height / 2 }));
+      await touch(devtools, 'touchStart', fingers(0.1));
+      for (const distance of [0.2, 0.3]) await touch(devtools, 'touchMove', fingers(distance));
+      await becomes((from, to) => to - from < 45);
+      await touch(devtools, 'touchEnd', []);
+
+      expect(await violations(page)).to.deep.equal([]);
+      await page.goBack();
+      await page.locator('h2 a:focus', { hasText: 'BTC-USD' }).waitFor();
+      expect(new URL(page.url()).search).to.equal('?candles=5s');
+    });
+  });
+
+  it('has several price labels even if it is low, no second “Last 1 min”, and no share of zero beside a change', async () => {
     await opened(async (page, stream) => {
       await reaches(page, 'live');
-      expect(await page.getByText('Last minute', { exact: true }).count()).to.equal(1);
+      expect(await page.getByText('Last 1 min', { exact: true }).count()).to.equal(1);
       await page.setViewportSize({ width: 1280, height: 600 });
       stream.send(START + 1, 107);
       stream.send(START + 2, 103.9);
@@ -148,8 +226,8 @@ describeInBrowser('a chart of the ticker client', () => {
       stream.send(START + 4, 1_000_000);
       await page.getByText('$1,000,000.00').first().waitFor();
       stream.send(START + 63, 999_999.86);
-      await part(page, 'minute').filter({ hasText: '−0.14' }).waitFor();
-      expect(await part(page, 'minute').locator('[data-part="share"]').textContent()).to.equal('−<0.01%');
+      await part(page, 'change').filter({ hasText: '−0.14' }).waitFor();
+      expect(await shown(page, 'BTC-USD', 'share')).to.equal('−<0.01%');
     });
   });
 });

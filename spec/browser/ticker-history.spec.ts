@@ -78,10 +78,11 @@ describeInBrowser('the charts of the ticker client', () => {
     });
   });
 
-  it('show the highest and lowest price of their time span, and the change over a minute, from the history', async () => {
+  it('show the highest and lowest price of their time span, and the change over it, from the history', async () => {
     const { ticker, apiKey } = services();
     const stream = imitateStream(() => START);
     const ticks = [
+      [START - 7_200, 400],
       [START - 800, 200],
       [START - 60, 50],
       [START - 1, 90],
@@ -92,13 +93,24 @@ describeInBrowser('the charts of the ticker client', () => {
       await stream.prepare(page, ticks);
     };
     await visit(ticker, { prepare }, async (page) => {
+      const requested: (string | null)[] = [];
+      page.on('request', (each) => {
+        if (each.url().includes('/prices/history')) requested.push(new URL(each.url()).searchParams.get('seconds'));
+      });
       await signIn(page, apiKey);
       await part(page, 'low').filter({ hasText: '$50.00' }).waitFor();
       expect(await shown(page, 'BTC-USD', 'high')).to.equal('$100.00');
-      expect(await shown(page, 'BTC-USD', 'share'), 'since the page was opened').to.equal('0.00%');
-      expect(await part(page, 'minute').first().textContent()).to.include('+100.00%');
+      const changes = async () => [await shown(page, 'BTC-USD', 'change-since'), await shown(page, 'BTC-USD', 'share')];
+      expect(await changes()).to.deep.equal(['Change in 1 min', '+100.00%']);
       await page.getByLabel('15 min').check();
       await part(page, 'high').filter({ hasText: '$200.00' }).waitFor();
+      const [since, share] = await changes();
+      expect(since, 'the start of the history').to.match(/^Change since \d\d:\d\d:\d\d$/);
+      expect(share).to.equal('−50.00%');
+      await page.getByLabel('24 h').check();
+      await part(page, 'high').filter({ hasText: '$400.00' }).waitFor();
+      expect((await changes())[1]).to.equal('−75.00%');
+      expect(requested).to.deep.equal(['900', '900', '86400']);
     });
   });
 

@@ -107,13 +107,43 @@ describeInBrowser('the ticker client with other symbols', () => {
 
       await page.getByLabel('Announce prices').check();
       const announcement = await part(page, 'announcement').textContent();
-      expect(announcement).to.match(/^(\S+ \S+, [^.]*(\.\d\d%)? since the page opened\. ){8}And 56 others\.$/);
+      expect(announcement).to.match(/^(\S+ \S+, [^.]*(\.\d\d%)? (in 1 min|since [\d:]+)\. ){8}And 56 others\.$/);
 
       await page.getByLabel('Filter by symbol').fill(' s1');
       const found = await visibleSymbols(page);
       expect(found).to.deep.equal(Array.from({ length: 10 }, (_, index) => `S${index + 10}-USD`));
       await page.getByLabel('Filter by symbol').fill('');
       expect(await visibleSymbols(page)).to.have.length(64);
+
+      const first = (count: number) => visibleSymbols(page).then((symbols) => symbols.slice(0, count));
+      await page.getByLabel('Sort by').selectOption('By price');
+      const byPrice = await visibleSymbols(page);
+      expect([byPrice[0], byPrice.at(-1)]).to.deep.equal([LONGEST.split(':')[0], 'S10-USD']);
+      await page.getByRole('button', { name: 'Star S40-USD' }).click();
+      expect((await first(1))[0]).to.equal('S40-USD');
+      await page.getByLabel('Sort by').selectOption('By change');
+      const shares = await page.locator('.price-card:not(:first-child) [data-part="share"]').allTextContents();
+      const rising = shares.map((share) => Number.parseFloat(share.replace('−', '-').replace('<', '')));
+      expect(rising[0], 'the largest rise').to.be.above(0);
+      expect(rising.at(-1), 'the largest fall').to.be.below(0);
+      // The rows stand still under the pointer.
+      await page.locator('.price-card').nth(1).hover();
+      const held = await visibleSymbols(page);
+      const turn = () =>
+        page
+          .getByRole('slider')
+          .first()
+          .getAttribute('aria-valuemax')
+          .then((second) => Math.floor(Number(second) / 5));
+      const now = await turn();
+      await eventually(turn, (each) => each > now);
+      expect(await visibleSymbols(page)).to.deep.equal(held);
+      await page.reload();
+      await signIn(page, apiKey);
+      expect((await first(1))[0], 'kept over a reload, like the order').to.equal('S40-USD');
+      expect(await page.getByLabel('Sort by').inputValue()).to.equal('change');
+      await page.getByRole('button', { name: 'Star S40-USD', pressed: true }).click();
+      expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
     });
   });
 });

@@ -53,13 +53,13 @@ describeInBrowser('the ticker client', () => {
         expect(await number('high')).to.be.at.least(await number('low'));
         expect(await page.locator(`[data-symbol="${symbol}"] canvas`).count()).to.equal(1);
       }
-      expect(await part(page, 'minute').first().textContent()).to.include('known after a minute');
-      const opening = part(page, 'opening').first();
+      expect(await part(page, 'change-since').first().textContent()).to.match(/^Change since \d\d:\d\d:\d\d$/);
+      const change = part(page, 'change').first();
       await page.waitForFunction(() =>
-        document.querySelector('[data-part=opening]:is([data-direction=up],[data-direction=down])'),
+        document.querySelector('[data-part=change]:is([data-direction=up],[data-direction=down])'),
       );
-      expect(await opening.textContent()).to.match(/(up|down).*[+−<]0\.\d\d%.*[+−]\d+\.\d\d/s);
-      expect(await opening.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
+      expect(await change.textContent()).to.match(/(up|down).*[+−<]\d+\.\d\d%.*[+−]\d+\.\d\d/s);
+      expect(await change.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
       await page.locator('[data-part="round-trip"]:not(:empty)').waitFor();
       expect(await part(page, 'round-trip').textContent()).to.match(/^[\d.]+ ms$/);
 
@@ -70,7 +70,7 @@ describeInBrowser('the ticker client', () => {
     });
   });
 
-  it('freezes the prices while paused, and announces nothing unless it is asked to, and then a summary', async () => {
+  it('freezes the prices while paused, and announces nothing unless it is asked to, and then a summary; names the tab after the first or the open symbol while its price is current', async () => {
     const { ticker, apiKey } = services();
     await visit(ticker, {}, async (page) => {
       const frames: string[] = [];
@@ -102,9 +102,25 @@ describeInBrowser('the ticker client', () => {
       expect(await region.textContent()).to.equal('');
       await page.getByLabel('Announce prices').check();
       const summary = await region.textContent();
-      expect(summary).to.match(/^BTC-USD \$[\d,.]+, .* since the page opened\. ETH-USD .* SOL-USD .*\.$/);
+      expect(summary).to.match(/^BTC-USD \$[\d,.]+, .* since [\d:]+\. ETH-USD .* SOL-USD .*\.$/);
       await changes(price(page), await price(page)());
       expect(await region.textContent(), 'not each tick').to.equal(summary);
+
+      const named = (title: RegExp) =>
+        eventually(
+          () => page.title(),
+          (found) => title.test(found),
+        );
+      await named(/^\$[\d,]+\.\d\d BTC-USD · Ticker$/);
+      await page.locator('[data-symbol="SOL-USD"] h2').click();
+      await named(/^\$\d+\.\d\d SOL-USD · Ticker$/);
+      await page.getByRole('button', { name: 'Pause' }).click();
+      expect(await page.title()).to.equal('Ticker');
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await named(/SOL-USD/);
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await reaches(page, 'signed-out');
+      expect(await page.title()).to.equal('Ticker');
     });
   });
 
@@ -114,7 +130,7 @@ describeInBrowser('the ticker client', () => {
       await signIn(page, apiKey);
       const chart = page.getByRole('slider', { name: 'Crosshair in the chart of BTC-USD' });
       await chart.and(page.locator(':not([aria-valuemax="0"])')).waitFor();
-      expect(await shown(page, 'BTC-USD', 'readout')).to.equal('Last minute');
+      expect(await shown(page, 'BTC-USD', 'readout')).to.equal('Last 1 min');
       // The chart has one point per second.
       const latest = () => chart.getAttribute('aria-valuemax');
       await changes(latest, await latest());
@@ -142,30 +158,7 @@ describeInBrowser('the ticker client', () => {
       expect(await chart.getAttribute('aria-valuetext')).to.equal('no point chosen');
 
       await page.getByLabel('15 min').check();
-      await page.locator('.readout', { hasText: 'Last 15 minutes' }).first().waitFor();
-    });
-  });
-
-  it('names the tab after the price of the first symbol, or the selected one, while it is current', async () => {
-    const { ticker, apiKey } = services();
-    await visit(ticker, {}, async (page) => {
-      const named = (title: RegExp) =>
-        eventually(
-          () => page.title(),
-          (found) => title.test(found),
-        );
-      expect(await page.title()).to.equal('Ticker');
-      await signIn(page, apiKey);
-      await named(/^\$[\d,]+\.\d\d BTC-USD · Ticker$/);
-      await page.locator('[data-symbol="SOL-USD"] h2').click();
-      await named(/^\$\d+\.\d\d SOL-USD · Ticker$/);
-      await page.getByRole('button', { name: 'Pause' }).click();
-      expect(await page.title()).to.equal('Ticker');
-      await page.getByRole('button', { name: 'Resume' }).click();
-      await named(/SOL-USD/);
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await reaches(page, 'signed-out');
-      expect(await page.title()).to.equal('Ticker');
+      await page.locator('.readout', { hasText: 'Last 15 min' }).first().waitFor();
     });
   });
 
@@ -185,7 +178,7 @@ describeInBrowser('the ticker client', () => {
       await reaches(page, 'live');
       await page.locator('.price-card').first().waitFor();
       const stops: string[] = [];
-      for (let stop = 0; stop < 8; stop++) {
+      for (let stop = 0; stop < 14; stop++) {
         await page.keyboard.press('Tab');
         stops.push(await focus());
       }
@@ -195,9 +188,9 @@ describeInBrowser('the ticker client', () => {
         'Pause',
         'Announce prices',
         'Sign out demo',
-        ...SYMBOLS.map((symbol) => `Crosshair in the chart of ${symbol}`),
+        ...SYMBOLS.flatMap((symbol) => [`Star ${symbol}`, symbol, `Crosshair in the chart of ${symbol}`]),
       ]);
-      for (let stop = 0; stop < 7; stop++) await page.keyboard.press('Shift+Tab');
+      for (let stop = 0; stop < 13; stop++) await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('ArrowRight');
       expect(await page.getByLabel('5 min', { exact: true }).isChecked()).to.equal(true);
       await page.keyboard.press('Tab');

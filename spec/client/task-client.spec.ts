@@ -196,7 +196,7 @@ describe('the client of the task queue', () => {
   it('does what the API does', async () => {
     const client = clientOf(running().tasks);
     expect((await client.actions()).actions.map(({ name }) => name)).to.include.members(['sum', 'resize']);
-    await client.queue.pause();
+    const paused: unknown = await client.queue.pause();
     const events: string[] = [];
     client.on('event', ({ event }) => events.push(event));
     await until(() => client.status.state === 'live');
@@ -206,7 +206,7 @@ describe('the client of the task queue', () => {
     expect(await client.cancelAll({ limit_key: 'acme' })).to.deep.equal({ count: 1, remaining: 0 });
     const later = await client.submit('sum', {}, { run_at: new Date(Date.now() + 60_000) });
     await later.run();
-    await client.queue.resume();
+    const resumed: unknown = await client.queue.resume();
     await later.result();
     expect(await client.task(later.id).get()).to.include({ status: 'completed' });
     expect((await client.list({ action: 'sum', before: later.id })).map(({ id }) => id)).to.not.include(later.id);
@@ -236,7 +236,8 @@ describe('the client of the task queue', () => {
     const search = await client.search({ state: 'failed', cause: causes[0]?.cause ?? '', limit: 1 });
     expect(search).to.deep.include({ total: 1, total_is_exact: true, next_cursor: null });
     expect(search.tasks[0]).to.include({ id: failed.id });
-    await client.deadLetters.redrive(failed.id);
+    const redriven: unknown = await client.deadLetters.redrive(failed.id);
+    expect([paused, resumed, redriven]).to.deep.equal([undefined, undefined, undefined]);
     await eventually(
       () => client.deadLetters.reasons(),
       ({ total }) => total === 1,

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { TickReader } from '../../www/client/tick-reader.ts';
-import { type StreamMessage, TickStream } from '../../www/client/tick-stream.ts';
+import { type StreamMessage, TickReader, TickStream } from '../../www/client/tick-stream.ts';
 import { until } from '../support/until.ts';
 
 const SYMBOLS = ['A', 'B', 'C'];
@@ -24,14 +23,14 @@ function start() {
         receive({ type: 'ticker', epoch, seq, data });
       }
     },
-    /** Reads all ticks, as epoch, seq and number of missed ones. */
+    /** Reads all ticks, as `epoch/seq`, and `+` with the number of missed ones if there are any. */
     read(own = reader) {
-      const ticks: [number, number, number][] = [];
+      const ticks: string[] = [];
       for (let tick = own.take(); tick !== undefined; tick = own.take()) {
-        ticks.push([tick.epoch, tick.seq, tick.missed]);
+        ticks.push(`${tick.epoch}/${tick.seq}${tick.missed > 0 ? `+${tick.missed}` : ''}`);
       }
       void own.wait();
-      return ticks;
+      return ticks.join(' ');
     },
   };
 }
@@ -41,7 +40,7 @@ function resumed() {
   const parts = start();
   parts.welcome();
   parts.tick(1, [5]);
-  expect(parts.read()).to.deep.equal([[1, 5, 0]]);
+  expect(parts.read()).to.equal('1/5');
   parts.stream.end();
   parts.welcome();
   expect(parts.sent).to.deep.equal([{ type: 'resume', epoch: 1, seq: 5 }]);
@@ -52,66 +51,52 @@ describe('the stream of the client', () => {
   it('starts with the newest tick, and continues after the last one on each later connection', () => {
     const { tick, read, stream, welcome, sent } = resumed();
     tick(1, [8, 9]);
-    expect(read(), 'before the answer').to.deep.equal([]);
+    expect(read(), 'before the answer').to.equal('');
     tick(1, [6, 7]);
     stream.end();
     welcome();
     expect(sent.at(-1)).to.deep.equal({ type: 'resume', epoch: 1, seq: 7 });
     tick(1, [9, 8, 9, 10]);
-    expect(read().map(([, seq, missed]) => [seq, missed])).to.deep.equal([6, 7, 8, 9, 10].map((seq) => [seq, 0]));
+    expect(read()).to.equal('1/6 1/7 1/8 1/9 1/10');
   });
 
-  it('gets each tick once if a tick becomes due before the answer, or nothing was missed', () => {
-    const { tick, read } = resumed();
-    tick(1, [5, 6, 6, 7]);
-    expect(read()).to.deep.equal([
-      [1, 6, 0],
-      [1, 7, 0],
-    ]);
-  });
-
-  it('counts the ticks of a gap as missed, and those that the service has skipped', () => {
-    const { tick, gap, read } = resumed();
-    tick(1, [20]);
-    gap(6);
-    tick(1, [18, 19, 20, 23]);
-    expect(read()).to.deep.equal([
-      [1, 18, 12],
-      [1, 19, 0],
-      [1, 20, 0],
-      [1, 23, 2],
-    ]);
-  });
-
-  it('does not know how many were missed if the epoch is unknown, whatever the numbers', () => {
-    const { tick, gap, read } = resumed();
-    tick(2, [6]);
-    gap(null);
-    tick(2, [0, 1]);
-    expect(read()).to.deep.equal([
-      [2, 0, Number.POSITIVE_INFINITY],
-      [2, 1, 0],
-    ]);
-  });
-
-  it('never goes back within an epoch', () => {
-    const { tick, gap, read } = resumed();
-    gap(null);
-    tick(1, [3, 4, 5, 6]);
-    expect(read()).to.deep.equal([[1, 6, Number.POSITIVE_INFINITY]]);
-  });
-
-  it('continues in the epoch of another leader, which repeats no number', () => {
-    const { tick, read } = resumed();
-    tick(3, [9]);
-    tick(1, [6]);
-    tick(3, [7, 8]);
-    expect(read()).to.deep.equal([
-      [1, 6, 0],
-      [3, 7, 0],
-      [3, 8, 0],
-    ]);
-  });
+  type Message = readonly [epoch: number, ...seqs: number[]] | { gap: number | null };
+  for (const [title, messages, expected] of [
+    [
+      'gets each tick once if a tick becomes due before the answer, or nothing was missed',
+      [[1, 5, 6, 6, 7]],
+      '1/6 1/7',
+    ],
+    [
+      'counts the ticks of a gap as missed, and those that the service has skipped',
+      [[1, 20], { gap: 6 }, [1, 18, 19, 20, 23]],
+      '1/18+12 1/19 1/20 1/23+2',
+    ],
+    [
+      'does not know how many were missed if the epoch is unknown, whatever the numbers',
+      [[2, 6], { gap: null }, [2, 0, 1]],
+      '2/0+Infinity 2/1',
+    ],
+    ['never goes back within an epoch', [{ gap: null }, [1, 3, 4, 5, 6]], '1/6+Infinity'],
+    [
+      'continues in the epoch of another leader, which repeats no number',
+      [
+        [3, 9],
+        [1, 6],
+        [3, 7, 8],
+      ],
+      '1/6 3/7 3/8',
+    ],
+  ] as [string, Message[], string][]) {
+    it(title, () => {
+      const { tick, gap, read } = resumed();
+      for (const message of messages) {
+        if ('gap' in message) gap(message.gap);
+        else tick(message[0], message.slice(1) as number[]);
+      }
+      expect(read()).to.equal(expected);
+    });
+  }
 
   it('starts with the newest tick again once nobody has read', () => {
     const { tick, stream, reader, welcome, sent } = resumed();
@@ -142,13 +127,8 @@ describe('the stream of the client', () => {
     expect(sent.slice(1)).to.deep.equal([{ type: 'subscribe', symbols: ['A', 'C'] }]);
     tick(1, [3], ['A']);
     tick(1, [3, 4], ['A', 'C']);
-    for (const other of others) {
-      expect(read(other)).to.deep.equal([
-        [1, 3, 0],
-        [1, 4, 0],
-      ]);
-    }
-    expect(read(first).map(([, seq]) => seq)).to.deep.equal([1, 2, 3, 4]);
+    for (const other of others) expect(read(other)).to.equal('1/3 1/4');
+    expect(read(first)).to.equal('1/1 1/2 1/3 1/4');
     stream.readers.delete(first);
     stream.readers.delete(others[1] as TickReader);
     stream.chooseSoon();

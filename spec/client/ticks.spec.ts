@@ -96,38 +96,6 @@ describe('the ticks of the client', () => {
     expect(await next(ticks)).to.include({ missed: 0 });
   });
 
-  it('have only the symbols that somebody reads, which the client chooses as readers come and go', async () => {
-    const { client, sent } = clientOf(running().ticker, running().apiKey);
-    let frame = '';
-    client.on('frame', (text) => {
-      if (text.includes('"ticker"')) frame = text;
-    });
-    const symbolsOf = () => JSON.parse(frame).data.map(({ symbol }: { symbol: string }) => symbol);
-    const bitcoin = client.ticks({ symbols: ['BTC-USD'] });
-    await next(bitcoin);
-    await until(() => symbolsOf().join() === 'BTC-USD');
-    const others = [client.ticks({ symbols: ['SOL-USD', 'BTC-USD'] }), client.ticks({ symbols: ['SOL-USD'] })];
-    const [both, one] = await Promise.all(others.map(next));
-    expect([both, one].map((tick) => tick?.prices.map(({ symbol }) => symbol))).to.deep.equal([
-      ['BTC-USD', 'SOL-USD'],
-      ['SOL-USD'],
-    ]);
-    expect(both?.missed).to.equal(0);
-    const unknown = client.ticks({ symbols: ['BTC-USD', 'DOGE'] });
-    expect(await unknown.next().catch((error) => error)).to.be.instanceOf(RangeError);
-    for (const each of others) await each.return();
-    await until(() => symbolsOf().join() === 'BTC-USD');
-    const remove = client.on('tick', () => {});
-    await until(() => symbolsOf().length === 3);
-    expect((await next(bitcoin)).prices).to.have.length(1);
-    remove();
-    expect(sent.slice(0, 3).map((text) => JSON.parse(text).symbols)).to.deep.equal([
-      ['BTC-USD'],
-      ['BTC-USD', 'SOL-USD'],
-      ['BTC-USD'],
-    ]);
-  });
-
   for (const [how, seed, signal] of [
     ['killed', undefined, 'SIGKILL'],
     ['stopped', undefined, 'SIGTERM'],

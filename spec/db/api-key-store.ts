@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
 import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
 import type { ApiKeys } from '../../db/sqlite/api-keys.ts';
-import { outcome } from './task-rows.ts';
+import { DatabaseUnavailable } from '../../db/task-store.ts';
+import { errorOf } from '../store/stage.ts';
 
 /** A row of the table, without its id. */
 export type KeyRow = [api_key: string, user_id: string, role: string, created_at: number];
@@ -56,14 +56,13 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     }
   });
 
-  it('takes each key once', async () => {
-    const { insert } = await fresh();
-    await insert('k', 'alice', 'user', 1);
-    const error = await outcome(() => insert('k', 'bob', 'user', 1));
-    expect(error)
-      .to.be.instanceOf(Error)
-      .with.property('message')
-      .that.matches(/unique constraint/i);
+  it('revokes a key, and counts the other keys of its user', async () => {
+    const { keys, insert, all } = await fresh();
+    for (const [key, user] of Object.entries({ k1: 'a', k2: 'a', k3: 'b' })) await insert(key, user, 'user', 1);
+    expect(await keys.revoke(2)).to.deep.equal({ user_id: 'a', role: 'user', others: 1 });
+    expect(await keys.revoke(2)).to.equal(undefined);
+    expect(await keys.revoke(1)).to.deep.equal({ user_id: 'a', role: 'user', others: 0 });
+    expect(await all()).to.deep.equal([{ id: 3, api_key: 'k3', user_id: 'b', role: 'user', created_at: 1 }]);
   });
 
   it('tells a lookup that fails from a database that cannot be had', async () => {
@@ -71,12 +70,12 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     await update('DROP TABLE api_keys');
     const calls = [() => keys.findOwner('k'), () => keys.ensureDemoUser(1), () => keys.list(), () => keys.revoke(1)];
     for (const call of calls) {
-      const error = await outcome(call);
+      const error = await errorOf(call);
       expect(error).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
       expect((error as Error).message).to.match(/no such table|relation "api_keys" does not exist/);
     }
     await close();
-    for (const call of calls) expect(await outcome(call)).to.be.instanceOf(DatabaseUnavailable);
+    for (const call of calls) expect(await errorOf(call)).to.be.instanceOf(DatabaseUnavailable);
   });
 
   it('sees changes of another process at once', async () => {

@@ -5,10 +5,43 @@ import { expect } from 'chai';
 import { parse, stringify } from 'yaml';
 import { defaults } from '../../main/config.ts';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { projectFolder, request } from '../support/program.ts';
+import {
+  post,
+  projectFolder,
+  type RunningServices,
+  request,
+  startServices,
+  untilAnswer,
+  untilTask,
+} from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
-import { startBusyServices } from './busy-services.ts';
+import { connect } from '../support/websocket.ts';
 import { alerts, dashboard, deployment, panelQueries, read, type Selector } from './queries.ts';
+
+/**
+ * Starts services and exercises each part a little: valid and invalid tokens, clients that join and leave, and tasks
+ * with every outcome.
+ */
+async function startBusyServices(): Promise<RunningServices> {
+  const services = await startServices({ env: { QUEUE_MAX_BYTES: '1000', HOST: '0.0.0.0' } });
+  const { ticker, tasks, stream } = services;
+  const client = await connect(stream, { token: await services.token() });
+  await connect(stream, { token: 'none' }).catch(() => {});
+  await post(`${ticker}/auth/token`, { api_key: 'none' });
+  const gone = await connect(stream, { token: await services.token() });
+  gone.socket.close(1000);
+  await gone.closed;
+  for (const [number, status] of [
+    [1, 'completed'],
+    ['1', 'failed'],
+  ] as const) {
+    const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [number] } });
+    await untilTask(tasks, body.id, status);
+  }
+  await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'too much'.repeat(200) } });
+  for (let tick = 0; tick < 2; tick++) await client.nextOf('ticker');
+  return services;
+}
 
 /** Labels that Prometheus adds to every series. */
 const OF_THE_TARGET = { job: ['ticker-and-tasks'], instance: ['any'] };
@@ -38,9 +71,69 @@ function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): 
 }
 
 describe('the monitoring of a process', () => {
-  const scrape = onceForSuite(
-    async () => (await request(`${(await startBusyServices()).admin}/metrics`)).body as string,
-  );
+  const started = onceForSuite(async () => {
+    const services = await startBusyServices();
+    return { services, scraped: (await request(`${services.admin}/metrics`)).body as string };
+  });
+  const scrape = () => started().scraped;
+
+  it('listens on loopback by default, and counts connections, tokens, requests and tasks', async () => {
+    const { services } = started();
+    const line = await services.logged(({ service }) => service === 'admin');
+    expect(line).to.include({ msg: 'listening', host: '127.0.0.1' });
+    // This warning shows that service B listens on all interfaces.
+    await services.logged(({ msg }) => msg.includes('set TASKS_REQUIRE_TOKEN=true'));
+    const requests = (labels: string) => `http_server_request_duration_seconds_count{service=${labels}}`;
+    const expected = {
+      ticker_websocket_connections: 1,
+      ticker_subscriptions: 1,
+      ticker_frames_skipped_total: 0,
+      'ticker_websocket_upgrades_total{outcome="accepted"}': 2,
+      'ticker_websocket_upgrades_total{outcome="authentication required"}': 1,
+      'ticker_websocket_closes_total{code="1000"}': 1,
+      ticker_thread_restarts_total: 0,
+      ticker_price_source_failing: 0,
+      'ticker_price_source_failures_total{reason="error"}': 0,
+      'ticker_price_source_failures_total{reason="stalled"}': 0,
+      ticker_prices_refused_total: 0,
+      auth_tokens_issued_total: 2,
+      'auth_tokens_refused_total{reason="invalid API key"}': 1,
+      auth_tokens_live: 2,
+      auth_tokens_limit: 100_000,
+      tasks_completed_total: 1,
+      tasks_dead_letters: 1,
+      'tasks_dead_total{reason="permanent"}': 1,
+      tasks_accepted_total: 2,
+      tasks_refused_total: 1,
+      tasks_cancelled_total: 0,
+      'tasks_queue_length{state="waiting"}': 0,
+      tasks_queue_bytes: 0,
+      tasks_queue_limit_length: 100_000,
+      tasks_queue_oldest_age_seconds: 0,
+      tasks_schedules: 0,
+      tasks_schedule_overdue_seconds: 0,
+      tasks_wait_duration_seconds_count: 2,
+      tasks_run_duration_seconds_count: 2,
+      'tasks_pool_threads{state="idle"}': 2,
+      [requests('"tasks",http_request_method="POST",http_route="/tasks",http_response_status_code="202"')]: 2,
+      [requests('"ticker",http_request_method="GET",http_route="/ws/ticker",http_response_status_code="101"')]: 2,
+    };
+    const atLeast = {
+      ticker_frames_sent_total: 3,
+      ticker_tick_lateness_seconds_count: 1,
+      'nodejs_eventloop_delay_seconds_count{thread="main"}': 1,
+      'nodejs_eventloop_delay_seconds_count{thread="ticker"}': 1,
+    };
+    const counts = (text: string) => {
+      const value = (name: string) => Number(text.split(`\n${name} `)[1]?.split('\n')[0]);
+      return (
+        Object.entries(expected).every(([name, count]) => value(name) === count) &&
+        Object.entries(atLeast).every(([name, count]) => value(name) >= count)
+      );
+    };
+    // Metrics change shortly after the responses and the close frame.
+    await untilAnswer(`${services.admin}/metrics`, ({ body }) => counts(body));
+  });
 
   it('has queries of only those metrics, labels and label values that the process has', async () => {
     const found = metrics(scrape());

@@ -4,14 +4,11 @@ import { expect } from 'chai';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { queueCounts } from '../support/ledger.ts';
 import { post, type RunningServices, request, startServices, untilAnswer, untilTask } from '../support/program.ts';
-import { watchSteadily } from '../support/steady-client.ts';
-import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 
 /** Waits until a task is completed or failed. */
 const ended = ({ tasks }: RunningServices, id: string) => untilTask(tasks, id, 'completed', 'failed');
-const find = ({ tasks }: RunningServices, id: string) => request(`${tasks}/tasks/${id}`);
 const cancel = ({ tasks }: RunningServices, id: string) => request(`${tasks}/tasks/${id}`, { method: 'DELETE' });
 const submit = async ({ tasks }: RunningServices, action: string, data: object = {}): Promise<string> =>
   (await post(`${tasks}/tasks`, { action, data })).body.id;
@@ -104,86 +101,5 @@ describe('a handler that fails in an imported file', () => {
     expect(letter.history).to.deep.equal(history);
     const line = await services.logged(({ msg, decision }) => msg === 'task failed' && decision === 'discard');
     expect(line).to.deep.include({ task: id, action: 'read', stack: history[1].stack });
-  });
-});
-
-describe('a process', () => {
-  it('stays ready, completes other tasks and serves its clients while handlers fail in every way', async () => {
-    const bad: Record<string, string> = {
-      hang: 'return new Promise(() => {})',
-      block: 'for (;;);',
-      exit: 'process.exit(0)',
-      null: 'throw null',
-      getter: "throw Object.defineProperty(new Error(), 'message', { get() { throw null; } })",
-      circular: 'const a = {}; a.a = a; return a',
-      progress: "for (let step = 0; step < 1e4; step++) task.progress(step, 'x'.repeat(1e5))",
-      log: "for (let line = 0; line < 1e4; line++) console.log('x'.repeat(1e5))",
-      timer: 'setInterval(() => { throw new Error(); }, 1)',
-      reject: 'setImmediate(() => Promise.reject(null))',
-      memory: 'for (const meals = []; ; ) meals.push(new Array(10_000).fill({}))',
-    };
-    const handlers = Object.entries(bad).map(([name, code]) => `${name}(data, task) { ${code}; }`);
-    const TASK_HANDLERS = await writeHandlers(`export default { ${handlers.join(', ')} }`);
-    const limits = { TASK_TIMEOUT_MS: '300', TASK_CANCEL_GRACE_MS: '10', TASK_MEMORY_MB: '32', TASK_PREFETCH: '50' };
-    const services = await startServices({ env: { TASK_HANDLERS, ...limits } });
-    const isReady = async () => (await request(`${services.admin}/readyz`)).status === 200;
-    await eventually(isReady, Boolean);
-    const client = await watchSteadily(services);
-    const good: string[] = [];
-    for (const action of Object.keys(bad)) {
-      await submit(services, action);
-      for (const text of 'abc') good.push(await submit(services, 'uppercase', { text }));
-      expect(await isReady(), action).to.equal(true);
-    }
-    for (const id of good) expect(await ended(services, id)).to.include({ status: 'completed' });
-    expect(services.child.exitCode).to.equal(null);
-    await client.checkAfterNextTick();
-    await queueCounts(services.tasks);
-  });
-
-  for (const QUEUE_DRIVER of ['memory', 'sqlite']) {
-    it(`aborts the signals of running handlers when it stops, and runs their tasks after a restart: ${QUEUE_DRIVER}`, async () => {
-      const TASK_HANDLERS = await writeHandlers(`export default {
-        wait: (_, { signal, log }) => new Promise((_, reject) => {
-          signal.addEventListener('abort', () => reject(signal.reason));
-          log.info('waiting');
-        }),
-      }`);
-      // The memory queue is drained until the grace period begins, here at once.
-      const times = { SHUTDOWN_TIMEOUT_MS: '60000', TASK_CANCEL_GRACE_MS: '60000' };
-      const env = { TASK_HANDLERS, QUEUE_DRIVER, DATA_DIR: await temporaryFolder(), ...times };
-      const first = await startServices({ env });
-      const id = await submit(first, 'wait');
-      await first.logged(({ msg }) => msg === 'waiting');
-      expect((await first.end()).code).to.equal(0);
-      expect(first.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 1 });
-      const second = await startServices({ env });
-      await second.logged(({ msg, task }) => msg === 'waiting' && task === id);
-      expect((await find(second, id)).body).to.include({ status: 'running', attempt: 1 });
-    });
-  }
-
-  it('loses no confirmed cancellation when it is killed', async () => {
-    const handlers = (wait: string) =>
-      writeHandlers(`export default { wait: ${wait}, later() { throw new RetryAfter(60_000); } }`);
-    const env = { QUEUE_DRIVER: 'sqlite', DATA_DIR: await temporaryFolder(), TASK_CONCURRENCY: '1' };
-    const first = await startServices({
-      env: { ...env, TASK_HANDLERS: await handlers('() => new Promise(() => {})') },
-    });
-    const later = await submit(first, 'later');
-    await untilTask(first.tasks, later, 'retrying');
-    const running = await submit(first, 'wait');
-    await untilTask(first.tasks, running, 'running');
-    const waiting: string[] = [];
-    for (let count = 0; count < 20; count++) waiting.push(await submit(first, 'uppercase'));
-    const [kept, ...rest] = waiting as [string, ...string[]];
-    const cancelled = [later, ...rest];
-    for (const id of cancelled) expect((await cancel(first, id)).status).to.equal(204);
-    await first.end('SIGKILL');
-
-    const second = await startServices({ env: { ...env, TASK_HANDLERS: await handlers(`() => 'done'`) } });
-    for (const id of [running, kept]) await untilTask(second.tasks, id);
-    for (const id of cancelled) expect((await find(second, id)).status).to.equal(404);
-    expect(await queueCounts(second.tasks)).to.include({ accepted: 2, completed: 2, waiting: 0, delayed: 0 });
   });
 });

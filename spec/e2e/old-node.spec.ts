@@ -11,14 +11,12 @@ import { describeWith } from '../support/requirements.ts';
 const node = oldNode() ?? '';
 
 describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'an old Node', () => {
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    it(`starts the installed Node, passes ${signal} on to it and ends with exit code 0`, async () => {
-      const services = await startServices({ node });
-      expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
-      expect(await services.end(signal)).to.deep.equal({ code: 0, signal: null });
-      expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
-    });
-  }
+  it('starts the installed Node, passes a signal on to it and ends with exit code 0', async () => {
+    const services = await startServices({ node });
+    expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
+    expect(await services.end('SIGHUP')).to.deep.equal({ code: 0, signal: null });
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
+  });
 
   it('ends with exit code 0 when a terminal sends Ctrl-C to both processes', async () => {
     const env = { ...process.env, ...(await freshSettings()) };

@@ -16,7 +16,7 @@ const SOURCES = ['main', 'workers', 'db', 'www', 'package.json', 'package-lock.j
 const DOCUMENTS = ['README.md', 'LICENSE', 'ARCHITECTURE.md', 'CHANGELOG.md'];
 const OFFLINE = ['--prefer-offline', '--no-audit', '--no-fund'];
 const MAX_ARCHIVE_BYTES = 2_000_000;
-const MAX_UNPACKED_BYTES = 2_800_000;
+const MAX_UNPACKED_BYTES = 2_900_000;
 
 /** Environment of a shell outside of npm scripts, with a Node that is new enough. */
 const shell = { ...process.env, PATH: dirname(process.execPath) + delimiter + outerPath };
@@ -113,10 +113,7 @@ describe('the installed package', () => {
 
   it('holds what runs and its declarations, without sources, source maps, specs and leftovers', () => {
     const paths = archive.files.map(({ path }) => path);
-    const vendored = ['ticker', 'tasks'].flatMap((client) => {
-      const vendor = `dist/www/${client}/vendor`;
-      return [`${vendor}/uplot.js`, `${vendor}/uplot.LICENSE.txt`];
-    });
+    const vendored = ['uplot.js', 'uplot.LICENSE.txt'].map((name) => `dist/www/shared/vendor/${name}`);
     const own = [
       'dist/main/index.js',
       'dist/main/embed.d.ts',

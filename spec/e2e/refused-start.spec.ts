@@ -1,12 +1,13 @@
 import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { start } from '../../main/embed.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
 import { freePort } from '../support/free-port.ts';
 import { fillDataFolder, openBeside, runOn } from '../support/migrated-folder.ts';
-import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
+import { limitedTo, post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
 const PAGE = 4096;
@@ -27,8 +28,17 @@ function quoted(heading: string): RegExp[] {
   return quotes.map(([, quote = '']) => new RegExp(`^${escaped(quote)}$`));
 }
 
+/** Starts services in this process. Returns the message of the error with which the start must fail. */
+async function refusal(settings: Settings): Promise<string> {
+  const defaults = { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'silent' };
+  const started = await start({ settings: { ...defaults, ...settings } }).catch((error: Error) => error);
+  if (started instanceof Error) return started.message;
+  await started.stop();
+  throw new Error('the services have started');
+}
+
 /** Starts a program. Returns the only line that it logs, with which it must end. */
-async function refusal(env: Settings, within: string[] = []): Promise<string> {
+async function lineOf(env: Settings, within: string[] = []): Promise<string> {
   const program = await startProgram({ env, within });
   expect(await program.exited).to.deep.equal({ code: 1, signal: null });
   const problems = program.lines.filter(({ level }) => level >= 40).map(({ msg }) => msg);
@@ -79,11 +89,6 @@ const fileWith = (name: string, text: string) => folderWith((folder) => writeFil
 const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
   Start: [
     ['a setting is invalid', { TICKER_PORT: 'http' }, /^TICKER_PORT must be a whole number .*, or off, got "http"$/],
-    [
-      'the byte budgets need more than half of the heap',
-      { QUEUE_MAX_BYTES: '1000000000', NODE_OPTIONS: '--max-old-space-size=300' },
-      /QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\d+/,
-    ],
     ['HOST is an address of another machine', { HOST: '192.0.2.1' }, /^the address does not belong /],
     ['HOST is an unknown name', { HOST: 'nowhere.invalid' }, /^the host name cannot be resolved: /],
     ['the handlers module is missing', { TASK_HANDLERS: './none.ts' }, /^the handlers module .\/none.ts cannot /],
@@ -160,7 +165,7 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
   ],
 };
 
-describe('a start fails with exit code 1 and one line', () => {
+describe('a start fails with one line', () => {
   const expectQuoted = (line: string, heading: string) =>
     expect(
       quoted(heading).some((pattern) => pattern.test(line)),
@@ -182,19 +187,28 @@ describe('a start fails with exit code 1 and one line', () => {
     });
   }
 
-  it('if the limit of open files is too low', async () => {
-    const line = await refusal({}, ['sh', '-c', 'ulimit -n 100; exec "$0" "$@"']);
-    expect(line).to.match(/^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)/);
-    expectQuoted(line, 'Start');
+  it('and exit code 1 if a setting is invalid, the heap is too small, or the limit of open files is too low', async () => {
+    const small = { QUEUE_MAX_BYTES: '1000000000', NODE_OPTIONS: '--max-old-space-size=300' };
+    for (const [line, expected] of [
+      [await lineOf({ TASKS_PORT: 'x' }), /^TASKS_PORT must be a whole number .*, or off, got "x"$/],
+      [await lineOf(small), /QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\d+/],
+      [
+        await lineOf({}, limitedTo(100).within),
+        /^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)/,
+      ],
+    ] as const) {
+      expect(line).to.match(expected);
+      expectQuoted(line, 'Start');
+    }
   });
 
-  it('if other services use the data folder, which it does not migrate', async () => {
+  it('and exit code 1 if other services use the data folder, which it does not migrate', async () => {
     const DATA_DIR = await temporaryFolder();
     const { tasks } = await startServices({ env: { DATA_DIR } });
     // An older version of the services made this folder: a migration would change it under the running process.
     const database = openBeside(DATA_DIR);
     database.exec('PRAGMA user_version = 0; DROP INDEX uncompleted_tasks_by_status');
-    const line = await refusal({ DATA_DIR });
+    const line = await lineOf({ DATA_DIR });
     expect(line).to.equal(`${DATA_DIR} is in use: stop the services that use it, or set DATA_DIR to another folder`);
     expectQuoted(line, 'Start');
     const options = { cwd: projectFolder, env: { ...process.env, DATA_DIR } };

@@ -58,7 +58,7 @@ describe('a process with few descriptors', () => {
 
   it('opens no file for a slow reader of static files', async () => {
     const services = started();
-    const requests = head('GET /vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(99);
+    const requests = head('GET /shared/vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(99);
     // With a file for each connection, the descriptors would not suffice.
     for (const localAddress of ['127.0.0.2', '127.0.0.3']) {
       for (const socket of await connectMany(services.ticker, 50, localAddress)) {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { holdTasks } from '../support/held-tasks.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
-import { post, type RunningServices, request, startProgram, startServices } from '../support/program.ts';
+import { post, type RunningServices, request, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithSmallDisk, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { watchSteadily } from '../support/steady-client.ts';
@@ -72,13 +72,5 @@ describeWithSmallDisk('a full disk', () => {
     const next = await startServices({ env });
     await ledger.settled(next, disk.path);
     for (const id of held) expect((await request(`${next.tasks}/tasks/${id}`)).body.status, id).to.equal('completed');
-  });
-
-  it('ends a start with one log line', async () => {
-    disk.fill();
-    const program = await startProgram({ env: { DATA_DIR: disk.path } });
-    expect(await program.exited).to.deep.include({ code: 1 });
-    expect(program.lines).to.have.length(1);
-    expect(program.lines[0]?.msg).to.match(/^cannot lock .*queue\.lock: .* full: free some space$/);
   });
 });

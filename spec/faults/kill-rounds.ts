@@ -1,15 +1,18 @@
+import { cpSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { untilIdle } from '../support/ledger.ts';
+import { Ledger } from '../support/ledger.ts';
 import { runOn } from '../support/migrated-folder.ts';
-import { post, startProgram, startServices } from '../support/program.ts';
-import { randomFrom, seedNote } from '../support/seed.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { cancels, HANDLERS, operates, pauses, remembers, submits } from './kill-clients.ts';
-import { KillLedger } from './kill-ledger.ts';
-
-const CLIENTS = [submits, submits, submits, cancels, operates, pauses];
+import {
+  type HttpResponse,
+  post,
+  type RunningServices,
+  request,
+  startProgram,
+  startServices,
+} from '../support/program.ts';
+import { type Random, randomFrom, seedNote } from '../support/seed.ts';
 
 /** Longest time until the kill, from the start of the process and from the first request. */
 const [STARTING_MS, SERVING_MS] = [700, 500];
@@ -21,60 +24,102 @@ const SETTINGS: Readonly<Record<string, readonly string[]>> = {
   TASK_ISOLATION: ['thread', 'thread', 'thread', 'process'],
 };
 
-interface Target {
-  env: Record<string, string>;
-  ledger: KillLedger;
+/** Answers that clients have received, and that each later process must honour. */
+class Answered {
+  /** State of the pause. Undefined after a request without an answer. */
+  paused: boolean | undefined = false;
+  /** Ids of scheduled tasks by idempotency key. */
+  readonly scheduled = new Map<string, string>();
+  /** Ids of tasks that were cancelled. */
+  readonly cancelled: string[] = [];
+
+  async check(tasks: string, random: Random): Promise<void> {
+    const { paused } = (await request(`${tasks}/queue`)).body;
+    if (this.paused !== undefined) expect(paused, 'paused').to.equal(this.paused);
+    this.paused = paused;
+    const cancelled = this.cancelled.slice(-200);
+    if (cancelled.length > 0) expect((await request(`${tasks}/tasks/${random.pick(cancelled)}`)).status).to.equal(404);
+    for (const [key, id] of [...this.scheduled].slice(-3)) expect((await schedule(tasks, key)).body.id).to.equal(id);
+  }
+
+  /** Schedules and cancels tasks, pauses and resumes the queue, until a response is missing. */
+  async operate(tasks: string, random: Random): Promise<void> {
+    for (let step = 0; ; step++) {
+      await setTimeout(random.below(20));
+      const key = `key-${random.below(2 ** 31)}`;
+      const { status, body } = await schedule(tasks, key);
+      expect(status).to.equal(202);
+      this.scheduled.set(key, body.id);
+      if (random.below(2) === 0) {
+        this.scheduled.delete(key);
+        expect((await request(`${tasks}/tasks/${body.id}`, { method: 'DELETE' })).status).to.equal(204);
+        this.cancelled.push(body.id);
+      }
+      if (step % 5 === 0) {
+        const paused = !this.paused;
+        this.paused = undefined;
+        await post(`${tasks}/queue/${paused ? 'pause' : 'resume'}`, {});
+        this.paused = paused;
+      }
+    }
+  }
 }
+
+/** Submits a task that is due in a day. */
+const schedule = (tasks: string, key: string): Promise<HttpResponse> =>
+  request(`${tasks}/tasks`, {
+    method: 'POST',
+    headers: { 'Idempotency-Key': key },
+    body: '{"action":"sum","delay":86400}',
+  });
 
 /** Defines the spec that kills a process with the durable queue `rounds` times, at random moments. */
 export function itSurvivesKills(rounds: number): void {
   it(`${rounds} times at any moment leaves every accepted task with one outcome, which agrees with every answer ${seedNote}`, async () => {
     const DATA_DIR = await temporaryFolder();
-    const TASK_HANDLERS = await writeHandlers(HANDLERS);
-    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', TASK_HANDLERS, TASK_UNKNOWN_ACTIONS: 'process' };
-    const target = { env, ledger: new KillLedger(DATA_DIR, await temporaryFolder()) };
-    while (target.ledger.round < rounds) await runRound(target);
-    await runLastRound(target);
-    console.log(`    ${JSON.stringify(target.ledger.summary())}`);
+    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite' };
+    const [ledger, answered] = [new Ledger(), new Answered()];
+    for (let round = 0; round < rounds; round++) {
+      const random = randomFrom(round);
+      const settings = Object.entries(SETTINGS).map(([name, values]) => [name, random.pick(values)]);
+      const options = { env: { ...env, ...Object.fromEntries(settings) } };
+      if (round > 0 && random.below(5) === 0) {
+        const program = await startProgram(options);
+        await setTimeout(random.below(STARTING_MS));
+        await program.end('SIGKILL');
+      } else await killServing(await startServices(options), ledger, answered, random);
+      expect(await tasksWithTwoEnds(DATA_DIR)).to.deep.equal([]);
+    }
+    const services = await startServices({ env });
+    await answered.check(services.tasks, randomFrom(rounds));
+    for (const id of answered.scheduled.values())
+      expect((await request(`${services.tasks}/tasks/${id}`)).body.status).to.equal('scheduled');
+    await post(`${services.tasks}/tasks/cancel`, { state: 'scheduled' });
+    await post(`${services.tasks}/queue/resume`, {});
+    await ledger.settled(services, DATA_DIR);
+    console.log(
+      `    ${ledger.size} tasks, ${answered.scheduled.size} scheduled, ${answered.cancelled.length} cancelled`,
+    );
+    expect((await services.end()).code).to.equal(0);
     expect(runOn(DATA_DIR, 'PRAGMA integrity_check')).to.deep.equal([{ integrity_check: 'ok' }]);
   }).timeout(60_000 + rounds * 15_000);
 }
 
-/** Kills one process, every fifth while it starts, and checks its files. */
-async function runRound({ env, ledger }: Target): Promise<void> {
-  const round = ++ledger.round;
-  // Each client has its own sequence, so that its choices do not depend on the timing of the others.
-  const streamOf = (index: number) => randomFrom(round * (CLIENTS.length + 2) + index);
-  const random = streamOf(0);
-  const settings = Object.entries(SETTINGS).map(([name, values]) => [name, random.pick(values)]);
-  const options = { env: { ...env, ...Object.fromEntries(settings) } };
-  if (round > 1 && random.below(5) === 0) {
-    const program = await startProgram(options);
-    await setTimeout(random.below(STARTING_MS));
-    await program.end('SIGKILL');
-    return ledger.check(false);
-  }
-  const services = await startServices(options);
-  const kill = setTimeout(random.below(SERVING_MS)).then(() => services.end('SIGKILL'));
-  const target = { tasks: services.tasks, ledger, isOver: () => services.child.signalCode !== null };
-  const serve = async () => {
-    await remembers({ ...target, random: streamOf(1) });
-    await Promise.all(CLIENTS.map((client, index) => client({ ...target, random: streamOf(index + 2) })));
-  };
-  const [served] = await Promise.allSettled([serve(), kill]);
-  ledger.check(true);
-  if (served.status === 'rejected') throw served.reason;
+/** Lets clients use the services, and kills these after a moment. */
+async function killServing(services: RunningServices, ledger: Ledger, answered: Answered, random: Random) {
+  const { tasks } = services;
+  await answered.check(tasks, random);
+  const ended = ledger.flood(tasks, random, 3, 5);
+  const operating = answered.operate(tasks, random).catch((error: Error) => error);
+  await setTimeout(random.below(SERVING_MS));
+  await services.end('SIGKILL');
+  await ended();
+  expect((await operating)?.message, 'a client lost its connection').to.be.oneOf(['fetch failed', 'terminated']);
 }
 
-/** Processes everything that is left, and checks that nothing is. */
-async function runLastRound({ env, ledger }: Target): Promise<void> {
-  ledger.round += 1;
-  const services = await startServices({ env });
-  expect((await post(`${services.tasks}/queue/resume`, {})).status).to.equal(200);
-  const { dead } = await untilIdle(services.tasks);
-  expect((await services.end()).code).to.equal(0);
-  expect(services.lines.find(({ msg }) => msg.startsWith('stopped'))).to.include({ msg: 'stopped', unfinished: 0 });
-  ledger.check(true);
-  expect(ledger.in('accepted', 'waiting', 'running')).to.deep.equal([]);
-  expect(dead, 'dead letters').to.be.at.least(ledger.in('failed').length);
+/** Reads a copy, so that the next start finds the files as the kill left them. */
+async function tasksWithTwoEnds(dataDir: string) {
+  const copy = await temporaryFolder();
+  cpSync(dataDir, copy, { recursive: true });
+  return runOn(copy, 'SELECT id FROM tasks WHERE id IN (SELECT id FROM messages)');
 }

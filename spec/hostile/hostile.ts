@@ -4,7 +4,6 @@ import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
 import { ProvingGround, type Result } from './proving-ground.ts';
 import { scenarioNamed, scenarios } from './scenarios/all.ts';
-import { lackingFor } from './target.ts';
 import { leftOf } from './verdict.ts';
 
 const USAGE = `npm run hostile -- [options] [scenario or group ...]
@@ -41,11 +40,6 @@ async function main(): Promise<number> {
     const ground = new ProvingGround({ seed, seconds });
     say(line(await ground.measureBaseline()));
     for (const scenario of chosen) {
-      const lacking = lackingFor(scenario.setup ?? {});
-      if (lacking !== undefined) {
-        say(`${scenario.name}: skipped, ${lacking}`);
-        continue;
-      }
       const result = await ground.run(scenario);
       results.push(result);
       say(line(result));

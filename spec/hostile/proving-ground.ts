@@ -122,7 +122,7 @@ export class ProvingGround {
 
   async #end(): Promise<void> {
     await this.#neighbours.leave();
-    await this.#target?.end('SIGKILL');
+    await this.#target?.kill();
     this.#target = undefined;
     this.#start = undefined;
   }

@@ -6,14 +6,8 @@ import type { Bounds } from './verdict.ts';
 /** Setup of the process under attack. Scenarios with the same setup share a process. */
 export interface Setup {
   env?: Record<string, string>;
-  /** Limit of open files (`ulimit -n`). */
-  openFiles?: number;
-  /** Whether Node's inspector is open, which faults use to kill threads and to make tasks misbehave. */
+  /** Whether Node's inspector is open, which faults use to make tasks misbehave. */
   inspected?: boolean;
-  /** Standard output: read by the parent program, a full pipe without a reader, or `/dev/full`. */
-  output?: 'read' | 'stalled' | 'full';
-  /** Size of a separate file system for `DATA_DIR`, in MiB. */
-  diskMb?: number;
   /** Whether the scenario needs a process of its own. */
   alone?: boolean;
 }
@@ -32,7 +26,7 @@ export interface Scenario {
   setup?: Setup;
   /** Runs in a child process of low priority until the time is over. */
   attack?(attacker: Attacker): Promise<void>;
-  /** Runs in the parent program, which has access to the process, its threads and its files. */
+  /** Runs in the parent program, which has access to the threads of the process. */
   fault?(stage: Stage): Promise<void>;
   bounds?: Partial<Bounds>;
   /** Correct outcomes of the attack; any outcome if absent. */

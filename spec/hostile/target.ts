@@ -4,11 +4,8 @@ import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
 import { openBeside } from '../support/migrated-folder.ts';
-import { fullPipe } from '../support/named-pipe.ts';
 import { openDescriptors, peakResidentBytes, resetPeak } from '../support/proc.ts';
-import { limitedTo, post, type RunningServices, startServices } from '../support/program.ts';
-import { startRedirected } from '../support/redirected-services.ts';
-import { lackingMounts, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { post, type RunningServices, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import type { Mark } from './attacker.ts';
 import { TICK_INTERVAL_MS } from './neighbours.ts';
@@ -25,60 +22,38 @@ const REST_MS = 100;
 const NEIGHBOUR_KEY = 'n'.repeat(32);
 const ATTACKER_KEY = 'a'.repeat(32);
 
-/** Returns what this machine lacks for a setup, or undefined. */
-export function lackingFor({ diskMb }: Setup): string | undefined {
-  return diskMb === undefined ? undefined : lackingMounts();
-}
-
 export class Target {
   readonly setup: Setup;
-  readonly dataDir: string;
-  readonly disk: SmallDisk | undefined;
+  readonly #services: RunningServices;
+  /** File to which the process writes its memory use. */
+  readonly #probeFile: string;
   /** Access to the threads, if the setup asks for it. */
-  inspector: Inspector | undefined;
-  #services!: Pick<RunningServices, 'end' | 'ticker' | 'tasks' | 'admin'> & { child: { pid?: number | undefined } };
-  #probeFile = '';
+  readonly inspector: Inspector | undefined;
 
-  private constructor(setup: Setup, dataDir: string, disk: SmallDisk | undefined) {
+  private constructor(setup: Setup, services: RunningServices, probeFile: string, inspector: Inspector | undefined) {
     this.setup = setup;
-    this.dataDir = dataDir;
-    this.disk = disk;
+    this.#services = services;
+    this.#probeFile = probeFile;
+    this.inspector = inspector;
   }
 
   /** Starts the services and adds API keys for the neighbours and the attacker. */
   static async start(setup: Setup): Promise<Target> {
-    const disk = setup.diskMb === undefined ? undefined : await mountSmallDisk(setup.diskMb);
-    const target = new Target(setup, disk?.path ?? (await temporaryFolder()), disk);
-    await target.start();
-    const insert = 'INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)';
-    using database = openBeside(target.dataDir, 'auth.db');
-    for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) database.prepare(insert).run(key, `user ${key.charAt(0)}`);
-    return target;
-  }
-
-  /** Starts the services in the same folder, on different ports. */
-  async start(): Promise<void> {
-    const { openFiles, inspected = false, output = 'read' } = this.setup;
-    this.#probeFile = join(await temporaryFolder(), 'memory');
+    const [DATA_DIR, folder] = [await temporaryFolder(), await temporaryFolder()];
+    const probeFile = join(folder, 'memory');
     const env = {
       TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`,
-      DATA_DIR: this.dataDir,
-      MEMORY_PROBE_FILE: this.#probeFile,
+      DATA_DIR,
+      MEMORY_PROBE_FILE: probeFile,
       NODE_OPTIONS: `--import=${new URL('memory-probe.ts', import.meta.url)}`,
-      ...this.setup.env,
+      ...setup.env,
     };
-    if (output !== 'read') {
-      const redirect = output === 'full' ? '>/dev/full' : `>${await fullPipe()}`;
-      this.#services = await startRedirected({ redirect, env });
-      return;
-    }
-    const services = await startServices({
-      env,
-      ...(openFiles !== undefined && limitedTo(openFiles)),
-      ...(inspected && { nodeOptions: inspectable }),
-    });
-    if (inspected) this.inspector = await inspect(services);
-    this.#services = services;
+    const services = await startServices({ env, ...(setup.inspected && { nodeOptions: inspectable }) });
+    const inspector = setup.inspected ? await inspect(services) : undefined;
+    using database = openBeside(DATA_DIR, 'auth.db');
+    const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
+    for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) insert.run(key, `user ${key.charAt(0)}`);
+    return new Target(setup, services, probeFile, inspector);
   }
 
   get pid(): number {
@@ -103,10 +78,8 @@ export class Target {
     return (await post(`${this.#services.ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token;
   }
 
-  /** Sends a signal and returns the exit code, or the signal that ended the process. */
-  async end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null> {
-    const { code, signal: by } = await this.#services.end(signal);
-    return by ?? code;
+  async kill(): Promise<void> {
+    await this.#services.end('SIGKILL');
   }
 
   /** Measures the process at rest and resets its peak memory. */

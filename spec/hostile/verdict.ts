@@ -13,10 +13,8 @@ export interface Bounds {
    * Objects and buffers that the process keeps by design after the attack, in MiB, in addition to {@link LEFT_SHARE}.
    */
   keptMib: number;
-  /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue or stops the process. */
+  /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue. */
   refusals: boolean;
-  /** Whether streams of neighbours may be closed, because the scenario stops the process. */
-  disconnections: boolean;
 }
 
 /** Allowed growth of objects and buffers, as a share of their size at the start. */
@@ -40,19 +38,10 @@ export const usualBounds: Bounds = {
   peakMib: 384,
   keptMib: 0,
   refusals: false,
-  disconnections: false,
 };
 
 /** Bounds for hundreds of connections that send data whose parsing takes tens of milliseconds a packet. */
 export const floodBounds: Partial<Bounds> = { tickMs: 250, healthMs: 500 };
-
-/** Bounds for a process that is stopped or killed during the scenario. */
-export const stopBounds: Partial<Bounds> = {
-  tickMs: Number.POSITIVE_INFINITY,
-  healthMs: Number.POSITIVE_INFINITY,
-  refusals: true,
-  disconnections: true,
-};
 
 /** Noise of the machine is allowed twice: delays of the process and of the neighbour add up. */
 const NOISE_FACTOR = 2;
@@ -122,12 +111,10 @@ export function broken(observed: Observation, bounds: Bounds, correct: RegExp | 
   over('resident memory left in MiB:', left.resident, left.allowedResident);
   over('descriptors left:', left.descriptors, 0);
   if (!bounds.refusals) for (const [error, count] of Object.entries(sight.errors)) lines.push(`${count} × ${error}`);
-  if (!bounds.disconnections) {
-    over('ticks missed:', sight.missed, 0);
-    for (const [reason, count] of Object.entries(sight.disconnections)) lines.push(`${count} streams ended: ${reason}`);
-    if (sight.open !== STREAMS) lines.push(`${sight.open} of ${STREAMS} streams are open`);
-    if (sight.ticks === 0) lines.push('no tick');
-  }
+  over('ticks missed:', sight.missed, 0);
+  for (const [reason, count] of Object.entries(sight.disconnections)) lines.push(`${count} streams ended: ${reason}`);
+  if (sight.open !== STREAMS) lines.push(`${sight.open} of ${STREAMS} streams are open`);
+  if (sight.ticks === 0) lines.push('no tick');
   if (actions === 0) lines.push('the attack sent nothing');
   for (const outcome of Object.keys(outcomes)) {
     if (correct !== undefined && !correct.test(outcome)) lines.push(`wrong outcome: ${outcome}`);

@@ -92,22 +92,6 @@ describe('a reply with a listing', () => {
       expect(budget.used).to.equal(0);
     }
   });
-
-  it('to HEAD reads no item', async () => {
-    const read = () => expect.fail('read');
-    const { url } = await start((ctx) => replyListing(ctx, 'items', sized(10, 1), budget, read));
-    expect(await request(url, { method: 'HEAD' })).to.deep.include({ status: 200, body: '' });
-  });
-
-  it('names its items and counts them, without those that are gone', async () => {
-    const { url } = await start((ctx) =>
-      replyListing(ctx, 'items', sized(10, 1, 2, 3), budget, ({ key }) => (key === 2 ? undefined : { key })),
-    );
-    const { status, body, headers } = await request(url);
-    expect({ status, body }).to.deep.equal({ status: 200, body: { items: [{ key: 1 }, { key: 3 }], count: 2 } });
-    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
-    expect(headers.get('cache-control')).to.equal('no-store');
-  });
 });
 
 const DEBUG = 20;

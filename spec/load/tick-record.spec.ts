@@ -34,15 +34,8 @@ describe('the record of ticks', () => {
 
   it('counts one tick, and none missed, if clients receive two ticks in turn', () => {
     const record = new TickRecord();
-    const [one, other] = Array.from({ length: 2 }, (): Follower => ({ last: 'awaits tick' })) as [Follower, Follower];
-    for (const [follower, second] of [
-      [one, 1],
-      [one, 2],
-      [other, 1],
-      [other, 2],
-    ] as const) {
-      record.note(follower, tick(second), second * 1000);
-    }
+    for (const follower of [{ last: 'awaits tick' }, { last: 'awaits tick' }] as Follower[])
+      for (const second of [1, 2]) record.note(follower, tick(second), second * 1000);
     expect(record.report()).to.include({ received: 4, missed: 0, ticks: 2 });
   });
 
@@ -60,47 +53,29 @@ describe('the record of ticks', () => {
 });
 
 describe('the lateness of ticks with an interval below a second', () => {
-  /** Records ticks by timestamp and time of arrival. Returns the largest lateness. */
-  function latenessOf(record: TickRecord, ...ticks: [second: number, arrivedMs: number][]): number {
+  /** Records ticks by their times of arrival in milliseconds. Returns the largest lateness. */
+  function latenessOf(record: TickRecord, ...arrivals: number[]): number {
     const follower: Follower = { last: 'awaits tick' };
-    for (const [index, [second, now]] of ticks.entries()) {
+    for (const [index, now] of arrivals.entries()) {
       // Ticks of the same second have different prices.
-      const payload = JSON.stringify({ type: 'ticker', data: [{ price: now + index, timestamp: second }] });
+      const data = [{ price: now + index, timestamp: Math.floor(now / 1000) }];
+      const payload = JSON.stringify({ type: 'ticker', data });
       record.note(follower, Buffer.from(payload), now);
     }
     return Math.round(record.report().lateness.max);
   }
 
-  const stall = Array(4).fill([1000, 1_000_450]);
-  for (const [rule, ticks, latest] of [
-    [
-      'from the multiple at which each tick was due',
-      [
-        [1000, 1_000_003],
-        [1000, 1_000_107],
-        [1000, 1_000_205],
-      ],
-      7,
-    ],
-    ['for each tick of a stall, which arrive together, from its own due time', [[1000, 1_000_001], ...stall], 350],
-    [
-      'from the timestamp after skipped ticks',
-      [
-        [1000, 1_000_001],
-        [1005, 1_005_010],
-      ],
-      10,
-    ],
-  ] as [string, [number, number][], number][]) {
-    it(`counts ${rule}`, () => {
-      expect(latenessOf(new TickRecord(100), ...ticks)).to.equal(latest);
-    });
-  }
+  it('counts from the multiple at which each tick was due, also in a stall, and from the timestamp after skipped ticks', () => {
+    const stall = Array(4).fill(1_000_450);
+    expect(latenessOf(new TickRecord(100), 1_000_003, 1_000_107, 1_000_205)).to.equal(7);
+    expect(latenessOf(new TickRecord(100), 1_000_001, ...stall)).to.equal(350);
+    expect(latenessOf(new TickRecord(100), 1_000_001, 1_005_010)).to.equal(10);
+  });
 
   it('counts from the next due time after a new start', () => {
     const record = new TickRecord(100);
-    latenessOf(record, [1000, 1_000_090]);
+    latenessOf(record, 1_000_090);
     record.startOver();
-    expect(latenessOf(record, [1000, 1_000_320])).to.equal(220);
+    expect(latenessOf(record, 1_000_320)).to.equal(220);
   });
 });

@@ -1,86 +1,76 @@
 import { expect } from 'chai';
-import { CHANNEL } from '../../db/postgres/direct-connection.ts';
+import { CHANNEL } from '../../db/postgres/database.ts';
+import type { BusMessage } from '../../main/nodes/bus.ts';
 import type { TaskEvent } from '../../main/tasks/task-events.ts';
-import { systemClock } from '../../workers/shared/clock.ts';
+import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { openBus, openDatabase, through } from './parts.ts';
+import { openBus, openDatabase } from './parts.ts';
+
+type Node = Awaited<ReturnType<typeof openBus>>;
 
 const accepted = (id: string, action = 'sum'): TaskEvent => ({ event: 'accepted', id, action, at: 1 });
 
+/** Opens the buses of two nodes, of which the first one has the given clock. */
+async function openPair(clock?: Clock) {
+  const { url } = await emptySchema();
+  return { url, one: await openBus(url, clock), other: await openBus(url) };
+}
+
+/** Waits until a node has received something, and asserts that it is exactly these messages. */
+async function expectReceived({ received }: Node, ...messages: BusMessage[]): Promise<void> {
+  await until(() => received.length >= messages.length);
+  expect(received).to.deep.equal(messages);
+}
+
+/** Lets a node follow, and waits until another one knows. */
+async function follow(follower: Node, one: Node): Promise<void> {
+  follower.bus.follow(true);
+  follower.bus.send({ topic: 'ready' });
+  await until(() => one.received.length > 0);
+}
+
+const cancel = (id: string): BusMessage => ({ topic: 'cancel', id });
+const [READY, PAUSE]: [BusMessage, BusMessage] = [{ topic: 'ready' }, { topic: 'pause' }];
+
 describeWithPostgres('the bus', () => {
-  it('passes messages to all other nodes of its schema, in order, and to no node of another schema', async () => {
-    const { url } = await emptySchema();
-    const [one, other, third] = [await openBus(url), await openBus(url), await openBus(url)];
-    const stranger = await openBus((await emptySchema()).url);
-    one.bus.send({ topic: 'ready' });
-    one.bus.send({ topic: 'cancel', id: 'ä\u0000"' });
-    one.bus.send({ topic: 'pause' });
-    for (const { received } of [other, third]) await until(() => received.length === 3);
-    expect(other.received).to.deep.equal([{ topic: 'ready' }, { topic: 'cancel', id: 'ä\u0000"' }, { topic: 'pause' }]);
-    expect(third.received).to.deep.equal(other.received);
+  it('passes messages to all other nodes of its schema, in order and equal ones once, and to no node of another schema', async () => {
+    const { url, one, other } = await openPair();
+    const [third, stranger] = [await openBus(url), await openBus((await emptySchema()).url)];
+    for (let count = 0; count < 100; count++) one.bus.send(READY);
+    for (const message of [cancel('ä\u0000"'), PAUSE]) one.bus.send(message);
+    for (const node of [other, third]) await expectReceived(node, READY, cancel('ä\u0000"'), PAUSE);
     expect([one.received, stranger.received]).to.deep.equal([[], []]);
   });
 
-  it('sends equal messages that wait once', async () => {
-    const { url } = await emptySchema();
-    const [one, other] = [await openBus(url), await openBus(url)];
-    for (let count = 0; count < 100; count++) one.bus.send({ topic: 'ready' });
-    one.bus.send({ topic: 'pause' });
-    await until(() => other.received.length > 1);
-    expect(other.received).to.deep.equal([{ topic: 'ready' }, { topic: 'pause' }]);
-  });
-
-  /** Lets a node follow, and waits until another one knows. */
-  async function follow(follower: Awaited<ReturnType<typeof openBus>>, one: Awaited<ReturnType<typeof openBus>>) {
-    follower.bus.follow(true);
-    follower.bus.send({ topic: 'ready' });
-    await until(() => one.received.length > 0);
-  }
-
-  it('sends task events only while another node follows', async () => {
-    const { url } = await emptySchema();
-    const [one, other] = [await openBus(url), await openBus(url)];
+  it('sends task events only while another node follows, and forgets a follower that is gone', async () => {
+    let shift = 0;
+    const { one, other } = await openPair({ ...systemClock, now: () => systemClock.now() + shift });
     one.bus.send({ topic: 'event', event: accepted('unheard') });
     await follow(other, one);
     one.bus.send({ topic: 'event', event: accepted('heard') });
-    await until(() => other.received.length > 0);
-    expect(other.received).to.deep.equal([{ topic: 'event', event: accepted('heard') }]);
-  });
-
-  it('forgets a follower that is gone', async () => {
-    const { url } = await emptySchema();
-    let shift = 0;
-    const [one, other] = [
-      await openBus(url, { ...systemClock, now: () => systemClock.now() + shift }),
-      await openBus(url),
-    ];
-    await follow(other, one);
+    await expectReceived(other, { topic: 'event', event: accepted('heard') });
     other.bus.follow(false);
     shift = 6_001;
     one.bus.send({ topic: 'event', event: accepted('unheard') });
-    one.bus.send({ topic: 'pause' });
-    await until(() => other.received.length > 0);
-    expect(other.received).to.deep.equal([{ topic: 'pause' }]);
+    one.bus.send(PAUSE);
+    await expectReceived(other, { topic: 'event', event: accepted('heard') }, PAUSE);
   });
 
   it('drops a message that is too long, with a note', async () => {
-    const { url } = await emptySchema();
-    const [one, other] = [await openBus(url), await openBus(url)];
-    one.bus.send({ topic: 'cancel', id: 'x'.repeat(8000) });
-    one.bus.send({ topic: 'cancel', id: 'a' });
-    await until(() => other.received.length > 0);
-    expect(other.received).to.deep.equal([{ topic: 'cancel', id: 'a' }]);
+    const { one, other } = await openPair();
+    for (const id of ['x'.repeat(8000), 'a']) one.bus.send(cancel(id));
+    await expectReceived(other, cancel('a'));
     const line = one.lines.find(({ msg }) => msg === 'a message to the other nodes is too long: it is dropped');
     expect(line).to.include({ level: 40 });
   });
 
   it('drops messages beyond its bound, and tells the other nodes to read the tables', async () => {
-    const { url } = await emptySchema();
-    const [one, other] = [await openBus(url), await openBus(url)];
+    const { one, other } = await openPair();
     const { missed } = other.counts;
-    for (let count = 0; count < 30_000; count++) one.bus.send({ topic: 'cancel', id: `${count}` });
+    for (let count = 0; count < 30_000; count++) one.bus.send(cancel(`${count}`));
     await until(() => other.received.some((message) => message.topic === 'cancel' && message.id === '29999'));
     expect(other.counts.missed).to.be.greaterThan(missed);
     expect(other.received.length).to.be.lessThan(30_000);
@@ -88,80 +78,68 @@ describeWithPostgres('the bus', () => {
 
   it('connects again after a lost connection, and says that messages may have been missed', async () => {
     const { url } = await emptySchema();
-    const { url: proxied, way } = await through(url);
-    const [one, other, third] = [await openBus(proxied), await openBus(url), await openBus(url)];
-    const reconnects: string[] = [];
+    const way = await severable(url);
+    const [one, other, third] = [await openBus(way.url), await openBus(url), await openBus(url)];
+    let reconnects = 0;
     one.bus.listen(
       () => {},
-      () => reconnects.push('again'),
+      () => reconnects++,
     );
     way.cut();
     await until(() => one.counts.lost === 1 && !one.bus.receiving.isUp);
-    other.bus.send({ topic: 'pause' });
-    await until(() => third.received.length > 0);
+    other.bus.send(PAUSE);
+    await expectReceived(third, PAUSE);
     way.mend();
-    await until(() => one.bus.receiving.isUp && reconnects.length > 0);
-    other.bus.send({ topic: 'cancel', id: 'a' });
-    await until(() => one.received.length > 0);
-    expect(one.received).to.deep.equal([{ topic: 'cancel', id: 'a' }]);
-    one.bus.send({ topic: 'cancel', id: 'b' });
-    await until(() => other.received.length > 0);
-    expect(other.received).to.deep.equal([{ topic: 'cancel', id: 'b' }]);
+    await until(() => one.bus.receiving.isUp && reconnects > 0);
+    other.bus.send(cancel('a'));
+    await expectReceived(one, cancel('a'));
+    one.bus.send(cancel('b'));
+    await expectReceived(other, cancel('b'));
   });
 
   it('tells the other nodes that they have missed what it could not send', async () => {
     const { url } = await emptySchema();
-    const { url: proxied, way } = await through(url);
-    const [one, other] = [await openBus(url, systemClock, openDatabase(proxied)), await openBus(url)];
+    const way = await severable(url);
+    const [one, other] = [await openBus(url, systemClock, openDatabase(way.url)), await openBus(url)];
     const { missed } = other.counts;
     way.cut();
-    one.bus.send({ topic: 'pause' });
-    one.bus.send({ topic: 'cancel', id: 'a' });
+    for (const message of [PAUSE, cancel('a')]) one.bus.send(message);
     await until(() => way.refused > 0);
     way.mend();
     await until(() => other.counts.missed > missed);
-    one.bus.send({ topic: 'cancel', id: 'b' });
-    await until(() => other.received.length > 0);
-    expect(other.received).to.deep.equal([{ topic: 'cancel', id: 'b' }]);
+    one.bus.send(cancel('b'));
+    await expectReceived(other, cancel('b'));
   });
 
   it('sends what waits before it is closed', async () => {
-    const { url } = await emptySchema();
     const clock = new ManualClock();
-    const [one, other] = [await openBus(url, clock), await openBus(url)];
-    one.bus.send({ topic: 'cancel', id: 'at the end of the turn' });
+    const { one, other } = await openPair(clock);
+    const first = cancel('at the end of the turn');
+    one.bus.send(first);
     clock.advance(0);
-    await until(() => other.received.length === 1);
-    one.bus.send({ topic: 'cancel', id: 'after the interval' });
-    one.bus.send({ topic: 'pause' });
+    await expectReceived(other, first);
+    for (const message of [cancel('after the interval'), PAUSE]) one.bus.send(message);
     await one.bus.close();
-    await until(() => other.received.length === 3);
-    expect(other.received.slice(1)).to.deep.equal([{ topic: 'cancel', id: 'after the interval' }, { topic: 'pause' }]);
-    one.bus.send({ topic: 'ready' });
+    await expectReceived(other, first, cancel('after the interval'), PAUSE);
+    one.bus.send(READY);
     expect(clock.timers).to.equal(0);
   });
 
   it('closes although what waits cannot be sent', async () => {
     const { url } = await emptySchema();
-    const { url: proxied, way } = await through(url);
-    const { bus } = await openBus(url, new ManualClock(), openDatabase(proxied));
+    const way = await severable(url);
+    const { bus } = await openBus(url, new ManualClock(), openDatabase(way.url));
     way.cut();
-    bus.send({ topic: 'pause' });
+    bus.send(PAUSE);
     await bus.close();
     expect(way.refused).to.equal(1);
   });
 
   it('ignores notifications that are not messages', async () => {
     const { url, sql } = await emptySchema();
-    const { received } = await openBus(url);
+    const node = await openBus(url);
     for (const payload of [
-      '',
-      '{',
-      'null',
-      '5',
-      '[]',
-      '{"topic":"ready"}',
-      '{"from":1,"topic":"ready"}',
+      ...['', '{', 'null', '5', '[]', '{"topic":"ready"}', '{"from":1,"topic":"ready"}'],
       '{"from":"x","topic":"event","event":null}',
       '{"from":"x","topic":"event","event":{"event":1,"id":"a"}}',
       '{"from":"x","topic":"event","event":{"event":"completed"}}',
@@ -169,7 +147,6 @@ describeWithPostgres('the bus', () => {
     ])
       await sql(`SELECT pg_notify(${CHANNEL}, $1)`, [payload]);
     await sql(`SELECT pg_notify(${CHANNEL}, $1)`, ['{"from":"x","topic":"pause"}']);
-    await until(() => received.length > 0);
-    expect(received).to.deep.equal([{ topic: 'pause' }]);
+    await expectReceived(node, PAUSE);
   });
 });

@@ -7,11 +7,11 @@ import { startPostgres } from '../support/postgres-server.ts';
 import { post, type RunningServices, untilAnswer, untilTask } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { startCluster, startNodes } from './cluster.ts';
-import { through } from './parts.ts';
 
 const task = { action: 'sum', data: { numbers: [1, 2] } };
 const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, task);
@@ -102,22 +102,35 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
     expect(await queueCounts(other.tasks)).to.include({ accepted: 1, completed: 1, dead: 0 });
   });
 
-  it('of which one is cut off from PostgreSQL: the others continue and process its tasks, and it recovers', async () => {
-    const cluster = await startCluster();
-    const { url, way } = await through(cluster.env.DATABASE_URL);
-    const stays = await cluster.node();
-    const cut = await cluster.node({ env: { DATABASE_URL: url } });
-    const ledger = new Ledger();
-    const stops = [stays, cut].map((node, index) => ledger.flood(node.tasks, randomFrom(10 + index)));
-    await ledger.grows(300);
-    way.cut();
-    await ledger.grows(200);
-    expect((await submit(stays)).status).to.equal(202);
-    way.mend();
-    await untilSubmitted(cut);
-    for (const stopped of stops) await stopped();
-    await ledger.accountedFor(cut.tasks);
-  });
+  for (const [fault, what] of [
+    ['cut', 'is cut off from PostgreSQL'],
+    ['stall', 'gets no answer from PostgreSQL'],
+  ] as const) {
+    it(`of which one ${what}: the others continue and process its tasks, and it recovers`, async () => {
+      const cluster = await startCluster();
+      const way = await severable(cluster.env.DATABASE_URL);
+      const stays = await cluster.node();
+      const lost = await cluster.node({ env: { DATABASE_URL: way.url } });
+      const client = await connect(lost.stream, { token: await lost.token() });
+      const ledger = new Ledger();
+      const stops = [stays, lost].map((node, index) => ledger.flood(node.tasks, randomFrom(10 + index)));
+      await ledger.grows(300);
+      way[fault]();
+      await untilAnswer(
+        `${lost.admin}/readyz`,
+        ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
+      );
+      await untilSubmitted(lost, false);
+      await ledger.grows(200);
+      expect((await submit(stays)).status).to.equal(202);
+      way.mend();
+      await untilSubmitted(lost);
+      for (const stopped of stops) await stopped();
+      await ledger.accountedFor(lost.tasks);
+      expect(client.socket.readyState).to.equal(client.socket.OPEN);
+      await untilAnswer(`${lost.admin}/readyz`, ({ status }) => status === 200);
+    });
+  }
 
   it('that are restarted one after the other under load: nothing is lost, and no request fails but on cut connections', async () => {
     const cluster = await startCluster();

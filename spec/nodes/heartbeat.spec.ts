@@ -5,8 +5,9 @@ import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { openBus, openDatabase, through } from './parts.ts';
+import { openBus, openDatabase } from './parts.ts';
 
 /** Opens a node's heartbeat, whose clock the spec advances. @param linkUrl the database for the link, as a proxy */
 async function openNode({ url }: Schema, linkUrl = url) {
@@ -104,8 +105,8 @@ describeWithPostgres('the heartbeats of nodes', () => {
 
   it('of a node that has lost its link go over its pool, so that it is not taken for dead while it takes tasks', async () => {
     const schema = await migratedSchema();
-    const { url, way } = await through(schema.url);
-    const [one, other] = [await openNode(schema), await openNode(schema, url)];
+    const way = await severable(schema.url);
+    const [one, other] = [await openNode(schema), await openNode(schema, way.url)];
     await insertRunning(schema, 'task', other.id);
     way.cut();
     await until(() => !other.bus.receiving.isUp);
@@ -119,8 +120,8 @@ describeWithPostgres('the heartbeats of nodes', () => {
 
   it('of other nodes are observed over the unbroken link only', async () => {
     const schema = await migratedSchema();
-    const { url, way } = await through(schema.url);
-    const [one, other] = [await openNode(schema, url), await openNode(schema)];
+    const way = await severable(schema.url);
+    const [one, other] = [await openNode(schema, way.url), await openNode(schema)];
     await one.beat(9);
     way.cut();
     await until(() => !one.bus.receiving.isUp);

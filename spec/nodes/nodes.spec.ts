@@ -1,10 +1,41 @@
 import { expect } from 'chai';
+import { onceForSuite } from '../support/cleanup.ts';
+import { untilIdle } from '../support/ledger.ts';
 import { post, type RunningServices, request, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
-import { startCluster } from './cluster.ts';
+import { startCluster, startNodes } from './cluster.ts';
+
+/** Actions of the nodes. `run` reports progress, and ends once its signal is aborted. `later` asks for a late retry. */
+const HANDLERS = `
+export default {
+  async run(_, { signal, progress, log }) {
+    log.info('running');
+    progress(0.5, 'half');
+    while (!signal.aborted) await new Promise((next) => setTimeout(next, 5));
+    throw signal.reason;
+  },
+  later() { throw new RetryAfter(600_000, 'later'); },
+};`;
+
+const submit = async ({ tasks }: RunningServices, action: string, data: object = {}): Promise<string> =>
+  (await post(`${tasks}/tasks`, { action, data })).body.id;
+
+const cancel = ({ tasks }: RunningServices, id: string) => request(`${tasks}/tasks/${id}`, { method: 'DELETE' });
+
+/** Waits until a task is unknown to a node. */
+const isGone = ({ tasks }: RunningServices, id: string) =>
+  untilAnswer(`${tasks}/tasks/${id}`, ({ status }) => status === 404);
+
+/** Returns the node that runs the task, and then the other node. */
+async function locate(nodes: readonly RunningServices[], id: string): Promise<[RunningServices, RunningServices]> {
+  const runs = ({ lines }: RunningServices) => lines.some(({ msg, task }) => msg === 'running' && task === id);
+  await until(() => nodes.some(runs));
+  return [...nodes].sort((one, other) => Number(runs(other)) - Number(runs(one))) as [RunningServices, RunningServices];
+}
 
 /** Records the prices of each second that a client receives from now on. */
 function recordTicks({ socket }: StreamClient): Map<number, string> {
@@ -121,9 +152,53 @@ async function expectReady({ admin }: RunningServices): Promise<void> {
 }
 
 describeWithPostgres('two nodes', () => {
-  it('share API keys, tokens, prices, tasks with their events, idempotency keys and dead letters, and are ready', async () => {
+  const started = onceForSuite(async () => {
     const cluster = await startCluster();
-    const [one, other] = await Promise.all([cluster.node(), cluster.node()]);
+    const limits = { TASK_CONCURRENCY: '1', TASK_PREFETCH: '1', TASK_CANCEL_GRACE_MS: '60000' };
+    const env = { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process', ...limits };
+    return startNodes(cluster, 2, env) as Promise<[RunningServices, RunningServices]>;
+  });
+
+  it('cancel a task wherever it is: running on the other node, waiting or delayed', async () => {
+    const nodes = started();
+    const later = await submit(nodes[0], 'later');
+    await untilTask(nodes[0].tasks, later, 'retrying');
+    const first = await submit(nodes[0], 'run');
+    const [runs, other] = await locate(nodes, first);
+    const second = await submit(nodes[0], 'run');
+    await untilTask(runs.tasks, second, 'running');
+    const waiting = await submit(nodes[0], 'run');
+    const events = await followEvents(runs.tasks);
+
+    for (const node of nodes) {
+      const { body } = await untilAnswer(`${node.tasks}/tasks/${first}`, ({ body }) => body.progress !== undefined);
+      expect(body).to.deep.include({ status: 'running', progress: { fraction: 0.5, note: 'half' } });
+    }
+    expect((await cancel(other, waiting)).status).to.equal(204);
+    expect((await cancel(other, later)).status).to.equal(204);
+    const answer = await cancel(other, first);
+    expect(answer).to.deep.include({ status: 202, body: { id: first, status: 'cancelling' } });
+    expect((await cancel(runs, second)).status).to.equal(202);
+    const ids = [waiting, later, first, second];
+    const ended: string[] = [];
+    while (ended.length < ids.length) {
+      const event = await events.next();
+      if (event?.event === 'cancelled') ended.push(event.data.id);
+    }
+    expect(ended).to.have.members(ids);
+    for (const node of nodes) {
+      for (const id of ids) await isGone(node, id);
+      expect(await untilIdle(node.tasks)).to.include({ accepted: 4, cancelled: 4, completed: 0, dead: 0, dropped: 0 });
+      expect((await cancel(node, waiting)).status).to.equal(404);
+      expect((await request(`${node.tasks}/tasks`)).body.tasks).to.deep.equal([]);
+    }
+    const done = await submit(other, 'uppercase', { text: 'x' });
+    await untilTask(runs.tasks, done, 'completed');
+    expect((await cancel(runs, done)).status).to.equal(409);
+  });
+
+  it('share API keys, tokens, prices, tasks with their events, idempotency keys and dead letters, and are ready', async () => {
+    const [one, other] = started();
     await expectSharedTokens(one, other);
     await expectSamePrices(one, other);
     await expectSharedTask(one, other);

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../db/database-unavailable.ts';
+import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
 import { systemClock, systemRandom } from '../../workers/shared/clock.ts';

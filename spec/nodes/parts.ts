@@ -1,9 +1,10 @@
+import { expect } from 'chai';
 import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { Bus, type BusMessage } from '../../main/nodes/bus.ts';
 import { type Clock, systemClock, systemRandom } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
-import { type Severable, severable } from '../support/severable.ts';
+import { pricesOf } from '../support/ticker.ts';
 
 /** Opens a node's bus, and records the messages that the bus receives. */
 export async function openBus(databaseUrl: string, clock: Clock = systemClock, database = openDatabase(databaseUrl)) {
@@ -35,14 +36,6 @@ export function openDatabase(databaseUrl: string): PostgresDatabase {
   return database;
 }
 
-/** Returns the URL of a database through a proxy whose connections can be cut. */
-export async function through(databaseUrl: string, host?: string): Promise<{ url: string; way: Severable }> {
-  const url = new URL(databaseUrl.replace(/^\w+:/, 'http:'));
-  const way = await severable(url.origin, host);
-  url.host = new URL(way.url).host;
-  return { url: url.href.replace(/^http:/, 'postgres:'), way };
-}
-
 /** Returns the error that a call throws, or undefined. */
 export async function failure(call: () => unknown): Promise<unknown> {
   try {
@@ -50,5 +43,21 @@ export async function failure(call: () => unknown): Promise<unknown> {
     return undefined;
   } catch (error) {
     return error;
+  }
+}
+
+/** Returns the prices of a `ticker` message by symbol. */
+export const pricesIn = (data: string) => pricesOf({ topic: 'ws.send', type: 'text', data });
+
+/** Asserts that no price changes by more than the specified maximum a tick, if at most `lost` ticks are lost on end. */
+export function expectSmoothPrices(texts: readonly string[], lost = 0): void {
+  const all = texts.map(pricesIn);
+  for (const [index, prices] of all.slice(1).entries()) {
+    for (const [symbol, price] of prices) {
+      const before = all[index]?.get(symbol) ?? Number.NaN;
+      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(
+        (before * 0.001 + 0.00501) * (lost + 1),
+      );
+    }
   }
 }

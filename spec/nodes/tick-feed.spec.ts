@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { CHANNEL } from '../../db/postgres/direct-connection.ts';
+import { CHANNEL } from '../../db/postgres/database.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import type { LifecycleMessage } from '../../main/ticker/pid-registry.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
@@ -9,9 +9,10 @@ import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
 import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
-import { openBus, through } from './parts.ts';
+import { expectSmoothPrices, openBus, pricesIn } from './parts.ts';
 
 const INTERVAL_MS = 100;
 const SETTINGS = { intervalMs: INTERVAL_MS, clock: systemClock };
@@ -19,7 +20,6 @@ const SETTINGS = { intervalMs: INTERVAL_MS, clock: systemClock };
 const TAKEOVER_MS = 15_000;
 
 const textOf = (message: LifecycleMessage) => (message.topic === 'ws.send' ? message.data : '');
-const pricesIn = (data: string) => pricesOf({ topic: 'ws.send', type: 'text', data });
 
 type Node = Awaited<ReturnType<typeof startNode>>;
 
@@ -56,19 +56,6 @@ async function startNodes(schema: Pick<Schema, 'url'>, count: number): Promise<N
 }
 
 const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.isLeader);
-
-/** Asserts that no price changes by more than the specified maximum a tick, if at most `lost` ticks are lost on end. */
-function expectSmoothPrices(texts: readonly string[], lost = 0): void {
-  const all = texts.map(pricesIn);
-  for (const [index, prices] of all.slice(1).entries()) {
-    for (const [symbol, price] of prices) {
-      const before = all[index]?.get(symbol) ?? Number.NaN;
-      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(
-        (before * 0.001 + 0.00501) * (lost + 1),
-      );
-    }
-  }
-}
 
 /** Waits until a node other than `old` makes the ticks. Fails if that takes too long, or if two nodes lead at once. */
 async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
@@ -112,20 +99,6 @@ describeWithPostgres('the tickers of many nodes', () => {
     expect(nodes[1]?.ticker.numbered.newest).to.include({ epoch: nodes[0]?.feed.epoch });
   });
 
-  it('record the ticks that they make or relay', async () => {
-    const [leader, other] = (await startNodes(await migratedSchema(), 2)) as [Node, Node];
-    const recorded = ({ ticker }: Node) => ticker.history.last(900, Date.now() / 1000);
-    await until(() => recorded(other).timestamps.length > 2);
-    const { timestamps, prices } = recorded(other);
-    // The first second may have begun before the node followed, and the last one may not be over.
-    const complete = timestamps.slice(1, -1);
-    const own = recorded(leader);
-    for (const timestamp of complete) {
-      const index = own.timestamps.indexOf(timestamp);
-      expect(own.prices['BTC-USD']?.[index]).to.equal(prices['BTC-USD']?.[timestamps.indexOf(timestamp)]);
-    }
-  });
-
   it('greet those who come with the latest prices', async () => {
     const schema = await migratedSchema();
     const [leader] = await startNodes(schema, 1);
@@ -153,8 +126,8 @@ describeWithPostgres('the tickers of many nodes', () => {
 
   it('go on from the last prices when the connection of the leader is cut', async () => {
     const schema = await migratedSchema();
-    const { url, way } = await through(schema.url);
-    const old = await startNode({ url });
+    const way = await severable(schema.url);
+    const old = await startNode(way);
     await until(() => old.feed.isLeader && old.ticks.length > 0);
     const [witness, third] = [await startNode(schema), await startNode(schema)];
     await until(() => witness.ticks.length > 0);
@@ -169,23 +142,6 @@ describeWithPostgres('the tickers of many nodes', () => {
     const received = witness.ticks.length;
     await until(() => witness.ticks.length > received + 5);
     expect(old.ticks).to.have.lengthOf(length);
-  });
-
-  it('go on from the last prices when the thread of the leader dies', async () => {
-    const schema = await migratedSchema();
-    // This thread's shared prices differ from those in its last tick.
-    const old = await startNode(schema, { file: thread('mortal') });
-    await until(() => old.ticks.length > 3);
-    const witness = await startNode(schema);
-    await until(() => witness.ticks.length > 3);
-    old.die();
-    const diedAt = performance.now();
-    await old.logged(({ msg }) => msg.startsWith('the ticker thread ended'));
-    const received = [old, witness].map(({ ticks }) => ticks.length);
-    await until(() => [old, witness].every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 3));
-    expect(performance.now() - diedAt).to.be.below(TAKEOVER_MS);
-    expect(leaders([old, witness])).to.have.lengthOf(1);
-    for (const node of [old, witness]) expectSmoothPrices(node.texts());
   });
 
   it('go on from the last prices when the thread of the leader hangs', async () => {
@@ -309,8 +265,8 @@ describeWithPostgres('the tickers of many nodes', () => {
     it(`are silent while the server is ${what}, go on when it is back, and never have two leaders`, async () => {
       const server = await startPostgres();
       afterTest(() => server.remove());
-      const { url, way } = await through((await migratedSchema(server)).url);
-      const nodes = await startNodes({ url }, 2);
+      const way = await severable((await migratedSchema(server)).url);
+      const nodes = await startNodes(way, 2);
       if (isFrozen) way.stall();
       else await server.stop('immediate');
       await until(() => leaders(nodes).length === 0);

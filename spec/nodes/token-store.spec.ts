@@ -6,9 +6,10 @@ import { systemClock } from '../../workers/shared/clock.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { itIsATokenStore } from '../ticker/token-store-conformance.ts';
-import { failure, openBus, openDatabase, through } from './parts.ts';
+import { failure, openBus, openDatabase } from './parts.ts';
 
 const SETTINGS = { maxTokensPerKey: 1000, clock: systemClock };
 
@@ -20,6 +21,35 @@ async function openNode(url: string, options: Partial<NodeTokenStoreOptions> = {
   const removed: string[] = [];
   store.onRemove = (id) => removed.push(id);
   return { bus, store, removed, lines };
+}
+
+/** Opens the token stores of two nodes. */
+async function openPair(options: Partial<NodeTokenStoreOptions> = {}) {
+  const { url, sql } = await migratedSchema();
+  return { sql, one: await openNode(url, options), other: await openNode(url, options) };
+}
+
+/**
+ * Opens a node's token store. The answers of slow queries are held until `goOn` is called; `held` is the number of
+ * held answers.
+ */
+async function openSlowly(url: string, isSlow: (text: string) => boolean) {
+  const { bus, log } = await openBus(url);
+  const database = openDatabase(url);
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let held = 0;
+  const query: Query = async (text, values, timeLimitMs) => {
+    const isHeld = isSlow(text);
+    const answer = await database.query<never>(text, values, timeLimitMs);
+    if (isHeld) {
+      held++;
+      await promise;
+    }
+    return answer;
+  };
+  const store = await new NodeTokenStore({ ...SETTINGS, database: { query }, bus, log }).open();
+  afterTest(() => store.close());
+  return { bus, store, goOn: resolve, held: () => held };
 }
 
 function isTrusted(store: TokenStore): boolean {
@@ -40,9 +70,7 @@ describeWithPostgres('the token store in PostgreSQL', () => {
 
 describeWithPostgres('the token stores of several nodes', () => {
   it('evict the oldest token of a key on all nodes, whichever node issued it', async () => {
-    const { url } = await migratedSchema();
-    const options = { maxTokensPerKey: 2 };
-    const [one, other] = [await openNode(url, options), await openNode(url, options)];
+    const { one, other } = await openPair({ maxTokensPerKey: 2 });
     await one.store.put(token('a'));
     await other.store.put(token('other', 'k2'));
     await other.store.put(token('b'));
@@ -56,8 +84,8 @@ describeWithPostgres('the token stores of several nodes', () => {
 
   it('do not trust their cache while revocations may be missed, and read it again after that', async () => {
     const { url } = await migratedSchema();
-    const { url: proxied, way } = await through(url);
-    const [one, other] = [await openNode(proxied), await openNode(url)];
+    const way = await severable(url);
+    const [one, other] = [await openNode(way.url), await openNode(url)];
     for (const id of ['a', 'b']) await one.store.put(token(id));
     way.cut();
     await until(() => !one.bus.receiving.isUp);
@@ -74,8 +102,8 @@ describeWithPostgres('the token stores of several nodes', () => {
 
   it('trust nothing if they are opened while revocations may be missed', async () => {
     const { url } = await migratedSchema();
-    const { url: proxied, way } = await through(url);
-    const { bus, log } = await openBus(proxied);
+    const way = await severable(url);
+    const { bus, log } = await openBus(way.url);
     way.cut();
     await until(() => !bus.receiving.isUp);
     const store = await new NodeTokenStore({ ...SETTINGS, database: openDatabase(url), bus, log }).open();
@@ -87,69 +115,47 @@ describeWithPostgres('the token stores of several nodes', () => {
 
   it('trust their cache after the newest reread, although an earlier one ends later', async () => {
     const { url } = await migratedSchema();
-    const { bus, log } = await openBus(url);
-    const database = openDatabase(url);
-    const first = Promise.withResolvers<void>();
     let rereads = 0;
-    let ended = 0;
-    const query: Query = async <Row>(text: string, values?: readonly unknown[], timeLimitMs?: number) => {
-      const isReread = text.startsWith('SELECT id FROM tokens WHERE id = ANY');
-      if (isReread && rereads++ === 0) await first.promise;
-      const rows = await database.query<Row>(text, values, timeLimitMs);
-      if (isReread) ended += 1;
-      return rows;
-    };
-    const store = await new NodeTokenStore({ ...SETTINGS, database: { query }, bus, log }).open();
-    afterTest(() => store.close());
+    const isFirst = (text: string) => text.startsWith('SELECT id FROM tokens WHERE id = ANY') && rereads++ === 0;
+    const { bus, store, goOn, held } = await openSlowly(url, isFirst);
     await store.put(token('a'));
     for (const event of ['up', 'lost', 'up'] as const) bus.receiving.emit(event);
-    await until(() => ended === 1 && isTrusted(store));
-    first.resolve();
-    await until(() => ended === 2);
+    await until(() => rereads === 2 && held() === 1 && isTrusted(store));
+    goOn();
     await new Promise(setImmediate);
     expect([isTrusted(store), store.has('a')]).to.deep.equal([true, true]);
   });
 
-  it('never cache a token that is revoked while it is read', async () => {
-    const { url, sql } = await migratedSchema();
-    const [one, other] = [await openNode(url), await openNode(url)];
-    for (let round = 0; round < 30; round++) {
-      const id = `token${round}`;
-      await one.store.put(token(id));
-      const [found] = await Promise.all([other.store.find(id), one.store.revoke(id)]);
-      expect(found).to.be.a('boolean');
-      await other.store.put(token(`mark${round}`));
-      await one.store.revoke(`mark${round}`);
-      await until(() => !other.store.has(`mark${round}`));
-      expect(other.store.has(id)).to.equal(false);
-    }
-    expect(await sql('SELECT id FROM tokens')).to.deep.equal([]);
-  });
+  for (const revoker of ['this node', 'another node']) {
+    it(`never cache a token that ${revoker} revokes while it is read`, async () => {
+      const { url } = await migratedSchema();
+      const other = await openNode(url);
+      await other.store.put(token('a'));
+      const { store, goOn, held } = await openSlowly(url, (text) => text.startsWith('SELECT id, key_id'));
+      const found = store.find('a');
+      await until(() => held() === 1);
+      await (revoker === 'this node' ? store : other.store).revoke('a');
+      // Announcements arrive in order.
+      await store.put(token('mark'));
+      await other.store.revoke('mark');
+      await until(() => !store.has('mark'));
+      goOn();
+      expect([await found, store.has('a')]).to.deep.equal([false, false]);
+    });
+  }
 
   it('find tokens of other nodes while many tokens are issued slowly, and bound the lookups only', async () => {
     const { url } = await migratedSchema();
-    const [{ bus, log }, other] = [await openBus(url), await openNode(url)];
-    await other.store.put(token('a'));
-    const database = openDatabase(url);
-    const { promise, resolve } = Promise.withResolvers<void>();
-    let isSlow: (text: string) => boolean = (text) => text.includes('INSERT INTO tokens');
-    let slow = 0;
-    const query: Query = async (text, values, timeLimitMs) => {
-      if (isSlow(text)) {
-        slow += 1;
-        await promise;
-      }
-      return database.query(text, values, timeLimitMs);
-    };
-    const store = await new NodeTokenStore({ ...SETTINGS, database: { query }, bus, log }).open();
-    afterTest(() => store.close());
+    await (await openNode(url)).store.put(token('a'));
+    let isSlow = (text: string) => text.includes('INSERT INTO tokens');
+    const { store, goOn, held } = await openSlowly(url, (text) => isSlow(text));
     const puts = Array.from({ length: 100 }, (_, number) => store.put(token(`own${number}`)));
-    await until(() => slow === 100);
+    await until(() => held() === 100);
     expect(await store.find('a')).to.equal(true);
     isSlow = () => true;
     const lookups = Array.from({ length: 100 }, (_, number) => store.find(`unknown${number}`));
     expect(await failure(() => store.find('b'))).to.be.instanceOf(TokenStoreUnavailable);
-    resolve();
+    goOn();
     await Promise.all(puts);
     expect(new Set(await Promise.all(lookups))).to.deep.equal(new Set([false]));
     expect(await store.find('b')).to.equal(false);

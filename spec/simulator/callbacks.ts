@@ -38,8 +38,8 @@ export function simulatedSender(clock: Clock, random: SeededRandom): DispatcherO
   };
 }
 
-/** Checks the callbacks in the tables, completed or not. Returns the tables without them. */
-export function auditCallbacks(world: World, history: History, disk: Disk, { rows, messages }: Tables): Tables {
+/** Checks the callbacks in the tables, completed or not. Returns their ids. */
+export function auditCallbacks(world: World, history: History, disk: Disk, { rows, messages }: Tables): Set<string> {
   const { tasks, hasPurged, hasRedriven } = history;
   const bodies = disk.read<{
     body: string;
@@ -68,7 +68,5 @@ export function auditCallbacks(world: World, history: History, disk: Disk, { row
     if (!isRight || !isFailureRight)
       world.broken(CALLBACK, `${name}, ${state}: ${done} completed, ${cancelled} cancelled, ${failed} failed`);
   }
-  const ids = new Set(callbacks.map(({ id }) => id));
-  const isTask = ({ id }: { id: string }) => !ids.has(id);
-  return { rows: rows.filter(isTask), messages: messages.filter(isTask) };
+  return new Set(callbacks.map(({ id }) => id));
 }

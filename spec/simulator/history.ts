@@ -1,34 +1,15 @@
 import type { Firing } from '../../db/schedules.ts';
-import {
-  type Awaitable,
-  type Delivery,
-  type IdempotencyKey,
-  KEY_LIFETIME_MS,
-  KeyReused,
-  type Message,
-  NORMAL_PRIORITY,
-  type Published,
-  type QueueCounts,
-  QueueFull,
-  type Settled,
-  type SettleResult,
-  type StoredMessage,
-  type Submission as StoreSubmission,
-  SUSPECT_DEATHS,
-  type TaskStore,
-  type TaskSubject,
-} from '../../db/task-store.ts';
+import type * as db from '../../db/task-store.ts';
+import { KEY_LIFETIME_MS, KeyReused, QueueFull, SUSPECT_DEATHS } from '../../db/task-store.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
-import type { Submission } from './clients.ts';
-import { Known } from './known.ts';
 import { limitUse } from './limits.ts';
-import { actions, type Process } from './process.ts';
+import type { Process } from './process.ts';
+import { type KnownValue, knownValue, watch } from './requests.ts';
 import { scheduleOracle } from './schedules.ts';
-import { turnOracle } from './turns.ts';
-import type { World } from './world.ts';
+import { actions, type Mood, type World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
 const ENDS_ONCE = 'No task has two rows, or both a row and a dead letter.';
@@ -45,29 +26,36 @@ const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
+/** A submission that a client has sent. */
+export interface Submission {
+  name: string;
+  mood: Mood;
+  action: string;
+  key: string | undefined;
+  /** Fields beside `action` and `data`. */
+  options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
+}
+
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
-/** Answers to clients about a task. */
-export type Promised = 'accepted' | 'cancelled' | 'requested' | 'purged';
-
-type Effect = SettleResult['effects'][number];
+type EventName = QueueEvent['event'];
 
 /** A delivery that a handler was given. */
 interface Attempt {
-  delivery: Delivery;
+  delivery: db.Delivery;
   /** How the handler settled its task before it ended. */
   early?: Acknowledgement;
   outcome?: Outcome;
   /** Its settlement. Undefined without an answer. */
-  settled?: { kind: string; effect: Effect };
+  settled?: { kind: string; effect: db.Effect };
 }
 
 export type KnownTask = ReturnType<typeof newTask>;
 
 /** Returns what is known of a task when it is submitted. @param era number of losses of the queue before */
-function newTask(message: Message, name: string, key: IdempotencyKey | undefined, era: number) {
+function newTask(message: db.Message, name: string, key: db.IdempotencyKey | undefined, era: number) {
   return {
-    ...{ id: message.id, name, message, key, era, priority: message.priority ?? NORMAL_PRIORITY },
+    ...{ id: message.id, name, message, key, era },
     /** The advance of a schedule that makes the task. */
     firing: undefined as Firing | undefined,
     /** When the task is due. Undefined if it was run before its time. */
@@ -91,6 +79,8 @@ function newTask(message: Message, name: string, key: IdempotencyKey | undefined
     hasAcked: false,
     mayHaveFailed: false,
     isInFlight: false,
+    /** Number of the last delivery. */
+    taken: 0,
     /** Number of process deaths since the last failed attempt. NaN if unknown. */
     deaths: 0,
     outputs: new Set<string>(),
@@ -105,12 +95,16 @@ function newTask(message: Message, name: string, key: IdempotencyKey | undefined
 /** Contents of the tables at one moment. */
 export interface Tables {
   rows: readonly { id: string; result: string }[];
-  messages: readonly Pick<StoredMessage, 'id' | 'state'>[];
+  messages: readonly Pick<db.StoredMessage, 'id' | 'state'>[];
+  /** Number of messages in the file, if it has all of them. */
+  stored?: number;
+  /** Ids of callbacks, which are no tasks of clients. */
+  callbacks?: ReadonlySet<string>;
 }
 
 /** A store of one process, or of one node of several, which recovers the messages of others. */
-export interface ObservedStore extends TaskStore {
-  recover?(owner: string): Promise<readonly TaskSubject[]>;
+export interface ObservedStore extends db.TaskStore {
+  recover?(owner: string): Promise<readonly db.TaskSubject[]>;
 }
 
 /**
@@ -126,23 +120,23 @@ export class History {
   hasRedriven = false;
   /** Whether a purge was requested. */
   hasPurged = false;
+  /** The syncs of the only process that have failed since the last one that succeeded. */
+  failingSyncs: object | undefined;
   readonly #world: World;
+  readonly #limits: ReturnType<typeof limitUse>;
+  readonly #schedules: ReturnType<typeof scheduleOracle>;
+  readonly #pause: KnownValue<boolean>;
   /** Store of the only process. */
-  #alone: TaskStore | undefined;
+  #alone: db.TaskStore | undefined;
   #answers = 0;
   #keys = 0;
   #era = 0;
-  readonly #limits: ReturnType<typeof limitUse>;
-  readonly #schedules: ReturnType<typeof scheduleOracle>;
-  readonly #turns: ReturnType<typeof turnOracle>;
-  readonly #pause: Known<boolean>;
 
   constructor(world: World) {
     this.#world = world;
     this.#limits = limitUse(world);
-    this.#pause = new Known(world);
-    this.#turns = turnOracle(world, this.tasks);
     this.#schedules = scheduleOracle(world, this);
+    this.#pause = knownValue(world);
   }
 
   /** Whether the queue survives the death of its only process. */
@@ -154,20 +148,14 @@ export class History {
     return this.submissions.get(id) ?? UNKNOWN;
   }
 
-  /** The pause that has certainly taken effect. */
-  get #paused(): object | undefined {
-    return this.#pause.value?.is ? this.#pause.value : undefined;
-  }
-
   in(...states: State[]): KnownTask[] {
     return [...this.tasks.values()].filter(({ state }) => states.includes(state));
   }
 
   /** Returns the tasks of a schedule that have not ended. */
   unfinishedOf(schedule: string): KnownTask[] {
-    return this.in('waiting', 'running').filter(
-      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
-    );
+    const unfinished = this.in('waiting', 'running');
+    return unfinished.filter(({ message, answer }) => message.schedule === schedule && answer !== 'refused');
   }
 
   /** Returns accepted tasks that no handler has had. */
@@ -177,10 +165,10 @@ export class History {
     return this.in('waiting').filter(isUntouched);
   }
 
-  /** Records that a client got this answer. */
-  promise(id: string, what: Promised): void {
+  /** Records the answer of a process to a client. */
+  told(process: Process, id: string, what: 'accepted' | 'cancelled' | 'requested' | 'purged'): void {
     const task = this.tasks.get(id);
-    if (task === undefined) return;
+    if (task === undefined || process.isDead) return;
     if (what === 'accepted') task.answer = 'accepted';
     if (what === 'requested') task.isCancelTold = task.state === 'running';
     if (what !== 'cancelled' && what !== 'purged') return;
@@ -188,83 +176,68 @@ export class History {
     task.isEndTold = true;
   }
 
-  /** Follows the calls of a process until its death. */
+  /** Follows the requests of a process to its store until its death. */
   observe(store: ObservedStore, process: Process): void {
     const isAlone = !store.isShared;
-    const { publish, publishAll, take, settle, cancel, setLimits, setPaused, recover } = store;
     if (isAlone) this.#alone = store;
     this.#schedules.observe(store.schedules, process, isAlone);
-    if (recover !== undefined)
-      store.recover = async (owner) => {
-        this.#limits.gone(owner, true);
-        return await recover.call(store, owner);
-      };
-    const publishing = async (
-      submissions: readonly StoreSubmission[],
-      send: () => Promise<readonly (Published | KeyReused)[]>,
-    ) => {
+    const publishing = (submissions: readonly db.Submission[]) => {
       const tasks = submissions.map(({ message, key }) => this.#add(message, key));
-      const refuse = () => {
-        for (const task of tasks) task.answer = 'refused';
+      const { failingSyncs } = this;
+      return (results: readonly (db.Published | KeyReused)[] = [], error?: Error) => {
+        const isUnwritten = error && failingSyncs !== undefined && failingSyncs === this.failingSyncs;
+        const isRefused = isUnwritten || [error, ...results].some((each) => each instanceof KeyReused);
+        if (isRefused || error instanceof QueueFull) for (const task of tasks) task.answer = 'refused';
+        else for (const [index, each] of results.entries()) this.#onPublished(tasks[index], each as db.Published);
       };
-      const results = await send().catch((error: Error) => {
-        if (error instanceof QueueFull || error instanceof KeyReused) refuse();
-        throw error;
-      });
-      if (process.isDead) return results;
-      if (results.some((each) => each instanceof KeyReused)) refuse();
-      else for (const [index, task] of tasks.entries()) this.#onPublished(task, results[index] as Published);
-      return results;
     };
-    store.publish = async (message, key, onAccepted) => {
-      const [published] = await publishing([{ message, key }], async () => {
-        return [await publish.call(store, message, key, onAccepted)];
-      });
-      return published as Published;
-    };
-    store.publishAll = (submissions, onAccepted) =>
-      publishing(submissions, () => publishAll.call(store, submissions, onAccepted));
-    store.take = (max, isIdle) => {
-      const [pause, answers] = [this.#paused, this.#answers];
-      const limited = this.#limits.taking(process.owner);
-      const checkOrder = isAlone ? this.#turns.taking(store, this.#limits.hasAny()) : () => {};
-      const result = take.call(store, max, isIdle);
-      if (!(result instanceof Promise)) checkOrder(result);
-      return after(result, (taken) => {
-        if (process.isDead) return taken;
-        // Callbacks are no tasks of clients.
-        const tasks = taken.deliveries.filter(({ callbackOf }) => callbackOf === undefined);
-        for (const delivery of tasks) this.#onTaken(delivery, answers, isAlone);
-        for (const delivery of tasks) limited(delivery);
-        const [first] = taken.deliveries;
-        const isPaused = pause !== undefined && pause === this.#paused;
-        if (isPaused && first !== undefined) this.#broken(PAUSED, `${this.#name(first.id)} was taken`);
-        return taken;
-      });
-    };
-    store.settle = (settled) => {
-      const end = (result: SettleResult) => {
-        if (process.isDead) return result;
-        for (const [index, each] of settled.entries()) this.#onSettled(each, result.effects[index] as Effect);
-        return result;
-      };
-      return after(settle.call(store, settled), end);
-    };
-    store.cancel = (id) => {
-      const task = this.tasks.get(id);
-      if (task !== undefined) task.isCancelRequested = true;
-      return cancel.call(store, id);
-    };
-    store.setLimits = (action, limits, ...given) =>
-      this.#limits.set(action, limits, process, () => setLimits.call(store, action, limits, ...given));
-    store.setPaused = (isPaused) =>
-      this.#pause.set(isPaused, process, async () => {
-        await setPaused.call(store, isPaused);
-        return 0;
-      });
+    watch(store, process, {
+      publish(message, key) {
+        const answered = publishing([{ message, key }]);
+        return (published, error) => answered(published && [published], error);
+      },
+      publishAll: publishing,
+      take: () => {
+        const [pause, answers] = [this.#pause.value, this.#answers];
+        const limited = this.#limits.taking(process.owner);
+        return ({ deliveries } = NOTHING) => {
+          // Callbacks are no tasks of clients.
+          const tasks = deliveries.filter(({ callbackOf }) => callbackOf === undefined);
+          for (const delivery of tasks) this.#onTaken(delivery, answers, isAlone);
+          for (const delivery of tasks) limited(delivery);
+          const isPaused = pause?.is && pause === this.#pause.value;
+          if (isPaused && deliveries[0]) this.#broken(PAUSED, `${this.#name(deliveries[0].id)} was taken`);
+        };
+      },
+      settle: (settled) => {
+        const former = settled.map(({ delivery }) => delivery.delivery < (this.tasks.get(delivery.id)?.taken ?? 0));
+        return ({ effects } = { effects: [], evicted: [] }) => {
+          for (const [index, effect] of effects.entries())
+            this.#onSettled(settled[index] as db.Settled, effect, former[index] === true);
+        };
+      },
+      cancel: (id) => {
+        const task = this.tasks.get(id);
+        if (task !== undefined) task.isCancelRequested = true;
+        return undefined;
+      },
+      recover: (owner) => {
+        this.#limits.gone(owner, true);
+        return undefined;
+      },
+      setLimits: (action, limits) => {
+        const answered = this.#limits.setting(action, limits);
+        return (_, error) => error ?? answered();
+      },
+      setPaused: (isPaused) => {
+        const answered = this.#pause.request();
+        return (_, error) => error ?? answered(isPaused);
+      },
+    });
   }
 
-  #onPublished(task: KnownTask, { id, isNew }: Published): void {
+  #onPublished(task: KnownTask | undefined, { id, isNew }: db.Published): void {
+    if (task === undefined) return;
     if (!isNew) task.answer = 'refused';
     const named = this.tasks.get(id)?.key;
     const isSame = named?.key === task.key?.key && named?.fingerprint === task.key?.fingerprint;
@@ -272,16 +245,20 @@ export class History {
   }
 
   /** Records a delivery that a pool is given. Returns the listener of its run. @param busy number of running handlers */
-  begin(delivery: Delivery, listener: AttemptListener, busy: () => number): AttemptListener {
+  begin(delivery: db.Delivery, listener: AttemptListener, busy: () => number): AttemptListener {
     const attempt: Attempt = { delivery };
-    const task = this.tasks.get(delivery.id);
+    const { id, isSuspect } = delivery;
+    const task = this.tasks.get(id);
     if (task?.attempts.has(delivery.delivery) !== false)
-      this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(delivery.id)} is given twice`);
+      this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(id)} is given twice`);
     if (task !== undefined) this.#checkCharge(task, delivery);
     task?.attempts.set(delivery.delivery, attempt);
     return {
       onStart: () => {
-        this.#onStart(delivery, busy());
+        if (isSuspect && busy() > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy() - 1} others`);
+        const unwritten = isSuspect && this.in('running').find((each) => each.isInFlight && each !== task);
+        if (unwritten) this.#broken(SUSPECT, `${this.#name(id)} starts before the end of ${unwritten.name} is written`);
+        this.#limits.started(delivery);
         listener.onStart();
       },
       onAcknowledged: (how) => {
@@ -294,16 +271,10 @@ export class History {
     };
   }
 
-  /** Called when a thread gets a delivery. */
-  onAssign({ id }: Delivery): void {
-    const isPaused = this.#alone !== undefined && this.#paused !== undefined;
-    if (isPaused) this.#broken(PAUSED, `${this.#name(id)} was given to a thread`);
-  }
-
-  #onStart(delivery: Delivery, busy: number): void {
-    const { id, isSuspect } = delivery;
-    if (isSuspect && busy > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy - 1} others`);
-    this.#limits.started(delivery);
+  /** Called when a thread of a process gets a delivery. A node of several may not know yet of a pause. */
+  onAssign({ id }: db.Delivery, { queue }: Process): void {
+    if (queue.isPaused || (this.#alone !== undefined && this.#pause.value?.is))
+      this.#broken(PAUSED, `${this.#name(id)} was given to a thread`);
   }
 
   /** Called when a process has died. */
@@ -316,14 +287,14 @@ export class History {
     const task = 'id' in event ? this.tasks.get(event.id) : undefined;
     if (task === undefined) return;
     const name = event.event;
+    const { state, next } = TRANSITIONS[name] ?? {};
     this.#world.note(`    ${task.name} ${name}`);
-    task.state = TRANSITIONS[name]?.state ?? task.state;
+    task.state = state ?? task.state;
     if (event.event === 'failed') task.reason = event.reason;
     if (name !== 'progress') task.isCancelTold = false;
     if (name === 'accepted') task.deaths = 0;
     if (task.key !== undefined) task.keyed ??= { number: this.#keys++, at: this.#world.now, era: this.#era };
-    if (name === 'accepted' && this.#alone !== undefined) this.#turns.waits(task);
-    if (TRANSITIONS[name]?.next === undefined) {
+    if (next === undefined) {
       if (task.end !== undefined) this.#broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
       task.end = name;
     }
@@ -333,9 +304,8 @@ export class History {
 
   /** Called when the only process has ended. */
   processEnded(isQueueKept = this.#isDurable): void {
-    this.#pause.settle();
-    this.#limits.settle();
-    this.#turns.ended();
+    for (const known of this.#world.known) known.settle();
+    this.failingSyncs = undefined;
     for (const task of this.tasks.values()) {
       if (task.isInFlight && this.#isDurable) task.deaths += 1;
       task.mayHaveFailed ||= task.isInFlight;
@@ -353,12 +323,11 @@ export class History {
     this.#changesLost();
     for (const task of this.tasks.values()) {
       task.isEndTold &&= this.#isDurable;
-      task.isCancelTold = false;
-      task.deaths = Number.NaN;
+      Object.assign(task, { isCancelTold: false, deaths: Number.NaN, end: undefined });
       task.attempts.clear();
-      task.end = undefined;
-      if (!task.isEndTold) task.endedAt = undefined;
-      if (!task.isEndTold && task.state !== 'running') task.state = 'waiting';
+      if (task.isEndTold) continue;
+      task.endedAt = undefined;
+      if (task.state !== 'running') task.state = 'waiting';
     }
   }
 
@@ -366,16 +335,18 @@ export class History {
     this.#limits.lost(!this.#isDurable);
     this.#schedules.lost();
     this.#era += 1;
+    for (const task of this.tasks.values()) task.taken = 0;
   }
 
   /** Compares the tables with the record. */
-  audit({ rows, messages }: Tables): void {
-    const waiting = new Set(messages.map(({ id }) => id));
-    const results = new Map(rows.map(({ id, result }) => [id, result]));
+  audit({ rows, messages, stored = messages.length, callbacks = new Set() }: Tables): void {
+    const listed = new Set(messages.map(({ id }) => id)).size;
+    if (listed !== stored) this.#broken(COUNTS, `${listed} of ${stored} messages are listed`);
+    const waiting = new Set(messages.flatMap(({ id }) => (callbacks.has(id) ? [] : id)));
+    const results = new Map(rows.flatMap(({ id, result }) => (callbacks.has(id) ? [] : [[id, result]])));
     for (const [id, result] of results) {
       if (waiting.has(id)) this.#broken(ENDS_ONCE, `${this.#name(id)} has a row and a message`);
-      const outputs = this.tasks.get(id)?.outputs ?? [];
-      const isKnown = [...outputs].some((output) => output.startsWith(result));
+      const isKnown = [...(this.tasks.get(id)?.outputs ?? [])].some((output) => output.startsWith(result));
       if (!isKnown) this.#broken(OUTPUT, `no run of ${this.#name(id)} returned ${result}`);
     }
     for (const id of waiting) if (!this.tasks.has(id)) this.#broken(ENDS_ONCE, `${id} was never submitted`);
@@ -395,23 +366,23 @@ export class History {
         const beside = isExclusive && isFirstRun && unfinished.has(task.id) && twinOf(task, name, ofSchedules);
         if (beside) this.#broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
-      const isEnded = task.endedAt !== undefined;
-      if (isEnded && hasMessage) this.#broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
+      if (task.endedAt !== undefined && hasMessage)
+        this.#broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
+      const isTold = this.#alone !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
+      if (isTold && !hasMessage && (task.state === 'waiting' || task.state === 'running'))
+        this.#broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
       const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
       if (isCancelled && hasRow) this.#broken(CANCELLED, `${task.name} is cancelled and has a row`);
     }
   }
 
   /** Compares the counts with the tables. */
-  auditCounts(counts: QueueCounts, messages: Tables['messages']): void {
+  auditCounts(counts: db.QueueCounts, messages: Tables['messages']): void {
     const { accepted, completed, dropped, cancelled, waiting, limited, scheduled, retrying, inFlight, dead } = counts;
-    const unfinished = { waiting, limited, scheduled, retrying, running: inFlight, failed: dead };
-    const of = (name: string) => messages.filter(({ state }) => state === name).length;
-    const sum = Object.values(unfinished).reduce((total, count) => total + count);
-    const isSum = accepted === completed + dropped + cancelled + sum;
-    const isEqual = Object.entries(unfinished).every(([state, count]) => count === of(state));
-    const isEmpty = messages.length > dead || counts.bytes === 0;
-    if (!isSum || !isEqual || !isEmpty)
+    const stored = Object.entries({ waiting, limited, scheduled, retrying, running: inFlight, failed: dead });
+    const sum = stored.reduce((total, [, count]) => total + count, completed + dropped + cancelled);
+    const isEqual = stored.every(([name, count]) => count === messages.filter(({ state }) => state === name).length);
+    if (accepted !== sum || !isEqual || (messages.length === dead && counts.bytes !== 0))
       this.#broken(COUNTS, `${JSON.stringify(counts)} of ${messages.length} messages`);
   }
 
@@ -430,22 +401,19 @@ export class History {
     }
   }
 
-  #add(message: Message, key: IdempotencyKey | undefined): KnownTask {
-    const task = newTask(message, this.submissionOf(message.id).name, key, this.#era);
-    this.tasks.set(message.id, task);
+  #add(message: db.Message, key: db.IdempotencyKey | undefined): KnownTask {
+    const { id } = message;
+    const task = this.tasks.get(id) ?? newTask(message, this.submissionOf(id).name, key, this.#era);
+    this.tasks.set(id, task);
     return task;
   }
 
   /** Records a message that a schedule may publish. */
-  addFired(message: Message, firing: Firing): KnownTask {
+  addFired(message: db.Message, firing: Firing): KnownTask {
     const { id, action = '', body } = message;
     const name = `${firing.name} at ${firing.task?.at}`;
     this.submissions.set(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
     return Object.assign(this.#add(message, undefined), { firing });
-  }
-
-  #maxAttempts(id: string): number {
-    return actions.get(this.submissionOf(id).action)?.maxAttempts ?? retryPolicy.maxAttempts;
   }
 
   #end(task: KnownTask): void {
@@ -453,47 +421,50 @@ export class History {
     task.endedAt ??= this.#answers;
   }
 
-  #onTaken({ id, attempt, isSuspect }: Delivery, answers: number, isAlone: boolean): void {
+  #onTaken({ id, attempt, isSuspect, delivery }: db.Delivery, answers: number, isAlone: boolean): void {
     const task = this.tasks.get(id);
     if (task === undefined) {
       this.#broken(ENDS_ONCE, `${id} was never submitted`);
       return;
     }
-    const hasEnded = task.endedAt !== undefined && task.endedAt <= answers;
-    if (hasEnded) this.#broken(ENDS_ONCE, `${task.name} was taken after its end`);
-    const { dueAt = 0 } = task;
+    const { name, endedAt, dueAt = 0, deaths } = task;
+    if (endedAt !== undefined && endedAt <= answers) this.#broken(ENDS_ONCE, `${name} was taken after its end`);
     const earlyMs = dueAt - this.#world.now;
-    if (earlyMs > 0) this.#broken(TIMELY, `${task.name} was taken ${earlyMs} ms before its time`);
-    const tooMany = attempt > this.#maxAttempts(id) || task.deaths > SUSPECT_DEATHS;
-    const isWrong = isAlone && !Number.isNaN(task.deaths) && isSuspect !== task.deaths >= SUSPECT_DEATHS;
-    const detail = `${task.name} was taken for attempt ${attempt}, after ${task.deaths} deaths, suspect: ${isSuspect}`;
+    if (earlyMs > 0) this.#broken(TIMELY, `${name} was taken ${earlyMs} ms before its time`);
+    const { maxAttempts = retryPolicy.maxAttempts } = actions.get(this.submissionOf(id).action) ?? {};
+    const tooMany = attempt > maxAttempts || deaths > SUSPECT_DEATHS;
+    const isWrong = isAlone && !Number.isNaN(deaths) && isSuspect !== deaths >= SUSPECT_DEATHS;
+    const detail = `${name} was taken for attempt ${attempt}, after ${deaths} deaths, suspect: ${isSuspect}`;
     if (tooMany || isWrong) this.#broken(ATTEMPTS, detail);
     task.isInFlight = isAlone;
+    task.taken = Math.max(task.taken, delivery);
   }
 
-  #onSettled(settled: Settled, effect: Effect): void {
-    const { delivery, settlement } = settled;
+  /** @param isFormer whether a later delivery was known when the settlement was sent */
+  #onSettled({ delivery, settlement: { kind } }: db.Settled, effect: db.Effect, isFormer: boolean): void {
     const task = this.tasks.get(delivery.id);
     if (task === undefined) return;
+    const { name } = task;
     const attempt = task.attempts.get(delivery.delivery);
-    const isCharged = settlement.kind === 'retry' || settlement.kind === 'discard';
-    const hasFailed = attempt !== undefined && isFailure(attempt);
-    if (isCharged && !hasFailed) this.#broken(ATTEMPTS, `${task.name} is charged although its handler has not failed`);
-    if (attempt !== undefined) attempt.settled = { kind: settlement.kind, effect };
+    const isCharged = kind === 'retry' || kind === 'discard';
+    if (isCharged && !(attempt !== undefined && isFailure(attempt)))
+      this.#broken(ATTEMPTS, `${name} is charged although its handler has not failed`);
+    if (attempt !== undefined) attempt.settled = { kind, effect };
     if (effect === 'late') return;
+    if (isFormer && kind !== 'row')
+      this.#broken(ENDS_ONCE, `${name}: the settlement of delivery ${delivery.delivery} changes a later one`);
     task.isInFlight = false;
-    if (settlement.kind === 'retry') task.deaths = 0;
-    const isEnd = settlement.kind === 'complete' || settlement.kind === 'ack' || settlement.kind === 'cancel';
-    if (effect === 'cancelled' || isEnd) this.#end(task);
-    const isAgain = settlement.kind === 'retry' || settlement.kind === 'release';
-    const isIgnored = this.#alone !== undefined && isAgain && effect === 'applied' && task.isCancelTold;
-    if (isIgnored) this.#broken(CANCELLED, `${task.name} waits again, although its cancellation was answered`);
-    const isUnasked = effect === 'cancelled' && !task.isCancelRequested;
-    if (isUnasked) this.#broken(CANCELLED, `${task.name} was cancelled without a request`);
+    if (kind === 'retry') task.deaths = 0;
+    if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') this.#end(task);
+    const isAgain = (kind === 'retry' || kind === 'release') && effect === 'applied';
+    if (this.#alone !== undefined && isAgain && task.isCancelTold)
+      this.#broken(CANCELLED, `${name} waits again, although its cancellation was answered`);
+    if (effect === 'cancelled' && !task.isCancelRequested)
+      this.#broken(CANCELLED, `${name} was cancelled without a request`);
   }
 
   /** Records how a handler has ended, before its delivery is settled. */
-  onEnd(delivery: Delivery, outcome: Outcome): void {
+  onEnd(delivery: db.Delivery, outcome: Outcome): void {
     this.#limits.ended(delivery);
     const task = this.tasks.get(delivery.id);
     const attempt = task?.attempts.get(delivery.delivery);
@@ -504,7 +475,7 @@ export class History {
   }
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
-  #checkCharge({ name, attempts }: KnownTask, delivery: Delivery): void {
+  #checkCharge({ name, attempts }: KnownTask, delivery: db.Delivery): void {
     // A process that stood still may begin an earlier delivery later.
     const former = attempts.get(Math.max(...[...attempts.keys()].filter((number) => number < delivery.delivery)));
     if (former === undefined || (this.hasRedriven && delivery.attempt === 1)) return;
@@ -523,27 +494,25 @@ export class History {
     ofKeys.set(key, task);
     if (other === undefined) return;
     const [now, before] = [task.keyed, other.keyed];
-    const isKnown = now !== undefined && before !== undefined;
-    const isForgotten =
-      isKnown &&
-      (now.era !== before.era ||
-        Math.abs(now.number - before.number) >= this.#world.setting.maxKeys ||
-        Math.abs(now.at - before.at) >= KEY_LIFETIME_MS);
-    const isUncertain = !isKnown && this.#era > 0;
-    if (!isForgotten && !isUncertain) this.#broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
+    const mayBeForgotten =
+      now === undefined || before === undefined
+        ? this.#era > 0
+        : now.era !== before.era ||
+          Math.abs(now.number - before.number) >= this.#world.setting.maxKeys ||
+          Math.abs(now.at - before.at) >= KEY_LIFETIME_MS;
+    if (!mayBeForgotten) this.#broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
   }
 
   /** Checks an event against the one before it, and against the tables, in which it is committed. */
-  #checkEvent(task: KnownTask, name: QueueEvent['event'], store: TaskStore): void {
-    const { lastEvent } = task;
-    if (!TRANSITIONS[lastEvent]?.next?.includes(name))
-      this.#broken(EVENTS, `'${name}' of ${task.name} follows '${lastEvent}'`);
-    const [message] = store.read([task.id], 1) as StoredMessage[];
+  #checkEvent({ id, name, lastEvent, isCancelRequested }: KnownTask, event: EventName, store: db.TaskStore): void {
+    if (!TRANSITIONS[lastEvent]?.next?.includes(event))
+      this.#broken(EVENTS, `'${event}' of ${name} follows '${lastEvent}'`);
+    const [message] = store.read([id], 1) as db.StoredMessage[];
     const state = message?.state === 'limited' ? 'waiting' : message?.state;
     // One commit may contain a cancellation as well.
-    const isCancelled = state === undefined && task.isCancelRequested && (name === 'accepted' || name === 'scheduled');
-    const isTrue = isCancelled || (TRANSITIONS[name]?.stored ?? [undefined]).includes(state);
-    if (!isTrue) this.#broken(EVENTS, `'${name}' of ${task.name}, which is ${state}`);
+    const isCancelled = state === undefined && isCancelRequested && (event === 'accepted' || event === 'scheduled');
+    if (!isCancelled && !(TRANSITIONS[event]?.stored ?? [undefined]).includes(state))
+      this.#broken(EVENTS, `'${event}' of ${name}, which is ${state}`);
   }
 
   #broken(rule: string, detail: string): void {
@@ -555,9 +524,9 @@ export class History {
   }
 }
 
-const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
+const NOTHING: db.Taken = { deliveries: [], nextRunAt: undefined };
 
-type EventName = QueueEvent['event'];
+const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 
@@ -598,9 +567,4 @@ function twinOf(task: KnownTask, kind: unknown, last: Map<unknown, KnownTask>): 
   const former = last.get(kind);
   last.set(kind, task);
   return former?.era === task.era ? former : undefined;
-}
-
-/** Calls `then` with a value, at once if it is no promise. */
-function after<T>(value: Awaitable<T>, then: (value: T) => T): Awaitable<T> {
-  return value instanceof Promise ? value.then(then) : then(value);
 }

@@ -1,166 +1,218 @@
-import { Node, type NodeServer } from './node.ts';
+import type { PostgresDatabase } from '../../db/postgres/database.ts';
+import type { Awaitable } from '../../db/task-store.ts';
+import { Bus } from '../../main/nodes/bus.ts';
+import { Heartbeat } from '../../main/nodes/heartbeat.ts';
+import type { Connect } from '../../main/nodes/link.ts';
+import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
+import { NodeTokenStore } from '../../main/nodes/token-store.ts';
+import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
+import type { TokenStore } from '../../main/ticker/token-store.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { History, type ObservedStore } from './history.ts';
+import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
-import { SimulatedServer } from './server.ts';
-import { Simulation, type SimulationOptions, type SimulationResult } from './simulation.ts';
-import { ORDINARY, type Setting, settingOf } from './steps.ts';
+import { simulatedServer } from './server.ts';
+import {
+  runSimulation,
+  type Simulation,
+  type SimulationOptions,
+  type SimulationResult,
+  type Site,
+} from './simulation.ts';
 import { tickOracle } from './ticks.ts';
-import { SimulatedTime } from './time.ts';
-import { type TokenClients, tokenClients } from './tokens.ts';
-import { createWorld, type World } from './world.ts';
+import { SimulatedTime, type Time } from './time.ts';
+import { tokenClients } from './tokens.ts';
+import { createWorld, type Setting, type Steps, settingOf, type World } from './world.ts';
 
-const STEPS = {
-  ...ORDINARY,
-  ...{ issue: 4, find: 10, revoke: 3 },
-  ...{ kill: 1.5, stop: 0.5, standStill: 2, goOn: 3 },
-  ...{ cut: 3, failServer: 0.7, repairServer: 4, loseMessages: 2, slowDown: 2, disorder: 1 },
-};
+const INTERVAL_MS = 1000;
+const TOKENS_PER_KEY = 5;
 
-type StepKind = keyof typeof STEPS;
+export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
-/** Runs two to four nodes on one simulated server. */
-export function simulateNodes(options: SimulationOptions): Promise<SimulationResult> {
-  const time = new SimulatedTime();
+/** The server of several nodes, simulated or real, with faults that the simulation controls. */
+export interface NodeServer extends Pick<Site, 'isReal' | 'repair' | 'counts' | 'isPaused' | 'read' | 'close'> {
+  readonly faults: {
+    /** Whether connections can be opened and used. */
+    isUp: boolean;
+    /** Probability that a request, or its answer, is lost. */
+    lossRate: number;
+    /** Longest time in one direction. */
+    latencyMs: number;
+    /** Whether notifications arrive twice and in another order, except for those of revocations. */
+    isDisordered: boolean;
+    /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
+    random: SeededRandom;
+  };
+  connector(node: number, clock: Clock): Connect;
+  database(node: number, clock: Clock): Pick<PostgresDatabase, 'query'>;
+  openStore(node: number, owner: string, clock: Clock): NodeStore;
+  /** Ends connections, all or those of a node. */
+  cut(node?: number): void;
+  /** Ends all connections of a node whose process has died. */
+  end(node: number): void;
+  hasToken(id: string): Awaitable<boolean>;
+}
+
+type OpenServer = (time: Time, random: SeededRandom, setting: Setting) => Awaitable<NodeServer>;
+
+/** Runs two to four nodes on one server. */
+export async function simulateNodes(
+  options: SimulationOptions,
+  time: Time = new SimulatedTime(),
+  openServer: OpenServer = simulatedServer,
+  pace = 1,
+): Promise<SimulationResult> {
   const random = new SeededRandom(`nodes ${options.seed}`);
-  const setting = nodeSetting(random, options.seed);
-  const server = new SimulatedServer(time, random.fork('server'), setting);
-  return new NodesSimulation(createWorld(time, random, setting, options.note), server).run(options);
+  // Without eviction of keys and rows, because the order of the commits of several nodes is unknown.
+  const setting = { ...settingOf(random.fork('setting'), options.seed), maxKeys: 1000, rows: 0 };
+  const server = await openServer(time, random.fork('server'), setting);
+  const world = createWorld(time, random, setting, options.note);
+  world.pace = pace;
+  return await runSimulation(world, new History(world), nodeSite(world, server), options);
 }
 
-/** Without eviction of keys and rows, because the order of the commits of several nodes is unknown. */
-export function nodeSetting(random: SeededRandom, seed: number): Setting {
-  return { ...settingOf(random.fork('setting'), seed), maxKeys: 1000, rows: 0 };
+/** The parts of a process that only several nodes have. */
+export interface Node {
+  process: Process;
+  feed?: TickFeed;
+  tokens?: TokenStore;
 }
 
-export class NodesSimulation extends Simulation<StepKind, Node> {
-  protected readonly weights = STEPS;
-  readonly #server: NodeServer;
-  readonly #ticks = tickOracle(this.world, this.processes);
-  readonly #tokens: TokenClients;
+/** A server that several nodes share. */
+function nodeSite(world: World, server: NodeServer): Site {
+  const size = world.random.fork('nodes').between(2, 4);
+  const { log } = world;
+  const { faults } = server;
+  const nodes: Node[] = [];
+  const ticks = tickOracle(world, nodes);
+  const tokens = tokenClients(world, server);
 
-  constructor(world: World, server: NodeServer) {
-    super(world);
-    this.#server = server;
-    this.#tokens = tokenClients(world, server);
+  function steps(simulation: Simulation): Steps {
+    type Run = (node: Node, random: SeededRandom, place: number) => unknown;
+    const at = (run: Run) => (random: SeededRandom) => {
+      faults.random = random.fork('server');
+      const place = random.below(size);
+      return run(nodes[place] as Node, random, place);
+    };
+    const set = (fault: Partial<typeof faults>) => at(() => void Object.assign(faults, fault));
+    const failServer = () => {
+      faults.isUp = false;
+      server.cut();
+    };
+    const find = (node: Node, random: SeededRandom) => {
+      for (const id of tokens.ids()) if (random.chance(0.4)) tokens.find(node, id);
+    };
+    const revoke = (node: Node, random: SeededRandom) => {
+      const id = tokens.revoke(node, random);
+      // Some look the token up while it is being revoked.
+      for (const other of nodes) if (id !== undefined && random.chance(0.5)) tokens.find(other, id);
+    };
+    const goOn = async () => {
+      for (const { process } of nodes) await process.goOn();
+    };
+    return {
+      issue: [4, at((node, random) => tokens.issue(node, `token${simulation.step}`, random))],
+      ...{ find: [10, at(find)], revoke: [3, at(revoke)] },
+      kill: [1.5, at((_, _random, place) => simulation.restart(place, simulation.kill))],
+      stop: [0.5, at((_, _random, place) => simulation.restart(place, simulation.stop))],
+      ...{ standStill: [2, at(({ process }) => process.standStill())], goOn: [3, at(goOn)] },
+      cut: [3, at((_, random, place) => server.cut(random.chance(0.5) ? place : undefined))],
+      ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(() => server.repair())] },
+      loseMessages: [2, set({ lossRate: 0.3 })],
+      slowDown: [2, at((_, random) => Object.assign(faults, { latencyMs: random.pick([50, 300, 600, 4000]) }))],
+      disorder: [1, set({ isDisordered: true })],
+    };
   }
 
-  protected async close(): Promise<void> {
-    for (const node of this.processes) node.kill();
-    await this.#server.close();
-  }
-
-  protected async start(): Promise<void> {
-    const count = this.world.random.fork('nodes').between(2, 4);
-    for (let place = 0; place < count; place += 1) this.#startNode(place);
-    await this.pass(2000);
-  }
-
-  protected async fault(kind: StepKind, random: SeededRandom): Promise<void> {
-    const server = this.#server;
-    server.random = random.fork('server');
-    const place = random.below(this.processes.length);
-    const node = this.processes[place] as Node;
-    switch (kind) {
-      case 'issue':
-        return this.#tokens.issue(node, `token${this.step}`, random);
-      case 'find':
-        for (const id of this.#tokens.ids()) if (random.chance(0.4)) this.#tokens.find(node, id);
-        break;
-      case 'revoke':
-        return this.#tokens.revoke(node, random);
-      case 'stop':
-        await this.#stop(node);
-        return this.restart(place);
-      case 'kill':
-        return this.restart(place);
-      case 'standStill':
-        node.clock.standStill();
-        node.isStill = true;
-        break;
-      case 'goOn':
-        for (const each of this.processes) await this.#goOn(each);
-        break;
-      case 'cut':
-        return server.cut(random.chance(0.5) ? place : undefined);
-      case 'failServer':
-        server.isUp = false;
-        return server.cut();
-      case 'repairServer':
-        return server.repair();
-      case 'loseMessages':
-        server.lossRate = 0.3;
-        break;
-      case 'slowDown':
-        server.latencyMs = random.pick([50, 300, 600, 4000]);
-        break;
-      case 'disorder':
-        server.isDisordered = true;
-    }
-  }
-
-  protected override watch(): void {
-    this.#ticks.checkLeaders();
-  }
-
-  protected async repair(): Promise<void> {
-    this.#server.repair();
-    for (const node of this.processes) await this.#goOn(node);
-  }
-
-  protected audit(): void {
-    const tables = this.#server.read();
-    // The answer of a real server is old already.
-    if (!(tables instanceof Promise)) this.history.audit(tables);
-  }
-
-  protected async isAtRest(): Promise<boolean> {
-    return (await this.#server.unfinished()) === 0;
-  }
-
-  protected async finish(): Promise<void> {
-    const { now } = this.world;
-    const nodes = this.processes.filter(({ awakeSince }) => now - awakeSince > 5000);
-    this.#ticks.checkRest(nodes);
-    for (const node of nodes) for (const id of this.#tokens.ids()) this.#tokens.find(node, id, true);
-    await this.pass(5000);
-    const { counts, ...tables } = await this.#server.read();
-    this.history.audit(tables);
-    this.history.auditCounts(counts, tables.messages);
-    this.history.auditRest(tables, this.clients.unanswered);
-  }
-
-  protected restart(place: number): void {
-    const node = this.processes[place] as Node;
-    node.kill();
-    this.world.note(`    ${node.name} is dead`);
-    this.#startNode(place);
-  }
-
-  async #goOn(node: Node): Promise<void> {
-    if (!node.isStill) return;
-    node.isStill = false;
-    node.awakeSince = this.world.now;
-    await node.clock.goOn();
-  }
-
-  #startNode(place: number): void {
-    const node = new Node({ ...this.optionsOf(place), place, server: this.#server, ticks: this.#ticks });
-    this.processes[place] = node;
-    node.open().then(
-      () => this.world.note(`    ${node.name} is open`),
-      async (error: Error) => {
-        this.world.note(`    ${node.name} cannot start: ${error.message}`);
-        await node.clock.sleep(500);
-        if (!node.isDead) this.restart(place);
+  /** Opens the parts in the order of a node. @throws {Error} if the server cannot be reached */
+  async function openBackend(process: Process): Promise<Backend> {
+    const { clock, options } = process;
+    const { place, random } = options;
+    const node: Node = { process };
+    nodes[place] = node;
+    const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
+    const bus = new Bus({ databaseUrl: '', database, connect, clock, random, log });
+    process.owner = bus.id;
+    process.onKill = () => {
+      // Not `close`, which would send the waiting messages of a killed process.
+      bus.receiving.close();
+      void node.tokens?.close();
+      server.end(place);
+    };
+    await bus.open();
+    const store = server.openStore(place, bus.id, clock);
+    const heartbeat = new Heartbeat({ pool: database, store, bus, clock, log });
+    await heartbeat.open();
+    return {
+      store,
+      bus: {
+        ...{ send: bus.send.bind(bus), follow: bus.follow.bind(bus) },
+        // Each event is reported once, by the node that sends it.
+        listen: (onMessage, onMissed) => bus.listen((each) => each.topic !== 'event' && onMessage(each), onMissed),
       },
-    );
+      async start() {
+        const feed = await new NodeTickFeed({ intervalMs: INTERVAL_MS, bus, clock, log }).open();
+        node.tokens = await new NodeTokenStore({ database, bus, maxTokensPerKey: TOKENS_PER_KEY, clock, log }).open();
+        node.feed = feed;
+        bus.follow(true);
+        makeTicks(process, feed);
+      },
+      async stop() {
+        await store.close();
+        await node.feed?.close();
+        await heartbeat.close();
+        return true;
+      },
+    };
   }
 
-  async #stop(node: Node): Promise<void> {
-    if (node.isStill) return;
-    let isStopped = false;
-    void node.stop().then(() => {
-      isStopped = true;
-    });
-    for (let waits = 0; waits < 150 && !isStopped && !node.isDead; waits += 1) await this.pass(100);
+  /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
+  function makeTicks({ name, clock, options: { random } }: Process, feed: TickFeed): void {
+    let price = 100;
+    /** When the last message of the thread arrives, because messages keep their order. */
+    let arrivesAt = 0;
+    const schedule = (former: number) => {
+      const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
+      clock.timer(next * INTERVAL_MS - clock.now(), () => {
+        // A real timer may be a little early.
+        const timestamp = Math.max(next, Math.floor(clock.now() / INTERVAL_MS));
+        schedule(timestamp);
+        if (!feed.isLeader) return;
+        const made = Math.round(price * (1 + (random.number() - 0.5) / 500) * 100) / 100;
+        arrivesAt = Math.max(arrivesAt, clock.now() + random.below(300));
+        clock.timer(arrivesAt - clock.now(), () => {
+          const tick = { symbols: 'BTC-USD', prices: [made], timestamp, data: '' };
+          if (!feed.publish(tick)) return;
+          price = made;
+          world.note(`    ${name} ticks ${timestamp}`);
+          ticks.onPublished(tick, name);
+        });
+      });
+    };
+    const onPrices = ({ prices }: Pick<Tick, 'prices'>) => {
+      price = prices[0] ?? 0;
+    };
+    const onTick = (tick: Tick) => {
+      onPrices(tick);
+      ticks.onDelivered(tick, name);
+    };
+    feed.follow({ onTick, onPrices });
+    feed.setLeaseWanted(true);
+    schedule(0);
   }
+
+  async function checkRest({ pass }: Simulation): Promise<void> {
+    const resting = nodes.filter(({ process }) => world.now - process.awakeSince > 5000);
+    ticks.checkRest(resting);
+    for (const node of resting) for (const id of tokens.ids()) tokens.find(node, id, true);
+    await pass(5000);
+  }
+
+  return {
+    ...{ ...server, size, steps, openBackend, checkRest },
+    ended: (process) => process.kill(),
+    watch: () => ticks.checkLeaders(),
+    // A node looks for messages only each second.
+    hasFault: () => true,
+  };
 }

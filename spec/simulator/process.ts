@@ -1,89 +1,141 @@
-import { pino } from 'pino';
 import { Dispatcher } from '../../main/tasks/dispatch/dispatcher.ts';
 import { Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
-import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { simulatedSender } from './callbacks.ts';
 import type { History, ObservedStore } from './history.ts';
 import { simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
-import { ProcessClock } from './time.ts';
-import type { World } from './world.ts';
+import { type ProcessClock, processClock } from './time.ts';
+import { actions, type World } from './world.ts';
 
-export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
-
-export const silent = pino({ level: 'silent' });
+/** Parts of a process that depend on where its state is kept. */
+export interface Backend {
+  store: ObservedStore;
+  bus?: QueueBus;
+  /** Starts the parts that need the queue. */
+  start(): unknown;
+  /** Ends the parts at a stop, after the dispatcher. Returns whether the queue is kept. */
+  stop(): Promise<boolean>;
+}
 
 export interface ProcessOptions {
   world: World;
   history: History;
   name: string;
+  /** Number of the process among the others. Its successors have the same. */
+  place: number;
   random: SeededRandom;
   /** Whether the handlers module has a schedule. */
   hasModule: boolean;
 }
 
 /** One process: a queue, its dispatcher and handlers, without HTTP and threads. */
-export abstract class Process<Options extends ProcessOptions = ProcessOptions> {
+export class Process {
   /** The owner of the deliveries. */
   owner: string;
   readonly clock: ProcessClock;
   readonly newTaskId: () => string;
+  readonly options: ProcessOptions;
   isDead = false;
   isStill = false;
-  isStopping = false;
+  /** Time from which on the process has served without standing still. */
+  awakeSince = Number.POSITIVE_INFINITY;
   /** Whether a handler has ended the process. */
   isKillDue = false;
   /** Times of schedules before it are missed. */
   firesFrom = Number.POSITIVE_INFINITY;
-  protected dispatcher: Dispatcher | undefined;
-  protected readonly options: Options;
+  /** Closes the connections of a process that was killed. Undefined before they are open. */
+  onKill: (() => unknown) | undefined;
   queue!: Queue;
   scheduler!: Scheduler;
+  #isStopping = false;
+  #backend: Backend | undefined;
+  #dispatcher: Dispatcher | undefined;
 
-  constructor(options: Options) {
+  constructor(options: ProcessOptions) {
     this.options = options;
     this.owner = options.name;
-    this.clock = new ProcessClock(options.world.time);
+    this.clock = processClock(options.world.time);
     this.newTaskId = taskIds(options.random);
+  }
+
+  get name(): string {
+    return this.options.name;
   }
 
   /** Whether the process answers requests. */
   get isServing(): boolean {
-    return this.dispatcher !== undefined && !this.isDead && !this.isStill && !this.isStopping;
+    return this.#dispatcher !== undefined && !this.isDead && !this.isStill && !this.#isStopping;
   }
 
-  /** Ends the process at once. */
+  /** Starts the parts in the order of a service. @throws {Error} if the file or the server cannot be used */
+  async open(openBackend: (process: Process) => Backend | Promise<Backend>): Promise<void> {
+    const { world, random, history } = this.options;
+    const { clock, newTaskId } = this;
+    const { log, setting } = world;
+    const backend = await openBackend(this);
+    this.#backend = backend;
+    const { store, bus } = backend;
+    history.observe(store, this);
+    this.queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || history.onEvent(event), clock });
+    const { queue } = this;
+    const pool = simulatedPool(this, world, history, random.fork('handlers'));
+    const callbacks = simulatedSender(clock, random.fork('callbacks'));
+    this.scheduler = new Scheduler({ queue, actions, newTaskId, clock, log });
+    const { prefetch } = setting;
+    const dispatcher = new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
+    await store.start();
+    await backend.start();
+    this.#dispatcher = dispatcher;
+    this.awakeSince = world.now;
+    dispatcher.start();
+  }
+
+  /** Starts to fire the schedules, and stores that of the handlers module. @throws {Error} if it cannot be stored */
+  async startSchedules(): Promise<void> {
+    const { clock, options } = this;
+    const [schedule] = options.world.setting.schedules;
+    if (schedule === undefined) return;
+    const definition = () =>
+      readDefinition(schedule, scheduleFields(schedule, { mood: 'quick' }, false), clock.now(), []);
+    await this.scheduler.start(new Map(options.hasModule ? [[schedule, definition()]] : []));
+    this.firesFrom = clock.now();
+  }
+
+  /** Stops as a service does at SIGTERM. Returns whether the queue is kept. @param answered resolves when all requests are */
+  async stop(answered: Promise<unknown>): Promise<boolean> {
+    const { clock, queue } = this;
+    this.#isStopping = true;
+    await this.scheduler.stop();
+    await Promise.race([answered, clock.sleep(2000)]);
+    const deadline = clock.sleep(9000);
+    if (!queue.store.isDurable) await this.#dispatcher?.drain(deadline, clock.sleep(5000));
+    await this.#dispatcher?.stop(deadline);
+    queue.close();
+    return this.#backend?.stop() ?? true;
+  }
+
+  /** Ends the process at once, unless it has stopped. */
   kill(): void {
     this.isDead = true;
     this.clock.kill();
     this.options.history.onDeath(this.owner);
+    this.onKill?.();
   }
 
-  /** Opens the queue on a store. The dispatcher is started by the caller. */
-  protected async openQueue(store: ObservedStore, bus: QueueBus | undefined, log = silent): Promise<Dispatcher> {
-    const { world, random, history } = this.options;
-    const { clock } = this;
-    history.observe(store, this);
-    const onEvent = bus === undefined ? history.onEvent.bind(history) : () => {};
-    const queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || onEvent(event), clock });
-    const pool = simulatedPool(this, world, history, random.fork('handlers'));
-    this.queue = queue;
-    this.scheduler = new Scheduler({ queue, actions, newTaskId: this.newTaskId, clock, log: silent });
-    const { prefetch } = world.setting;
-    const callbacks = simulatedSender(clock, random.fork('callbacks'));
-    return new Dispatcher({ queue, pool, callbacks, prefetch, actions, clock, random, log });
+  /** Stops the process as SIGSTOP does. */
+  standStill(): void {
+    this.clock.standStill();
+    this.isStill = true;
   }
 
-  /** Starts to fire the schedules, and stores that of the handlers module. */
-  protected async startSchedules(): Promise<void> {
-    const { world, hasModule } = this.options;
-    const [name = ''] = world.setting.schedules;
-    const definition = () => readDefinition(name, scheduleFields(name, { mood: 'quick' }, false), this.clock.now(), []);
-    await this.scheduler.start(new Map(hasModule ? [[name, definition()]] : []));
-    this.firesFrom = this.clock.now();
+  async goOn(): Promise<void> {
+    if (!this.isStill) return;
+    this.isStill = false;
+    this.awakeSince = this.options.world.now;
+    await this.clock.goOn();
   }
 }

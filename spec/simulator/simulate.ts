@@ -1,14 +1,12 @@
 /** `npm run simulate`: runs the product in a simulated world, and checks its guarantees. */
 import { randomInt } from 'node:crypto';
-import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
+import { Piscina } from 'piscina';
 import { simulateFile } from './file.ts';
 import { simulateNodes } from './nodes.ts';
-import { shrink } from './shrink.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
-import { faultSets } from './steps.ts';
+import { faultSets } from './world.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
 
@@ -26,13 +24,15 @@ const USAGE = `npm run simulate -- [options]
 Ends with exit code 1 when a guarantee is broken.
 `;
 
+/** Bound of the runs that look for the shortest history. */
+const MAX_SHRINKING_RUNS = 300;
+
 type Settings = Pick<SimulationOptions, 'steps' | 'faults'>;
 type Plan = NonNullable<ReturnType<typeof planFrom>>;
 
 export class UsageError extends Error {}
 
-if (!isMainThread) runSeeds(workerData as Settings);
-else if (import.meta.main) process.exitCode = await main();
+if (import.meta.main) process.exitCode = await main();
 
 /** Runs one seed. With all faults, every fourth seed has several nodes. */
 export function simulate(options: SimulationOptions): Promise<SimulationResult> {
@@ -67,25 +67,24 @@ export function planFrom(args: string[]) {
   const faults = faultSets.find((set) => set === (values.faults ?? 'all'));
   if (faults === undefined) throw new UsageError(`--faults ${values.faults}: use one of ${faultSets.join(', ')}`);
   const only = values.only?.split(',').map(Number);
-  if (only?.some((step) => !Number.isSafeInteger(step)))
+  if (only?.every(Number.isSafeInteger) === false)
     throw new UsageError(`--only ${values.only}: use the numbers of steps, for example --only 3,17`);
   const [seed, runs, minutes] = [number('seed', 0), number('runs', 1), number('minutes', 0)];
   if (only !== undefined && seed === undefined) throw new UsageError('--only needs the seed: add --seed N');
+  /** Whether to print the log of one run. */
+  const isSingle = seed !== undefined && runs === undefined && minutes === undefined;
   return {
+    ...{ isSingle, faults, only: only && new Set(only), postgres: values.postgres === true },
     /** The first seed. */
     seed: seed ?? randomInt(2 ** 31),
-    runs: runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY),
-    minutes: minutes ?? Number.POSITIVE_INFINITY,
+    runs: isSingle ? 1 : (runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY)),
+    endsAt: performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000,
     steps: number('steps', 1) ?? 1000,
-    ...{ faults, only: only && new Set(only), postgres: values.postgres === true },
-    /** Whether to print the log of one run. */
-    isSingle: seed !== undefined && runs === undefined && minutes === undefined,
   };
 }
 
 function parse(args: string[]) {
-  const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
+  const [text, flag] = [{ type: 'string' }, { type: 'boolean' }] as const;
   const numbers = { seed: text, runs: text, minutes: text, steps: text };
   try {
     return parseArgs({ args, options: { ...numbers, faults: text, only: text, postgres: flag, help: flag } }).values;
@@ -95,82 +94,99 @@ function parse(args: string[]) {
 }
 
 /** Runs one seed, or several on a real server. Prints the log of a single run, or of a failure. */
-async function runHere({ seed: first, runs, minutes, steps, faults, only, isSingle, postgres }: Plan): Promise<number> {
+async function runHere({ seed: first, runs, endsAt, steps, faults, only, isSingle, postgres }: Plan): Promise<number> {
   const databaseUrl = process.env.DATABASE_URL ?? DEFAULT_URL;
   const run = postgres ? (await import('./postgres.ts')).simulateOnPostgres : simulate;
-  const endsAt = performance.now() + minutes * 60_000;
-  for (let seed = first; seed < first + (isSingle ? 1 : runs) && performance.now() < endsAt; seed += 1) {
+  for (let seed = first; seed < first + runs && performance.now() < endsAt; seed += 1) {
     const log: string[] = [];
     const note = isSingle ? console.log : (line: string) => void log.push(line);
     const { violation } = await run({ seed, steps, faults, only, note }, databaseUrl);
-    if (violation !== undefined) {
-      const { rule, detail } = violation;
-      console.log([...log, `seed ${seed} breaks a guarantee`, `  rule: ${rule}`, `  ${detail}`].join('\n'));
-      return 1;
-    }
+    if (violation !== undefined) return report(seed, violation, log);
     console.log(`seed ${seed} holds all guarantees`);
   }
   return 0;
 }
 
+function report(seed: number, violation: SimulationResult['violation'], log: readonly string[] = []): number {
+  const { rule, detail } = violation ?? {};
+  console.log([...log, `seed ${seed} breaks a guarantee`, `  rule: ${rule}`, `  ${detail}\n`].join('\n'));
+  return 1;
+}
+
 /** Runs many seeds in one thread per core, until one fails. */
-async function runInThreads({ seed: first, runs, minutes, steps, faults }: Plan): Promise<number> {
+async function runInThreads({ seed: first, runs, endsAt, ...settings }: Plan): Promise<number> {
+  const { steps, faults } = settings;
   const startedAt = performance.now();
   const failed: number[] = [];
   let [next, done] = [first, 0];
   const progress = () => {
-    const seconds = (performance.now() - startedAt) / 1000;
-    console.log(`${done} runs, ${(done / seconds).toFixed(1)} a second`);
+    const rate = (done / (performance.now() - startedAt)) * 1000;
+    console.log(`${done} runs, ${rate.toFixed(1)} a second`);
   };
-  const isOver = () => failed.length > 0 || next >= first + runs || performance.now() >= startedAt + minutes * 60_000;
   const ticking = setInterval(progress, 10_000);
   console.log(`seeds from ${first}, ${steps} steps each, faults: ${faults}`);
+  const [threads, name] = [availableParallelism(), runSeed.name];
+  const pool = new Piscina<SimulationOptions>({
+    filename: import.meta.url,
+    name,
+    minThreads: threads,
+    maxThreads: threads,
+  });
   const runThread = async () => {
-    const thread = new Worker(new URL(import.meta.url), { workerData: { steps, faults } satisfies Settings });
-    try {
-      while (!isOver()) {
-        const seed = next++;
-        thread.postMessage(seed);
-        // Rejects at an error of the thread.
-        const [hasFailed] = await once(thread, 'message').catch((error: Error) => {
-          throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
-        });
-        done += 1;
-        if (hasFailed) failed.push(seed);
-      }
-    } finally {
-      await thread.terminate();
+    while (failed.length === 0 && next < first + runs && performance.now() < endsAt) {
+      const seed = next++;
+      const hasFailed = await pool.run({ seed, steps, faults }).catch((error: Error) => {
+        throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
+      });
+      done += 1;
+      if (hasFailed) failed.push(seed);
     }
   };
-  await Promise.all(Array.from({ length: availableParallelism() }, runThread)).finally(() => clearInterval(ticking));
+  await Promise.all(Array.from({ length: threads }, runThread)).finally(async () => {
+    clearInterval(ticking);
+    await pool.destroy();
+  });
   progress();
-  if (failed.length === 0) return 0;
-  await explain(Math.min(...failed), { steps, faults });
-  return 1;
+  return failed.length === 0 ? 0 : await explain(Math.min(...failed), { steps, faults });
 }
 
-/** Runs the seeds that the main thread sends, in a thread of its own, and answers whether each has failed. */
-function runSeeds(settings: Settings): void {
+/** Runs a seed in a thread of the pool. Returns whether it has failed. */
+export async function runSeed(options: SimulationOptions): Promise<boolean> {
   // The product makes errors by the thousand.
   Error.stackTraceLimit = 0;
-  parentPort?.on('message', async (seed: number) => {
-    const { violation } = await simulate({ seed, ...settings });
-    parentPort?.postMessage(violation !== undefined);
-  });
+  return (await simulate(options)).violation !== undefined;
 }
 
 /** Prints the shortest history that breaks the same rule. */
-async function explain(seed: number, { steps, faults }: Settings): Promise<void> {
+async function explain(seed: number, { steps, faults }: Settings): Promise<number> {
   const run = (only?: readonly number[], note?: (line: string) => void) =>
     simulate({ seed, steps, faults, only: only && new Set(only), note });
   const { ran, violation } = await run();
-  const print = (which: typeof violation) => console.log(`  rule: ${which?.rule}\n  ${which?.detail}\n`);
-  console.log(`\nseed ${seed} breaks a guarantee`);
-  print(violation);
+  report(seed, violation);
   console.log('leaving out steps ...');
   const kept = await shrink(ran, async (only) => (await run(only)).violation?.rule === violation?.rule);
   console.log(`the shortest history found, ${kept.length} of ${ran.length} steps:\n`);
-  print((await run(kept, console.log)).violation);
+  report(seed, (await run(kept, console.log)).violation);
   const only = kept.length === 0 ? '' : ` --only ${kept.join(',')}`;
   console.log(`repeat it with: npm run simulate -- --seed ${seed} --steps ${steps} --faults ${faults}${only}`);
+  return 1;
+}
+
+/** Leaves out steps as long as the rest still fails (delta debugging). */
+export async function shrink(
+  steps: readonly number[],
+  fails: (steps: readonly number[]) => Promise<boolean>,
+): Promise<readonly number[]> {
+  let [kept, runs] = [steps, 0];
+  for (let size = Math.ceil(kept.length / 2); size >= 1; size = Math.floor(size / 2)) {
+    for (let start = kept.length - size; start > -size && runs < MAX_SHRINKING_RUNS; start -= size) {
+      const rest = [...kept.slice(0, Math.max(0, start)), ...kept.slice(start + size)];
+      runs += 1;
+      if (!(await fails(rest))) continue;
+      kept = rest;
+      // Steps that were needed may be superfluous without later ones.
+      if (size === 1) start = kept.length;
+    }
+  }
+  return kept;
 }

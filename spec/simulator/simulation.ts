@@ -1,11 +1,9 @@
-import type { StoredSchedule } from '../../db/schedules.ts';
-import { Clients } from './clients.ts';
-import { History } from './history.ts';
-import type { Process, ProcessOptions } from './process.ts';
-import type { SeededRandom } from './random.ts';
-import { type FaultSet, REQUESTS, SCHEDULING } from './steps.ts';
+import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
+import { clientsOf } from './clients.ts';
+import type { History, Tables } from './history.ts';
+import { type Backend, Process } from './process.ts';
 import { turn } from './time.ts';
-import type { Violation, World } from './world.ts';
+import type { FaultSet, Steps, World } from './world.ts';
 
 export interface SimulationOptions {
   seed: number;
@@ -18,165 +16,293 @@ export interface SimulationOptions {
   note?: ((line: string) => void) | undefined;
 }
 
-export interface SimulationResult {
-  /** Numbers of the steps that ran. */
-  ran: number[];
-  violation: Violation | undefined;
+/** Numbers of the steps that ran, and the rule that was broken. */
+export type SimulationResult = { ran: number[] } & Pick<World, 'violation'>;
+
+/** Where the processes of a simulation keep their state: on a disk, or on a server that several share. */
+export interface Site {
+  /** Number of processes. */
+  readonly size: number;
+  /** Whether a real server has the state, which has changed already when an answer arrives. */
+  readonly isReal?: boolean | undefined;
+  /** Steps beside those of clients and time. */
+  steps(simulation: Simulation): Steps;
+  openBackend(process: Process): Backend | Promise<Backend>;
+  /** Called when a process has died or stopped. @param isKept whether its queue is. Undefined if it has died */
+  ended(process: Process, isKept?: boolean): void;
+  /** Ends the faults. */
+  repair(): void;
+  /** Whether anything may hold up the tasks. */
+  hasFault(): boolean;
+  isPaused(): Awaitable<boolean>;
+  counts(): Awaitable<QueueCounts>;
+  /** Reads the tables at one moment. */
+  read(): Awaitable<Tables>;
+  /** Checks what tasks do not show, after each timer. */
+  watch?(): void;
+  /** Checks the same after the faults. */
+  checkRest?(simulation: Simulation): Promise<void>;
+  /** Removes all files or tables. */
+  close(): Awaitable<void>;
+}
+
+/** State and operations for the steps of a site. */
+export interface Simulation {
+  /** Number of the present step. */
+  step: number;
+  /** Lets time pass, and starts the processes again that end meanwhile. */
+  pass(ms: number, isOver?: () => boolean): Promise<void>;
+  /** Ends a process, and starts the next one. @param downMs draws the time for which none runs */
+  restart(place: number, end: (process: Process) => unknown, downMs?: () => number): Promise<void>;
+  /** Kills a process, unless it has stopped. */
+  kill(process: Process): void;
+  /** Stops a process as at SIGTERM. */
+  stop(process: Process): Promise<void>;
 }
 
 /** Steps between two audits. */
 const AUDIT_STEPS = 100;
+const REST = 'After the faults, processing resumes automatically, and each task ends.';
+const BOUND = 'A full queue refuses tasks.';
+const PAUSE_KNOWN = 'After the faults, each node knows whether the queue is paused.';
 const FIRES = 'After the faults, schedules make tasks.';
 /** No other schedule has this name. */
 const LAST_SCHEDULE = '5.one.allow';
-const LONGEST_REST_MS = 24 * 60 * 60 * 1000;
-
-const isRequest = (kind: string): kind is (typeof REQUESTS)[number] => (REQUESTS as readonly string[]).includes(kind);
+/** Longer than any delay of a task or of a retry. */
+const LONGEST_STANDSTILL_MS = 60 * 60 * 1000;
+const LONGEST_STOP_MS = 100_000;
+/** Time after which a process that could not start is started again. */
+const RESTART_MS = 500;
 
 /** Runs the steps of a seed: requests of clients, faults, and time. */
-export abstract class Simulation<Kind extends string, One extends Process> {
-  protected readonly world: World;
-  protected readonly history: History;
-  protected readonly clients: Clients;
-  protected readonly processes: One[] = [];
-  /** Number of the present step. */
-  protected step = 0;
+export async function runSimulation(
+  world: World,
+  history: History,
+  site: Site,
+  { steps: count, only }: SimulationOptions,
+): Promise<SimulationResult> {
+  const { random, setting, time, pace } = world;
+  const processes: Process[] = [];
+  const clients = clientsOf(world, history, processes);
+  const simulation: Simulation = { step: 0, pass, restart, kill, stop };
   /** Number of processes that were started in the present step. */
-  #started = 0;
-  /** Whether the steps are over. */
-  #isOver = false;
+  let started = 0;
+  let isFaulty = true;
 
-  constructor(world: World) {
-    this.world = world;
-    this.history = new History(world);
-    this.clients = new Clients(world, this.history, (random) => {
-      const serving = this.processes.filter(({ isServing }) => isServing);
-      return serving.length === 0 ? undefined : random.pick(serving);
-    });
-  }
-
-  protected abstract readonly weights: Partial<Record<Kind, number>>;
-  protected abstract start(): Promise<void>;
-  protected abstract fault(kind: Kind, random: SeededRandom): void | Promise<void>;
-  protected abstract restart(place: number): void | Promise<void>;
-  protected abstract audit(): void | Promise<void>;
-  protected abstract isAtRest(): boolean | Promise<boolean>;
-  /** Ends the faults. */
-  protected abstract repair(): void | Promise<void>;
-  /** Checks everything after the faults. */
-  protected abstract finish(): Promise<void>;
-  /** Ends the processes, and deletes their shared files. */
-  protected abstract close(): void | Promise<void>;
-  /** Called after each timer. */
-  protected watch(): void {}
-
-  async run(options: SimulationOptions): Promise<SimulationResult> {
-    try {
-      const ran = await this.#runSteps(options);
-      if (this.world.violation === undefined) await this.#end();
-      return { ran, violation: this.world.violation };
-    } finally {
-      await this.close();
+  async function pass(ms: number, isOver = () => false): Promise<void> {
+    const end = time.now + ms * pace;
+    const isEnd = () => world.violation !== undefined || isOver();
+    while (time.now < end && !isEnd()) {
+      await time.pass(end - time.now, () => {
+        site.watch?.();
+        return isEnd() || processes.some(({ isKillDue }) => isKillDue);
+      });
+      if (!isOver()) await restartKilled();
     }
   }
 
-  async #runSteps({ steps, only }: SimulationOptions): Promise<number[]> {
-    const planned = this.world.random.fork('steps');
-    // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
-    // kinds would otherwise be covered by the others.
-    const kindsOf = { ...this.weights, ...(this.world.setting.schedules.length > 0 && SCHEDULING) };
-    const weights = Object.entries(kindsOf).map(([kind, weight]): [string, number] => {
-      return [kind, (weight as number) * planned.pick([0, 0.3, 1, 1, 2])];
+  /** Starts the processes again that a handler has ended. */
+  async function restartKilled(): Promise<void> {
+    for (const [place, { isKillDue }] of processes.entries()) if (isKillDue) await restart(place, kill);
+  }
+
+  /** Starts a process, and again later if a fault prevents its start. A node opens its connections later. */
+  async function start(place: number): Promise<void> {
+    started += 1;
+    // Depends on no earlier step.
+    const name = `process ${place + 1}.${simulation.step}.${started}`;
+    const own = random.fork(name);
+    const hasModule = isFaulty && own.fork('module').chance(0.7);
+    const process = new Process({ world, history, name, place, random: own, hasModule });
+    processes[place] = process;
+    const onFailed = async (error: Error) => {
+      const problem = `${name} cannot start: ${error.message}`;
+      world.note(`    ${problem}`);
+      if (!process.isDead && !site.hasFault()) world.broken(REST, problem);
+      await process.clock.sleep(RESTART_MS);
+      process.isKillDue = true;
+    };
+    const startSchedules = () => {
+      world.note(`    ${name} has started`);
+      void process.startSchedules().catch(onFailed);
+    };
+    await Promise.race([process.open(site.openBackend).then(startSchedules, onFailed), turn()]);
+    audit();
+  }
+
+  function kill(process: Process): void {
+    if (process.isDead) return;
+    world.note(`    ${process.name} is dead`);
+    site.ended(process);
+  }
+
+  async function stop(process: Process): Promise<void> {
+    if (!process.isServing) return;
+    let isKept: boolean | undefined;
+    void process.stop(untilAnswered()).then((kept) => {
+      isKept = kept;
     });
-    weights.push(['submit', 5], ['wait', 5]);
-    const kinds = Array.from({ length: steps }, () => planned.weighted(weights));
+    await pass(LONGEST_STOP_MS, () => isKept !== undefined || process.isDead);
+    if (process.isDead || world.violation !== undefined) return;
+    if (isKept !== undefined) {
+      world.note(`    ${process.name} has stopped${isKept ? '' : ', and could not save the queue'}`);
+      site.ended(process, isKept);
+    } else if (site.size === 1) world.broken(REST, `${process.name} did not stop in time`);
+  }
+
+  async function restart(place: number, end: (process: Process) => unknown, downMs = () => 0): Promise<void> {
+    const process = processes[place] as Process;
+    // Its successor starts counting the messages from zero.
+    if (site.size === 1) audit();
+    await end(process);
+    // A handler may have ended it before, so that it has a successor.
+    if (processes[place] !== process) return;
+    kill(process);
+    const ms = downMs();
+    if (ms > 0) await time.pass(ms);
+    await start(place);
+  }
+
+  async function untilAnswered(): Promise<void> {
+    while (clients.unanswered().length > 0 && world.violation === undefined) await turn();
+  }
+
+  /** Checks that no message waits for long although nothing holds it up. */
+  async function checkIdle(): Promise<void> {
+    const before = waitingIdle();
+    if (before === undefined) return;
+    // The oldest message may have become due just now.
+    await pass(1000);
+    if (before === waitingIdle()) world.broken(REST, `no handler runs, and a message of ${before} waits`);
+  }
+
+  /** Returns when the oldest waiting message became due, if it waits although no handler and no fault holds it up. */
+  function waitingIdle(): number | undefined {
+    if (site.hasFault() || !processes.every(({ isServing }) => isServing) || site.isPaused()) return undefined;
+    const { inFlight, oldest } = site.counts() as QueueCounts;
+    return inFlight === 0 && history.in('running').length === 0 ? oldest : undefined;
+  }
+
+  /** Compares the tables with the record. */
+  function audit(): void {
+    if (!site.isReal && processes.some(({ isServing }) => isServing))
+      auditAll(site.read() as Tables, site.counts() as QueueCounts);
+  }
+
+  function auditAll(tables: Tables, counts: QueueCounts): void {
+    history.auditCounts(counts, tables.messages);
+    history.audit(tables);
+    if (unfinished(counts) > setting.maxLength) world.broken(BOUND, `the queue has ${unfinished(counts)} tasks`);
+  }
+
+  async function runSteps(): Promise<number[]> {
+    const [steps, kinds] = plan();
     const ran: number[] = [];
-    await this.start();
+    for (let place = 0; place < site.size; place += 1) await start(place);
+    if (site.size > 1) await pass(2000);
     for (const [index, kind] of kinds.entries()) {
-      if (this.world.violation !== undefined) break;
+      if (world.violation !== undefined) break;
       if (only !== undefined && !only.has(index + 1)) continue;
-      this.step = index + 1;
-      this.#started = 0;
-      ran.push(this.step);
-      await this.#run(kind, this.world.random.fork(`step ${this.step}`));
-      if (ran.length % AUDIT_STEPS === 0) await this.audit();
+      simulation.step = index + 1;
+      started = 0;
+      ran.push(simulation.step);
+      await runStep(kind, steps);
+      if (ran.length % AUDIT_STEPS === 0) audit();
     }
     return ran;
   }
 
-  /** Lets time pass, and starts the processes again that end meanwhile. */
-  protected async pass(ms: number): Promise<void> {
-    const { time, pace } = this.world;
-    const end = time.now + ms * pace;
-    while (time.now < end && this.world.violation === undefined) {
-      await time.pass(end - time.now, () => {
-        this.watch();
-        return this.world.violation !== undefined || this.processes.some(({ isKillDue }) => isKillDue);
-      });
-      for (const [place, { isKillDue }] of this.processes.entries()) if (isKillDue) await this.restart(place);
+  function plan(): [Steps, string[]] {
+    const steps: Steps = {
+      ...clients.steps,
+      wait: [20, (own) => pass(own.pick([1, 5, 20, 100, 500]))],
+      waitLong: [3, (own) => pass(own.between(1000, 30_000)).then(checkIdle)],
+      ...site.steps(simulation),
+      ...(setting.schedules.length > 0 && clients.scheduling),
+    };
+    const planned = random.fork('steps');
+    // Each seed has some kinds of steps more often than others, and some not at all, because a rare combination of two
+    // kinds would otherwise be covered by the others.
+    const weights = Object.entries(steps).map(([kind, [weight]]): [string, number] => {
+      return [kind, weight * planned.pick([0, 0.3, 1, 1, 2])];
+    });
+    weights.push(['submit', 5], ['wait', 5]);
+    return [steps, Array.from({ length: count }, () => planned.weighted(weights))];
+  }
+
+  async function runStep(kind: string, steps: Steps): Promise<void> {
+    const own = random.fork(`step ${simulation.step}`);
+    world.note(`step ${simulation.step}: ${kind}`);
+    const done = steps[kind]?.[1](own, `t${simulation.step}`);
+    if (done !== undefined) await done;
+    // The next step may come before the product has finished this one.
+    for (let turns = own.below(4); turns > 0; turns -= 1) await turn();
+    if (own.chance(0.3)) await pass(own.below(10));
+    await restartKilled();
+  }
+
+  async function end(): Promise<void> {
+    world.note('the faults are over');
+    isFaulty = false;
+    site.repair();
+    for (const process of processes) await process.goOn();
+    await pass(15_000);
+    // A process that waited for the server starts only after its timeout. Until then, a resumption is lost.
+    for (let waits = 0; waits < 30 && !processes.some(({ isServing }) => isServing); waits += 1) await pass(1000);
+    // A node that has missed messages reads again whether the queue is paused.
+    const isPaused = await site.isPaused();
+    for (const { name, isServing, queue } of processes)
+      if (isServing && queue.isPaused !== isPaused) world.broken(PAUSE_KNOWN, `${name} has missed the change`);
+    // A pause or resumption may have been lost with its process.
+    clients.pause(random, false);
+    if (setting.schedules.length === 0) await rest();
+    else await endSchedules();
+    await pass(5000);
+    await site.checkRest?.(simulation);
+    if (world.violation !== undefined) return;
+    const tables = await site.read();
+    auditAll(tables, await site.counts());
+    history.auditRest(tables, clients.unanswered());
+    if (site.size === 1) await restart(0, stop);
+  }
+
+  /** Waits until no task is unfinished, or until nothing changes any more. */
+  async function rest(): Promise<void> {
+    let [before, changedAt] = ['', time.now];
+    while (world.violation === undefined && time.now < changedAt + LONGEST_STANDSTILL_MS * pace) {
+      const counts = processes.some(({ isServing }) => isServing) ? await site.counts() : undefined;
+      if (counts !== undefined && unfinished(counts) === 0 && clients.unanswered().length === 0) return;
+      const state = JSON.stringify(counts);
+      if (state !== before) [before, changedAt] = [state, time.now];
+      await pass(1000);
     }
   }
 
-  /** Returns the options of a new process, which depend on no earlier step. */
-  protected optionsOf(place: number): ProcessOptions {
-    this.#started += 1;
-    const name = `process ${place + 1}.${this.step}.${this.#started}`;
-    const { world, history } = this;
-    const random = world.random.fork(name);
-    const hasModule = !this.#isOver && random.fork('module').chance(0.7);
-    return { world, history, name, random, hasModule };
-  }
-
-  async #run(kind: string, random: SeededRandom): Promise<void> {
-    const name = `t${this.step}`;
-    this.world.note(`step ${this.step}: ${kind}`);
-    if (kind === 'wait') await this.pass(random.pick([1, 5, 20, 100, 500]));
-    else if (kind === 'waitLong') await this.pass(random.between(1000, 30_000));
-    else if (kind === 'submit' || kind === 'submitMany' || kind === 'repeat') this.clients[kind](name, random);
-    else if (isRequest(kind)) this.clients[kind](random);
-    else await this.fault(kind as Kind, random);
-    // The next step may come before the product has finished this one.
-    for (let turns = random.below(4); turns > 0; turns -= 1) await turn();
-    if (random.chance(0.3)) await this.pass(random.below(10));
-    for (const [place, { isKillDue }] of this.processes.entries()) if (isKillDue) await this.restart(place);
-  }
-
-  async #end(): Promise<void> {
-    const { random } = this.world;
-    this.world.note('the faults are over');
-    this.#isOver = true;
-    await this.repair();
-    await this.pass(15_000);
-    // A pause or resumption may have been lost with its process.
-    this.clients.resume(random);
-    if (this.world.setting.schedules.length === 0) await this.#rest();
-    else await this.#endSchedules(random);
-    await this.pass(5000);
-    if (this.world.violation === undefined) await this.finish();
-  }
-
-  async #rest(): Promise<void> {
-    const { time } = this.world;
-    const end = time.now + LONGEST_REST_MS;
-    while (this.world.violation === undefined && time.now < end && !(await this.isAtRest())) await this.pass(1000);
-  }
-
   /** Pauses the schedules, so that the queue comes to rest, and checks that a new one fires. */
-  async #endSchedules(random: SeededRandom): Promise<void> {
-    const { clients, world } = this;
-    clients.pauseSchedules(world.setting.schedules, random);
-    await this.#rest();
+  async function endSchedules(): Promise<void> {
+    clients.pauseSchedules(setting.schedules, random);
+    await rest();
     clients.setSchedule(LAST_SCHEDULE, false, random);
-    await this.pass(12_000 / world.pace);
-    let last: StoredSchedule | undefined;
-    const process = this.processes.find(({ isServing }) => isServing);
-    void process?.queue.store.schedules.find(LAST_SCHEDULE).then((found) => {
-      last = found;
+    await pass(12_000 / pace);
+    let lastAt = 0;
+    const found = processes.find(({ isServing }) => isServing)?.queue.store.schedules.find(LAST_SCHEDULE);
+    const read = found?.then((schedule) => {
+      lastAt = schedule?.lastAt ?? 0;
     });
-    await this.pass(1000);
-    if ((last?.lastAt ?? 0) < world.now - 7000) this.world.broken(FIRES, `${last?.name} was fired at ${last?.lastAt}`);
+    read?.catch(() => {});
+    await pass(1000 / pace);
+    if (lastAt < world.now - 7000) world.broken(FIRES, `${LAST_SCHEDULE} was fired at ${lastAt}`);
     clients.pauseSchedules([LAST_SCHEDULE], random);
-    await this.pass(1000);
-    await this.#rest();
+    await pass(1000);
+    await rest();
+  }
+
+  try {
+    const ran = await runSteps();
+    if (world.violation === undefined) await end();
+    return { ran, violation: world.violation };
+  } finally {
+    for (const process of processes) if (!process.isDead) process.kill();
+    await site.close();
   }
 }

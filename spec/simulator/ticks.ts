@@ -1,5 +1,5 @@
 import type { Tick } from '../../main/ticker/ticker.ts';
-import type { Node } from './node.ts';
+import type { Node } from './nodes.ts';
 import type { World } from './world.ts';
 
 const ONE_LEADER = 'At most one node makes ticks at a time.';
@@ -11,8 +11,6 @@ const RESUME = 'After the faults, every node gets the ticks of one leader.';
 const ORDER_MS = 3500;
 
 /** Checks the ticks of several nodes. */
-export type TickOracle = ReturnType<typeof tickOracle>;
-
 export function tickOracle(world: World, nodes: readonly Node[]) {
   /** Second of the last tick that any node has made. */
   let made = 0;
@@ -20,9 +18,11 @@ export function tickOracle(world: World, nodes: readonly Node[]) {
   const last = new Map<string, { second: number; at: number }>();
 
   /** @param maker node that makes a tick now, which must be the only leader */
-  function checkLeaders(maker?: Node): void {
-    const leaders = nodes.filter((node) => node === maker || (!node.isStill && node.feed?.isLeader));
-    if (leaders.length > 1) world.broken(ONE_LEADER, `${leaders.map(({ name }) => name)} are leaders`);
+  function checkLeaders(maker?: string): void {
+    const leaders = nodes.flatMap(({ process: { name, isStill, isDead }, feed }) =>
+      name === maker || (!isStill && !isDead && feed?.isLeader) ? name : [],
+    );
+    if (leaders.length > 1) world.broken(ONE_LEADER, `${leaders} are leaders`);
   }
 
   /** Called with each tick that goes to the clients of a node. */
@@ -34,19 +34,19 @@ export function tickOracle(world: World, nodes: readonly Node[]) {
     last.set(node, { second: timestamp, at: now });
   }
 
-  function onPublished(tick: Tick, node: Node): void {
+  function onPublished(tick: Tick, node: string): void {
     checkLeaders(node);
-    if (tick.timestamp <= made) world.broken(ONE_PRICE, `${node.name} makes second ${tick.timestamp} after ${made}`);
+    if (tick.timestamp <= made) world.broken(ONE_PRICE, `${node} makes second ${tick.timestamp} after ${made}`);
     made = tick.timestamp;
-    onDelivered(tick, node.name);
+    onDelivered(tick, node);
   }
 
   /** Called after the faults. */
   function checkRest(resting: readonly Node[]): void {
-    for (const { name } of resting) {
-      const { second = 0 } = last.get(name) ?? {};
+    for (const { process } of resting) {
+      const { second = 0 } = last.get(process.name) ?? {};
       if (Math.floor(world.now / 1000) - second > 2)
-        world.broken(RESUME, `${name} got its last tick at second ${second}`);
+        world.broken(RESUME, `${process.name} got its last tick at second ${second}`);
     }
   }
 

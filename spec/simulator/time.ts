@@ -7,11 +7,6 @@ const START = 1_800_000_000_000;
 /** Waits before which callbacks run, and their number of turns. */
 const [LONG_MS, TURNS] = [1000, 6];
 
-interface Timer {
-  at: number;
-  run: (() => void) | undefined;
-}
-
 /** Resolves at the end of the event loop turn, after all callbacks that are scheduled for it. */
 export function turn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
@@ -30,10 +25,10 @@ export interface Time {
 export class SimulatedTime implements Time {
   now = START;
   /** The next one is the last. */
-  readonly #timers: Timer[] = [];
+  readonly #timers: { at: number; run: (() => void) | undefined }[] = [];
 
   timer(delayMs: number, run: () => void): () => void {
-    const timer: Timer = { at: this.now + Math.max(0, Math.ceil(delayMs)), run };
+    const timer = { at: this.now + Math.max(0, Math.ceil(delayMs)), run: run as (() => void) | undefined };
     // After the timers that are due at the same time.
     this.#timers.splice(this.#timers.findLastIndex(({ at }) => at > timer.at) + 1, 0, timer);
     return () => {
@@ -67,56 +62,47 @@ export class SimulatedTime implements Time {
   }
 }
 
-/** Clock of one process. After the death of the process, no timer fires. */
-export class ProcessClock implements Clock {
-  readonly #time: Time;
-  #isDead = false;
+export type ProcessClock = ReturnType<typeof processClock>;
+
+/** Creates the clock of one process. After the death of the process, no timer fires. */
+export function processClock(time: Time) {
+  let isDead = false;
   /** Timers that were due while the process stood still. Undefined while the process runs. */
-  #delayed: (() => void)[] | undefined;
+  let delayed: (() => void)[] | undefined;
 
-  constructor(time: Time) {
-    this.#time = time;
-  }
-
-  now(): number {
-    return this.#time.now;
-  }
-
-  timer(delayMs: number, run: () => void): () => void {
+  function timer(delayMs: number, run: () => void): () => void {
     let isCancelled = false;
     const fire = () => {
-      if (this.#isDead || isCancelled) return;
-      if (this.#delayed === undefined) run();
-      else this.#delayed.push(fire);
+      if (isDead || isCancelled) return;
+      if (delayed === undefined) run();
+      else delayed.push(fire);
     };
-    const cancel = this.#time.timer(delayMs, fire);
+    const cancel = time.timer(delayMs, fire);
     return () => {
       isCancelled = true;
       cancel();
     };
   }
 
-  sleep(delayMs: number, signal?: AbortSignal): Promise<void> {
-    return sleepOn(this, delayMs, signal);
-  }
-
-  /** Ends the process. */
-  kill(): void {
-    this.#isDead = true;
-  }
-
-  /** Stops the process as SIGSTOP does. Time goes on. */
-  standStill(): void {
-    this.#delayed ??= [];
-  }
-
-  /** Continues the process, whose overdue timers fire in their order. */
-  async goOn(): Promise<void> {
-    const delayed = this.#delayed ?? [];
-    this.#delayed = undefined;
-    for (const fire of delayed) {
-      fire();
-      await turn();
-    }
-  }
+  return {
+    now: () => time.now,
+    timer,
+    sleep: (delayMs: number, signal?: AbortSignal) => sleepOn({ timer }, delayMs, signal),
+    kill(): void {
+      isDead = true;
+    },
+    /** Stops the process as SIGSTOP does. Time goes on. */
+    standStill(): void {
+      delayed ??= [];
+    },
+    /** Continues the process, whose overdue timers fire in their order. */
+    async goOn(): Promise<void> {
+      const overdue = delayed ?? [];
+      delayed = undefined;
+      for (const fire of overdue) {
+        fire();
+        await turn();
+      }
+    },
+  } satisfies Clock & Record<string, unknown>;
 }

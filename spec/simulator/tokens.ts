@@ -1,4 +1,4 @@
-import type { Node, NodeServer } from './node.ts';
+import type { Node, NodeServer } from './nodes.ts';
 import type { SeededRandom } from './random.ts';
 import type { World } from './world.ts';
 
@@ -20,14 +20,12 @@ interface KnownToken {
 }
 
 /** Clients of the token stores, which check the answers. */
-export type TokenClients = ReturnType<typeof tokenClients>;
-
 export function tokenClients(world: World, server: NodeServer) {
   const known = new Map<string, KnownToken>();
   /** Returns the newest tokens. */
   const ids = () => [...known.keys()].slice(-10);
 
-  function issue({ tokens, name, isStill }: Node, id: string, random: SeededRandom): void {
+  function issue({ tokens, process: { name, isStill } }: Node, id: string, random: SeededRandom): void {
     const keyId = `key${random.below(2)}`;
     const expiresAt = world.now + TOKEN_MS;
     if (isStill || tokens === undefined) return;
@@ -39,19 +37,21 @@ export function tokenClients(world: World, server: NodeServer) {
     });
   }
 
-  function revoke({ tokens, name, isStill }: Node, random: SeededRandom): void {
-    if (known.size === 0) return;
+  /** Returns the id of the token that is revoked, if any. */
+  function revoke({ tokens, process: { name, isStill } }: Node, random: SeededRandom): string | undefined {
+    if (known.size === 0) return undefined;
     const id = random.pick(ids());
     const token = known.get(id);
-    if (isStill || tokens === undefined || token === undefined) return;
+    if (isStill || tokens === undefined || token === undefined) return undefined;
     token.revokingAt ??= world.now;
     ask(`${name} revokes ${id}`, async () => {
       await tokens.revoke(id);
       token.revokedAt ??= world.now;
     });
+    return id;
   }
 
-  function find({ tokens, name, isStill, awakeSince }: Node, id: string, mustAnswer = false): void {
+  function find({ tokens, process: { name, isStill, awakeSince } }: Node, id: string, mustAnswer = false): void {
     const token = known.get(id);
     if (isStill || tokens === undefined || token === undefined) return;
     const lookUp = async () => {
@@ -59,7 +59,11 @@ export function tokenClients(world: World, server: NodeServer) {
       const askedAt = world.now;
       const isValid = await tokens.find(id);
       // A token that was evicted, or deleted after its expiry, counts as revoked.
-      if (!(await server.hasToken(id))) token.revokingAt ??= askedAt;
+      if (!(await server.hasToken(id))) {
+        token.revokingAt ??= askedAt;
+        // Its request may have no answer.
+        token.revokedAt ??= world.now;
+      }
       if (isValid || isSure) check(token, isValid, askedAt, awakeSince, `${name} for ${id}`);
       return isValid;
     };

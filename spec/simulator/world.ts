@@ -1,12 +1,52 @@
+import { pino } from 'pino';
+import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import type { SeededRandom } from './random.ts';
-import type { Setting } from './steps.ts';
 import type { Time } from './time.ts';
 
-/** A rule that did not hold. */
-export interface Violation {
-  /** A sentence of the guarantees. */
-  rule: string;
-  detail: string;
+/** How the handler of a task behaves. */
+export const moods = [
+  ...['quick', 'slow', 'large', 'flaky', 'hopeless', 'later', 'reporting', 'hanging', 'stubborn', 'crashing'],
+  ...['acking', 'nacking', 'ackingThenFailing', 'deadly'],
+] as const;
+
+export type Mood = (typeof moods)[number];
+
+/** Faults that a simulation has. */
+export const faultSets = ['none', 'disk', 'crash', 'nodes', 'all'] as const;
+
+export type FaultSet = (typeof faultSets)[number];
+
+/** Kinds of steps, each with its weight and what happens. Steps are numbered, and `name` contains the number. */
+export type Steps = Record<string, readonly [weight: number, run: (random: SeededRandom, name: string) => unknown]>;
+
+/** Actions with settings of their own. */
+export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
+
+/** Settings of one simulation. */
+export type Setting = ReturnType<typeof settingOf>;
+
+export function settingOf(random: SeededRandom, seed: number) {
+  return {
+    /** Whether some tasks have callback URLs. */
+    callbacks: false,
+    driver: random.chance(0.75) ? ('sqlite' as const) : ('memory' as const),
+    threads: random.between(1, 3),
+    prefetch: random.between(1, 8),
+    maxLength: random.pick([5, 40, 1000]),
+    maxKeys: random.pick([2, 10, 1000]),
+    /** Number of rows that retention keeps. 0 for all. */
+    rows: random.chance(0.15) ? random.between(1, 30) : 0,
+    /** Names of schedules. None unless tasks have delays, priorities, limit keys and limits, as in every third seed. */
+    schedules: seed % 3 === 0 ? [1, 2, 3].map((number) => newScheduleName(random.fork(`schedule ${number}`))) : [],
+    /** Moods of the handlers of this simulation. */
+    moods: random.chance(0.5) ? moods : moods.filter(() => random.chance(0.4)).concat('quick'),
+  };
+}
+
+/** Returns a name with the interval, `catch_up` and `overlap` of a schedule, which therefore never change. */
+function newScheduleName(random: SeededRandom): string {
+  const name = [random.pick([10, 60, 60, 3600]), random.pick(['none', 'one', 'all']), random.pick(['allow', 'skip'])];
+  return name.join('.');
 }
 
 /** Objects that all parts of a simulation share. */
@@ -16,20 +56,31 @@ export type World = ReturnType<typeof createWorld>;
 export function createWorld(time: Time, random: SeededRandom, setting: Setting, write?: (line: string) => void) {
   const startedAt = time.now;
   const world = {
-    ...{ time, random, setting, isLogged: write !== undefined },
-    /** The first rule that did not hold. The run ends after the present step. */
-    violation: undefined as Violation | undefined,
+    ...{ time, random, setting },
+    /** Text that the log leaves out, because each run has another one. */
+    hidden: '\0',
+    /** Log of the product. */
+    log: pino({ base: null, timestamp: false, level: write === undefined ? 'silent' : 'info' }, { write: writeLog }),
+    /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
+    violation: undefined as { rule: string; detail: string } | undefined,
     /** Factor of all waits and of the durations of handlers. */
     pace: 1,
+    /** Values that requests change. They settle when the only process ends, and stay until the end of the run. */
+    known: [] as { settle(): void }[],
     get now(): number {
       return time.now;
     },
     /** Writes a line of the log. */
-    note: (line: string) => write?.(`${String(time.now - startedAt).padStart(9)} ms ${line}`),
+    note(line: string): void {
+      write?.(`${String(time.now - startedAt).padStart(9)} ms ${line.replaceAll(world.hidden, '.')}`);
+    },
     /** Records that a rule did not hold. */
     broken(rule: string, detail: string): void {
-      world.violation ??= { rule, detail };
+      this.violation ??= { rule, detail };
     },
   };
+  function writeLog(line: string): void {
+    world.note(`    log ${line.trim()}`);
+  }
   return world;
 }

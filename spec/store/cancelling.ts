@@ -77,14 +77,6 @@ export function describeCancelling({ it }: QueueTests): void {
       await queue.expectCounts({ accepted: 3, completed: 1, dead: 1, cancelled: 1, waiting: 0 });
     });
 
-    it('cancels once when asked several times at once', async (queue) => {
-      await queue.publish('a');
-      const results = await Promise.all([queue.cancel('a'), queue.cancel('a'), queue.cancel('a')]);
-      expect(results.filter((each) => each === 'cancelled')).to.have.length(1);
-      expect(results.filter((each) => each === undefined)).to.have.length(2);
-      await queue.expectEnded({ accepted: 1, cancelled: 1 });
-    });
-
     it('at the same time as a take has one of two ends', async (queue) => {
       await queue.publish('abcdefgh');
       const results = await Promise.all([...'abcdefgh'].map((id) => Promise.all([queue.cancel(id), queue.takeIds(1)])));

@@ -10,6 +10,7 @@ import { describeLimits } from './limits.ts';
 import { describePausing } from './pausing.ts';
 import { describePublishing } from './publishing.ts';
 import { describeRetries } from './retries.ts';
+import { describeRows } from './rows.ts';
 import { describeSchedules } from './schedules.ts';
 import { describeScheduling } from './scheduling.ts';
 import { describeSearching } from './searching.ts';
@@ -40,6 +41,7 @@ export function describeStore(name: string, driver: Driver): void {
     describeIdempotency(tests);
     describeFinding(tests);
     if (driver.isDurable) describeDeaths(tests);
+    describeRows(tests, driver);
     describeViews(tests);
     describeClosing(tests);
   });

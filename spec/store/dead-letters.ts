@@ -106,6 +106,21 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       for (const id of 'aBc') expect(await queue.store.find(id)).to.equal(undefined);
     });
 
+    itWith({ maxLength: 5000 }, 'are redriven at a pace, which goes on over slices', async (queue) => {
+      const ids = numbers(1002);
+      await queue.store.publishAll(ids.map((id) => ({ message: messageOf(id), key: undefined })));
+      await queue.settleAll(await queue.takeAll(1002), discard('timeout'));
+      const pace = { from: queue.now, intervalMs: 2.5 };
+      const { done } = await redriveIn(queue.store, { all: true }, undefined, pace);
+      const dueOf = async (index: number) => (await queue.message(done[index]?.id ?? ''))?.runAt;
+      const due = await Promise.all([0, 1, 999, 1000, 1001].map(dueOf));
+      expect(due.map((runAt = 0) => runAt - queue.now)).to.deep.equal([0, 2, 2497, 2500, 2502]);
+      await queue.expectCounts({ accepted: 1002, dead: 0, scheduled: 1002, waiting: 0 });
+      expect((await queue.takeAll(1)).map(({ id, attempt }) => [id, attempt])).to.deep.equal([[done[0]?.id, 1]]);
+      queue.now += 2503;
+      await queue.takeAll(1);
+    });
+
     itWith({ maxLength: 5 }, 'fill the queue up to its number, oldest first, and the others stay', async (queue) => {
       await queue.discard('abcdef');
       await queue.publish('XYZ');

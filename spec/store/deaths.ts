@@ -16,25 +16,6 @@ async function dieWithAll(queue: TestQueue, times: number): Promise<void> {
 /** Conformance specs of messages whose process died. */
 export function describeDeaths({ it }: QueueTests): void {
   describe('after the death of its process', () => {
-    it('has everything that was answered, settled and counted', async (queue) => {
-      await queue.publish('abcdef');
-      await queue.publishKeyed('g', 'key');
-      const [a, b, c] = await queue.takeAll(3);
-      await queue.settle(a, complete());
-      await queue.settle(b, discard());
-      await queue.settle(c, retry(queue.now + HOUR));
-      await queue.cancel('d');
-      await queue.store.setPaused(true);
-      const { bytes } = await queue.store.counts();
-      await queue.die();
-      await queue.expectCounts({ dead: 1, waiting: 3, retrying: 1, inFlight: 0, bytes });
-      expect(await queue.stateOf('a')).to.equal('completed');
-      expect(await queue.publishKeyed('x', 'key')).to.equal('g');
-      expect(await queue.takeIds(5)).to.equal('');
-      await queue.store.setPaused(false);
-      expect(await queue.takeIds(5)).to.equal('efg');
-    });
-
     it('delivers what was running again, in its place, and charges no attempt', async (queue) => {
       await queue.publish('abc');
       await queue.settle(await queue.next(), retry(queue.now));

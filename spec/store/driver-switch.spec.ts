@@ -1,8 +1,7 @@
 import { expect } from 'chai';
-import { listIn } from '../db/task-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { beside, freshFolder, openIn, sqliteDriver } from './sqlite-driver.ts';
-import { complete, discard, errorOf, HOUR, idsOf, messageOf, retry, roomy, START, TestQueue } from './stage.ts';
+import { complete, discard, errorOf, HOUR, idsOf, listIn, messageOf, retry, roomy, START, TestQueue } from './stage.ts';
 
 /** Opens the queue of a data folder as a new process would. */
 async function start(folder: string, driver: 'memory' | 'sqlite'): Promise<TestQueue> {

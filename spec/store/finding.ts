@@ -56,10 +56,12 @@ export function describeFinding({ it }: QueueTests): void {
 
   describe('the history', () => {
     it('is what was saved last, also for the next process', async (queue) => {
-      expect(await queue.store.readHistory()).to.equal(undefined);
-      for (const text of ['{"a":1}', '{"ü":2}']) await queue.store.saveHistory(text);
+      expect(await queue.store.readHistory(1)).to.equal(undefined);
+      for (const text of ['{"a":1}', '{"ü":2}']) await queue.store.saveHistory(1, text);
+      await queue.store.saveHistory(2, '{}');
       await queue.restart();
-      expect(await queue.store.readHistory()).to.equal('{"ü":2}');
+      expect(await queue.store.readHistory(1)).to.equal('{"ü":2}');
+      expect(await queue.store.readHistory(2)).to.equal('{}');
     });
   });
 

@@ -145,21 +145,6 @@ export function describeLimits({ it }: QueueTests): void {
       });
     });
 
-    it('and one of the action hold together, and waste no place', async (queue) => {
-      await setLimits(queue, { concurrency: 3, perKey: { concurrency: 2 } });
-      await publish(queue, 'abcd', 'one');
-      await publish(queue, 'ef', 'two');
-      const taken = await queue.takeAll(3);
-      expect(idsOf(taken)).to.equal('aeb');
-      expect((await queue.message('f')).limitedBy).to.equal('action');
-      expect((await queue.message('c')).limitedBy).to.equal('key');
-      await queue.settle(taken[0], complete());
-      expect(await queue.takeIds(9)).to.equal('f');
-      await queue.settle(taken[1], complete());
-      expect(await queue.takeIds(9)).to.equal('c');
-      await queue.expectCounts({ limited: 1, inFlight: 3 });
-    });
-
     it('gives its place to the first by priority, then by turn', async (queue) => {
       await setLimits(queue, { concurrency: 1 });
       await publish(queue, 'abc', 'one');
@@ -199,16 +184,6 @@ export function describeLimits({ it }: QueueTests): void {
       await publish(queue, 'y', 'one', 'other');
       const taken = (await queue.take(40)).map(({ id }) => id);
       for (const id of 'xy') expect(taken.indexOf(id)).to.be.within(0, 5);
-    });
-
-    it('of a key with several take their place although new keys arrive', async (queue) => {
-      await setLimits(queue, { concurrency: 1 });
-      await publish(queue, 'abc', 'one');
-      const ids = await run(queue, 60, async (index) => {
-        queue.now += 1;
-        await queue.store.publish({ ...messageOf(`k${index}`), limitKey: `key ${index}` });
-      });
-      expect(ids).to.include.members(['a', 'b', 'c']);
     });
 
     for (const limits of [{ concurrency: 1 }, { perKey: { concurrency: 1 } }]) {

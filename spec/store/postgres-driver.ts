@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { TaskStore } from '../../db/task-store.ts';
+import { afterTest } from '../support/cleanup.ts';
 import { migratedSchema } from '../support/servers.ts';
 import type { Driver, OpenOptions } from './stage.ts';
 
@@ -32,6 +33,12 @@ export function postgresDriver(): Driver {
       const store = await open(url, options);
       await store.recover(owner);
       return store;
+    },
+    async insertRow(store, ...row) {
+      const { url } = nodes.get(store) as { url: string };
+      const beside = new PostgresDatabase(url, { connections: 1, timeLimitMs: 20_000 });
+      afterTest(() => beside.close());
+      await beside.query("INSERT INTO tasks (id, payload, status, created_at) VALUES ($1, '{}', $2, $3)", row);
     },
   };
 }

@@ -1,15 +1,17 @@
 import { expect } from 'chai';
 import { PROCESS_DIED } from '../../db/attempt-history.ts';
+import { connectDirectly, listen } from '../../db/postgres/database.ts';
 import type { PostgresStore } from '../../db/postgres/store.ts';
-import { type Delivery, KeyReused } from '../../db/task-store.ts';
-import { listIn } from '../db/task-rows.ts';
+import { KeyReused } from '../../db/task-store.ts';
+import { afterTest } from '../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+import { until } from '../support/until.ts';
 import { openNode } from './postgres-driver.ts';
-import { complete, discard, idsOf, messageOf, numbers, release, retry, sorted, TestQueue } from './stage.ts';
+import { complete, discard, messageOf, release, retry, TestQueue } from './stage.ts';
 
 /** Opens one queue on two nodes, the owners `one` and `other`. */
-async function twoNodes(): Promise<[TestQueue, TestQueue]> {
-  const { url } = await migratedSchema();
+async function twoNodes(schema = migratedSchema()): Promise<[TestQueue, TestQueue]> {
+  const { url } = await schema;
   const node = async (owner: string) => {
     const queue = new TestQueue({
       isDurable: true,
@@ -25,23 +27,17 @@ async function twoNodes(): Promise<[TestQueue, TestQueue]> {
 const recover = ({ store }: TestQueue, owner: string) => (store as PostgresStore).recover(owner);
 
 describeWithPostgres('two nodes with one queue', () => {
-  it('see, pause, cancel and redrive the same messages', async () => {
-    const [one, other] = await twoNodes();
-    await one.discard('x');
-    other.now = one.now;
-    await other.publish('abc');
-    const a = await one.next();
-    expect(await other.letterIds()).to.equal('x');
-    expect(await other.cancel('a')).to.equal('requested');
-    expect(await one.store.cancelRequests(['a', 'b'])).to.deep.equal(['a']);
-    expect(await one.settle(a, release)).to.equal('cancelled');
-    await other.store.setPaused(true);
-    expect([await one.store.isPaused(), await one.takeIds(5)]).to.deep.equal([true, '']);
-    await one.store.setPaused(false);
-    const redriven = await Promise.all([one.redrive({ all: true }), other.redrive({ all: true })]);
-    expect(redriven.map(([ids]) => ids).join('')).to.equal('x');
-    expect(sorted(await other.takeIds(5))).to.equal('bcx');
-    for (const node of [one, other]) await node.expectCounts({ accepted: 4, cancelled: 1, inFlight: 3, dead: 0 });
+  it('learn of a pause from its transaction, because the node that requests it may die after the commit', async () => {
+    const schema = await migratedSchema();
+    const [one] = await twoNodes(Promise.resolve(schema));
+    const received: string[] = [];
+    const onNotification = (payload: string) => void received.push(payload);
+    const client = await connectDirectly(schema.url, { timeLimitMs: 20_000, onNotification, onLost() {} });
+    afterTest(() => client.destroy());
+    await listen((text) => client.rows(text, [], 20_000));
+    for (const isPaused of [true, false]) await one.store.setPaused(isPaused);
+    await until(() => received.length === 2);
+    expect(received.map((payload) => JSON.parse(payload))).to.deep.equal(Array(2).fill({ from: '', topic: 'pause' }));
   });
 
   it('tell which of them ran each attempt, and when an attempt started whose node died', async () => {
@@ -141,35 +137,5 @@ describeWithPostgres('two nodes with one queue', () => {
     await other.publish('de');
     expect(await one.takeIds(1)).to.equal('');
     expect(await other.takeIds(5)).to.equal('de');
-  });
-
-  it('bring every task to one end while both publish, take and settle at the same time', async () => {
-    const [one, other] = await twoNodes();
-    const ends = new Map<string, number>();
-    const work = async (node: TestQueue, first: number) => {
-      const submitted = numbers(150, first).map((id) => node.store.publish(messageOf(id)));
-      for (let round = 0; round < 60; round++) {
-        const deliveries = await node.take(10);
-        const settlementOf = ({ arrival, attempt }: Delivery) =>
-          arrival % 7 === 0 && attempt === 1
-            ? ({ kind: 'retry', runAt: 0, reason: 'no', failure: 'transient' } as const)
-            : complete();
-        const settled = deliveries.map((delivery) => ({ delivery, settlement: settlementOf(delivery) }));
-        const { effects } = await node.store.settle(settled);
-        expect(effects.every((effect) => effect === 'applied')).to.equal(true);
-        for (const { delivery, settlement } of settled)
-          if (settlement.kind === 'complete') ends.set(delivery.id, (ends.get(delivery.id) ?? 0) + 1);
-      }
-      await Promise.all(submitted);
-    };
-    await Promise.all([work(one, 1000), work(other, 2000)]);
-    for (let rest = await one.take(50); rest.length > 0; rest = await one.take(50)) {
-      await one.settleAll(rest, complete());
-      for (const { id } of rest) ends.set(id, (ends.get(id) ?? 0) + 1);
-    }
-    expect([...ends.keys()].sort()).to.deep.equal([...numbers(150, 1000), ...numbers(150, 2000)]);
-    expect(new Set(ends.values())).to.deep.equal(new Set([1]));
-    for (const node of [one, other]) await node.expectEnded({ accepted: 300, completed: 300 });
-    expect(idsOf(await listIn(other.store.rows))).to.have.length(400);
   });
 });

@@ -89,16 +89,6 @@ export function describePublishing({ it, itWith }: QueueTests): void {
     );
 
     itWith(
-      { maxBytes: 100 },
-      'refuses a message that is larger than all of its bytes while it is empty',
-      async (queue) => {
-        const error = await errorOf(() => queue.store.publish(messageOf('a', 'x'.repeat(100))));
-        expect(error).to.be.instanceOf(QueueFull).with.property('message', 'the queue holds 0 bytes');
-        await queue.publish('b');
-      },
-    );
-
-    itWith(
       { maxLength: 4, maxBytes: 1000 },
       'refuses only those of the messages submitted together that do not fit',
       async (queue) => {

@@ -39,6 +39,12 @@ export function sqliteDriver(driver: SqliteStoreOptions['driver'], given?: strin
     isDurable: driver === 'sqlite',
     open: async (options) => openStarted(given ?? (await freshFolder()), options),
     reopen: (former, options) => openStarted(folders.get(former) as string, options),
+    async insertRow(store, ...row) {
+      const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES (?, '{}', ?, ?)";
+      beside(folders.get(store) as string)
+        .prepare(insert)
+        .run(...row);
+    },
   };
 }
 

@@ -1,4 +1,3 @@
-import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
@@ -82,13 +81,21 @@ describe('the driver sqlite, while its file is locked', () => {
     expect(await queue.takeIds(5)).to.equal('de');
   });
 
-  it('says so, and recovers without another submission', async () => {
-    const { store, unlock } = await locked('sqlite');
-    expect(store.problem()).to.equal(undefined);
-    await errorOf(() => store.publish(messageOf('f')));
-    expect(store.problem()).to.equal(LOCKED);
+  it('takes a retry that was due when a commit failed', async () => {
+    const { queue, deliveries, unlock } = await locked('sqlite');
     unlock();
-    expect(store.problem()).to.equal(undefined);
+    await queue.settle(deliveries[1] as Delivery, retry(START + 60));
+    queue.now = START + 60;
+    const { runUncounted } = Database.prototype;
+    const fail = function (this: Database, ...[sql, ...values]: Parameters<typeof runUncounted>) {
+      if (sql === 'COMMIT') throw new Error(LOCKED);
+      runUncounted.call(this, sql, ...values);
+    };
+    const { mock: spy } = mock.method(Database.prototype, 'runUncounted', fail);
+    afterTest(() => spy.restore());
+    expect(await errorText(() => queue.store.take(5, false))).to.equal(LOCKED);
+    spy.restore();
+    expect(sorted(await queue.takeIds(5))).to.equal('be');
   });
 
   it('waits for the lock once, then not again until the lock is released', async () => {
@@ -141,31 +148,6 @@ describe('the driver memory, while its file is locked', () => {
     expect(await store.close()).to.equal(false);
   });
 });
-
-for (const driver of ['memory', 'sqlite'] as const) {
-  describe(`the driver ${driver}, while its file is away`, () => {
-    it('says so, and goes on when it is back', async () => {
-      const { queue, store, deliveries, path, unlock } = await locked(driver);
-      unlock();
-      renameSync(path, `${path}.away`);
-      expect(store.problem()).to.equal(`${path} does not exist`);
-      const refused = await errorText(() => queue.settle(deliveries[0], complete()));
-      expect(refused).to.equal(`${path} does not exist`);
-      if (driver === 'memory') await queue.publish('f');
-      else expect(await errorText(() => queue.publish('f'))).to.equal(`${path} does not exist`);
-      renameSync(`${path}.away`, path);
-      expect(store.problem()).to.equal(undefined);
-      await expectSettles(queue, allSettled(deliveries));
-    });
-
-    it('says that nothing was kept if it is closed', async () => {
-      const { store, path, unlock } = await locked(driver);
-      unlock();
-      renameSync(path, `${path}.away`);
-      expect(await store.close()).to.equal(false);
-    });
-  });
-}
 
 describe('the submissions of one event loop turn', () => {
   it('are one transaction, and none is read before its commit', async () => {

@@ -1,10 +1,18 @@
 import { expect } from 'chai';
-import type { Found, SearchFilter } from '../../db/task-rows.ts';
+import {
+  type Found,
+  LISTING_SIZE,
+  type Position,
+  type RowParts,
+  type SearchFilter,
+  type TaskRows,
+} from '../../db/task-rows.ts';
 import type {
   BulkResult,
   Delivery,
   Failure,
   Message,
+  Pace,
   QueueBounds,
   QueueCounts,
   Settled,
@@ -28,13 +36,18 @@ export interface OpenOptions {
 }
 
 /** Opens stores, and starts them. Several stores can be open over the same tables. */
-export interface Driver {
+interface Stores {
   /** Whether messages survive the death of the process. */
   isDurable: boolean;
   /** Opens a store with tables of its own, which are empty. */
   open(options: OpenOptions): Promise<TaskStore>;
   /** Opens another store over the tables of a store that is closed, or whose process is gone. */
   reopen(former: TaskStore, options: OpenOptions): Promise<TaskStore>;
+}
+
+export interface Driver extends Stores {
+  /** Writes a row into the tables of a store, as only other programs do. */
+  insertRow(store: TaskStore, id: string, status: string, createdAt: number): Promise<void>;
 }
 
 type QueueTest = (queue: TestQueue) => Promise<void>;
@@ -59,11 +72,11 @@ export type AttemptTimes = Pick<Settled, 'startedAt' | 'endedAt'>;
 /** Consecutive stores over the same tables, whose time only the test changes. All are closed after the test. */
 export class TestQueue {
   now = START;
-  readonly #driver: Driver;
+  readonly #driver: Stores;
   #bounds: QueueBounds;
   #store: TaskStore | undefined;
 
-  constructor(driver: Driver, bounds: QueueBounds = roomy) {
+  constructor(driver: Stores, bounds: QueueBounds = roomy) {
     this.#driver = driver;
     this.#bounds = bounds;
   }
@@ -194,8 +207,8 @@ export class TestQueue {
   }
 
   /** Returns the ids of the redriven tasks, and the number of the remaining dead letters. */
-  async redrive(selection: LetterSelection): Promise<[string, number]> {
-    const { done, remaining } = await redriveIn(this.store, selection);
+  async redrive(selection: LetterSelection, pace?: Pace): Promise<[string, number]> {
+    const { done, remaining } = await redriveIn(this.store, selection, undefined, pace);
     return [idsOf(done), remaining];
   }
 
@@ -249,6 +262,19 @@ export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000)
   return select(store, filter, async () => {}, { limit });
 }
 
+/** Returns the newest matching rows. */
+export async function listIn<Part extends keyof RowParts = 'whole'>(
+  rows: TaskRows,
+  { before, ...filter }: SearchFilter & { before?: Position | undefined } = {},
+  part = 'whole' as Part,
+): Promise<readonly RowParts[Part][]> {
+  const found = await select(rows, filter, async () => {}, { limit: LISTING_SIZE, after: before });
+  return rows.read(
+    found.map(({ id }) => id),
+    part,
+  );
+}
+
 export type LetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
 
 /** Returns the positions of dead letters, oldest first. */
@@ -263,8 +289,9 @@ export async function redriveIn(
   store: TaskStore,
   selection: LetterSelection,
   onRequeued?: (tasks: readonly TaskSubject[]) => void,
+  pace?: Pace,
 ): Promise<BulkResult> {
-  return store.redrive(await lettersIn(store, selection), onRequeued);
+  return store.redrive(await lettersIn(store, selection), onRequeued, pace);
 }
 
 export async function purgeIn(store: TaskStore, selection: LetterSelection): Promise<BulkResult> {

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import { listIn } from '../db/task-rows.ts';
-import { ack, complete, discard, messageOf, purgeIn, type QueueTests, redriveIn, row } from './stage.ts';
+import { ack, complete, discard, listIn, messageOf, purgeIn, type QueueTests, redriveIn, row } from './stage.ts';
 
 /** Conformance specs of what decides who may see a task: its limit key and its submitter. */
 export function describeViews({ it }: QueueTests): void {

@@ -38,8 +38,6 @@ export interface ProgramOptions {
   within?: string[];
   /** Command line arguments. */
   args?: string[];
-  /** Host name or address of the listeners. */
-  host?: string;
   cwd?: string;
 }
 
@@ -158,15 +156,14 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
   const program = await startProgram(options);
   const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
   const key = await program.logged((line) => line.msg.startsWith('demo API key'));
-  const { host = '127.0.0.1' } = options;
-  const ticker = `http://${host}:${await port('ticker')}`;
-  const tasks = `http://${host}:${await port('tasks')}`;
+  const ticker = `http://127.0.0.1:${await port('ticker')}`;
+  const tasks = `http://127.0.0.1:${await port('tasks')}`;
   const apiKey = key.api_key as string;
   return {
     ...program,
     ticker,
     tasks,
-    admin: `http://${host}:${await port('admin')}`,
+    admin: `http://127.0.0.1:${await port('admin')}`,
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
     token: async () => (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token,

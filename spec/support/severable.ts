@@ -4,40 +4,39 @@ import { afterTest } from './cleanup.ts';
 
 export type Severable = Awaited<ReturnType<typeof severable>>;
 
-/** Starts a TCP proxy to a service, whose connections can be cut and restored. @param host local address that the proxy listens on */
-export async function severable(service: string, host = '127.0.0.1') {
-  const { hostname, port } = new URL(service);
+/** Starts a TCP proxy to a service or a database, whose connections can be cut and restored. */
+export async function severable(service: string) {
+  const { host, hostname, port } = new URL(service);
   const sockets = new Set<Socket>();
-  let severed = false;
-  let stalled = false;
+  /** Sockets of the service. */
+  const answering = new Set<Socket>();
+  let fault: 'severed' | 'stalled' | 'losing answers' | undefined;
   let refused = 0;
+  const keep = (socket: Socket, other?: Socket) => {
+    sockets.add(socket.on('error', () => {}));
+    socket.once('close', () => {
+      for (const set of [sockets, answering]) set.delete(socket);
+      other?.destroy();
+    });
+  };
   const server = createServer((near) => {
-    if (stalled) {
-      sockets.add(near.on('error', () => {}));
-      return;
-    }
-    if (severed) {
+    if (fault === 'stalled') return keep(near);
+    if (fault === 'severed') {
       refused += 1;
       near.destroy();
       return;
     }
     const far = connect(Number(port), hostname);
-    for (const [socket, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(socket);
-      socket.on('error', () => {});
-      socket.once('close', () => {
-        sockets.delete(socket);
-        other.destroy();
-      });
-      socket.pipe(other);
-    }
+    keep(near, far);
+    keep(far, near);
+    answering.add(far);
+    near.pipe(far);
+    if (fault === 'losing answers') far.resume();
+    else far.pipe(near);
   });
   /** Destroys every connection, and every new one until the connection is restored with `mend`. */
   const cut = () => {
-    severed = true;
+    fault = 'severed';
     for (const socket of sockets) socket.destroy();
   };
   afterTest(async () => {
@@ -45,10 +44,11 @@ export async function severable(service: string, host = '127.0.0.1') {
     server.close();
     await once(server, 'close');
   });
-  server.listen(0, host);
+  server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   return {
-    url: `http://${host}:${(server.address() as AddressInfo).port}`,
+    /** The URL of the service, at the proxy. */
+    url: service.replace(host, `127.0.0.1:${(server.address() as AddressInfo).port}`),
     /** Number of connections that were destroyed at once. */
     get refused() {
       return refused;
@@ -56,14 +56,18 @@ export async function severable(service: string, host = '127.0.0.1') {
     cut,
     /** Stops passing data on, but closes no connection, until the connection is restored with `mend`. */
     stall() {
-      stalled = true;
+      fault = 'stalled';
       for (const socket of sockets) socket.unpipe().pause();
     },
+    /** Passes on only what clients send, until the connections are cut. */
+    loseAnswers() {
+      fault = 'losing answers';
+      for (const far of answering) far.unpipe().resume();
+    },
     mend() {
-      severed = false;
       // Data that was held back is lost, as the packets of a real outage are.
-      if (stalled) for (const socket of sockets) socket.destroy();
-      stalled = false;
+      if (fault === 'stalled') for (const socket of sockets) socket.destroy();
+      fault = undefined;
     },
   };
 }

@@ -21,9 +21,12 @@ import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract } from './contract-watch.ts';
 import { captureLog } from './log.ts';
 import { fillDataFolder } from './migrated-folder.ts';
+import { connectRaw, handshake, type RawConnection } from './raw-connection.ts';
 import { Recorder } from './recorder.ts';
 import { serve } from './server.ts';
 import { startTicker } from './ticker.ts';
+import { until } from './until.ts';
+import { connect, type StreamClient } from './websocket.ts';
 
 export interface TickerBundleOptions {
   /** Whether the numbers of ticks continue from other nodes. */
@@ -66,7 +69,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);
-  const { apiKey } = apiKeys.ensureDemoUser(0);
+  const { apiKey } = await apiKeys.ensureDemoUser(0);
   const actors = new PidRegistry();
   const handlersByToken = createHandlersByToken(actors);
   const tokens = new Tokens({
@@ -123,19 +126,46 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   );
   server.listener.server.on('upgrade', relay.upgradeListener(handle, server.listener.release));
 
+  const token = (userId = 'demo') =>
+    tokens.issue({ user_id: userId, role: 'user', apiKey: 'key of a spec' }, real.scopeOf('user'), '127.0.0.1');
+  const stream = `${server.url.replace('http', 'ws')}/ws/ticker`;
+
   return {
     ...server,
     ...captured,
-    stream: `${server.url.replace('http', 'ws')}/ws/ticker`,
-    apiKey,
-    ...{ dataDir, database, tokens, actors, handlersByToken, relay, requests, history, numbered, ticker },
+    ...{
+      stream,
+      apiKey,
+      dataDir,
+      database,
+      tokens,
+      actors,
+      handlersByToken,
+      relay,
+      requests,
+      history,
+      numbered,
+      ticker,
+    },
     /** Issues a token to the demo user, or to another one, with the user policy. */
-    async token(userId = 'demo'): Promise<string> {
-      return tokens.issue(
-        { user_id: userId, role: 'user', apiKey: 'key of a spec' },
-        real.scopeOf('user'),
-        '127.0.0.1',
-      );
+    token,
+    /** Connects a client with a new token, past its welcome. */
+    async join(options: Parameters<typeof connect>[1] = {}): Promise<StreamClient> {
+      const client = await connect(stream, { token: await token(), ...options });
+      await client.nextOf('welcome');
+      return client;
+    },
+    /** Opens a raw connection with a complete handshake, past the welcome. */
+    async joinRaw(): Promise<RawConnection> {
+      const raw = await connectRaw(server.listener.port, ...handshake('/ws/ticker', await token()));
+      await raw.until(/"welcome"[^}]*\}/);
+      return raw;
+    },
+    /** Waits until no client is left, and asserts that nothing is kept of any. */
+    async empties(): Promise<void> {
+      await until(() => server.sockets.size === 0);
+      // The ticker is the only actor that no client has.
+      await until(() => relay.size === 0 && relay.slotsTaken === 0 && actors.size === 1);
     },
   };
 }

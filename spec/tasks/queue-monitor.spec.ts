@@ -18,7 +18,7 @@ function startMonitor() {
     isPaused: false,
     refused: { count: 0, lastAt: undefined as number | undefined },
     saved: [] as string[],
-    store: { saveHistory: async (text: string) => void queue.saved.push(text) },
+    store: { saveHistory: async (_: number, text: string) => void queue.saved.push(text) },
     pausedAt: undefined,
     counts: async () => {
       calls += 1;
@@ -53,14 +53,31 @@ describe('the monitor of the queue', () => {
     for (const outcome of ['completed', 'retried', 'failed', 'cancelled']) outcomes.count(outcome);
     waits.observe(0.3);
     durations.observe(3);
-    const actions = monitor.actions();
+    const actions = monitor.actions(300);
     expect(actions.get('sum')).to.include(ended);
     expect(actions.get('sum')?.waiting?.p95).to.be.within(0.25, 0.5);
     expect(actions.get('sum')?.running?.p95).to.be.within(2.5, 5);
     const nothing = { per_second: 0, failure_share: null, waiting: null, running: null };
     expect(actions.get('other')).to.deep.equal(nothing);
     for (let second = 0; second < 300; second++) await advance(1000);
-    expect(monitor.actions().get('sum')).to.deep.equal(nothing);
+    expect(monitor.actions(300).get('sum')).to.deep.equal(nothing);
+    // Longer periods still have the attempts, and cover the time since the start.
+    expect(monitor.actions(900).get('sum')).to.include({ per_second: 0.0133, failure_share: 0.5 });
+    expect([300, 900, 86_400].map((seconds) => monitor.coveredSeconds(seconds as 300))).to.deep.equal([275, 300, 300]);
+    for (let second = 0; second < 600; second++) await advance(1000);
+    expect(monitor.actions(900).get('sum')).to.deep.equal(nothing);
+    expect(monitor.actions(3_600).get('sum')?.running?.p95).to.be.within(2.5, 5);
+  });
+
+  it('counts time rather than ticks, of which some are missed while the machine is suspended', async () => {
+    const { monitor, metrics, advance } = startMonitor();
+    await advance(600);
+    for (let count = 0; count < 90; count++) metrics.attempts.of('sum').outcomes.count('completed');
+    // No tick follows.
+    await monitor.stop();
+    await advance(200_000);
+    expect(monitor.coveredSeconds(900)).to.equal(201);
+    expect(monitor.actions(900).get('sum')).to.include({ per_second: 0.448 });
   });
 
   it('adds what a failed count missed to the history after the next one', async () => {
@@ -93,26 +110,13 @@ describe('the monitor of the queue', () => {
     expect([asked, monitor.history().accepted]).to.deep.equal([2, [1, 0, 0, 0, 0, 0]]);
   });
 
-  it('tells how many submissions were refused, and how many of them a second in the last minute', async () => {
-    const { monitor, queue, totals, advance } = startMonitor();
-    expect(monitor.status().refused).to.deep.equal({ total: 0, per_second: 0, last_at: null });
-    await advance(0);
-    Object.assign(queue.refused, { count: 30, lastAt: START * 1000 + 900 });
-    totals.refused = 30;
-    await advance(600);
-    expect(monitor.status().refused).to.deep.equal({ total: 30, per_second: 0.5, last_at: START });
-    await advance(61_000);
-    await advance(1000);
-    expect(monitor.status().refused).to.deep.equal({ total: 30, per_second: 0, last_at: START });
-  });
-
   it('saves the history once a minute and at the stop', async () => {
     const { monitor, queue, advance } = startMonitor();
     for (let second = 0; second < 125; second++) await advance(1000);
     expect(queue.saved).to.have.length(2);
     queue.store.saveHistory = () => Promise.reject(new Error('the disk is full'));
     for (let second = 0; second < 60; second++) await advance(1000);
-    queue.store.saveHistory = async (text) => void queue.saved.push(text);
+    queue.store.saveHistory = async (_, text) => void queue.saved.push(text);
     await monitor.stop();
     expect(JSON.parse(queue.saved[2] as string).series[0].columns.depth).to.have.length(185);
   });
@@ -148,9 +152,13 @@ describe('the monitor of the queue', () => {
 
 function startRecent() {
   const histogram = new Histogram(TASK_DURATION_BOUNDS);
-  const recent = recentDurations(histogram);
+  const clock = new ManualClock(START * 1000);
+  const recent = recentDurations(histogram, clock);
   const pass = (seconds: number) => {
-    for (let second = 0; second < seconds; second++) recent.tick();
+    for (let second = 0; second < seconds; second++) {
+      clock.advance(1000);
+      recent.tick();
+    }
   };
   return { histogram, recent, pass };
 }

@@ -3,7 +3,6 @@ import { type Cursor, TaskEvents } from '../../main/tasks/task-events.ts';
 import { systemRandom } from '../../workers/shared/clock.ts';
 import { liveHeapBytes } from '../support/heap.ts';
 import { ManualClock } from '../support/manual-clock.ts';
-import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
 
@@ -103,18 +102,5 @@ describe('the events of tasks', () => {
     expect(followed).to.deep.equal([true, false]);
     follow(events);
     expect(followed).to.deep.equal([true, false, true]);
-  });
-
-  it('end at once for followers and waits that come after they are closed', async () => {
-    const events = create();
-    events.close();
-    let ended = 0;
-    events.subscribe(
-      () => {},
-      () => ended++,
-    );
-    events.onEnd('b', () => ended++);
-    await until(() => ended === 2);
-    expect(events.subscribers).to.equal(0);
   });
 });

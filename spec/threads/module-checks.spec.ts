@@ -91,25 +91,9 @@ for (const [kind, check, usable, noExport] of kinds) {
       it(`refuses in one line a module that ${what}`, () => expectRefusals(check, sources, reason));
     }
 
-    for (const [name, code] of [
-      ['a b/module.mjs', 'throw new Error("no")'],
-      ['a b/module.mts', 'const b = ;'],
-      ['module.cjs', 'throw new Error("no")'],
-    ] as const) {
-      it(`names the place of an error in ${name}`, async () => {
-        const path = join(await temporaryFolder(), name);
-        await mkdir(dirname(path), { recursive: true });
-        await writeFile(path, code);
-        expect(await refusal(check, path))
-          .to.match(/:1:\d+: /)
-          .and.include(`, at ${path}:`)
-          .and.include(code);
-      });
-    }
-
     it('names the causes of an error with their places', async () => {
       const [first, second] = ['const cause = new Error("no server");', 'throw new Error("no settings", { cause });'];
-      const path = await file('caused.mjs', `${first}\n${second}`);
+      const path = await file('a b.mjs', `${first}\n${second}`);
       expect(await refusal(check, path)).to.equal(
         `no settings, at ${path}:2:7: ${second}; caused by no server, at ${path}:1:15: ${first}`,
       );
@@ -216,12 +200,13 @@ describe('the check of a handlers module', () => {
       'the action callback is built in while CALLBACK_HOSTS is set: rename it',
     ));
 
+  it('names the place of a syntax error in JavaScript that the module imports', async () => {
+    const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
+    await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
+    expect(await refusal(handlersOf, module)).to.match(/^Unexpected token ';', at \S*lib\.mjs:2:12: const b = {;$/);
+  });
+
   it('returns normalised callbacks, and refuses an action that has one and a name of more than 200 characters', async () => {
-    it('names the place of a syntax error in JavaScript that the module imports', async () => {
-      const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
-      await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
-      expect(await refusal(handlersOf, module)).to.match(/^Unexpected token ';', at \S*lib\.mjs:2:12: const b = {;$/);
-    });
     const source = (name: string) => `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };`;
     const { actions } = await handlersOf(await file('module.mjs', source('a'.repeat(200))));
     expect(actions.get('a'.repeat(200))).to.include({ callback: 'https://example.com/' });

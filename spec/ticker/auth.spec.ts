@@ -1,17 +1,19 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { bearerToken } from '../../main/ticker/auth.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { type HttpResponse, post, request } from '../support/program.ts';
+import { openBeside } from '../support/migrated-folder.ts';
+import { type HttpResponse, request } from '../support/program.ts';
+import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { connect, Refused } from '../support/websocket.ts';
 
 const ERROR = 50;
 
-const exchange = ({ url, apiKey }: TickerBundle) => post(`${url}/auth/token`, { api_key: apiKey });
+const exchange = (url: string, api_key: string, headers = {}) =>
+  request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key }), headers });
 
 function send({ url }: TickerBundle, body: string | Uint8Array<ArrayBuffer>, contentType = 'application/json') {
   return request(`${url}/auth/token`, { method: 'POST', body, headers: { 'Content-Type': contentType } });
@@ -24,160 +26,89 @@ function expectError({ status, headers, body }: HttpResponse, expectedStatus: nu
 }
 
 describe('POST /auth/token', () => {
-  it('exchanges an API key for a token', async () => {
+  it('exchanges an API key for a token, whatever the content type says', async () => {
     const bundle = await startTickerBundle();
-    const { status, headers, body } = await exchange(bundle);
-    expect(status).to.equal(200);
-    expect(body).to.have.all.keys('token', 'user_id', 'role', 'expires_in');
-    expect(body).to.include({ user_id: 'demo', role: 'user', expires_in: 3600 });
-    expect(headers.get('content-type')).to.match(/^application\/json/);
-    expect(headers.get('access-control-allow-origin')).to.equal('*');
-    expect(headers.get('cache-control')).to.equal('no-store');
-    expect(await bundle.tokens.verify(body.token)).to.deep.include({
-      actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } },
-      scope: [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }],
-    });
-  });
-
-  it('reads user and role of the record with that key', async () => {
-    const bundle = await startTickerBundle();
-    const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, 0)';
-    bundle.database.statement(insert).run('k', 'someone', 'admin');
-    const { body } = await post(`${bundle.url}/auth/token`, { api_key: 'k' });
-    expect(body).to.include({ user_id: 'someone', role: 'admin' });
-  });
-
-  it('parses the body whatever its content type says', async () => {
-    const bundle = await startTickerBundle();
-    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/json; charset=latin1', 'x']) {
-      const { status } = await send(bundle, JSON.stringify({ api_key: bundle.apiKey }), type);
+    const types = ['application/json', 'text/plain', 'application/x-www-form-urlencoded', 'x'];
+    for (const type of [...types, 'application/json; charset=latin1']) {
+      const { status, headers, body } = await send(bundle, JSON.stringify({ api_key: bundle.apiKey }), type);
       expect(status, type).to.equal(200);
+      const { token, ...others } = body;
+      expect(others).to.deep.equal({ user_id: 'demo', role: 'user', expires_in: 3600 });
+      expect(headers.get('content-type')).to.match(/^application\/json/);
+      expect(headers.get('access-control-allow-origin')).to.equal('*');
+      expect(headers.get('cache-control')).to.equal('no-store');
+      expect(await bundle.tokens.verify(token)).to.deep.include({
+        actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } },
+        scope: [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }],
+      });
     }
   });
 
-  it('refuses a body that cannot be parsed', async () => {
-    const bundle = await startTickerBundle();
-    const invalidUtf8 = Buffer.from('{"api_key":"\xff\xfe"}', 'latin1');
-    for (const body of [
-      '',
-      ' ',
-      '{',
-      '{"api_key":"x"',
-      "{'api_key':'x'}",
-      'api_key=x',
-      'undefined',
-      'NaN',
-      invalidUtf8,
-    ])
-      expectError(await send(bundle, body), 400, 'invalid JSON');
-  });
-
-  it('refuses a body without a key', async () => {
-    const bundle = await startTickerBundle();
-    const bodies = ['null', '[]', '["api_key"]', '"x"', '1', 'true', '{}', '{"API_KEY":"x"}', '{"__proto__":"x"}'];
-    const keys = ['""', 'null', '1', 'true', '[]', '["x"]', '{}', '1e400'].map((value) => `{"api_key":${value}}`);
-    for (const body of [...bodies, ...keys]) expectError(await send(bundle, body), 400, 'api_key required');
-  });
-
-  it('refuses a key that no record has', async () => {
-    const bundle = await startTickerBundle();
-    for (const key of ['x', ` ${bundle.apiKey}`, bundle.apiKey.toUpperCase(), `${bundle.apiKey}\0`, "' OR 1=1 --", '%'])
-      expectError(await post(`${bundle.url}/auth/token`, { api_key: key }), 401, 'invalid API key');
-    expect(bundle.tokens.store.size).to.equal(0);
-  });
-
-  it('answers any JSON with one of its errors, never with a token', async () => {
-    const bundle = await startTickerBundle();
-    const value = fc.oneof(fc.jsonValue(), fc.record({ api_key: fc.jsonValue() }));
-    await fc.assert(
-      fc.asyncProperty(value, async (body) => {
-        const { status, body: answer } = await post(`${bundle.url}/auth/token`, body);
-        expect([400, 401]).to.include(status);
-        expect(Object.keys(answer)).to.deep.equal(['error']);
-      }),
-      { numRuns: 50 },
-    );
-  });
-
-  it('refuses a body over 4 KiB', async () => {
+  it('refuses bodies without a key that some record has, and reads user and role of the record', async () => {
     const bundle = await startTickerBundle();
     const padded = (bytes: number) => `{"api_key":"${'x'.repeat(bytes - 14)}"}`;
-    expectError(await send(bundle, padded(4096)), 401, 'invalid API key');
-    expectError(await send(bundle, padded(4097)), 413, 'request body too large');
+    const keyed = (keys: string[]) => keys.map((key) => JSON.stringify({ api_key: key }));
+    const { apiKey } = bundle;
+    const refused: [status: number, error: string, bodies: (string | Uint8Array<ArrayBuffer>)[]][] = [
+      [400, 'invalid JSON', ['', ' ', '{', '{"api_key":"x"', "{'api_key':'x'}", 'api_key=x', 'undefined', 'NaN']],
+      [400, 'invalid JSON', [new Uint8Array(Buffer.from('{"api_key":"\xff\xfe"}', 'latin1'))]],
+      [400, 'api_key required', ['null', '[]', '["api_key"]', '"x"', '1', 'true', '{}', '{"API_KEY":"x"}']],
+      [
+        400,
+        'api_key required',
+        ['{"__proto__":"x"}', ...['""', 'null', '1', '[]', '{}'].map((key) => `{"api_key":${key}}`)],
+      ],
+      [401, 'invalid API key', keyed(['x', ` ${apiKey}`, apiKey.toUpperCase(), `${apiKey}\0`, "' OR 1=1 --", '%'])],
+      [401, 'invalid API key', [padded(4096)]],
+      [413, 'request body too large', [padded(4097)]],
+    ];
+    for (const [status, error, bodies] of refused)
+      for (const body of bodies) expectError(await send(bundle, body), status, error);
+    expect(bundle.tokens.store.size).to.equal(0);
+    const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, 0)';
+    bundle.database.statement(insert).run('k', 'someone', 'admin');
+    expect((await exchange(bundle.url, 'k')).body).to.include({ user_id: 'someone', role: 'admin' });
   });
 
   it('refuses other methods', async () => {
     const { url } = await startTickerBundle();
-    for (const method of ['GET', 'PUT', 'PATCH']) {
-      const answer = await request(`${url}/auth/token`, { method });
-      expect(answer.status, method).to.equal(405);
-      expect(answer.body, method).to.deep.equal({ error: 'method not allowed' });
-      expect(answer.headers.get('allow'), method).to.equal('POST, DELETE, OPTIONS');
+    for (const method of ['GET', 'PUT', 'PATCH', 'HEAD']) {
+      const { status, body, headers } = await request(`${url}/auth/token`, { method });
+      const error = method === 'HEAD' ? '' : { error: 'method not allowed' };
+      expect([status, body], method).to.deep.equal([405, error]);
+      expect(headers.get('allow'), method).to.equal('POST, DELETE, OPTIONS');
     }
-    const { status, body } = await request(`${url}/auth/token`, { method: 'HEAD' });
-    expect({ status, body }).to.deep.equal({ status: 405, body: '' });
-  });
-
-  it('allows any origin, before and in the request', async () => {
-    const bundle = await startTickerBundle();
-    const preflight = await request(`${bundle.url}/auth/token`, {
-      method: 'OPTIONS',
-      headers: {
-        Origin: 'https://example.org',
-        'Access-Control-Request-Method': 'POST',
-        'Access-Control-Request-Headers': 'content-type',
-      },
-    });
-    expect(preflight.status).to.equal(204);
-    expect(preflight.headers.get('access-control-allow-origin')).to.equal('*');
-    expect(preflight.headers.get('access-control-allow-methods')).to.include('POST').and.include('DELETE');
-    expect(preflight.headers.get('access-control-allow-headers')).to.equal('content-type');
-    const { headers } = await request(`${bundle.url}/auth/token`, {
-      method: 'POST',
-      body: JSON.stringify({ api_key: bundle.apiKey }),
-      headers: { Origin: 'null' },
-    });
-    expect(headers.get('access-control-allow-origin')).to.equal('*');
   });
 
   describe('when something is out of order', () => {
-    it('says that the database is unavailable while its file is gone', async () => {
-      const bundle = await startTickerBundle();
-      await rm(join(bundle.dataDir, 'auth.db'));
-      expectError(await exchange(bundle), 500, 'database unavailable');
-      expect(bundle.lines.filter((line) => line.level === ERROR)).to.have.lengthOf(1);
-    });
-
-    it('says that the database is unavailable while its file is none', async () => {
-      const bundle = await startTickerBundle();
-      const file = join(bundle.dataDir, 'auth.db');
-      await rm(file);
-      await writeFile(file, 'no database'.repeat(100));
-      expectError(await exchange(bundle), 500, 'database unavailable');
-    });
-
-    it('says that the lookup failed while the table is missing', async () => {
-      const bundle = await startTickerBundle();
-      await exchange(bundle);
-      const other = new DatabaseSync(join(bundle.dataDir, 'auth.db'));
-      other.exec('DROP TABLE api_keys');
-      other.close();
-      expectError(await exchange(bundle), 500, 'lookup failed');
-      expect(bundle.lines.at(-1)).to.include({ level: ERROR, msg: 'lookup failed', path: '/auth/token' });
-    });
-
-    it('says that the token store is unavailable when it is closed', async () => {
-      const bundle = await startTickerBundle();
-      await bundle.tokens.store.close();
-      expectError(await exchange(bundle), 500, 'token store unavailable');
-    });
-
-    it('says that the token cannot be created when the store is full, and keeps it out of the error log', async () => {
-      const bundle = await startTickerBundle({ maxTokens: 1 });
-      expect((await exchange(bundle)).status).to.equal(200);
-      expectError(await exchange(bundle), 500, 'token creation failed');
-      expect(bundle.lines.filter((line) => line.level >= ERROR)).to.deep.equal([]);
-    });
+    const file = ({ dataDir }: TickerBundle) => join(dataDir, 'auth.db');
+    const faults: Record<string, [error: string, logged: number, fault: (bundle: TickerBundle) => unknown]> = {
+      'its database file is gone': ['database unavailable', 1, (bundle) => rm(file(bundle))],
+      'its database file is no database': [
+        'database unavailable',
+        1,
+        async (bundle) => {
+          await rm(file(bundle));
+          await writeFile(file(bundle), 'no database'.repeat(100));
+        },
+      ],
+      'the table is missing': [
+        'lookup failed',
+        1,
+        ({ dataDir }) => openBeside(dataDir, 'auth.db').exec('DROP TABLE api_keys'),
+      ],
+      'the token store is closed': ['token store unavailable', 1, ({ tokens }) => tokens.store.close()],
+      'the token store is full': ['token creation failed', 0, ({ url, apiKey }) => exchange(url, apiKey)],
+    };
+    for (const [what, [error, logged, fault]] of Object.entries(faults)) {
+      it(`answers 500 if ${what}: ${error}`, async () => {
+        const bundle = await startTickerBundle({ maxTokens: 1 });
+        await fault(bundle);
+        expectError(await exchange(bundle.url, bundle.apiKey), 500, error);
+        const lines = bundle.lines.filter(({ level }) => level >= ERROR).map(({ msg, path }) => [msg, path]);
+        expect(lines).to.deep.equal(Array(logged).fill([error, '/auth/token']));
+      });
+    }
 
     it('issues tokens with the policy that it read at its start, whatever becomes of the file', async () => {
       const policies = await temporaryFolder();
@@ -185,7 +116,7 @@ describe('POST /auth/token', () => {
       await writeFile(join(policies, 'user.json'), JSON.stringify(policy));
       const bundle = await startTickerBundle({ policies });
       await rm(join(policies, 'user.json'));
-      const { body } = await exchange(bundle);
+      const { body } = await exchange(bundle.url, bundle.apiKey);
       expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal([policy]);
     });
 
@@ -197,7 +128,7 @@ describe('POST /auth/token', () => {
         [broken, /policy cannot be loaded/],
       ] as const) {
         const bundle = await startTickerBundle({ policies });
-        const { status, body } = await exchange(bundle);
+        const { status, body } = await exchange(bundle.url, bundle.apiKey);
         expect(status).to.equal(200);
         expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal([]);
         expect(bundle.lines.some((line) => line.role === 'user' && message.test(line.msg))).to.equal(true);
@@ -207,6 +138,47 @@ describe('POST /auth/token', () => {
         expect(bundle.actors.size).to.equal(1);
       }
     });
+  });
+});
+
+describe('POST /auth/token, too often', () => {
+  it('is refused with 429 and the seconds to wait, whether the key is right or not', async () => {
+    const { url, apiKey } = await startTickerBundle({ perMinute: 3 });
+    const startedAt = performance.now();
+    expect((await exchange(url, apiKey)).status).to.equal(200);
+    expect((await exchange(url, 'wrong')).status).to.equal(401);
+    expect((await exchange(url, '')).status).to.equal(400);
+    for (const key of [apiKey, 'wrong']) {
+      const { status, body, headers } = await exchange(url, key, { Origin: 'https://a.example' });
+      expect([status, body]).to.deep.equal([429, { error: 'too many requests' }]);
+      const passed = Math.ceil((performance.now() - startedAt) / 1000);
+      expect(Number(headers.get('retry-after'))).to.be.within(20 - passed, 20);
+      expect(headers.get('access-control-allow-origin')).to.equal('*');
+      expect(headers.get('access-control-expose-headers'), 'for scripts of another origin').to.equal('Retry-After');
+    }
+  });
+
+  it('is refused before the body is there, and counts no other requests', async () => {
+    const { listener, url, apiKey } = await startTickerBundle({ perMinute: 1 });
+    for (let i = 0; i < 3; i++) await request(url);
+    expect((await exchange(url, apiKey)).status).to.equal(200);
+    const raw = await connectRaw(listener.port, 'POST /auth/token HTTP/1.1', 'Host: x', 'Content-Length: 100');
+    expect(parseResponse(await raw.until(/\}\n$/)).status).to.equal(429);
+  });
+});
+
+describe('the address of a client', () => {
+  it('is that of its connection, or what the trusted proxies say, not what the client told the first of them', async () => {
+    for (const [trustProxy, ...requests] of [
+      [0, ['192.0.2.1', 200], ['192.0.2.2', 429]],
+      [1, ['10.0.0.1, 192.0.2.1', 200], ['10.0.0.2, 192.0.2.1', 429]],
+      [1, ['10.0.0.1, 192.0.2.1', 200], ['10.0.0.1, 192.0.2.2', 200], ['nonsense, 192.0.2.2', 429]],
+      [2, ['10.0.0.1, 192.0.2.1, 198.51.100.1', 200], ['192.0.2.1, 198.51.100.2', 429]],
+    ] as [number, ...[string, number][]][]) {
+      const { url, apiKey } = await startTickerBundle({ perMinute: 1, trustProxy });
+      for (const [addresses, status] of requests)
+        expect((await exchange(url, apiKey, { 'X-Forwarded-For': addresses })).status, addresses).to.equal(status);
+    }
   });
 });
 
@@ -229,37 +201,26 @@ describe('the bearer token of a request', () => {
     expect(bearerToken(incoming())).to.equal(undefined);
   });
 
-  it('may be written with any case of the scheme and any number of spaces', () => {
+  it('has any case of the scheme and any number of spaces, and is none if the header is malformed', () => {
     for (const header of ['Bearer abc', 'bearer abc', 'BEARER   abc', 'Bearer abc  '])
       expect(bearerToken(incoming(header)), header).to.equal('abc');
-  });
-
-  it('is none when the header is malformed, wherever else there is one', () => {
     for (const header of ['', 'Bearer', 'Bearer ', 'abc', 'Basic abc', 'Bearer a b', 'Bearerabc', ' Bearer abc'])
       expect(bearerToken(incoming(header, 'bearer.abc', '/ws/ticker?token=abc')), header).to.equal(undefined);
   });
 
-  it('is the first of the subprotocols that are one', () => {
-    expect(bearerToken(incoming(undefined, 'bearer.a,bearer.b'))).to.equal('a');
-    expect(bearerToken(incoming(undefined, '  bearer.a.b.c ,ticker.v1'))).to.equal('a.b.c');
-    expect(bearerToken(incoming(undefined, 'bearer.'))).to.equal('');
-    for (const offered of ['', ',', 'Bearer.a', 'xbearer.a', 'bearer a'])
-      expect(bearerToken(incoming(undefined, offered)), offered).to.equal(undefined);
-  });
-
-  it('is the first parameter of that name in the query', () => {
-    const cases: [url: string, token: string | undefined][] = [
-      ['/ws/ticker?token=a&token=b', 'a'],
-      ['/ws/ticker?x=y&token=v3.local.a-b_c', 'v3.local.a-b_c'],
-      ['/ws/ticker?token=a%2Eb', 'a.b'],
-      ['/ws/ticker?token=', ''],
-      ['/ws/ticker?token', ''],
-      ['/ws/ticker?Token=a', undefined],
-      ['/ws/ticker?', undefined],
-      ['/token=a', undefined],
-      ['', undefined],
-    ];
-    for (const [url, token] of cases) expect(bearerToken(incoming(undefined, undefined, url)), url).to.equal(token);
+  it('is the first of several subprotocols, or of several parameters of the query', () => {
+    const offers: Record<string, string | undefined> = {
+      ...{ 'bearer.a,bearer.b': 'a', '  bearer.a.b.c ,ticker.v1': 'a.b.c', 'bearer.': '' },
+      ...{ '': undefined, ',': undefined, 'Bearer.a': undefined, 'xbearer.a': undefined, 'bearer a': undefined },
+    };
+    for (const [offered, token] of Object.entries(offers))
+      expect(bearerToken(incoming(undefined, offered)), offered).to.equal(token);
+    const queries: Record<string, string | undefined> = {
+      ...{ '?token=a&token=b': 'a', '?x=y&token=v3.local.a-b_c': 'v3.local.a-b_c', '?token=a%2Eb': 'a.b' },
+      ...{ '?token=': '', '?token': '', '?Token=a': undefined, '?': undefined, '/token=a': undefined },
+    };
+    for (const [query, token] of Object.entries(queries))
+      expect(bearerToken(incoming(undefined, undefined, `/ws/ticker${query}`)), query).to.equal(token);
     expect(bearerToken({ headers: {} })).to.equal(undefined);
   });
 

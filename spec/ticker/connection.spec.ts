@@ -2,14 +2,12 @@ import type { Socket } from 'node:net';
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import fc from 'fast-check';
-import { type ClientTimeouts, textFrame } from '../../main/ticker/connection.ts';
+import type { ClientTimeouts } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
-import { anyCharacter } from '../support/any-character.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
-import { connect, type StreamClient } from '../support/websocket.ts';
+import type { StreamClient } from '../support/websocket.ts';
 
 const PING = '{"type":"ping"}';
 const PAD = 'x'.repeat(64 * 1024);
@@ -28,8 +26,7 @@ async function join(
   // Timers are mocked, so the relay checks its clients only when the test advances them.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   const bundle = await startTickerBundle({ limits: { timeouts, maxMessagesPerSecond } });
-  const client = await connect(bundle.stream, { token: await bundle.token(), ...options });
-  await client.nextOf('welcome');
+  const client = await bundle.join(options);
   const subscribed = await bundle.ticker.next();
   const [server] = bundle.sockets;
   if (subscribed.topic !== 'subscribe' || server === undefined) throw new Error('not connected');
@@ -82,14 +79,14 @@ describe('a client that reads too slowly', () => {
   });
 
   it('is not read from, so that it causes no more answers, and is answered when it reads again', async () => {
-    const { client, server, tick, stream, token } = await join();
+    const { client, server, tick, join: joinOther } = await join();
     await fill(client, server, tick);
     const waiting = server.writableLength;
     expect(server.isPaused()).to.equal(true);
     for (let count = 0; count < 1000; count++) client.socket.send(PING);
     await until(() => client.socket.bufferedAmount === 0);
     // A round trip of another client shows that the server has polled all of its sockets since.
-    const other = await connect(stream, { token: await token() });
+    const other = await joinOther();
     other.socket.send(PING);
     await other.nextOf('pong');
     expect(server.writableLength).to.equal(waiting);
@@ -120,35 +117,26 @@ describe('a client that reads too slowly', () => {
     });
   }
 
-  it('is closed with 4008 when it is stuck for too long', async () => {
-    const { client, server, tick, ticker } = await join({ ...FOREVER, slowMs: 0 });
-    await fill(client, server, tick);
-    mock.timers.tick(1000);
-    client.socket.resume();
-    expect(await client.closed).to.deep.equal({ code: 4008, reason: 'client reads too slowly' });
-    expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
-  });
-
-  it('is closed without a delay when it has sent pings, too, and begins to read', async () => {
-    const { client, server, tick, sockets } = await join({ ...FOREVER, slowMs: 0 });
+  it('is closed with 4008 when it is stuck for too long, without a delay when it begins to read', async () => {
+    const { client, server, tick, ticker, sockets } = await join({ ...FOREVER, slowMs: 0 });
     await fill(client, server, tick);
     const read = server.bytesRead;
     for (let count = 0; count < 20; count++) client.socket.ping('x'.repeat(125));
     mock.timers.tick(1000);
     await until(() => server.bytesRead >= read + 20 * (6 + 125));
     client.socket.resume();
-    expect((await client.closed).code).to.equal(4008);
+    expect(await client.closed).to.deep.equal({ code: 4008, reason: 'client reads too slowly' });
+    expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
     await until(() => sockets.size === 0);
   });
 
   it('is cut off when it does not even read that it is closed', async () => {
-    const { client, server, tick, relay, actors, sockets } = await join({ ...FOREVER, slowMs: 0 });
+    const { client, server, tick, sockets, empties } = await join({ ...FOREVER, slowMs: 0 });
     await fill(client, server, tick);
     mock.timers.tick(1000);
     expect(sockets.size).to.equal(1);
     mock.timers.tick(5000);
-    await until(() => sockets.size === 0 && relay.size === 0);
-    expect(actors.size).to.equal(1);
+    await empties();
   });
 
   it('stays as long as it is not stuck for too long, whatever its silence', async () => {
@@ -230,41 +218,5 @@ describe('a client that is pinged', () => {
     client.socket.resume();
     await checked;
     expect(server.destroyed).to.equal(false);
-  });
-});
-
-/** Decodes one unmasked frame of RFC 6455. */
-function decode(frame: Buffer) {
-  const short = frame.readUInt8(1) & 0x7f;
-  const [length, start] =
-    short === 127 ? [Number(frame.readBigUInt64BE(2)), 10] : short === 126 ? [frame.readUInt16BE(2), 4] : [short, 2];
-  return {
-    final: (frame.readUInt8(0) & 0x80) !== 0,
-    reserved: frame.readUInt8(0) & 0x70,
-    opcode: frame.readUInt8(0) & 0x0f,
-    masked: (frame.readUInt8(1) & 0x80) !== 0,
-    length,
-    text: frame.subarray(start).toString(),
-  };
-}
-
-function expectFrameOf(text: string) {
-  expect(decode(textFrame(text))).to.deep.equal({
-    final: true,
-    reserved: 0,
-    opcode: 1,
-    masked: false,
-    length: Buffer.byteLength(text),
-    text,
-  });
-}
-
-describe('a text frame', () => {
-  it('is one final, unmasked text frame, whatever its text', () => {
-    fc.assert(fc.property(fc.string({ unit: anyCharacter }), expectFrameOf));
-  });
-
-  it('has the length that its size asks for', () => {
-    for (const length of [0, 125, 126, 65_535, 65_536, 100_000]) expectFrameOf('x'.repeat(length));
   });
 });

@@ -3,7 +3,9 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { SourceStatus } from '../../main/ticker/ticker.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
 import { pricesOf, startTicker } from '../support/ticker.ts';
 import { eventually, until } from '../support/until.ts';
 
@@ -40,57 +42,42 @@ async function startWith(code: string, intervalMs = INTERVAL_MS) {
 }
 
 describe('a module as the price source', () => {
-  afterEach(() => mock.timers.reset());
-
-  it('is started with the symbols, and supplies the prices', async () => {
-    const { tickWith, ticker } = await startWith(`
+  it('is started with the symbols, supplies the prices, and may post messages of its own, which disturb nothing', async () => {
+    const { ticker, tickWith, lines } = await startWith(`
+      import { parentPort } from 'node:worker_threads';
+      const frame = { topic: 'ws.send', type: 'text', data: '{}' };
+      const messages = [
+        undefined, null, 1, 'text', [], {}, new Map(), { topic: undefined }, { topic: 'other' },
+        { to: 1, message: frame }, { to: [1], message: frame }, { to: '*', message: frame }, { to: '*', message: frame, due: NaN },
+        { to: '*', message: frame, due: 1, made: 1 }, { to: '*', message: frame, due: 1, made: { prices: [1], timestamp: 0.5 } }, { to: '*', message: { ...frame, data: 1 }, due: 1 }, { to: ['0'] },
+      ];
       let last;
       export default {
         start(symbols) { last = symbols.map(({ symbol, price, decimals }) => price + symbol.length + decimals); },
-        prices() { return last; },
+        prices() {
+          for (const message of messages) parentPort.postMessage(message);
+          return last;
+        },
       };`);
-    await tickWith((prices) => prices.join() === '42009,2509,104');
-    expect([ticker.source.problem, ticker.source.counts]).to.deep.equal([
-      undefined,
-      { failed: 0, stalled: 0, refused: 0 },
-    ]);
+    for (let tick = 0; tick < 3; tick++) await tickWith((prices) => prices.join() === '42009,2509,104');
+    expect([ticker.source.problem, ticker.restarts]).to.deep.equal([undefined, 0]);
+    expect(ticker.source.counts).to.deep.equal({ failed: 0, stalled: 0, refused: 0 });
+    expect(lines).to.deep.equal([]);
   });
 
-  for (const [what, code, problem, counts] of [
-    ['throws', 'prices() { throw null; }', 'prices() failed: null', ['failed']],
-    ['rejects later', 'async prices() { await 0; throw new Error("gone"); }', 'prices() failed: gone', ['failed']],
-    [
-      'never answers',
-      'prices() { return new Promise(() => {}); }',
-      `prices() takes longer than one interval of ${INTERVAL_MS} ms`,
-      ['stalled'],
-    ],
-    [
-      'never starts',
-      'start() { return new Promise(() => {}); }, prices() { return [1, 2, 3]; }',
-      `start() takes longer than one interval of ${INTERVAL_MS} ms`,
-      ['stalled'],
-    ],
-    ['returns nonsense', 'prices() { return { then: 1 }; }', 'prices() returned no array for 3 symbols', ['refused']],
-    [
-      'returns a thenable that throws',
-      'prices() { return { get then() { throw new Error("no then"); } }; }',
-      'prices() failed: no then',
-      ['failed'],
-    ],
-  ] as const) {
-    it(`that ${what} leaves the last prices, and no tick out`, async () => {
-      const { ticker, ticksWithInitialPrices, logged } = await startWith(`export default { ${code} };`);
-      expect(await logged(({ msg }) => msg === 'the price source fails: the last prices are kept')).to.include({
-        level: 40,
-        problem,
-      });
-      await ticksWithInitialPrices();
-      expect([ticker.source.problem, ticker.restarts]).to.deep.equal([problem, 0]);
-      const counted = Object.entries(ticker.source.counts).filter(([, count]) => count > 0);
-      expect(counted.map(([name]) => name)).to.deep.equal(counts);
+  it('that fails leaves the last prices, and no tick out', async () => {
+    const { ticker, ticksWithInitialPrices, logged } = await startWith(
+      'export default { async prices() { await 0; throw new Error("gone"); } };',
+    );
+    const problem = 'prices() failed: gone';
+    expect(await logged(({ msg }) => msg === 'the price source fails: the last prices are kept')).to.include({
+      level: 40,
+      problem,
     });
-  }
+    await ticksWithInitialPrices();
+    expect([ticker.source.problem, ticker.restarts]).to.deep.equal([problem, 0]);
+    expect(ticker.source.counts).to.include({ stalled: 0, refused: 0 }).and.have.property('failed').that.is.above(0);
+  });
 
   it('survives its own errors in callbacks and promises, which are reported until its next answer', async () => {
     const { ticker, tickWith, logged } = await startWith(`
@@ -130,28 +117,6 @@ describe('a module as the price source', () => {
     for (const { msg } of written) expect(msg).to.have.length.at.most(8192);
   });
 
-  it('that posts messages of its own to the main thread disturbs nothing', async () => {
-    const { ticker, tickWith, lines } = await startWith(`
-      import { parentPort } from 'node:worker_threads';
-      const frame = { topic: 'ws.send', type: 'text', data: '{}' };
-      const messages = [
-        undefined, null, 1, 'text', [], {}, new Map(), { topic: undefined }, { topic: 'other' },
-        { to: 1, message: frame }, { to: [1], message: frame }, { to: '*', message: frame }, { to: '*', message: frame, due: NaN },
-        { to: '*', message: frame, due: 1, made: 1 }, { to: '*', message: frame, due: 1, made: { prices: [1], timestamp: 0.5 } }, { to: '*', message: { ...frame, data: 1 }, due: 1 }, { to: ['0'] },
-      ];
-      let ticks = 0;
-      export default {
-        prices() {
-          for (const message of messages) parentPort.postMessage(message);
-          ticks += 1;
-          return [ticks, ticks, ticks];
-        },
-      };`);
-    await tickWith(([price = 0]) => price > 3);
-    expect([ticker.source.problem, ticker.restarts]).to.deep.equal([undefined, 0]);
-    expect(lines).to.deep.equal([]);
-  });
-
   it('that exits ends only its thread, which is restarted with its last prices', async () => {
     const { tickWith, logged, folder } = await startWith(`
       import { existsSync, writeFileSync } from 'node:fs';
@@ -168,27 +133,6 @@ describe('a module as the price source', () => {
     await tickWith(([price]) => price === 42_004);
   });
 
-  it('that blocks its thread is replaced with it', async () => {
-    mock.timers.enable({ apis: ['setInterval'] });
-    const { ticker, tickWith, logged, lines, folder } = await startWith(`
-      import { existsSync, writeFileSync } from 'node:fs';
-      const mark = FOLDER + '/blocked';
-      export default {
-        prices() {
-          if (existsSync(mark)) return [1, 2, 3];
-          writeFileSync(mark, '');
-          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
-        },
-      };`);
-    await until(() => existsSync(join(folder, 'blocked')));
-    expect(ticker.restarts).to.equal(0);
-    // The first check sees a heartbeat from before the block.
-    mock.timers.tick(5_000);
-    expect(lines.at(-1)?.msg).to.equal('the ticker thread hangs: it is terminated');
-    await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
-    await tickWith((prices) => prices.join() === '1,2,3');
-  });
-
   it('whose problem a dead thread reported is not blamed after the restart', async () => {
     const { ticker, logged, tickWith } = await startWith(`
       import { existsSync, writeFileSync } from 'node:fs';
@@ -199,5 +143,29 @@ describe('a module as the price source', () => {
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
     await tickWith((prices) => prices.join() === '1,2,3');
     expect(ticker.source.problem).to.equal(undefined);
+  });
+});
+
+describe('the status of the price source', () => {
+  it('logs a limited number of recoveries, and then how many were left out', () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    afterTest(() => mock.timers.reset());
+    const { log, lines } = captureLog();
+    const status = new SourceStatus('source.mjs', log);
+    for (let round = 0; round < 100; round++) {
+      status.onProblem('prices() failed');
+      status.onProblem(undefined);
+    }
+    expect(status.problem).to.equal(undefined);
+    const recoveries = lines.filter(({ msg }) => msg === 'the price source has recovered');
+    expect(recoveries).to.have.length(20);
+    mock.timers.tick(10_000);
+    expect(lines.at(-1)).to.include({
+      level: 30,
+      source: 'source.mjs',
+      suppressed: 80,
+      repeated: 'the price source has recovered',
+      msg: 'repeated log lines were left out',
+    });
   });
 });

@@ -1,6 +1,8 @@
 import { expect } from 'chai';
-import { type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
+import { keepPrices, type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { eventually } from '../support/until.ts';
@@ -29,14 +31,9 @@ describe('the history of prices', () => {
     expect(historyOf(1000).last(900, 1)).to.deep.include({ timestamps: [] });
   });
 
-  it('keeps the last tick of each second', () => {
-    const history = historyOf(100, [100, 1, 2], [100, 3, 4], [101, 5, 6], [101, 7, 8]);
-    expect(history.last(900, 101)).to.deep.include({ timestamps: [100, 101], prices: { A: [3, 7], B: [4, 8] } });
-  });
-
-  it('starts over from where the clock was set back to', () => {
-    const history = historyOf(1000, [100, 1, 2], [101, 3, 4], [102, 5, 6], [101, 7, 8]);
-    expect(history.last(900, 102)).to.deep.include({ timestamps: [100, 101], prices: { A: [1, 7], B: [2, 8] } });
+  it('keeps the last tick of each second, and starts over from where the clock was set back to', () => {
+    const history = historyOf(100, [100, 1, 2], [100, 3, 4], [101, 5, 6], [102, 5, 6], [101, 7, 8]);
+    expect(history.last(900, 102)).to.deep.include({ timestamps: [100, 101], prices: { A: [3, 7], B: [4, 8] } });
   });
 
   it('holds at most 900 seconds of ticks, whatever the interval', () => {
@@ -53,7 +50,7 @@ describe('the history of prices', () => {
       expect(timestamps, `${intervalMs} ms`).to.have.length(held);
       expect([timestamps[0], timestamps.at(-1)]).to.deep.equal([last - 900 + step, last]);
       expect(prices).to.deep.equal({ A: timestamps, B: timestamps.map((second) => -second) });
-      expect(history.size).to.equal(2 * held);
+      expect(history.size).to.equal(2 * Math.max(held, Math.min(1440, last / 60 + 1)));
     }
   });
 });
@@ -82,9 +79,9 @@ describe('GET /prices/history', () => {
 
   it('refuses a number of seconds out of its range', async () => {
     const bundle = await startTickerBundle();
-    for (const seconds of ['', '0', '901', '1.5', '-1', '1e2', 'x']) {
+    for (const seconds of ['', '0', '86401', '1.5', '-1', '1e2', 'x']) {
       const { status, body } = await get(bundle, `?seconds=${seconds}`);
-      expect([status, body], seconds).to.deep.equal([400, { error: 'seconds must be a whole number from 1 to 900' }]);
+      expect([status, body], seconds).to.deep.equal([400, { error: 'seconds must be a whole number from 1 to 86400' }]);
     }
     expect((await get(bundle, '?seconds=900')).status).to.equal(200);
   });
@@ -93,15 +90,12 @@ describe('GET /prices/history', () => {
     const bundle = await startTickerBundle();
     const url = `${bundle.url}/prices/history`;
     const token = await bundle.token();
-    for (const headers of [{}, bearer('v3.local.x'), { Authorization: token }]) {
+    expect((await request(`${url}?token=${token}`)).status).to.equal(200);
+    await request(`${bundle.url}/auth/token`, { method: 'DELETE', headers: bearer(token) });
+    for (const headers of [{}, bearer('v3.local.x'), { Authorization: token }, bearer(token)]) {
       const { status, body } = await request(url, { headers });
       expect([status, body]).to.deep.equal([401, { error: 'authentication required' }]);
     }
-    expect((await request(`${url}?token=${token}`)).status).to.equal(200);
-    expect((await request(`${bundle.url}/auth/token`, { method: 'DELETE', headers: bearer(token) })).status).to.equal(
-      204,
-    );
-    expect((await request(url, { headers: bearer(token) })).status).to.equal(401);
   });
 
   it('refuses a token whose scope is empty, and other methods', async () => {
@@ -111,5 +105,71 @@ describe('GET /prices/history', () => {
     expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
     const refused = await request(`${url}/prices/history`, { method: 'POST' });
     expect([refused.status, refused.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
+  });
+});
+
+const START = 1_790_000_000;
+const DAY = 86_400;
+
+/** A node with a history of its own. All nodes share a store, which fails while `store.isDown` is true. */
+async function startNode(store: { saved?: string; isDown: boolean }, clock: ManualClock, names = SYMBOLS) {
+  const history = priceHistory(names, 1000);
+  const fail = () => store.isDown && Promise.reject(new Error('the database is down'));
+  const node = { isLeader: true, history };
+  const kept = await keepPrices({
+    history,
+    store: {
+      readHistory: async () => (await fail()) || store.saved,
+      saveHistory: async (_, text) => {
+        await fail();
+        store.saved = text;
+      },
+    },
+    isLeader: () => node.isLeader,
+    clock,
+    log: captureLog().log,
+  });
+  const timestamps = (seconds: number) => history.last(seconds, clock.now() / 1000).timestamps;
+  return Object.assign(node, { stop: kept.stop, timestamps });
+}
+
+describe('the kept history of prices', () => {
+  it('has the ticks of before a restart, and the first of each minute of the last day, but none of other symbols', async () => {
+    const store = { isDown: false };
+    const clock = new ManualClock(START * 1000);
+    const first = await startNode(store, clock);
+    for (let second = START - 2 * DAY; second <= START; second++) first.history.add(second, [second, 2]);
+    await first.stop();
+    clock.advance(10_000);
+    const second = await startNode(store, clock, SYMBOLS.toReversed());
+    second.history.add(START + 10, [3, 4]);
+    expect(second.timestamps(900).slice(-2)).to.deep.equal([START, START + 10]);
+    const { timestamps, prices } = second.history.last(DAY, START + 10);
+    expect(timestamps).to.have.length(1440);
+    expect(timestamps.every((each) => each % 60 === 0)).to.equal(true);
+    expect(prices).to.deep.equal({ A: timestamps, B: timestamps.map(() => 2) });
+    expect((await startNode(store, clock, [{ symbol: 'C', price: 1, decimals: 2 }])).timestamps(900)).to.deep.equal([]);
+  });
+
+  it('is saved by the leader once a minute, from which other nodes take what they have missed; a failure of the store delays nothing', async () => {
+    const store: Parameters<typeof startNode>[0] = { isDown: true };
+    const clock = new ManualClock(START * 1000);
+    const leader = await startNode(store, clock);
+    leader.history.add(START, [1, 2]);
+    clock.advance(60_000);
+    await leader.stop();
+    expect(store.saved).to.equal(undefined);
+    store.isDown = false;
+    const other = await startNode(store, clock);
+    other.isLeader = false;
+    other.history.add(START + 1, [1, 2]);
+    await leader.stop();
+    clock.advance(60_000);
+    await eventually(
+      () => other.timestamps(900),
+      (seconds) => seconds.join() === [START, START + 1].join(),
+    );
+    store.saved = 'damaged';
+    expect((await startNode(store, clock)).timestamps(900)).to.deep.equal([]);
   });
 });

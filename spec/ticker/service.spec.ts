@@ -11,8 +11,6 @@ import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
-const START = 1_790_000_000_000;
-
 /** Creates a feed whose ticks the spec sends. */
 function fakeFeed() {
   let follower: TickFollower | undefined;
@@ -35,61 +33,50 @@ function fakeFeed() {
   };
 }
 
-describe('service A with a feed', () => {
+type Backend = Awaited<ReturnType<typeof openBackend>>;
+
+/** Starts service A with a feed whose ticks the spec sends, and with other parts of the backend if given. */
+async function begin(replace: Partial<Backend> = {}, clock = systemClock) {
+  const config = loadConfig(await freshSettings());
+  const { log } = captureLog();
+  const backend = await openBackend(config, systemClock, systemRandom, log);
+  afterTest(() => backend.close());
+  const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+  const fake = fakeFeed();
+  const parts = { ...backend, openTickFeed: () => fake.feed, ...replace };
+  const service = await startTicker(config, parts, () => [], shares, clock, log);
+  return { ...fake, service };
+}
+
+describe('service A', () => {
   it('is ready while it hears ticks, and takes part from its start to its stop', async () => {
-    const config = loadConfig(await freshSettings());
-    const { log } = captureLog();
-    const engine = await openBackend(config, systemClock, systemRandom, log);
-    afterTest(() => engine.close());
-    const { feed, calls, tick } = fakeFeed();
-    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    let shiftMs = 0;
-    const shift = (ms: number) => {
-      shiftMs += ms;
-    };
-    const clock = { ...systemClock, now: () => START + shiftMs };
-    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, () => [], shares, clock, log);
-    const stop = () => service.stop(Promise.resolve());
+    let now = 1_790_000_000_000;
+    const { service, calls, tick } = await begin({}, { ...systemClock, now: () => now });
     const check = () => service.checks.ticker?.();
     try {
       expect(calls[0]).to.equal(true);
       expect(check()).to.equal('no tick yet');
       tick();
-      shift(2_999);
+      now += 2_999;
       expect(check()).to.equal(undefined);
-      shift(1_501);
+      now += 1_501;
       expect(check()).to.equal('no tick from the leader for 4.5 s');
       tick();
       expect(check()).to.equal(undefined);
       tick('BTC-USD,ETH-USD,XRP-USD');
       expect(check()).to.equal(undefined);
-      shift(3_000);
+      now += 3_000;
       expect(check()).to.match(/^the ticks of the leader have other symbols: set TICKER_SYMBOLS /);
       tick();
       expect(check()).to.equal(undefined);
     } finally {
-      await stop();
+      await service.stop(Promise.resolve());
     }
     expect(calls.slice(-2)).to.deep.equal([false, 'closed']);
   });
-});
 
-describe('service A at its stop', () => {
-  it('keeps the token store open until its last user is done', async () => {
-    const config = loadConfig(await freshSettings());
-    const { log } = captureLog();
-    const engine = await openBackend(config, systemClock, systemRandom, log);
-    afterTest(() => engine.close());
-    const { feed, calls } = fakeFeed();
-    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(
-      config,
-      { ...engine, openTickFeed: () => feed },
-      () => [],
-      shares,
-      systemClock,
-      log,
-    );
+  it('keeps the token store open at its stop until the last user of the store is done', async () => {
+    const { service, calls } = await begin();
     const { store } = service.metrics.tokens;
     const unused = Promise.withResolvers<void>();
     const stopped = service.stop(Promise.resolve(), unused.promise);
@@ -100,43 +87,20 @@ describe('service A at its stop', () => {
     await stopped;
     expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
   });
-});
 
-describe('service A at a start that fails', () => {
-  it('keeps the tokens of the last run for the next start', async () => {
-    const config = loadConfig(await freshSettings());
-    const { log } = captureLog();
-    const engine = await openBackend(config, systemClock, systemRandom, log);
-    afterTest(() => engine.close());
-    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+  it('keeps the tokens of the last run for the next start if its start fails', async () => {
     const keys: unknown[] = [];
-    const failing = {
-      ...engine,
+    const start = begin({
       lastTokens: { take: () => ({ key: 'last', records: [], apiKeys: [] }), keep: (key?: string) => keys.push(key) },
       openTickFeed: () => Promise.reject(new Error('no feed')),
-    };
-    const start = startTicker(config, failing, () => [], shares, systemClock, log);
+    });
     expect(await start.catch(({ message }) => message)).to.equal('no feed');
     expect(keys).to.deep.equal(['last']);
   });
-});
 
-describe('service A with a full token store', () => {
-  it('warns of it, and of nothing before', async () => {
-    const config = loadConfig(await freshSettings());
-    const { log } = captureLog();
-    const engine = await openBackend(config, systemClock, systemRandom, log);
-    afterTest(() => engine.close());
+  it('warns once the token store is full', async () => {
     const store = new MemoryTokenStore({ maxTokens: 1, clock: systemClock });
-    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-    const service = await startTicker(
-      config,
-      { ...engine, openTokenStore: () => store },
-      () => [],
-      shares,
-      systemClock,
-      log,
-    );
+    const { service } = await begin({ openTokenStore: () => store });
     afterTest(() => service.stop(Promise.resolve()));
     expect(await service.warnings.token_store?.()).to.equal(undefined);
     await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });

@@ -29,8 +29,9 @@ async function errorOfBoth(token: string, options: ConsumeOptions<3> = {}): Prom
   return error;
 }
 
-function withPayload(change: (payload: Buffer) => Buffer, token: string): string {
-  return HEADER + change(Buffer.from(token.slice(HEADER.length), 'base64url')).toString('base64url');
+function withPayload(change: (payload: Buffer) => Uint8Array, token: string): string {
+  const changed = change(Buffer.from(token.slice(HEADER.length), 'base64url'));
+  return HEADER + Buffer.from(changed).toString('base64url');
 }
 
 describe('synchronous PASETO v3.local', () => {
@@ -73,41 +74,17 @@ describe('synchronous PASETO v3.local', () => {
     expect(new Set(tokens.map((token) => token.slice(HEADER.length, HEADER.length + 40))).size).to.equal(100);
   });
 
-  it('refuses a token with any byte changed', async () => {
+  it('refuses a token with any byte changed, and with bytes added or removed anywhere', async () => {
     const token = await protocol.Encrypt(key, claims);
-    const length = Buffer.from(token.slice(HEADER.length), 'base64url').length;
-    const [mask] = fc.sample(fc.array(fc.integer({ min: 1, max: 255 }), { minLength: length, maxLength: length }), 1);
+    const { length } = Buffer.from(token.slice(HEADER.length), 'base64url');
     for (let at = 0; at < length; at++) {
-      const altered = withPayload((payload) => {
-        payload[at] = (payload[at] as number) ^ (mask?.[at] as number);
-        return payload;
-      }, token);
-      const error = await errorOfBoth(altered);
-      expect(error).to.be.instanceOf(InvalidTokenError);
-      expect((error as Error).message).to.equal('Token authentication failed');
+      const changed = withPayload((payload) => payload.with(at, (payload[at] as number) ^ (1 + (at % 255))), token);
+      const error = await errorOfBoth(changed);
+      expect(error).to.be.instanceOf(InvalidTokenError).and.have.property('message', 'Token authentication failed');
     }
-  });
-
-  it('refuses a token with any character changed', async () => {
-    const token = await protocol.Encrypt(key, claims, { footer: Buffer.from('footer') });
-    for (let at = 0; at < token.length; at++) {
-      const altered = `${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`;
-      expect(await errorOfBoth(altered)).to.be.instanceOf(InvalidTokenError);
-    }
-  });
-
-  it('refuses a token cut to any length', async () => {
-    const token = await protocol.Encrypt(key, claims);
-    for (let length = 0; length < token.length; length++) {
-      expect(await errorOfBoth(token.slice(0, length))).to.be.instanceOf(InvalidTokenError);
-    }
-  });
-
-  it('refuses a token with bytes added or removed anywhere', async () => {
-    const token = await protocol.Encrypt(key, claims);
-    const edit = fc.record({ at: fc.nat(200), removed: fc.nat(3), added: fc.uint8Array({ maxLength: 3 }) });
+    const edit = fc.tuple(fc.nat(200), fc.oneof(fc.nat(3), fc.nat(200)), fc.uint8Array({ maxLength: 3 }));
     await fc.assert(
-      fc.asyncProperty(edit, async ({ at, removed, added }) => {
+      fc.asyncProperty(edit, async ([at, removed, added]) => {
         const cut = (payload: Buffer) => [payload.subarray(0, at), added, payload.subarray(at + removed)];
         const altered = withPayload((payload) => Buffer.concat(cut(payload)), token);
         fc.pre(altered !== token);
@@ -116,15 +93,12 @@ describe('synchronous PASETO v3.local', () => {
     );
   });
 
-  it('refuses random payloads, and payloads shorter than nonce and tag as such', async () => {
+  it('refuses random payloads, those shorter than nonce and tag as such, and tokens of any other key', async () => {
     for (let length = 1; length < 120; length++) {
       const error = await errorOfBoth(HEADER + randomBytes(length).toString('base64url'));
       const reason = length < 80 ? 'Truncated v3.local payload' : 'Token authentication failed';
       expect((error as Error).message, String(length)).to.equal(reason);
     }
-  });
-
-  it('refuses tokens of any other key', async () => {
     const token = await protocol.Encrypt(key, claims);
     for (let bit = 0; bit < 256; bit++) {
       const other = bytes.map((byte, index) => (index === bit >> 3 ? byte ^ (1 << (bit & 7)) : byte));

@@ -1,32 +1,38 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import type { TickFeed } from '../../main/ticker/ticker.ts';
 import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { eventually, until } from '../support/until.ts';
 
-describe('a ticker thread that dies', () => {
-  it('is followed by one that has its subscriptions, and sends them no second snapshot', async () => {
-    const { subscribe, tickTo, die, logged } = await startTicker({ file: thread('mortal') });
-    const [first, second] = [subscribe(), subscribe()];
-    await tickTo(first.client, second.client);
-    await die();
-    const line = await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
-    expect(line).to.include({ level: 50, code: 7, delayMs: 0 });
-    await tickTo(first.client, second.client);
-    for (const { recorder } of [first, second]) expect(recorder.received).to.have.lengthOf(1);
-  });
+/** Creates a feed that records the calls of `setLeaseWanted`. The spec sets its lease. */
+function createFeed() {
+  const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  const wanted: boolean[] = [];
+  const feed: TickFeed = {
+    lease,
+    isLeader: false,
+    follow() {},
+    setLeaseWanted: (isWanted) => wanted.push(isWanted),
+    publish: () => ({ epoch: 1, number: 1 }),
+    async close() {},
+  };
+  return { feed, lease, wanted };
+}
 
-  it('is followed by one that goes on from its last prices', async () => {
+describe('a ticker thread that dies', () => {
+  it('is replaced by one that goes on from its last prices', async () => {
     const { subscribe, die, logged } = await startTicker({ file: thread('mortal'), intervalMs: NEVER });
     expect(pricesOf(await subscribe().recorder.next()).get('BTC-USD')).to.equal(42_000);
     await die();
-    await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    const line = await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    expect(line).to.include({ level: 50, code: 7, delayMs: 0 });
     await eventually(
       async () => [...pricesOf(await subscribe().recorder.next()).values()],
       (prices) => prices.join() === '50000,2500,95',
     );
   });
 
-  it('keeps clients that subscribe before the next thread runs, and drops those that unsubscribe', async () => {
+  it('leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {
     const { subscribe, tickTo, die, logged, ticks } = await startTicker({ file: thread('mortal') });
     const [stays, leaves] = [subscribe(), subscribe()];
     await tickTo(stays.client, leaves.client);
@@ -37,7 +43,7 @@ describe('a ticker thread that dies', () => {
     const late = subscribe();
     ticks.length = 0;
     await tickTo(stays.client, unseen.client, late.client);
-    for (const { recorder } of [unseen, late]) expect(recorder.received).to.have.lengthOf(1);
+    for (const { recorder } of [stays, unseen, late]) expect(recorder.received).to.have.lengthOf(1);
     expect(ticks.some(({ clients }) => clients.includes(leaves.client))).to.equal(false);
   });
 
@@ -52,15 +58,13 @@ describe('a ticker thread that dies', () => {
     await ticker.stop();
   });
 
-  for (const file of ['fails', 'exits', 'missing'] as const) {
-    it(`before it is ready is no start: ${file}`, async () => {
+  it('before it is ready is no start', async () => {
+    for (const file of ['fails', 'exits', 'missing'] as const) {
       const { ticker } = createTicker({ file: thread(file) });
-      const error = await ticker.start().catch((reason: unknown) => reason);
-      expect(error).to.be.instanceOf(Error);
-      expect((error as Error).message).to.equal('the ticker thread does not start');
+      expect(await ticker.start().catch(({ message }) => message)).to.equal('the ticker thread does not start');
       await ticker.stop();
-    });
-  }
+    }
+  });
 });
 
 describe('a ticker thread that hangs', () => {
@@ -102,27 +106,53 @@ describe('a ticker thread that hangs', () => {
     await heartbeat();
     expect(lines).to.deep.equal([]);
   });
+
+  it('stops competing for the lease before it is terminated', async () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    const { feed, wanted } = createFeed();
+    const { ticker, die, lines } = await startTicker({ intervalMs: 10, feed, file: thread('hangs') });
+    await until(() => ticker.loopDelays.cumulative().count > 0);
+    await die();
+    wanted.length = 0;
+    // The first check sees progress since the start; the second one sees none.
+    mock.timers.tick(2_000);
+    expect(wanted).to.deep.equal([true, false]);
+    expect(lines).to.deep.equal([]);
+  });
+
+  it('is not confused with one that has no leader', async () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    const { feed, lease, wanted } = createFeed();
+    const { ticker, subscribe, lines, ticks } = await startTicker({ intervalMs: 10, feed });
+    for (let second = 0; second < 10; second++) {
+      const { count } = ticker.loopDelays.cumulative();
+      await until(() => ticker.loopDelays.cumulative().count > count);
+      mock.timers.tick(1_000);
+    }
+    expect([lines, ticks]).to.deep.equal([[], []]);
+    expect(new Set(wanted)).to.deep.equal(new Set([true]));
+    subscribe();
+    new Float64Array(lease)[0] = Number.POSITIVE_INFINITY;
+    await until(() => ticks.length > 3);
+  });
 });
 
 describe('a ticker that is stopped', () => {
   afterEach(() => mock.timers.reset());
 
-  it('leaves no thread, and ticks no more', async () => {
+  it('ticks no more, and does not start if it is still starting', async () => {
     const { ticker, subscribe, tickTo, ticks, lines } = await startTicker({ intervalMs: 1 });
     await tickTo(subscribe().client);
     await ticker.stop();
     const count = ticks.length;
     subscribe().unsubscribe();
     await ticker.stop();
+    const other = createTicker();
+    const started = other.ticker.start().catch((error: unknown) => error);
+    await other.ticker.stop();
+    expect(await started).to.be.instanceOf(Error);
     expect(ticks).to.have.lengthOf(count);
     expect(lines).to.deep.equal([]);
-  });
-
-  it('while it starts does not start', async () => {
-    const { ticker } = createTicker();
-    const started = ticker.start().catch((error: unknown) => error);
-    await ticker.stop();
-    expect(await started).to.be.instanceOf(Error);
   });
 
   it('while its thread is dead does not come back', async () => {

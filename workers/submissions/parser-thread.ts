@@ -1,8 +1,14 @@
 /** Worker thread that parses and checks bodies of `POST /tasks`. Replies once to each body. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SubmissionRules } from '../tasks/messages.ts';
-import { parseBatch, type SubmittedBatch } from './parse-batch.ts';
-import { type CheckStarted, parseSubmission, READY, type SubmittedBody } from './parse-submission.ts';
+import {
+  type CheckStarted,
+  parseBatch,
+  parseSubmission,
+  READY,
+  type SubmittedBatch,
+  type SubmittedBody,
+} from './parse-submission.ts';
 
 const rules = workerData as SubmissionRules | undefined;
 // Imported lazily, because the schema compiler takes longer to load than the rest of the thread's code.

@@ -1,8 +1,8 @@
 import { parentPort } from 'node:worker_threads';
 import type { TaskProgress } from '../../db/task-store.ts';
+import { stackOf } from '../shared/frames.ts';
 import { readThrown } from '../shared/thrown.ts';
 import type { HandlerLog } from './handler-log.ts';
-import { stackOf } from './handler-stack.ts';
 import type { TaskContext } from './handlers-api.ts';
 import {
   type AbortRequest,

@@ -7,7 +7,7 @@ const BULK_MS = 60_000;
 /** A task must match all fields that are set. Times are Unix seconds. */
 export interface TaskFilter {
   action?: string;
-  /** Part of the data, or of the reason of the last failed attempt. */
+  /** Part of the action, the data, the output, or the reason of the last failed attempt. */
   text?: string;
   /** Start of the id. */
   id?: string;
@@ -30,6 +30,8 @@ export interface Cause {
   permanent: number;
   first_at: number;
   last_at: number;
+  /** Number of failures in each of the last 30 minutes, oldest first. */
+  minutes: number[];
   /** Up to ten. */
   reasons: { reason: string; count: number }[];
 }
@@ -40,41 +42,37 @@ export interface BulkResult {
   remaining: number;
 }
 
+interface LetterQuery {
+  action?: string;
+  reason?: string;
+  cause?: string;
+  before?: string;
+}
+
 export type DeadLetters = ReturnType<typeof deadLetters>;
 
 /** Requests about failed tasks. */
 export function deadLetters(http: HttpClient) {
   const pathOf = (id: string) => `dead-letters/${encodeURIComponent(id)}`;
+  const change = (path: string, body: object, options?: Abortable) =>
+    http.request<BulkResult>(path, { ...options, method: 'POST', body, timeoutMs: BULK_MS });
   return {
     /** Requests the newest 100. @param query `before` is the id of a dead letter; only older ones are listed */
-    async list({
-      signal,
-      ...query
-    }: Abortable & { action?: string; reason?: string; cause?: string; before?: string } = {}): Promise<DeadLetter[]> {
+    async list({ signal, ...query }: Abortable & LetterQuery = {}) {
       const { dead_letters } = await http.request<{ dead_letters: DeadLetter[] }>('dead-letters', { query, signal });
       return dead_letters;
     },
-
     /** Counts the causes of the matching dead letters, most frequent first. */
-    reasons({ signal, ...query }: Abortable & TaskFilter = {}): Promise<{ causes: Cause[]; total: number }> {
-      return http.request('dead-letters/reasons', { query, signal });
-    },
-
+    reasons: ({ signal, ...query }: Abortable & TaskFilter = {}) =>
+      http.request<{ causes: Cause[]; total: number }>('dead-letters/reasons', { query, signal }),
     /** Puts a dead letter back into the queue. */
     async redrive(id: string, options?: Abortable): Promise<void> {
       await http.request(`${pathOf(id)}/retry`, { ...options, method: 'POST' });
     },
-
-    async purge(id: string, options?: Abortable): Promise<void> {
-      await http.request(pathOf(id), { ...options, method: 'DELETE' });
-    },
-
-    redriveAll(selection: LetterSelection, options?: Abortable): Promise<BulkResult> {
-      return http.request('dead-letters/redrive', { ...options, method: 'POST', body: selection, timeoutMs: BULK_MS });
-    },
-
-    purgeAll(selection: LetterSelection, options?: Abortable): Promise<BulkResult> {
-      return http.request('dead-letters/purge', { ...options, method: 'POST', body: selection, timeoutMs: BULK_MS });
-    },
+    purge: (id: string, options?: Abortable) => http.request<void>(pathOf(id), { ...options, method: 'DELETE' }),
+    /** @param selection `per_second` tasks become due per second, and are scheduled until then. By default, all are due at once */
+    redriveAll: (selection: LetterSelection & { per_second?: number }, options?: Abortable) =>
+      change('dead-letters/redrive', selection, options),
+    purgeAll: (selection: LetterSelection, options?: Abortable) => change('dead-letters/purge', selection, options),
   };
 }

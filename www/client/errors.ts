@@ -1,9 +1,9 @@
-import type { Answer } from './fetch.ts';
-
 /** Statuses of the 4xx class after which the same request may succeed. */
 const TRANSIENT_STATUSES: readonly number[] = [408, 429];
-/** Close codes after which another connection would be closed as well. 4001 and 4003 are about the token. */
-export const FINAL_CLOSE_CODES: readonly number[] = [1002, 1007, 1008, 1009, 4001, 4003, 4029];
+/** Close codes for a revoked and for an expired token. */
+export const TOKEN_CLOSE_CODES: readonly number[] = [4001, 4003];
+/** Close codes after which another connection would be closed as well. */
+export const FINAL_CLOSE_CODES: readonly number[] = [1002, 1007, 1008, 1009, ...TOKEN_CLOSE_CODES, 4029];
 
 /** Error response of a service. `message` is its text in the catalogue of errors. */
 export class ServiceError extends Error {
@@ -25,13 +25,6 @@ export class ServiceError extends Error {
     this.path = path as string | undefined;
     this.detail = detail as string | undefined;
     this.retryAfterMs = retryAfterMs;
-  }
-
-  /** Reads the error from a response. */
-  static async from(response: Answer): Promise<ServiceError> {
-    const body = Object(await response.json().catch(() => ({})));
-    const seconds = Number(response.headers.get('Retry-After') ?? Number.NaN);
-    return new ServiceError(response.status, body, seconds >= 0 ? seconds * 1000 : undefined);
   }
 
   /** Whether the same request may succeed later. */

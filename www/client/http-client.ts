@@ -1,11 +1,20 @@
-import { abortable, linkedTo, sleep } from './abort.ts';
-import { backoff } from './backoff.ts';
 import { type CredentialOptions, Credentials, type Grant } from './credentials.ts';
 import { closedClient, ServiceError, UnreachableError } from './errors.ts';
-import type { Answer, Fetch } from './fetch.ts';
+import { abortable, backoff, linkedTo, sleep } from './waiting.ts';
 
 const ATTEMPT_MS = 15_000;
 const GIVE_UP_MS = 60_000;
+
+/** The part of a `Response` that the client uses. */
+export interface Answer extends Pick<Response, 'ok' | 'status' | 'body' | 'text' | 'json'> {
+  headers: Pick<Headers, 'get'>;
+}
+
+/** The part of `fetch` that the client uses. */
+export type Fetch = (
+  url: URL,
+  init: { method: string; headers: Record<string, string>; body: string | null; signal: AbortSignal },
+) => Promise<Answer>;
 
 export interface Abortable {
   signal?: AbortSignal | undefined;
@@ -81,8 +90,7 @@ export class HttpClient {
         const { retryAfterMs = 0 } = error as Partial<ServiceError>;
         const delayMs = Math.max(retryAfterMs, backoff(failures));
         if (!mayRepeat(error, isRepeatable) || performance.now() + delayMs > deadline) throw error;
-        const waiting = linkedTo(options.signal, this.closed);
-        await sleep(delayMs, waiting.signal).finally(() => waiting.abort());
+        await sleep(delayMs, options.signal, this.closed);
       }
     }
   }
@@ -115,7 +123,7 @@ export class HttpClient {
       body: body === null ? body : JSON.stringify(body),
       signal,
     }).catch((cause) => unreachable(cause, signal));
-    if (!response.ok) throw await ServiceError.from(response);
+    if (!response.ok) throw await errorOf(response);
     return response;
   }
 
@@ -137,6 +145,12 @@ export class HttpClient {
       attempt.abort('settled');
     }
   }
+}
+
+async function errorOf(response: Answer): Promise<ServiceError> {
+  const body = Object(await response.json().catch(() => ({})));
+  const seconds = Number(response.headers.get('Retry-After') ?? Number.NaN);
+  return new ServiceError(response.status, body, seconds >= 0 ? seconds * 1000 : undefined);
 }
 
 function parse(text: string, status: number) {

@@ -25,18 +25,11 @@ export type Limits = ReturnType<typeof limits>;
 export function limits(http: HttpClient) {
   const pathOf = (action: string) => `limits/${encodeURIComponent(action)}`;
   return {
-    async list(options?: Abortable): Promise<ActionLimits[]> {
-      const { limits } = await http.request<{ limits: ActionLimits[] }>('limits', options);
-      return limits;
-    },
-
+    list: async (options?: Abortable) => (await http.request<{ limits: ActionLimits[] }>('limits', options)).limits,
     /** Replaces the limits of an action. */
-    put(action: string, settings: LimitSettings, options?: Abortable): Promise<ActionLimits> {
-      return http.request(pathOf(action), { ...options, method: 'PUT', body: settings });
-    },
-
-    async delete(action: string, options?: Abortable): Promise<void> {
-      await http.request(pathOf(action), { ...options, method: 'DELETE' });
-    },
+    put: (action: string, settings: LimitSettings, options?: Abortable) =>
+      http.request<ActionLimits>(pathOf(action), { ...options, method: 'PUT', body: settings }),
+    delete: (action: string, options?: Abortable) =>
+      http.request<void>(pathOf(action), { ...options, method: 'DELETE' }),
   };
 }

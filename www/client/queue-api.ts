@@ -31,6 +31,7 @@ export interface QueueStatus {
   /** `overlap` is the number of handlers at a time in a thread. */
   threads: { busy: number; total: number; overlap: number };
   paused: boolean;
+  paused_at_ms?: number;
   /** Reason why no task can be processed, and since when. */
   stalled: { reason: string; since: number } | null;
   /** Why a changed handlers module cannot be loaded. */
@@ -54,8 +55,10 @@ export interface QueueHistory {
   starts: number[];
 }
 
-/** Numbers of the last five minutes are those of the node that answers. */
+/** Rates, shares and percentiles are those of the node that answers. */
 export interface QueueActivity {
+  /** Length of the period of rates, shares and percentiles, in seconds. */
+  window_seconds: number;
   actions: {
     /** `other` stands for all actions that are not listed. */
     action: string;
@@ -94,39 +97,32 @@ export type QueueApi = ReturnType<typeof queueApi>;
 
 /** Requests about the queue as a whole. */
 export function queueApi(http: HttpClient) {
+  const change = async (path: string, options?: Abortable): Promise<void> => {
+    await http.request(path, { ...options, method: 'POST', isRepeatable: true });
+  };
   return {
-    status(options?: Abortable): Promise<QueueStatus> {
-      return http.request('queue', options);
-    },
-
+    status: (options?: Abortable) => http.request<QueueStatus>('queue', options),
     /**
      * @param since `end` of the last response; only later ones are returned
      * @param step 60 for the minutes of the last 24 hours
      */
-    history({ signal, ...query }: Abortable & { since?: number; step?: 1 | 60 } = {}): Promise<QueueHistory> {
-      return http.request('queue/history', { query, signal });
-    },
-
-    /** Requests the tasks and recent attempts of each action, and what the threads run. */
-    activity(options?: Abortable): Promise<QueueActivity> {
-      return http.request('queue/activity', options);
-    },
-
+    history: ({ signal, ...query }: Abortable & { since?: number; step?: 1 | 60 } = {}) =>
+      http.request<QueueHistory>('queue/history', { query, signal }),
+    /**
+     * Requests the tasks and recent attempts of each action, and the task of each thread.
+     *
+     * @param seconds period of the attempts, 300 by default
+     */
+    activity: ({ signal, ...query }: Abortable & { seconds?: 300 | 900 | 3600 | 86_400 } = {}) =>
+      http.request<QueueActivity>('queue/activity', { query, signal }),
     /** Requests up to 100 unfinished tasks in a state, next to run first. `total` counts all of them. */
-    tasks(
-      state: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying',
-      options?: Abortable,
-    ): Promise<{ tasks: ListedTask[]; count: number; total: number }> {
-      return http.request('queue/tasks', { ...options, query: { state } });
-    },
-
+    tasks: (state: 'queued' | 'limited' | 'scheduled' | 'running' | 'retrying', options?: Abortable) =>
+      http.request<{ tasks: ListedTask[]; count: number; total: number }>('queue/tasks', {
+        ...options,
+        query: { state },
+      }),
     /** Pauses the processing of tasks on all nodes. */
-    async pause(options?: Abortable): Promise<void> {
-      await http.request('queue/pause', { ...options, method: 'POST', isRepeatable: true });
-    },
-
-    async resume(options?: Abortable): Promise<void> {
-      await http.request('queue/resume', { ...options, method: 'POST', isRepeatable: true });
-    },
+    pause: (options?: Abortable) => change('queue/pause', options),
+    resume: (options?: Abortable) => change('queue/resume', options),
   };
 }

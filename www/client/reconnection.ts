@@ -1,5 +1,4 @@
-import { linkedTo, sleep } from './abort.ts';
-import { backoff } from './backoff.ts';
+import { backoff, linkedTo, sleep } from './waiting.ts';
 
 /**
  * State of a connection. `stale`: connected, but nothing arrives. `offline`: waiting for the next attempt. `stopped`:
@@ -19,7 +18,7 @@ interface Options {
   connect(signal: AbortSignal): Promise<Error>;
   onStatus(status: Status): void;
   /** Called with the error after which no other attempt is made. */
-  onStop(error: Error): void;
+  onStop?(error: Error): void;
 }
 
 /** Keeps a connection: connects again after growing random delays, until it is stopped or another attempt is useless. */
@@ -74,7 +73,7 @@ export class Reconnection {
       if (signal.aborted) return;
       if (error.isTransient !== true) {
         this.stop(error.message);
-        this.#options.onStop(error);
+        this.#options.onStop?.(error);
         return;
       }
       if (performance.now() - startedAt >= STABLE_AFTER_MS) failures = 0;

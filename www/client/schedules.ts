@@ -33,28 +33,15 @@ export type Schedules = ReturnType<typeof schedules>;
 export function schedules(http: HttpClient) {
   const pathOf = (name: string) => `schedules/${encodeURIComponent(name)}`;
   return {
-    async list(options?: Abortable): Promise<Schedule[]> {
-      const { schedules } = await http.request<{ schedules: Schedule[] }>('schedules', options);
-      return schedules;
-    },
-
-    get(name: string, options?: Abortable): Promise<Schedule> {
-      return http.request(pathOf(name), options);
-    },
-
+    list: async (options?: Abortable) =>
+      (await http.request<{ schedules: Schedule[] }>('schedules', options)).schedules,
+    get: (name: string, options?: Abortable) => http.request<Schedule>(pathOf(name), options),
     /** Adds or replaces a schedule. */
-    put(name: string, settings: ScheduleSettings, options?: Abortable): Promise<Schedule> {
-      return http.request(pathOf(name), { ...options, method: 'PUT', body: settings });
-    },
-
+    put: (name: string, settings: ScheduleSettings, options?: Abortable) =>
+      http.request<Schedule>(pathOf(name), { ...options, method: 'PUT', body: settings }),
     /** Makes a task now. @returns its id */
-    async run(name: string, options?: Abortable): Promise<string> {
-      const { id } = await http.request<{ id: string }>(`${pathOf(name)}/run`, { ...options, method: 'POST' });
-      return id;
-    },
-
-    async delete(name: string, options?: Abortable): Promise<void> {
-      await http.request(pathOf(name), { ...options, method: 'DELETE' });
-    },
+    run: async (name: string, options?: Abortable) =>
+      (await http.request<{ id: string }>(`${pathOf(name)}/run`, { ...options, method: 'POST' })).id,
+    delete: (name: string, options?: Abortable) => http.request<void>(pathOf(name), { ...options, method: 'DELETE' }),
   };
 }

@@ -1,4 +1,3 @@
-import type { ActionName, AnyActions, DataOf, OutputOf } from './actions.ts';
 import type { Grant } from './credentials.ts';
 import { type DeadLetters, deadLetters, type TaskFilter } from './dead-letters.ts';
 import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
@@ -6,10 +5,48 @@ import { type Limits, limits } from './limits.ts';
 import { type ListedTask, type QueueApi, queueApi } from './queue-api.ts';
 import type { Status } from './reconnection.ts';
 import { type Schedules, schedules } from './schedules.ts';
-import { Task } from './task.ts';
+import { createToken, Task, type TaskTokenOptions } from './task.ts';
 import { type StreamEvents, TaskFollower } from './task-follower.ts';
 import type { DeadLetter, TaskRow } from './task-state.ts';
-import { createToken, type TaskTokenOptions } from './task-token.ts';
+
+/** Built-in actions, which a handlers module may replace. */
+interface BuiltInActions {
+  uppercase: (data: { text?: string }) => string;
+  sum: (data: { numbers?: number[] }) => number;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: data and output are unknown without a handlers module.
+export type AnyActions = Record<string, (data: any) => any>;
+
+/** `Own` is the type of a handlers module's default export. */
+type Actions<Own> = Omit<BuiltInActions, keyof Own> & Own;
+
+type HandlerOf<Own, Name extends keyof Actions<Own>> = Actions<Own>[Name] extends { handler: infer Handler }
+  ? Handler
+  : Actions<Own>[Name];
+
+export type ActionName<Own> = keyof Actions<Own> & string;
+
+/** Data of an action: the first parameter of its handler. */
+export type DataOf<Own, Name extends ActionName<Own>> =
+  HandlerOf<Own, Name> extends (data: infer Data, ...others: never[]) => unknown
+    ? unknown extends Data
+      ? Record<string, unknown>
+      : Data
+    : never;
+
+/** Output of an action: what its handler returns, as JSON. */
+export type OutputOf<Own, Name extends ActionName<Own>> =
+  HandlerOf<Own, Name> extends (...all: never[]) => infer Output ? Json<Awaited<Output>> : never;
+
+/** A value after `JSON.parse(JSON.stringify(value))`. */
+type Json<Value> = unknown extends Value
+  ? Value
+  : Value extends { toJSON(): infer Plain }
+    ? Plain
+    : Value extends object
+      ? { [Key in keyof Value]: Json<Value[Key]> }
+      : Value;
 
 /** Fields of a submission beside action and data. */
 export interface SubmissionOptions {
@@ -48,9 +85,11 @@ export interface SearchQuery extends TaskFilter, Abortable {
   limit?: number;
   /** `next_cursor` of the page before. */
   cursor?: string;
+  /** 0 leaves the total out, which takes longer than a page. */
+  total?: 0;
 }
 
-/** `total` is in the first page only, and a lower bound unless `total_is_exact`. */
+/** `total` is in the first page only, unless it is left out, and a lower bound unless `total_is_exact`. */
 export interface SearchResult {
   tasks: (ListedTask | DeadLetter | TaskRow)[];
   count: number;

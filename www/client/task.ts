@@ -1,10 +1,9 @@
-import { abortable } from './abort.ts';
 import type { Grant } from './credentials.ts';
 import { TaskCancelledError, TaskFailedError } from './errors.ts';
 import type { Abortable, HttpClient } from './http-client.ts';
 import type { TaskFollower, TaskNews } from './task-follower.ts';
 import type { TaskChange, TaskProgress, TaskState, Times } from './task-state.ts';
-import { createToken, type TaskTokenOptions } from './task-token.ts';
+import { abortable } from './waiting.ts';
 
 type Fields<Event extends TaskChange['event']> = Omit<Extract<TaskChange, { event: Event }>, 'event'>;
 
@@ -100,4 +99,17 @@ function fieldsOf(news: TaskNews): object {
   if (news.event !== 'completed') return news;
   const { attempts, waited_ms, ran_ms, history, result } = news.row;
   return { output: result === null ? undefined : JSON.parse(result).output, attempts, waited_ms, ran_ms, history };
+}
+
+export interface TaskTokenOptions extends Abortable {
+  /** Seconds, up to a day. The default is an hour. */
+  expiresIn?: number | undefined;
+  /** Whether the token can also cancel. */
+  cancel?: boolean | undefined;
+}
+
+/** Creates a token for the tasks of a path. */
+export function createToken(http: HttpClient, path: string, options: TaskTokenOptions = {}): Promise<Grant> {
+  const { signal, expiresIn: expires_in, cancel } = options;
+  return http.request(`${path}/token`, { method: 'POST', body: { expires_in, cancel }, isRepeatable: true, signal });
 }

@@ -1,11 +1,10 @@
-import { linkedTo } from './abort.ts';
 import { Emitter } from './emitter.ts';
-import { ClosedError, ServiceError } from './errors.ts';
+import { ClosedError, ServiceError, TOKEN_CLOSE_CODES } from './errors.ts';
 import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
 import { type ConnectionEvents, PriceConnection, type WebSocketClass } from './price-connection.ts';
 import { Reconnection, type Status } from './reconnection.ts';
-import { type Price, type Tick, TickReader } from './tick-reader.ts';
-import { TickStream } from './tick-stream.ts';
+import { type Price, type Tick, TickReader, TickStream } from './tick-stream.ts';
+import { linkedTo } from './waiting.ts';
 
 /** Response of `GET /prices/history`. All arrays have the same length. */
 export interface PriceHistory {
@@ -13,9 +12,6 @@ export interface PriceHistory {
   timestamps: number[];
   prices: Record<string, number[]>;
 }
-
-/** Close codes for a revoked and for an expired token. */
-const TOKEN_CLOSE_CODES: readonly number[] = [4001, 4003];
 
 export interface TickerOptions extends ClientOptions {
   /** Needed if there is no global `WebSocket`, as in Node before version 22. */
@@ -99,7 +95,7 @@ export class TickerClient {
     return this.#read(options);
   }
 
-  /** Requests the ticks of the last `seconds`, up to 900. @throws {ServiceError | UnreachableError} */
+  /** Requests the ticks of the last `seconds`, up to 86,400, one a minute if more than 900. @throws {ServiceError | UnreachableError} */
   async history({ seconds, signal }: Abortable & { seconds?: number } = {}): Promise<PriceHistory> {
     return this.#http.request('prices/history', { query: { seconds }, signal });
   }

@@ -10,10 +10,15 @@ export function cssColour(element: Element, name: string): () => string {
   return () => getComputedStyle(element).getPropertyValue(name).trim();
 }
 
-/** Calls `repaint` when the system's colour scheme, the forced colours or the chosen theme changes. */
-export function onColourChange(repaint: () => void): void {
-  for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)']) {
-    matchMedia(query).addEventListener('change', repaint);
+/**
+ * Calls `repaint` when the system's colour scheme, the forced colours or the chosen theme changes, and for print.
+ * @param signal ends the calls
+ */
+export function onColourChange(repaint: () => void, signal?: AbortSignal): void {
+  for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)', 'print']) {
+    matchMedia(query).addEventListener('change', repaint, { ...(signal && { signal }) });
   }
-  new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+  const observer = new MutationObserver(repaint);
+  observer.observe(document.documentElement, { attributeFilter: ['style'] });
+  signal?.addEventListener('abort', () => observer.disconnect());
 }

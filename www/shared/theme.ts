@@ -1,7 +1,6 @@
 /* Applies the stored theme. Must be a classic script in the page's head, because modules run after the first paint. */
 {
   const KEY = 'theme';
-  const root = document.documentElement;
 
   const stored = (): string => {
     try {
@@ -22,8 +21,8 @@
   };
 
   const apply = (theme: string): void => {
-    if (theme === '') delete root.dataset.theme;
-    else root.dataset.theme = theme;
+    // Overrides the system's colour scheme.
+    document.documentElement.style.colorScheme = theme;
     for (const meta of document.querySelectorAll<HTMLMetaElement>('meta[name="theme-color"]')) {
       meta.dataset.scheme ??= meta.media.includes('dark') ? 'dark' : 'light';
       const { scheme } = meta.dataset;

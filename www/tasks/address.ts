@@ -1,4 +1,13 @@
+import type { TaskFilter } from '../client/dead-letters.ts';
 import { STATES, type State } from './board-task.ts';
+
+/** Time ranges of the charts. */
+export const RANGES = ['15m', '1h', '24h'] as const;
+export type Range = (typeof RANGES)[number];
+
+/** Times until now of which a list shows the tasks, in seconds. */
+export const SPANS = { '10m': 600, '1h': 3_600, '24h': 86_400 } as const;
+export type Span = keyof typeof SPANS;
 
 export interface View {
   page: 'tasks' | 'schedules' | 'limits';
@@ -7,11 +16,16 @@ export interface View {
   action: string;
   /** Cause of the listed failed tasks, or an empty string. */
   cause: string;
+  /** Time in which the listed tasks were accepted or have failed, or an empty string for any. */
+  last: Span | '';
   /** Id of the task in the inspector. Undefined if the inspector is closed. */
   task: string | undefined;
+  range: Range;
 }
 
-const DEFAULT: View = { page: 'tasks', state: 'completed', q: '', action: '', cause: '', task: undefined };
+const DEFAULT: View = {
+  ...{ page: 'tasks', state: 'completed', q: '', action: '', cause: '', last: '', task: undefined, range: '15m' },
+};
 
 const PAGES = ['schedules', 'limits'] as const;
 
@@ -21,7 +35,9 @@ export function readView(search: string): View {
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
   const page = PAGES.find((each) => each === query.get('view')) ?? DEFAULT.page;
   const [q = '', action = '', cause = '', task] = ['q', 'action', 'cause', 'task'].map((name) => query.get(name) ?? '');
-  return { page, state, q, action, cause, task: task || undefined };
+  const last = (Object.keys(SPANS) as Span[]).find((each) => each === query.get('last')) ?? DEFAULT.last;
+  const range = RANGES.find((each) => each === query.get('range')) ?? DEFAULT.range;
+  return { page, state, q, action, cause, last, task: task || undefined, range };
 }
 
 /** Returns the path and query of a view, without fields that have their default value. */
@@ -31,4 +47,38 @@ export function addressOf({ page = DEFAULT.page, ...view }: Partial<View>): stri
   );
   if (page !== DEFAULT.page) fields.unshift(['view', page]);
   return fields.length === 0 ? '/' : `/?${new URLSearchParams(fields)}`;
+}
+
+/** Fields of a view that select the tasks of a list. Empty texts select all tasks. */
+export type ListFilter = Pick<View, 'q' | 'action' | 'cause' | 'last'>;
+
+/** Fields of a filter that `Find` takes as `name:value`. */
+const FIELDS = { key: 'limit_key', schedule: 'schedule', id: 'id' } as const;
+const FIELD = /(?:^|\s)(key|schedule|id):("[^"]*"|\S+)/g;
+const ID_START = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i;
+
+export function isFiltered({ q, action, cause, last }: ListFilter): boolean {
+  return [q, action, cause, last].some((field) => field !== '');
+}
+
+/** Whether the page cannot tell which tasks of a state match, because it does not have their whole data. */
+export function isSearched({ q, last }: Pick<ListFilter, 'q' | 'last'>): boolean {
+  return q !== '' || last !== '';
+}
+
+/** Returns the filter as the service takes it. `key:`, `schedule:` and `id:` in the text select by these fields. */
+export function filterOf({ q, action, cause, last }: ListFilter, nowMs = Date.now()): TaskFilter & { cause?: string } {
+  const filter: TaskFilter & { cause?: string } = {};
+  const text = q
+    .replaceAll(FIELD, (_, name: keyof typeof FIELDS, value: string) => {
+      filter[FIELDS[name]] = value.replaceAll('"', '');
+      return '';
+    })
+    .trim();
+  if (ID_START.test(text)) filter.id = text;
+  else if (text !== '') filter.text = text;
+  if (action !== '') filter.action = action;
+  if (cause !== '') filter.cause = cause;
+  if (last !== '') filter.since = Math.floor(nowMs / 1_000) - SPANS[last];
+  return filter;
 }

@@ -1,24 +1,25 @@
 import { computed, effect, untracked } from '@preact/signals';
+import { render } from 'preact';
 import { part } from '../shared/dom.ts';
-import { link, linkState, model } from './board.ts';
+import { Activity } from './activity.tsx';
+import { link, linkState, model, situation } from './board.ts';
 import { Charts } from './charts.tsx';
-import { Questions } from './dialogs.tsx';
-import { FailedView } from './failed.tsx';
+import { OpenQuestion } from './dialogs.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
 import { LIMITS } from './limits-view.tsx';
 import { Masthead } from './masthead.tsx';
-import { mount } from './mount.ts';
 import { view } from './navigation.ts';
 import { OwnTasks } from './own-tasks.tsx';
 import { TimeZoneSelect } from './parts.tsx';
 import { SCHEDULES } from './schedules-view.tsx';
 import { SettingsList } from './settings-list.tsx';
 import { Access, isAsking } from './sign-in.ts';
-import { openForm, SubmitForm } from './submit-form.tsx';
+import { isFolded, openForm, SubmitForm } from './submit-form.tsx';
 import { Pages, Tabs, TITLES } from './tabs.tsx';
 import { TaskListView } from './task-list.tsx';
+import { UndoNotice } from './undoable.tsx';
 
 // Restores the token that the requests of the views need.
 const access = new Access((userId) => {
@@ -30,13 +31,14 @@ const toForm = () => openForm();
 
 /** Tabs, and the list of the current tab. */
 function Shelf() {
-  const { state } = view.value;
+  const { page, state } = view.value;
+  if (page !== 'tasks') return null;
   return (
     <>
       <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
         <Tabs />
       </nav>
-      {state === 'failed' ? <FailedView onResubmit={openForm} /> : <TaskListView state={state} />}
+      <TaskListView state={state} onResubmit={openForm} />
     </>
   );
 }
@@ -51,7 +53,8 @@ function Dialogs() {
   return (
     <>
       <Inspector onResubmit={openForm} />
-      <Questions />
+      <OpenQuestion />
+      <UndoNotice />
       <Help />
     </>
   );
@@ -62,6 +65,7 @@ function Overview() {
     <>
       <HealthStrip />
       <Charts />
+      <Activity />
     </>
   );
 }
@@ -77,7 +81,9 @@ for (const [name, shown] of Object.entries({
   own: <OwnTasks onEdit={openForm} />,
   dialogs: <Dialogs />,
 })) {
-  mount(shown, part(document, name, HTMLElement));
+  const host = part(document, name, HTMLElement);
+  host.replaceChildren();
+  render(shown, host);
 }
 
 listenToKeys(toForm);
@@ -86,18 +92,25 @@ const desk = part(document, 'desk', HTMLElement);
 effect(() => {
   const { page, state } = view.value;
   desk.dataset.page = page;
-  document.title = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
+  const [problem] = situation.value.problems;
+  const place = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
+  document.title = problem === undefined ? place : `⚠ ${problem.text} ${place}`;
+});
+const icon = part(document, 'icon', HTMLLinkElement);
+const hasProblem = computed(() => situation.value.problems.length > 0);
+effect(() => {
+  icon.href = hasProblem.value ? '/icon-problem.svg' : '/icon.svg';
+});
+effect(() => {
+  document.body.dataset.form = isFolded.value ? 'folded' : 'open';
 });
 effect(() => {
   desk.hidden = isAsking.value;
 });
 
 const wanted = computed(() => {
-  const { state, action, cause } = view.value;
-  return JSON.stringify({
-    state,
-    filter: { ...(action !== '' && { action }), ...(state === 'failed' && cause !== '' && { cause }) },
-  });
+  const { state, q, action, cause, last } = view.value;
+  return JSON.stringify({ state, filter: { q, action, cause: state === 'failed' ? cause : '', last } });
 });
 effect(() => {
   const { state, filter } = JSON.parse(wanted.value);

@@ -11,14 +11,16 @@ export function isUnfinished(state: string): boolean {
   return UNFINISHED.includes(state);
 }
 
-/** Task as reported by responses and events, with undefined for unknown fields. Texts may be truncated. */
+/** Task as reported by responses and events, with the names of the service. Texts may be truncated. */
 export interface BoardTask {
   id: string;
   action: string;
   state: State | 'cancelled';
-  acceptedAtMs?: number;
-  startedAtMs?: number;
-  endedAtMs?: number;
+  accepted_at_ms?: number;
+  started_at_ms?: number;
+  ended_at_ms?: number;
+  run_at_ms?: number;
+  next_attempt_at_ms?: number;
   /** Number of the running attempt. */
   attempt?: number;
   /** Number of failed attempts. */
@@ -26,48 +28,68 @@ export interface BoardTask {
   reason?: string;
   /** Reason of a failed task without numbers, ids and quoted parts. Events do not tell it. */
   cause?: string;
-  /** When the task, or its next attempt, is due. */
-  dueAtMs?: number;
+  permanent?: boolean;
   progress?: TaskProgress;
   payload?: string;
-  payloadBytes?: number;
+  payload_bytes?: number;
   result?: string | null;
-  resultBytes?: number;
-  permanent?: boolean;
+  result_bytes?: number;
+  /** Duration of all attempts of a completed task. Events do not tell it. */
+  ran_ms?: number | null;
   priority?: number;
-  limitKey?: string;
+  limit_key?: string;
   limit?: TaskLimit;
+}
+
+/** Task in a response. Result rows and dead letters have no status of a queued task, and times in Unix seconds. */
+export interface ListedTask extends Omit<BoardTask, 'action' | 'state'> {
+  action: string | null;
+  status: State;
+  created_at?: number;
+  processed_at?: number;
+  first_at?: number;
+  last_at?: number;
+}
+
+export function fromListed({ status, created_at, processed_at, first_at, last_at, ...task }: ListedTask): BoardTask {
+  const [accepted, ended] = [created_at ?? first_at, processed_at ?? last_at];
+  return {
+    ...task,
+    action: task.action ?? 'unreadable',
+    state: created_at !== undefined ? 'completed' : task.cause !== undefined ? 'failed' : status,
+    ...(accepted !== undefined && { accepted_at_ms: accepted * 1_000 }),
+    ...(ended !== undefined && { ended_at_ms: ended * 1_000 }),
+  };
 }
 
 /** Applies an event to a task. @param task undefined if unknown @returns undefined if the event purges the task */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
   const action = event.action ?? task?.action ?? 'unknown';
-  const { progress: _, dueAtMs: __, limit: ___, cause: ____, ...known } = task ?? {};
+  const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
   const base = { ...known, id, action };
   switch (event.event) {
     case 'accepted':
       // The accepting node may report a task later than the node that started it.
-      if (isAcceptedLate(task)) return { ...task, action, acceptedAtMs: at };
-      return { id, action, state: 'queued', acceptedAtMs: at, ...submitted(task), ...scheduledAt(task) };
+      if (isAcceptedLate(task)) return { ...task, action, accepted_at_ms: at };
+      return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
     case 'scheduled':
-      return { ...base, state: 'scheduled', acceptedAtMs: at, ...present({ dueAtMs: event.run_at_ms }) };
+      return { ...base, state: 'scheduled', accepted_at_ms: at, ...present({ run_at_ms: event.run_at_ms }) };
     case 'started':
-      return { ...base, state: 'running', startedAtMs: at, ...present({ attempt: event.attempt }) };
+      return { ...base, state: 'running', started_at_ms: at, ...present({ attempt: event.attempt }) };
     case 'progress':
       return { ...base, state: 'running', ...present({ attempt: event.attempt, progress: event.progress }) };
     case 'retrying': {
-      const { attempts, reason, next_attempt_at_ms: dueAtMs } = event;
-      return { ...base, state: 'retrying', ...present({ attempts, reason, dueAtMs }) };
+      const { attempts, reason, next_attempt_at_ms } = event;
+      return { ...base, state: 'retrying', ...present({ attempts, reason, next_attempt_at_ms }) };
     }
     case 'completed':
-      return { ...base, state: 'completed', endedAtMs: at };
+    case 'cancelled':
+      return { ...base, state: event.event, ended_at_ms: at };
     case 'failed': {
       const { attempts, reason, permanent }: typeof event & { permanent?: boolean } = event;
-      return { ...base, state: 'failed', endedAtMs: at, ...present({ attempts, reason, permanent }) };
+      return { ...base, state: 'failed', ended_at_ms: at, ...present({ attempts, reason, permanent }) };
     }
-    case 'cancelled':
-      return { ...base, state: 'cancelled', endedAtMs: at };
     case 'purged':
       return undefined;
   }
@@ -90,7 +112,7 @@ export function afterListing(known: BoardTask | undefined, listed: BoardTask, is
 /** Returns the known times in milliseconds that, rounded down to seconds, equal the listed times. */
 function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
   const times: Partial<BoardTask> = {};
-  for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {
+  for (const name of ['accepted_at_ms', 'ended_at_ms'] as const) {
     const precise = known?.[name];
     const isSame = precise !== undefined && Math.floor(precise / 1000) === Math.floor((listed[name] ?? 0) / 1000);
     if (isSame) times[name] = precise;
@@ -98,13 +120,10 @@ function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<
   return times;
 }
 
-/** Returns when a scheduled task was accepted, which is run before its time. */
-function scheduledAt({ state, acceptedAtMs }: Partial<BoardTask> = {}) {
-  return state === 'scheduled' ? present({ acceptedAtMs }) : {};
-}
-
-function submitted({ payload, payloadBytes, priority, limitKey }: Partial<BoardTask> = {}) {
-  return present({ payload, payloadBytes, priority, limitKey });
+/** Returns the values that a queued task keeps: its submission, and the time at which it was scheduled if it is run before its time. */
+function submitted({ state, accepted_at_ms, payload, payload_bytes, priority, limit_key }: Partial<BoardTask> = {}) {
+  const scheduled = state === 'scheduled' ? { accepted_at_ms } : {};
+  return present({ payload, payload_bytes, priority, limit_key, ...scheduled });
 }
 
 export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {

@@ -1,4 +1,4 @@
-import { decodePointer } from './json-location.ts';
+import { decodePointer } from './json-text.ts';
 
 type Bound = 'minimum' | 'maximum' | 'exclusiveMinimum' | 'exclusiveMaximum' | 'minItems';
 
@@ -76,7 +76,8 @@ function kindOf(field: Schema, root: object): string {
   return [type, describeValues(field), describeBounds(field)].filter((text) => text !== '').join(', ');
 }
 
-function describeValues({ const: fixed, enum: values = fixed === undefined ? [] : [fixed] }: Schema): string {
+function describeValues({ enum: given }: Schema): string {
+  const values = listOf(given);
   const shown = values.slice(0, MAX_VALUES).map((value) => JSON.stringify(value));
   if (values.length > MAX_VALUES) shown.push('…');
   return shown.length === 1 ? `always ${shown[0]}` : shown.join(' or ');
@@ -105,10 +106,8 @@ function templateOf(part: unknown, root: object, depth: number): unknown {
   return type === 'boolean' ? false : type === 'null' ? null : '';
 }
 
-function exampleOf({ default: usual, examples, const: fixed, enum: values }: Schema): unknown {
-  if (usual !== undefined) return usual;
-  const [example = fixed === undefined ? listOf(values)[0] : fixed] = listOf(examples);
-  return example;
+function exampleOf({ default: usual, examples, enum: values }: Schema): unknown {
+  return [usual, ...listOf(examples), ...listOf(values)].find((each) => each !== undefined);
 }
 
 /** Returns 0, or a number near the closest bound if 0 is out of bounds. */
@@ -118,10 +117,11 @@ function smallestNumber({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }
   return Math.min(Math.max(0, least ?? 0), most ?? Number.POSITIVE_INFINITY);
 }
 
-/** Resolves `$ref` and `allOf` in a part of the schema `root`, and the first branch of `anyOf` and `oneOf`. */
+/** Resolves `$ref` and `allOf` in a part of the schema `root`, the first branch of `anyOf` and `oneOf`, and `const` as `enum`. */
 function resolve(part: unknown, root: unknown, references = 0): Schema {
   if (!isObject(part) || references > MAX_REFERENCES) return {};
-  const { $ref, allOf, anyOf, oneOf, ...own } = part as Schema;
+  const { $ref, allOf, anyOf, oneOf, const: fixed, ...own } = part as Schema;
+  if (fixed !== undefined) own.enum = [fixed];
   const target = $ref === undefined ? [] : [find($ref, root)];
   const branches = [...target, ...listOf(allOf), ...listOf(anyOf).slice(0, 1), ...listOf(oneOf).slice(0, 1)];
   return branches
@@ -149,11 +149,11 @@ function propertiesOf({ properties: own, required }: Schema): Property[] {
 }
 
 /** Returns the types that a schema allows, inferred from other keywords if `type` is missing. */
-function typesOf({ type, properties, items, const: fixed, enum: values }: Schema): string[] {
+function typesOf({ type, properties, items, enum: values }: Schema): string[] {
   if (type !== undefined) return [type].flat();
   if (Object.keys(Object(properties)).length > 0) return ['object'];
   if (items !== undefined) return ['array'];
-  const [value = fixed] = listOf(values);
+  const [value] = listOf(values);
   return value === undefined ? [] : [value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value];
 }
 

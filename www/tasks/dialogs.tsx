@@ -1,9 +1,7 @@
+import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
-import { now } from './clock.ts';
-import { openQuestion } from './confirmation.ts';
-import { Button, SmallButton } from './parts.tsx';
-import { asked, confirm, pending, questionOf, said, undo } from './undoable.ts';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { Button } from './parts.tsx';
 
 interface DialogProps {
   part: string;
@@ -46,102 +44,80 @@ export function Dialog({ part, class: name, heading, title, isForm, onClose, chi
   );
 }
 
-interface AskProps {
-  part: string;
+export interface Question {
   question: string;
-  children: ComponentChildren;
+  warning?: string;
+  consequence: string;
+  /** Labels of the buttons. */
   yes: string;
   no: string;
-  onYes(): void;
-  onNo(): void;
+  /** Paces that the user can choose, in tasks per second. */
+  paces?: readonly number[];
 }
 
-function Ask({ part, question, children, yes, no, onYes, onNo }: AskProps) {
-  const title = <h2 id={`${part}-question`}>{question}</h2>;
+/** Confirmation of a question. `perSecond` is the chosen pace, or 0. */
+interface Confirmation {
+  perSecond: number;
+}
+
+const open = signal<Question & { answer(confirmation?: Confirmation): void }>();
+
+/** Asks the user to confirm something. Resolves to undefined if the user declines. */
+export function ask(question: Question): Promise<Confirmation | undefined> {
+  return new Promise((resolve) => {
+    open.value = {
+      ...question,
+      answer(confirmation) {
+        open.value = undefined;
+        resolve(confirmation);
+      },
+    };
+  });
+}
+
+/** Dialog of the open question. */
+export function OpenQuestion() {
+  const pace = useRef<HTMLSelectElement>(null);
+  if (open.value === undefined) return null;
+  const { question, warning, consequence, yes, no, paces = [], answer } = open.value;
   return (
-    <Dialog part={part} class="purge-dialog panel" heading={`${part}-question`} title={title} onClose={onNo}>
-      {children}
-      <div class="purge-buttons">
-        <Button onClick={onNo}>{no}</Button>
-        <button type="button" class="button button-danger" data-part="purge-confirm" onClick={onYes}>
+    <Dialog
+      part="confirmation"
+      class="panel stack"
+      heading="question"
+      title={<h2 id="question">{question}</h2>}
+      onClose={answer}
+    >
+      {warning && (
+        <p>
+          <strong>{warning}</strong>
+        </p>
+      )}
+      <p>{consequence}</p>
+      {paces.length > 0 && (
+        <label>
+          Pace{' '}
+          <select class="select" autocomplete="off" ref={pace}>
+            <option value="0">All at once</option>
+            {paces.map((perSecond) => (
+              <option key={perSecond} value={perSecond}>
+                {perSecond} a second
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <div class="row end">
+        <Button onClick={() => answer()}>{no}</Button>
+        <button
+          type="button"
+          class="button button-danger"
+          data-part="purge-confirm"
+          onClick={() => answer({ perSecond: Number(pace.current?.value ?? 0) })}
+        >
           {yes}
         </button>
       </div>
     </Dialog>
-  );
-}
-
-/** Dialogs that ask for a confirmation, and the notice of a redrive or purge that can be undone. */
-export function Questions() {
-  const { value: deed } = asked;
-  const { value: other } = openQuestion;
-  const about = deed && questionOf(deed);
-  return (
-    <>
-      {about !== undefined && (
-        <Ask
-          part="purge-dialog"
-          question={about.question}
-          yes={about.title}
-          no="Keep"
-          onYes={confirm}
-          onNo={() => {
-            asked.value = undefined;
-          }}
-        >
-          {about.cause !== '' && (
-            <p>
-              <strong>{about.cause}</strong>
-            </p>
-          )}
-          <p>{about.consequence}</p>
-        </Ask>
-      )}
-      {other !== undefined && (
-        <Ask
-          part="confirmation"
-          question={other.question}
-          yes={other.yes}
-          no={other.no}
-          onYes={() => other.answer(true)}
-          onNo={() => other.answer(false)}
-        >
-          <p>{other.consequence}</p>
-        </Ask>
-      )}
-      <UndoNotice />
-    </>
-  );
-}
-
-function UndoNotice() {
-  const isPending = pending.value !== undefined;
-  const button = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
-    if (isPending) button.current?.focus();
-  }, [pending.value]);
-  return (
-    <div class="purge-notice" data-part="purge-notice" hidden={said.value === ''}>
-      <p role="status" data-part="purge-text">
-        {said}
-      </p>
-      <Countdown />
-      {isPending && (
-        <SmallButton data-part="purge-undo" ref={button} onClick={undo}>
-          Undo
-        </SmallButton>
-      )}
-    </div>
-  );
-}
-
-function Countdown() {
-  now.value;
-  const { value } = pending;
-  const seconds = value && Math.max(Math.ceil((value.sendAt - performance.now()) / 1_000), 0);
-  return (
-    <span class="purge-countdown" aria-hidden="true">
-      {seconds === undefined ? '' : `${seconds} s`}
-    </span>
   );
 }

@@ -45,7 +45,7 @@ export function fieldsOf({ kind, names, choices, choice, schema }: Form): FormFi
   return [
     ...(names.length > 0 ? [{ name: 'choice', label: 'Action', hint: aboutOf(schema ?? {}), choices: labels }] : []),
     ...(choice === '' ? [{ name: 'action', label, hint: 'Any name will do; its output is “processed”.' }] : []),
-    { name: 'json', label: 'Data', hint: 'A JSON object.', rows: 4, class: 'code' },
+    { name: 'json', label: 'Data', hint: 'A JSON object.', rows: 4, class: 'code', parse: parseData },
   ];
 }
 

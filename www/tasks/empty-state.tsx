@@ -1,8 +1,8 @@
+import { isFiltered } from './address.ts';
 import type { State } from './board-task.ts';
 import { changeView, view } from './navigation.ts';
 import { Button, CodeBlock } from './parts.tsx';
 import { isSignedIn } from './service.ts';
-import { visibleText } from './visible-text.ts';
 
 const EXAMPLE = '{"action":"uppercase","data":{"text":"hello"}}';
 
@@ -45,43 +45,31 @@ const TEXTS: Record<State, { title: string; hint: string; curl(origin: string, h
   },
 };
 
-/**
- * Message shown instead of an empty task list, with a curl command or a button.
- * @param listed number of tasks before the text filter is applied
- */
-export function EmptyState({ state, listed }: { state: State; listed: number }) {
-  const { q, action } = view.value;
-  const isFiltered = action !== '' || (q !== '' && listed > 0);
+/** Message shown instead of an empty task list, with a curl command unless there is a filter. */
+export function EmptyState({ state }: { state: State }) {
   const { title, hint, curl } = TEXTS[state];
-  if (isFiltered) {
+  if (isFiltered(view.value)) {
     return (
-      <div class="empty" data-part="empty">
-        <p class="empty-title" data-part="empty-title">
-          {whyNothingFits(state, { q, action }, listed)}
+      <div class="empty stack pad" data-part="empty">
+        <p class="empty-title strong" data-part="empty-title">
+          No {state} task matches.
         </p>
-        {q !== '' && action === '' && state === 'completed' && (
-          <Button data-part="find-action" onClick={() => changeView({ action: q, q: '' })}>
-            Only tasks with the action <bdi>{visibleText(q)}</bdi>
-          </Button>
-        )}
+        <Button data-part="show-all" onClick={() => changeView({ q: '', action: '', cause: '', last: '' })}>
+          Show all
+        </Button>
       </div>
     );
   }
   const header = isSignedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '';
   return (
-    <div class="empty" data-part="empty">
-      <p class="empty-title" data-part="empty-title">
+    <div class="empty stack pad" data-part="empty">
+      <p class="empty-title strong" data-part="empty-title">
         {title}
       </p>
       <p class="quiet">{hint}</p>
-      <div class="empty-curl">
+      <div class="row">
         <CodeBlock text={curl(location.origin, header)} part="empty-curl" />
       </div>
     </div>
   );
-}
-
-function whyNothingFits(state: State, { q, action }: { q: string; action: string }, listed: number): string {
-  if (q === '' || listed === 0) return `No ${state} task has the action “${action}”.`;
-  return listed === 1 ? `The listed task does not hold “${q}”.` : `None of the ${listed} listed tasks holds “${q}”.`;
 }

@@ -22,10 +22,12 @@ export interface FormField {
 export interface Problem {
   field: string | undefined;
   message: string;
+  /** JSON Pointer of the wrong part of the data. */
+  path?: string;
 }
 
 /** Invalid text of a field. */
-export class FieldError extends Error implements Problem {
+export class FieldError extends Error {
   override name = 'FieldError';
   readonly field: string;
 
@@ -71,12 +73,16 @@ export function objectOf(fields: readonly FormField[], texts: Readonly<Record<st
 
 /** Returns the problem that an error is about, at the field that the error names if it is one of `fields`. */
 export function placeError(error: Error, fields: readonly FormField[]): Problem {
+  const { message } = error;
+  if (error instanceof FieldError) return { field: error.field, message };
   const isField = (name: string) => fields.some((field) => field.name === name);
-  if (error instanceof FieldError) return error;
-  const { path, detail = error.message } = error instanceof ServiceError ? error : {};
-  if (path === undefined) return { field: error.message.split(' ').find(isField), message: error.message };
-  const name = path.slice(1);
-  if (isField(name)) return { field: name, message: detail };
+  const { path, detail = message } = error instanceof ServiceError ? error : {};
+  if (path === undefined) return { field: message.split(' ').find(isField), message };
+  const whole = `${message}: ${path || 'it'} ${detail}`;
   // A path of invalid data leads into the data.
-  return { field: error.message === 'invalid data' ? 'data' : undefined, message: `${name} ${detail}`.trim() };
+  if (message === 'invalid data') {
+    return { field: fields.find(({ parse }) => parse === parseData)?.name, message: whole, path };
+  }
+  const name = path.slice(1);
+  return isField(name) ? { field: name, message: detail } : { field: undefined, message: whole };
 }

@@ -1,32 +1,29 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { SPANS, type Span } from './address.ts';
 import { changeView, view } from './navigation.ts';
-import { SmallButton } from './parts.tsx';
+import { RadioGroup, SmallButton } from './parts.tsx';
 import { visibleText } from './visible-text.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** List that has the search field: the one that is shown. */
-type Place = 'list' | 'failed' | 'schedules' | 'limits';
-
-/** Search field of the list `place` and the filter by action. A text filters the list, and a task id opens the task. */
-export function FindBar({ place }: { place: Place }) {
-  const { page, state, q, action } = view.value;
+/** Search field of the list that is shown, and the filters by time and action. A text filters the list, and a task id opens the task. */
+export function FindBar() {
+  const { page, state, q, action, last } = view.value;
   const field = useRef<HTMLInputElement>(null);
-  const isShown = place === (page !== 'tasks' ? page : state === 'failed' ? 'failed' : 'list');
+  const write = () => {
+    const { value } = view;
+    if (field.current !== null && field.current.value.trim() !== value.q) field.current.value = value.q;
+  };
+  // Before the browser paints, so that nobody sees or edits the text of an earlier view.
+  useLayoutEffect(write, [q]);
   useEffect(() => {
-    const write = () => {
-      const { value } = view;
-      if (field.current !== null && field.current.value.trim() !== value.q) field.current.value = value.q;
-    };
-    write();
     // Browsers may restore an earlier text of the search field after a reload and from the back/forward cache.
     addEventListener('pageshow', write);
     return () => removeEventListener('pageshow', write);
-  }, [q, isShown]);
-  if (!isShown) return null;
+  }, []);
   return (
     <>
-      <search class="find">
+      <search class="grow">
         <form onSubmit={(event) => event.preventDefault()}>
           <label class="visually-hidden" for="find">
             Find in this list, or open a task by its id
@@ -40,16 +37,26 @@ export function FindBar({ place }: { place: Place }) {
             autocapitalize="none"
             spellcheck={false}
             maxLength={200}
-            placeholder="Find text, or paste an id"
+            placeholder={page === 'tasks' ? 'Find text, id, key:…' : 'Find text'}
             aria-keyshortcuts="/"
             ref={field}
             onInput={(event) => find(event.currentTarget)}
           />
         </form>
       </search>
+      {page === 'tasks' && (
+        <RadioGroup
+          legend={state === 'failed' ? 'Failed within' : 'Accepted within'}
+          name="last"
+          options={[['', 'Any time'], ...(Object.keys(SPANS) as Span[]).map((span) => [span, span] as const)]}
+          chosen={last}
+          onChoose={(last) => changeView({ last })}
+        />
+      )}
       {action !== '' && (
         <SmallButton class="action-chip" data-part="action-chip" onClick={() => changeView({ action: '' })}>
-          <span class="quiet">Action</span> <bdi>{visibleText(action)}</bdi> <span aria-hidden="true">×</span>
+          <span class="quiet">Action</span> <bdi class="truncate">{visibleText(action)}</bdi>{' '}
+          <span aria-hidden="true">×</span>
           <span class="visually-hidden">: show all actions</span>
         </SmallButton>
       )}

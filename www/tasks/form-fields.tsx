@@ -36,7 +36,7 @@ export function FormFields({ fields, texts, problem, prefix = '', fixed, onText 
         <p class="field-error" id={`${id}-error`} role="alert">
           {error}
         </p>
-        <p class="field-hint" id={`${id}-hint`}>
+        <p class="quiet small" id={`${id}-hint`}>
           {hint}
         </p>
       </div>

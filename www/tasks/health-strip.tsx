@@ -1,62 +1,75 @@
-import { computed, useSignal } from '@preact/signals';
+import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import { formatCount } from './amounts.ts';
-import { health, link, linkState } from './board.ts';
-import { ask } from './confirmation.ts';
-import { type Health, type Notice, noticesOf } from './health.ts';
+import type { QueueStatus } from '../client/queue-api.ts';
+import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './amounts.ts';
+import { history, link, linkState, situation, status } from './board.ts';
+import { now } from './clock.ts';
+import { ask } from './dialogs.tsx';
 import { Button, SmallButton } from './parts.tsx';
+import type { Histories } from './queue-history.ts';
 import { queue } from './service.ts';
+import { lengthOf, type Problem, usageOf } from './situation.ts';
 
-/** Problems of the queue. None are known while the service is not reached. */
-export const notices = computed(() =>
-  health.value !== undefined && linkState.value.kind === 'live' ? noticesOf(health.value, location.origin) : [],
-);
-
-/** Figures of the queue, and notices of its problems. They are marked as outdated while the service is not reached. */
+/** What is wrong in a sentence, and the figures of the queue. They are marked as outdated while the service is not reached. */
 export function HealthStrip() {
-  const { value } = health;
-  const isCurrent = linkState.value.kind === 'live';
+  const { severity, sentence, since, problems } = situation.value;
+  const error = useSignal('');
+  const figures = status.value === undefined ? undefined : figuresOf(status.value, history.value);
   return (
-    <section
-      class="health"
-      data-part="health"
-      aria-label="State of the queue"
-      data-outdated={isCurrent ? undefined : ''}
-      data-condition={notices.value.length > 0 ? 'warning' : 'normal'}
-    >
-      <dl class="health-figures">
-        {figuresOf(value).map(({ name, term, text }) => (
-          <div key={name} data-figure={name}>
-            <dt>{term}</dt>
-            <dd>
-              <span data-part={`health-${name}`}>{text}</span>
-              {name === 'waiting' && (
-                <meter
-                  min={0}
-                  max={1}
-                  high={0.9}
-                  value={value?.used ?? 0}
-                  aria-label="Used part of the queue’s limits"
-                />
-              )}
-            </dd>
-          </div>
-        ))}
+    <section class="stack tight" data-part="health" aria-label="State of the queue" data-condition={severity}>
+      <div class="situation row" data-part="situation" data-kinds={problems.map(({ kind }) => kind).join(' ')}>
+        <p class="grow">
+          <strong data-part="sentence">{sentence || 'Connecting to the service.'}</strong>{' '}
+          {problems.find(({ advice }) => advice !== undefined)?.advice}
+        </p>
+        {since !== undefined && (
+          <p class="quiet" data-part="since">
+            for {formatAge(now.value - since)}
+          </p>
+        )}
+        {status.value?.paused && (
+          <SmallButton onClick={() => void change(queue.resume, error)}>Resume the queue</SmallButton>
+        )}
+        <p class="field-error" role="alert">
+          {error}
+        </p>
+      </div>
+      <dl class="health-figures" data-outdated={linkState.value.kind === 'live' ? undefined : ''}>
+        {Object.entries(TERMS).map(([name, term]) => {
+          const [text, more = ''] = figures?.[name as Figure] ?? ['–'];
+          return (
+            <div key={name} data-figure={name}>
+              <dt class="small">{term}</dt>
+              <dd>
+                <span data-part={`health-${name}`}>{text}</span>
+                {name === 'backlog' && (
+                  <meter
+                    min={0}
+                    max={1}
+                    high={0.9}
+                    value={status.value === undefined ? 0 : usageOf(status.value)}
+                    aria-label="Used part of the queue’s limits"
+                  />
+                )}
+                <small class="quiet" data-part={`more-${name}`}>
+                  {more}
+                </small>
+              </dd>
+            </div>
+          );
+        })}
       </dl>
-      <Announcement notices={notices.value} />
-      {notices.value.map((notice) => (
-        <HealthNotice key={notice.kind} notice={notice} />
-      ))}
+      <Announcement problems={problems} />
     </section>
   );
 }
 
-/** Announces only new kinds of notices to screen readers, because the texts of notices contain changing numbers. */
-function Announcement({ notices }: { notices: readonly Notice[] }) {
+/** Announces only new kinds of problems to screen readers, because their texts contain changing numbers. */
+function Announcement({ problems }: { problems: readonly Problem[] }) {
   const announced = useRef({ kinds: [] as readonly string[], text: '' });
-  const kinds = notices.map(({ kind }) => kind);
-  const added = notices.filter(({ kind }) => !announced.current.kinds.includes(kind));
-  if (added.length > 0 || notices.length === 0) announced.current.text = added.map(({ problem }) => problem).join(' ');
+  const kinds = problems.map(({ kind }) => kind);
+  const added = problems.filter(({ kind }) => !announced.current.kinds.includes(kind));
+  if (added.length > 0 || problems.length === 0) announced.current.text = added.map(({ text }) => text).join(' ');
   announced.current.kinds = kinds;
   return (
     <p class="visually-hidden" role="status" data-part="health-status">
@@ -65,27 +78,10 @@ function Announcement({ notices }: { notices: readonly Notice[] }) {
   );
 }
 
-function HealthNotice({ notice: { kind, problem, advice } }: { notice: Notice }) {
-  const error = useSignal('');
-  return (
-    <div class="health-notice" data-kind={kind}>
-      <p>
-        <strong>{problem}</strong> <span>{advice}</span>
-      </p>
-      {kind === 'paused' && (
-        <SmallButton onClick={() => void change(queue.resume, error)}>Resume the queue</SmallButton>
-      )}
-      <p class="field-error" role="alert">
-        {error}
-      </p>
-    </div>
-  );
-}
-
 /** Button that pauses the queue after a confirmation. */
 export function PauseQueue() {
   const error = useSignal('');
-  if (health.value?.paused !== false || linkState.value.kind !== 'live') return null;
+  if (status.value?.paused !== false || linkState.value.kind !== 'live') return null;
   const pause = async () => {
     const isConfirmed = await ask({
       question: 'Pause the queue?',
@@ -116,37 +112,38 @@ async function change(request: () => Promise<void>, error: { value: string }): P
   }
 }
 
-function figuresOf(health: Health | undefined): { name: string; term: string; text: string }[] {
-  const figure = (name: string, term: string, text: (health: Health) => string) => ({
-    ...{ name, term },
-    text: health === undefined ? '–' : text(health),
-  });
-  return [
-    figure('waiting', 'Waiting', ({ waiting }) => formatCount(waiting)),
-    figure('running', 'Running', ({ running, next }) => withMore(running, next, 'next')),
-    figure('retrying', 'Retrying', ({ retrying }) => formatCount(retrying)),
-    figure('dead', 'Failed', ({ dead, evicted }) => withMore(dead, evicted, 'evicted')),
-    figure('rate', 'Completed', ({ perSecond }) => (perSecond === undefined ? '–' : `${formatRate(perSecond)} / s`)),
-    figure('oldest', 'Oldest', ({ oldestAgeSeconds: age }) => (age === null ? 'none' : formatDuration(age))),
-    figure('threads', 'Busy threads', formatThreads),
-  ];
-}
+const TERMS = {
+  backlog: 'Backlog',
+  running: 'Running',
+  retrying: 'Retrying',
+  dead: 'Failed',
+  accepted: 'Accepted',
+  completed: 'Completed',
+  oldest: 'Oldest',
+  threads: 'Busy threads',
+};
+type Figure = keyof typeof TERMS;
 
-function withMore(count: number, more: number, word: string): string {
-  return more > 0 ? `${formatCount(count)}, ${formatCount(more)} ${word}` : formatCount(count);
-}
-
-function formatThreads({ threads: { busy, total, overlap }, limits }: Health): string {
-  const atATime = Math.min(total * overlap, limits.prefetch);
-  return `${busy} of ${total}${overlap > 1 ? `, ${formatCount(atATime)} tasks at a time` : ''}`;
-}
-
-function formatRate(perSecond: number): string {
-  return perSecond === 0 || perSecond >= 10 ? formatCount(Math.round(perSecond)) : perSecond.toFixed(1);
-}
-
-function formatDuration(seconds: number): string {
-  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+/** Returns the text of each figure, with a change or an addition below. Rates are means of ten seconds. */
+function figuresOf(status: QueueStatus, { seconds }: Histories): Record<Figure, [text: string, more?: string]> {
+  const { running, in_flight, delayed, dead, evicted, completed, oldest_age_seconds: age, limits } = status;
+  const { busy, total, overlap } = status.threads;
+  const rate = (name: 'accepted' | 'completed') => {
+    const known = seconds.newest(name, 10);
+    return known === null ? '–' : `${formatRate(known)} / s`;
+  };
+  const failing = formatChange(seconds.newest('failed', 10) ?? 0);
+  const start = seconds.starts.at(-1);
+  const sinceStart = start === undefined ? '' : `${formatCount(completed)} since ${formatMinute(start * 1_000)}`;
+  const atATime = `${formatCount(Math.min(total * overlap, limits.prefetch))} tasks at a time`;
+  return {
+    backlog: [formatCount(lengthOf(status)), formatChange(seconds.growth(10))],
+    running: [formatCount(running), `${formatCount(in_flight - running)} next`],
+    retrying: [formatCount(delayed)],
+    dead: [formatCount(dead), evicted > 0 ? `${failing}, ${formatCount(evicted)} evicted` : failing],
+    accepted: [rate('accepted')],
+    completed: [rate('completed'), sinceStart],
+    oldest: [age === null ? 'none' : formatSpan(age * 1_000)],
+    threads: [`${busy} of ${total}`, overlap > 1 ? atATime : ''],
+  };
 }

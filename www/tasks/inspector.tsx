@@ -1,19 +1,18 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
+import { CopyButton, Icon } from '../shared/controls.tsx';
 import { formatSize, formatSpan } from './amounts.ts';
 import { linkState, model } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
-import { curlCommand } from './curl.ts';
-import { redrive } from './failed-state.ts';
 import { indent, parseJson, readPayload } from './json-text.ts';
 import { JsonTree } from './json-tree.tsx';
 import { changeView, followLink, isMoving, view } from './navigation.ts';
-import { Button, CodeBlock, CopyButton, Icon, Mark, Progress, Time } from './parts.tsx';
-import { cancelTask, hasStatus, isSignedOut, runTask, type Submission } from './service.ts';
-import { noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
-import { type Fact, factsOf } from './task-facts.ts';
+import { Button, CodeBlock, Mark, Progress, Time } from './parts.tsx';
+import { redrive } from './selection.ts';
+import { curlCommand, isSignedOut, runTask, type Submission } from './service.ts';
+import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
 import { visibleText } from './visible-text.ts';
 import { WatchedTask } from './watched-task.ts';
 
@@ -112,20 +111,25 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
   const shownState = status === 'loading' ? (watched.known?.state ?? status) : status;
   return (
     <>
-      <div class="inspector-head" data-state={shownState}>
-        <h2 id="inspector-heading" tabIndex={-1} ref={title}>
+      <div class="inspector-head row" data-state={shownState}>
+        <h2 class="truncate" id="inspector-heading" tabIndex={-1} ref={title}>
           <bdi data-part="inspector-title">{visibleText(submission?.action ?? watched.known?.action ?? 'Task')}</bdi>
         </h2>
-        <span class="inspector-state">
+        <span class="row small strong">
           <Mark state={shownState} />
           <span data-part="inspector-state">{shownState}</span>
         </span>
-        <button type="button" class="button button-plain button-icon" aria-label="Close the task" onClick={onClose}>
+        <button
+          type="button"
+          class="button button-plain button-icon push"
+          aria-label="Close the task"
+          onClick={onClose}
+        >
           <Icon name="close" />
         </button>
       </div>
-      <div class="inspector-body">
-        <p class="inspector-id">
+      <div class="inspector-body stack">
+        <p class="row">
           <code class="code" data-part="inspector-id" ref={idText}>
             {id}
           </code>{' '}
@@ -143,11 +147,9 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
         )}
         <Progress progress={status === 'running' ? detail.progress : undefined} label="Progress" />
         <Actions watched={watched} detail={detail} submission={submission} title={title} onResubmit={onResubmit} />
-        <section aria-labelledby="timeline-heading">
-          <h3 class="label" id="timeline-heading">
-            Timeline
-          </h3>
-          <ol class="timeline">
+        <section class="stack" aria-labelledby="timeline-heading">
+          <h3 id="timeline-heading">Timeline</h3>
+          <ol>
             {isKnown &&
               timelineOf(detail, watched.known).map((step, index, steps) => (
                 <TimelineStep key={index} step={step} previous={steps[index - 1]} isLast={index === steps.length - 1} />
@@ -157,11 +159,11 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
         <LongText part="payload-text" name="Payload" text={payload} />
         <LongText part="result-text" name="Result" text={detail.result ?? undefined} />
         {submission !== undefined && (
-          <section class="inspector-text" data-part="curl-text">
+          <section class="stack tight" data-part="curl-text">
             <CodeBlock
-              text={curlCommand(location.origin, submission)}
+              text={curlCommand(submission)}
               copyLabel="Copy the curl command"
-              heading={<h3 class="label">The same with curl</h3>}
+              heading={<h3>The same with curl</h3>}
             />
           </section>
         )}
@@ -174,12 +176,12 @@ function LongText({ part, name, text }: { part: string; name: string; text: stri
   if (text === undefined) return null;
   const value = parseJson(text);
   const heading = (
-    <h3 class="label">
+    <h3>
       {name} <span class="quiet">{formatSize(new Blob([text]).size)}</span>
     </h3>
   );
   return (
-    <section class="inspector-text" data-part={part}>
+    <section class="stack tight" data-part={part}>
       <CodeBlock text={indent(text)} copyLabel={`Copy the ${name.toLowerCase()}`} heading={heading}>
         {typeof value === 'object' && value !== null && <JsonTree value={value} />}
       </CodeBlock>
@@ -211,14 +213,14 @@ function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step |
   return (
     <li class="step" data-kind={kind}>
       <Mark state={kind === 'failed-attempt' ? 'failed' : kind} />
-      <p class="step-line">
-        <span class="step-title">{title}</span> <span data-part="step-live">{isLast && <LiveTime step={step} />}</span>{' '}
-        <span class="quiet step-time">{atMs !== undefined && <Time at={atMs} isExact={isExact} />}</span>{' '}
-        <span class="quiet step-span">{spanText(step, previous)}</span>
+      <p class="row tight">
+        <span class="strong">{title}</span> <span data-part="step-live">{isLast && <LiveTime step={step} />}</span>{' '}
+        <span class="quiet small push">{atMs !== undefined && <Time at={atMs} isExact={isExact} />}</span>{' '}
+        <span class="quiet small step-span">{spanText(step, previous)}</span>
       </p>{' '}
-      {run && <Run attempt={run} />} <bdi class="step-reason">{visibleText(reason)}</bdi>{' '}
+      {run && <Run attempt={run} />} <bdi class="step-reason small">{visibleText(reason)}</bdi>{' '}
       {stack !== '' && (
-        <details>
+        <details class="small">
           <summary>Stack</summary>
           {/* biome-ignore lint/a11y/noNoninteractiveTabindex: focusable for keyboard scrolling */}
           <pre class="code" data-part="step-stack" tabIndex={0}>
@@ -234,7 +236,7 @@ function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step |
 function Run({ attempt: { started_at_ms: startedAt, ended_at_ms, node } }: { attempt: Attempt }) {
   if (startedAt === null && node === undefined) return null;
   return (
-    <p class="step-run quiet">
+    <p class="small quiet">
       {startedAt !== null && (
         <>
           started <Time at={startedAt} isExact />, took {formatSpan(Math.max(ended_at_ms - startedAt, 0))}
@@ -276,41 +278,30 @@ interface ActionsProps extends InspectorProps {
 /** Buttons that run, cancel, redrive, or edit and resubmit the inspected task. */
 function Actions({ watched, detail: { id, status, permanent }, submission, title, onResubmit }: ActionsProps) {
   const error = useSignal('');
-  const isCancelling = useSignal(false);
   const row = useRef<HTMLDivElement>(null);
   const hadFocus = row.current?.contains(document.activeElement) ?? false;
   // If the button with the focus is gone, the title gets the focus.
   useLayoutEffect(() => {
     if (hadFocus && document.activeElement === document.body) title.current?.focus();
   });
-  const request = async (send: (id: string) => Promise<unknown>, failure: string) => {
+  const report = async (request: Promise<unknown>, failure: string) => {
     try {
-      await send(id);
+      await request;
       error.value = '';
     } catch (cause) {
-      // An unknown (404) or finished (409) task needs no error message, because the inspector shows its state.
-      if (!(failure === 'Not cancelled' && hasStatus(cause, 404, 409)))
-        error.value = `${failure}: ${(cause as Error).message}`;
-      isCancelling.value = false;
-      watched.isCancelling = false;
+      error.value = `${failure}: ${(cause as Error).message}`;
     }
     watched.read();
   };
-  const cancel = () => {
-    if (isCancelling.value) return;
-    isCancelling.value = true;
-    watched.isCancelling = true;
-    void request(cancelTask, 'Not cancelled');
-  };
   return (
     <>
-      <div class="inspector-actions" ref={row}>
+      <div class="row" ref={row}>
         {(status === 'scheduled' || status === 'retrying') && (
-          <Button onClick={() => void request(runTask, 'Not run')}>Run now</Button>
+          <Button onClick={() => void report(runTask(id), 'Not run')}>Run now</Button>
         )}
         {isUnfinished(status) && (
-          <Button aria-disabled={isCancelling.value} onClick={cancel}>
-            {isCancelling.value ? 'Cancelling' : 'Cancel'}
+          <Button aria-disabled={watched.isCancelling} onClick={() => void report(watched.cancel(), 'Not cancelled')}>
+            {watched.isCancelling ? 'Cancelling' : 'Cancel'}
           </Button>
         )}
         {status === 'failed' && (

@@ -11,7 +11,7 @@ export function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number 
   if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return null;
   const entries = Object.entries(value);
   return (
-    <ul class="tree" data-part={depth === 0 ? 'tree' : undefined}>
+    <ul class="tree small" data-part={depth === 0 ? 'tree' : undefined}>
       {entries.slice(0, MAX_ENTRIES).map(([key, each]) => (
         <li key={key}>
           {typeof each !== 'object' || each === null || Object.keys(each).length === 0 || depth === MAX_DEPTH ? (

@@ -1,25 +1,27 @@
 import { signal } from '@preact/signals';
-import { addressOf, type View } from './address.ts';
-import { STATES } from './board-task.ts';
+import { addressOf } from './address.ts';
+import { STATES, type State } from './board-task.ts';
 import { Dialog } from './dialogs.tsx';
 import { moveInspector, openAddress, view } from './navigation.ts';
 import { SmallButton } from './parts.tsx';
 
 const OFF = 'keys-off';
-const PAGE_KEYS: Readonly<Record<string, View['page']>> = { 8: 'schedules', 9: 'limits' };
 
-const KEYS: readonly [keys: string[], effect: string][] = [
-  [['/'], 'Find'],
-  [['n'], 'Queue a task'],
-  [['j', 'k'], 'Next, previous row'],
-  [['Enter'], 'Open the row'],
-  [['u'], 'Show new rows'],
-  [['x'], 'Select the row (failed tasks)'],
-  [['r'], 'Redrive the selected tasks'],
-  [['1 – 7'], 'Tabs'],
-  [['8', '9'], 'Schedules, limits'],
-  [['Esc'], 'Close'],
-  [['?'], 'This help'],
+/** Keys with the same effect: the characters, the effect as the help says it, the action, and a name for the help if it differs from the characters. */
+type Key = [keys: string, effect: string, press: (key: string, toForm: () => void) => void, name?: string];
+
+const KEYS: readonly Key[] = [
+  ['/', 'Find', focusFind],
+  ['n', 'Queue a task', (_, toForm) => toForm()],
+  ['jk', 'Next, previous row', (key) => move(key === 'j' ? 1 : -1)],
+  ['', 'Open the row', () => {}, 'Enter'],
+  ['u', 'Show new rows', () => click(document, 'data-show-unseen')],
+  ['x', 'Select the row', () => click(currentRow(), 'data-select')],
+  ['r', 'Redrive the selected tasks', redrive],
+  ['1234567', 'Tabs', (key) => openAddress(addressOf({ state: STATES[Number(key) - 1] as State })), '1 – 7'],
+  ['89', 'Schedules, limits', (key) => openAddress(addressOf({ page: key === '8' ? 'schedules' : 'limits' }))],
+  ['', 'Close', () => {}, 'Esc'],
+  ['?', 'This help', openHelp],
 ];
 
 /** Whether single-key shortcuts are on. The user can switch them off, because speech input may type characters. */
@@ -49,17 +51,17 @@ export function Help() {
     isHelpOpen.value = false;
   };
   const title = (
-    <div class="request-head">
+    <div class="row spread">
       <h2 id="help-heading">Keys</h2>
       <SmallButton onClick={close}>Close</SmallButton>
     </div>
   );
   return (
-    <Dialog part="help" class="help panel" heading="help-heading" title={title} onClose={close}>
-      <dl class="keys">
-        {KEYS.map(([keys, effect]) => (
+    <Dialog part="help" class="panel stack" heading="help-heading" title={title} onClose={close}>
+      <dl class="facts">
+        {KEYS.map(([keys, effect, , name]) => (
           <div key={effect}>
-            <dt>{keys.flatMap((key) => [<kbd key={key}>{key}</kbd>, ' '])}</dt>
+            <dt>{(name === undefined ? [...keys] : [name]).flatMap((key) => [<kbd key={key}>{key}</kbd>, ' '])}</dt>
             <dd>{effect}</dd>
           </div>
         ))}
@@ -84,29 +86,15 @@ export function listenToKeys(toForm: () => void): void {
   document.addEventListener('keydown', (event) => {
     const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
     if (!isForPage || isTyping(event.target) || isBehindDialog() || !isOn.value) return;
-    if (press(event.key, toForm)) event.preventDefault();
+    const [, , press] = KEYS.find(([keys]) => event.key.length === 1 && keys.includes(event.key)) ?? [];
+    if (press === undefined) return;
+    press(event.key, toForm);
+    event.preventDefault();
   });
 }
 
 function openHelp(): void {
   isHelpOpen.value = true;
-}
-
-function press(key: string, toForm: () => void): boolean {
-  const state = STATES[Number(key) - 1];
-  const page = PAGE_KEYS[key];
-  if (key === '/') focusFind();
-  else if (key === 'n') toForm();
-  else if (key === '?') openHelp();
-  else if (key === 'j') move(1);
-  else if (key === 'k') move(-1);
-  else if (key === 'u') document.querySelector<HTMLElement>('[data-show-unseen]')?.click();
-  else if (key === 'x') click(currentRow(), 'data-select');
-  else if (key === 'r') redrive();
-  else if (state !== undefined) openAddress(addressOf({ state }));
-  else if (page !== undefined) openAddress(addressOf({ page }));
-  else return false;
-  return true;
 }
 
 function focusFind(): void {
@@ -154,12 +142,12 @@ function currentRow(): HTMLElement | null {
 
 function redrive(): void {
   const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
-  if (ofSelection?.checkVisibility() && !ofSelection.matches(':disabled')) ofSelection.click();
+  if (ofSelection?.checkVisibility()) ofSelection.click();
   else click(currentRow(), 'data-redrive');
 }
 
-function click(row: HTMLElement | null, attribute: string): void {
-  row?.querySelector<HTMLElement>(`[${attribute}]`)?.click();
+function click(within: ParentNode | null, attribute: string): void {
+  within?.querySelector<HTMLElement>(`[${attribute}]`)?.click();
 }
 
 function isTyping(target: EventTarget | null): boolean {

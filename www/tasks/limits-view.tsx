@@ -1,10 +1,11 @@
-import type { ActionLimits } from '../client/limits.ts';
+import type { ActionLimits, Limit } from '../client/limits.ts';
 import { formatCount } from './amounts.ts';
 import type { FormField } from './fields.ts';
-import { describeLimit } from './limits.ts';
 import { Time } from './parts.tsx';
 import { limits } from './service.ts';
 import type { Settings } from './settings-list.tsx';
+
+const seconds = new Intl.NumberFormat('en-US', { maximumFractionDigits: 3 });
 
 // A text that is no number becomes null in JSON, which the service refuses with the name of the field.
 const AMOUNTS: FormField[] = [
@@ -49,3 +50,9 @@ export const LIMITS: Settings<ActionLimits> = {
     </>
   ),
 };
+
+/** Describes a limit as `5 at once, 100 in 60 s`. */
+function describeLimit({ concurrency, rate }: Limit): string {
+  const perPeriod = rate && `${formatCount(rate.count)} in ${seconds.format(rate.seconds)} s`;
+  return [concurrency !== undefined && `${formatCount(concurrency)} at once`, perPeriod].filter(Boolean).join(', ');
+}

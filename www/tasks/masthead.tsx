@@ -1,7 +1,6 @@
-import { useRef } from 'preact/hooks';
 import { ServiceError } from '../client/errors.ts';
-import { formatClock } from './amounts.ts';
-import { health, link, linkState, model } from './board.ts';
+import { formatAge } from './amounts.ts';
+import { link, linkState, model, situation } from './board.ts';
 import { now } from './clock.ts';
 import { PauseQueue } from './health-strip.tsx';
 import { HelpButton } from './keys.tsx';
@@ -12,24 +11,20 @@ import { session, signOut } from './sign-in.ts';
 /** State of the connection and of the queue, and the buttons of the page. */
 export function Masthead({ toForm }: { toForm(): void }) {
   const { kind, text } = describeConnection(linkState.value, model.problem.value);
-  const queue = describeQueue();
-  const pausedAtMs = queue === 'paused' ? health.value?.pausedAtMs : undefined;
-  const announced = useRef({ kind: '', text: '' });
-  if (announced.current.kind !== kind) {
-    announced.current = { kind, text: queue === '' ? text : `${text}, queue ${queue}` };
-  }
+  const { severity, problems } = situation.value;
+  const held = problems.find(({ kind }) => kind === 'stalled' || kind === 'paused' || kind === 'full');
+  const queue = severity === 'unknown' ? '' : (held?.kind ?? 'running');
   const isRetriable = linkState.value.kind === 'offline' || linkState.value.kind === 'failing';
   return (
     <>
-      <div class="pill" data-part="connection" data-state={kind} data-queue={queue}>
+      <div class="pill" data-part="connection" data-state={kind} data-severity={severity}>
         <span class="pill-mark" aria-hidden="true" />
         <span data-part="connection-text">{text}</span>
-        <span class="pill-fact" data-part="last-event">
+        <span class="pill-fact quiet" data-part="last-event">
           <LastEvent />
         </span>
-        <span class="pill-fact" data-part="queue-state">
+        <span class="pill-fact quiet" data-part="queue-state">
           {queue === '' ? '' : `queue ${queue}`}
-          {pausedAtMs !== undefined && ` since ${formatClock(pausedAtMs, false)}`}
         </span>
       </div>
       {isRetriable && (
@@ -40,7 +35,7 @@ export function Masthead({ toForm }: { toForm(): void }) {
       <PauseQueue />
       {/* biome-ignore lint/a11y/useValidAnchor: the link leads to the form, and also moves the focus there */}
       <a
-        class="button to-form"
+        class="button to-form push"
         data-part="to-form"
         href="#submit-heading"
         onClick={(event) => {
@@ -56,9 +51,6 @@ export function Masthead({ toForm }: { toForm(): void }) {
           Sign out <span class="quiet">{session.value.userId}</span>
         </button>
       )}
-      <p class="visually-hidden" role="status" data-part="connection-status">
-        {announced.current.text}
-      </p>
     </>
   );
 }
@@ -83,21 +75,4 @@ function describeConnection(state: LinkState, problem: Error | undefined): { kin
     'signed-out': 'Signed out',
   };
   return { kind: state.kind, text: words[state.kind] };
-}
-
-/** Returns the state of the queue in a word, or an empty string if it is unknown. */
-function describeQueue(): string {
-  const { value } = health;
-  if (linkState.value.kind !== 'live' || value === undefined) return '';
-  if (value.stalled !== null) return 'stalled';
-  if (value.paused) return 'paused';
-  return value.full ? 'full' : 'running';
-}
-
-/** Formats an age as `under 1 s`, `12 s`, `3 min` or `2 h`. */
-function formatAge(ms: number): string {
-  const seconds = Math.floor(ms / 1000);
-  if (seconds < 1) return 'under 1 s';
-  if (seconds < 60) return `${seconds} s`;
-  return seconds < 3600 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
 }

@@ -1,12 +1,26 @@
-import { effect, type ReadonlySignal, signal } from '@preact/signals';
+import { type ReadonlySignal, signal } from '@preact/signals';
 import type { QueueStatus } from '../client/queue-api.ts';
 import type { TaskEvent } from '../client/task-state.ts';
-import { type ListFilter, listState, PAGE_SIZE } from './board-api.ts';
-import { afterEvent, afterListing, type BoardTask, isUnfinished, type State } from './board-task.ts';
+import { filterOf, isFiltered, isSearched, type ListFilter } from './address.ts';
+import {
+  afterEvent,
+  afterListing,
+  type BoardTask,
+  fromListed,
+  isUnfinished,
+  type ListedTask,
+  type State,
+} from './board-task.ts';
+import { http } from './service.ts';
 
+/** Maximum number of tasks in one response. */
+export const PAGE_SIZE = 100;
 const RENDER_INTERVAL_MS = 100;
 const REFRESH_DELAY_MS = 100;
 const REFRESH_INTERVAL_MS = 1_000;
+/** Searches for texts and times take the service longer. */
+const SEARCH_INTERVAL_MS = 5_000;
+const COUNT_INTERVAL_MS = 10_000;
 /** Maximum age of the list in a response with unfinished tasks. Nodes that share a queue send a cached list. */
 const LISTING_AGE_MS = 1_500;
 /** When twice this number of tasks is known, the oldest tasks are removed until this number is left. */
@@ -18,13 +32,23 @@ export interface TaskList {
   readonly state: State;
   readonly filter: ListFilter;
   ids: readonly string[];
-  /** Whether the service has older tasks than the listed ones. */
-  more: boolean;
+  /** Where the next page begins. Null if all tasks are listed. */
+  next: string | null;
+  /** Number of tasks that match, if there is a filter. A lower bound unless `isExact`. */
+  total: { count: number; isExact: boolean; at: number } | undefined;
   isLoaded: boolean;
   /** `performance.now()` of the last change of a task that is, was or may have to be in the list. */
   changedAt: number;
   /** `performance.now()` when the last successful request for the newest tasks was sent. */
   readAt: number;
+}
+
+/** Response of `GET /tasks/search`. `total` is a lower bound unless `total_is_exact`. */
+interface Page {
+  tasks: ListedTask[];
+  next_cursor: string | null;
+  total?: number;
+  total_is_exact?: boolean;
 }
 
 interface Known {
@@ -38,6 +62,13 @@ export class Model {
   readonly #queue = signal<QueueStatus>();
   readonly #problem = signal<Error>();
   readonly #gaps = signal(0);
+  /** Changes with tasks and lists, at most ten times per second and not while the page is hidden. */
+  readonly version: ReadonlySignal<number> = this.#version;
+  readonly queue: ReadonlySignal<QueueStatus | undefined> = this.#queue;
+  /** Number of times that events were missed. */
+  readonly gaps: ReadonlySignal<number> = this.#gaps;
+  /** Error of the last list request, or undefined if the request succeeded. */
+  readonly problem: ReadonlySignal<Error | undefined> = this.#problem;
   readonly #known = new Map<string, Known>();
   readonly #kept = new Map<string, number>();
   readonly #lists = new Map<State, TaskList>();
@@ -54,25 +85,11 @@ export class Model {
     });
   }
 
-  /** Changes with tasks and lists, at most ten times per second and not while the page is hidden. */
-  get version(): ReadonlySignal<number> {
-    return this.#version;
-  }
-
-  get queue(): ReadonlySignal<QueueStatus | undefined> {
-    return this.#queue;
-  }
-
-  /** Error of the last list request, or undefined if the request succeeded. */
-  get problem(): ReadonlySignal<Error | undefined> {
-    return this.#problem;
-  }
-
-  /** Number of tasks in a state. Completed tasks are counted since the service's start. */
+  /** Number of tasks in a state. Tasks that wait for a thread do not count as running. Completed tasks are counted since the service's start. */
   count(state: State): number | undefined {
     const status = this.#queue.value;
     if (status === undefined) return undefined;
-    const { scheduled, waiting: queued, limited = 0, in_flight: running, delayed: retrying } = status;
+    const { scheduled, waiting: queued, limited = 0, running, delayed: retrying } = status;
     const { completed, dead: failed } = status;
     return { scheduled, queued, limited, running, retrying, completed, failed }[state];
   }
@@ -92,6 +109,15 @@ export class Model {
     return tasks.filter((task): task is BoardTask => task !== undefined && belongs(task, list as TaskList));
   }
 
+  /** Number of tasks that match the filter of a list. A lower bound unless `isExact`. @param listed number of loaded ones */
+  matching({ state, filter, next, total }: TaskList, listed: number): { count: number; isExact: boolean } {
+    if (next === null) return { count: listed, isExact: true };
+    if (isFiltered(filter)) return { count: Math.max(total?.count ?? 0, listed), isExact: total?.isExact === true };
+    // The count of completed tasks begins with the service.
+    const count = state === 'completed' ? 0 : (this.count(state) ?? 0);
+    return { count: Math.max(count, listed), isExact: count > 0 };
+  }
+
   /** Keeps a task in memory until the returned function is called. */
   keep(id: string): () => void {
     this.#kept.set(id, (this.#kept.get(id) ?? 0) + 1);
@@ -105,9 +131,9 @@ export class Model {
   /** Reads the newest tasks in a state, and again whenever they change until another list is opened. */
   open(state: State, filter: ListFilter): void {
     let list = this.#lists.get(state);
-    if (list === undefined || list.filter.action !== filter.action || list.filter.cause !== filter.cause) {
+    if (list === undefined || JSON.stringify(list.filter) !== JSON.stringify(filter)) {
       const never = Number.NEGATIVE_INFINITY;
-      list = { state, filter, ids: [], more: false, isLoaded: false, changedAt: never, readAt: never };
+      list = { state, filter, ids: [], next: null, total: undefined, isLoaded: false, changedAt: never, readAt: never };
       this.#lists.set(state, list);
     }
     this.#active = list;
@@ -117,20 +143,9 @@ export class Model {
     this.#requestRender();
   }
 
-  /** Appends the next page of older tasks. @throws {ServiceError | UnreachableError} */
-  async loadOlder(list: TaskList): Promise<void> {
-    const before = list.ids.at(-1);
-    if (before !== undefined) await this.#read(list, before);
-  }
-
-  /** Calls `listener` when events were missed. @returns a function that unsubscribes */
-  onGap(listener: () => void): () => void {
-    let isFirst = true;
-    return effect(() => {
-      this.#gaps.value;
-      if (!isFirst) listener();
-      isFirst = false;
-    });
+  /** Appends the next page. @throws {ServiceError | UnreachableError} */
+  async loadMore(list: TaskList): Promise<void> {
+    if (list.next !== null) await this.#read(list, list.next);
   }
 
   readonly apply = (events: readonly TaskEvent[]): void => {
@@ -176,9 +191,11 @@ export class Model {
     this.#render();
   }
 
-  /** Requests the current list again soon. */
+  /** Requests the current list and its total again soon. */
   refresh(): void {
-    if (this.#active !== undefined) this.#active.changedAt = performance.now();
+    const list = this.#active;
+    if (list !== undefined) list.changedAt = performance.now();
+    if (list?.total !== undefined) list.total.at = Number.NEGATIVE_INFINITY;
     this.#refreshSoon();
   }
 
@@ -205,24 +222,30 @@ export class Model {
     this.#renderedAt = performance.now();
   }
 
-  /** Reads the newest tasks of a list, or the next older ones. @throws {ServiceError | UnreachableError} */
-  async #read(list: TaskList, before?: string): Promise<void> {
+  /** Reads the first page of a list, or the page at a cursor. @throws {ServiceError | UnreachableError} */
+  async #read(list: TaskList, cursor?: string): Promise<void> {
     const sentAt = performance.now();
-    if (before === undefined) list.readAt = sentAt;
-    const { state, filter } = list;
-    let page: BoardTask[];
+    if (cursor === undefined) list.readAt = sentAt;
+    const { state, filter, total } = list;
+    const isDue = total === undefined || sentAt - total.at >= COUNT_INTERVAL_MS;
+    // Counting takes the service longer.
+    const isCounted = cursor === undefined && isDue && isFiltered(filter);
+    const query = { ...filterOf(filter), state, cursor, ...(!isCounted && { total: '0' }) };
+    let page: Page;
     try {
-      page = await listState(state, before === undefined ? filter : { ...filter, before });
+      page = await http.request<Page>('tasks/search', { query });
     } catch (error) {
-      if (before === undefined) this.#problem.value = error as Error;
+      if (cursor === undefined) this.#problem.value = error as Error;
       throw error;
     }
     if (this.#lists.get(state) !== list) return;
     const readAt = sentAt - ageOf(state);
-    for (const listed of page) this.#merge(list, listed, readAt);
-    const ids = page.map(({ id }) => id);
-    if (before === undefined) this.#replaceNewest(list, ids);
-    else if (list.ids.includes(before)) this.#setIds(list, [...list.ids, ...ids], ids.length >= PAGE_SIZE);
+    const { tasks, next_cursor: next } = page;
+    for (const listed of tasks) this.#merge(list, fromListed(listed), readAt);
+    const ids = tasks.map(({ id }) => id);
+    if (page.total !== undefined) list.total = { count: page.total, isExact: page.total_is_exact === true, at: sentAt };
+    if (cursor === undefined) this.#replaceNewest(list, ids, next);
+    else if (list.next === cursor) this.#setIds(list, [...list.ids, ...ids], next);
     list.isLoaded = true;
     this.#refreshIfNeeded();
     this.#requestRender();
@@ -237,17 +260,16 @@ export class Model {
     this.#known.set(listed.id, { eventAt: Number.NEGATIVE_INFINITY, ...known, task });
   }
 
-  #replaceNewest(list: TaskList, ids: readonly string[]): void {
+  #replaceNewest(list: TaskList, ids: readonly string[], next: string | null): void {
     this.#problem.value = undefined;
     const end = list.ids.length > PAGE_SIZE && ids.length > 0 ? list.ids.indexOf(ids.at(-1) as string) : -1;
     const older = end < 0 ? [] : list.ids.slice(end + 1);
-    this.#setIds(list, [...ids, ...older], older.length > 0 ? list.more : ids.length >= PAGE_SIZE);
+    this.#setIds(list, [...ids, ...older], older.length > 0 ? list.next : next);
   }
 
-  #setIds(list: TaskList, ids: readonly string[], more: boolean): void {
-    const all = [...new Set(ids)];
-    list.ids = all.slice(0, MAX_LISTED);
-    list.more = more || all.length > MAX_LISTED;
+  #setIds(list: TaskList, ids: readonly string[], next: string | null): void {
+    list.ids = [...new Set(ids)].slice(0, MAX_LISTED);
+    list.next = next;
   }
 
   #refreshIfNeeded(): void {
@@ -260,7 +282,8 @@ export class Model {
   #refreshSoon(): void {
     const list = this.#active;
     if (this.#refreshTimer !== undefined || list === undefined || document.visibilityState === 'hidden') return;
-    const earliest = Math.max(performance.now() + REFRESH_DELAY_MS, list.readAt + REFRESH_INTERVAL_MS);
+    const intervalMs = isSearched(list.filter) ? SEARCH_INTERVAL_MS : REFRESH_INTERVAL_MS;
+    const earliest = Math.max(performance.now() + REFRESH_DELAY_MS, list.readAt + intervalMs);
     this.#refreshTimer = setTimeout(() => void this.#refresh(), earliest - performance.now());
   }
 
@@ -288,9 +311,10 @@ function ageOf(state: State): number {
   return isUnfinished(state) ? LISTING_AGE_MS : 0;
 }
 
-/** Returns whether a task belongs to a list. One whose cause is unknown may. */
+/** Returns whether a task may belong to a list. The page knows neither all causes nor the tasks that a text or a time selects. */
 function belongs({ state, action, cause }: BoardTask, { state: listed, filter }: TaskList): boolean {
   // The service lists a task as running from when it is taken, also while it waits for a thread.
   const isListed = state === listed || (listed === 'running' && state === 'queued');
-  return isListed && (filter.action ?? action) === action && (filter.cause ?? cause) === (cause ?? filter.cause);
+  const has = (wanted: string, value: string | undefined) => wanted === '' || value === undefined || wanted === value;
+  return isListed && has(filter.action, action) && has(filter.cause, cause);
 }

@@ -20,9 +20,9 @@ export function changeView(fields: Partial<View>, entry: 'push' | 'replace' = 'p
   current.value = changed;
 }
 
-/** Shows the view of an address of this page. */
+/** Shows the view of an address of this page, with the time range of the current view. */
 export function openAddress(address: string): void {
-  changeView(readView(new URL(address, location.href).search));
+  changeView({ ...readView(new URL(address, location.href).search), range: current.value.range });
 }
 
 /** Opens a link within the page without loading it again, unless the user opens it in another tab. */

@@ -1,16 +1,17 @@
 import { signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { addressOf } from './address.ts';
-import { formatMeasured, formatSpan } from './amounts.ts';
+import { formatSpan } from './amounts.ts';
 import { model } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
 import { readOutput } from './json-text.ts';
-import { limitText } from './limits.ts';
 import { changeView, opensElsewhere } from './navigation.ts';
 import { Mark, Progress, SmallButton } from './parts.tsx';
-import { cancelTask, deadLetters, hasStatus, type Submission } from './service.ts';
-import type { TaskDetail } from './task-detail.ts';
+import { redrive } from './selection.ts';
+import type { Submission } from './service.ts';
+import { limitText, type TaskDetail } from './task-detail.ts';
+import { say } from './undoable.tsx';
 import { visibleText } from './visible-text.ts';
 import { WatchedTask } from './watched-task.ts';
 
@@ -37,7 +38,7 @@ export function addOwnTask(id: string, submission: Submission): void {
 export function OwnTasks({ onEdit }: { onEdit(submission: Submission): void }) {
   if (tasks.value.length === 0) return null;
   return (
-    <section class="panel" aria-labelledby="own-heading">
+    <section class="panel stack" aria-labelledby="own-heading">
       <h2 id="own-heading">Queued from this page</h2>
       <ol data-part="own-list">
         {tasks.value.map((task) => (
@@ -55,8 +56,6 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
   const watched = useMemo(() => new WatchedTask(id, model), []);
   useEffect(() => () => watched.close(), []);
   const [queuedAt, setQueuedAt] = useState(() => performance.now());
-  const [isCancelling, setCancelling] = useState(false);
-  const [error, setError] = useState('');
   const item = useRef<HTMLLIElement>(null);
   const earlier = useRef('queued');
   const read = watched.detail.value;
@@ -73,44 +72,25 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
     earlier.current = status;
     if (before === status) return;
     if (isUnfinished(before) && !isOpen) {
-      setCancelling(false);
-      said.value = `${SAID[status] ?? status} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`.slice(
-        0,
-        MAX_ANNOUNCEMENT,
-      );
+      const text = `${SAID[status] ?? status} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`;
+      said.value = text.slice(0, MAX_ANNOUNCEMENT);
     } else if (!isUnfinished(before) && isOpen) {
       setQueuedAt(performance.now());
     }
-    setError('');
   }, [status]);
-  const retry = async () => {
-    try {
-      await deadLetters.redrive(id);
-      said.value = `Queued ${name} again`;
-    } catch (cause) {
-      setError((cause as Error).message);
-    }
-    watched.read();
-  };
   const cancel = async () => {
-    if (isCancelling) return;
-    setCancelling(true);
-    watched.isCancelling = true;
     try {
-      if (!(await cancelTask(id))) said.value = `Cancelling ${name}`;
+      if (!(await watched.cancel())) said.value = `Cancelling ${name}`;
     } catch (cause) {
-      setCancelling(false);
-      watched.isCancelling = false;
-      // An unknown (404) or finished (409) task needs no error message, because the next request shows its state.
-      if (!hasStatus(cause, 404, 409)) said.value = `Cannot cancel ${name}: ${(cause as Error).message}`;
+      say(`Cannot cancel ${name}: ${(cause as Error).message}`);
     }
-    watched.read();
   };
   return (
     <li class="own-task" tabIndex={-1} data-id={id} data-state={status} ref={item}>
       <Mark state={status} />
-      <bdi class="own-action">
+      <bdi class="strong">
         <a
+          class="bare"
           href={addressOf({ task: id })}
           onClick={(event) => {
             if (opensElsewhere(event)) return;
@@ -121,23 +101,23 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
           {name}
         </a>
       </bdi>{' '}
-      <bdi class="own-output">{visibleText(shorten(error || output))}</bdi>{' '}
-      <span class="own-state">
-        <span data-part="state">{isCancelling && isOpen ? 'cancelling' : <StateWord detail={detail} />}</span>{' '}
+      <bdi class="own-output">{visibleText(shorten(output))}</bdi>{' '}
+      <span class="own-state small">
+        <span data-part="state">{watched.isCancelling && isOpen ? 'cancelling' : <StateWord detail={detail} />}</span>{' '}
         <span class="quiet">
           {isOpen && status !== 'retrying' && <Elapsed since={queuedAt} />}
           {status === 'completed' && ranText(detail)}
         </span>
       </span>
       {isOpen && (
-        <SmallButton class="own-cancel" aria-disabled={isCancelling} onClick={cancel}>
+        <SmallButton class="own-cancel" aria-disabled={watched.isCancelling} onClick={cancel}>
           Cancel
         </SmallButton>
       )}
       <Progress progress={status === 'running' ? detail.progress : undefined} label={`Progress of ${name}`} />
       {status === 'failed' && (
-        <div class="own-buttons">
-          {!permanent && <SmallButton onClick={retry}>Try again</SmallButton>}
+        <div class="row">
+          {!permanent && <SmallButton onClick={() => redrive({ id }, () => watched.read())}>Try again</SmallButton>}
           <SmallButton onClick={() => onEdit(submission)}>Edit and resubmit</SmallButton>
         </div>
       )}
@@ -147,7 +127,7 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
 
 function Elapsed({ since }: { since: number }) {
   now.value;
-  return <>{formatMeasured(performance.now() - since)}</>;
+  return <>{formatSpan(performance.now() - since)}</>;
 }
 
 /** Says how long the handler of a completed task ran, and how often if more than once. */

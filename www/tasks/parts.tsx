@@ -1,35 +1,18 @@
-import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useRef, useState } from 'preact/hooks';
 import type { TaskProgress } from '../client/task-state.ts';
-import { copy } from '../shared/copy-button.ts';
+import { CopyButton, SmallButton } from '../shared/controls.tsx';
 import { formatClock, formatMoment, formatSize, inUtc } from './amounts.ts';
 import { visibleText } from './visible-text.ts';
 
-const COPIED_MS = 2_000;
 /** Characters of a long text that are shown until the user asks for all. */
 const SHOWN = 20_000;
+
+export { Button, SmallButton } from '../shared/controls.tsx';
 
 /** Mark of a task state. States differ in shape and colour. */
 export function Mark({ state }: { state: string }) {
   return <span class="mark" data-state={state} aria-hidden="true" />;
-}
-
-type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
-
-export function Button(props: ButtonProps) {
-  return <button type="button" class="button" {...props} />;
-}
-
-export function SmallButton({ class: name = '', ...props }: ButtonProps) {
-  return <button type="button" class={`button button-small ${name}`} {...props} />;
-}
-
-export function Icon({ name }: { name: 'close' }) {
-  return (
-    <svg class="icon" aria-hidden="true">
-      <use href={`#${name}`} />
-    </svg>
-  );
 }
 
 /** Time with its date and time zone in the tooltip. @param at milliseconds since the epoch */
@@ -51,7 +34,7 @@ try {
 export function TimeZoneSelect() {
   return (
     <select
-      class="select theme"
+      class="select small theme"
       aria-label="Time zone"
       autocomplete="off"
       value={String(inUtc.value)}
@@ -75,10 +58,10 @@ export function Progress({ progress, label }: { progress: TaskProgress | undefin
   if (progress === undefined) return null;
   const { fraction, note = '' } = progress;
   return (
-    <div class="own-progress">
+    <div class="progress row">
       <progress max={1} value={fraction} aria-label={label} />
       <span>{Math.floor(fraction * 100)} %</span>{' '}
-      <span class="own-note quiet" data-part="progress-note">
+      <span class="quiet" data-part="progress-note">
         {visibleText(note)}
       </span>
     </div>
@@ -122,19 +105,17 @@ export function CodeBlock({ text, part, copyLabel, heading, children }: CodeBloc
   return (
     <>
       {heading !== undefined && (
-        <div class="request-head">
+        <div class="row spread">
           {heading}
           {button}
         </div>
       )}
+      {children}
       {children ? (
-        <>
-          {children}
-          <details>
-            <summary>JSON text</summary>
-            {shown}
-          </details>
-        </>
+        <details>
+          <summary>JSON text</summary>
+          {shown}
+        </details>
       ) : (
         shown
       )}
@@ -143,28 +124,63 @@ export function CodeBlock({ text, part, copyLabel, heading, children }: CodeBloc
   );
 }
 
-export interface CopyButtonProps {
-  text: string;
-  /** Element that is selected if the browser denies access to the clipboard. */
-  source: { readonly current: HTMLElement | null };
-  label?: string | undefined;
+export interface FigureTableProps {
+  caption: string;
+  /** `data-part` of the rows. */
+  part: string;
+  headings: readonly string[];
+  /** Cells of each row. The first one is the heading of the row. */
+  rows: readonly (readonly ComponentChildren[])[];
 }
 
-export function CopyButton({ text, source, label }: CopyButtonProps) {
-  const [said, say] = useState('');
-  useEffect(() => {
-    const timer = said === '' ? undefined : setTimeout(() => say(''), COPIED_MS);
-    return () => clearTimeout(timer);
-  }, [said]);
-  const onClick = async () => {
-    const isCopied = source.current !== null && (await copy(text, source.current));
-    // The text that the user is to copy must be visible.
-    if (!isCopied) source.current?.closest('details')?.setAttribute('open', '');
-    say(isCopied ? 'Copied' : 'Selected: press Ctrl+C');
-  };
+export function FigureTable({ caption, part, headings, rows }: FigureTableProps) {
   return (
-    <SmallButton aria-label={said === '' ? label : undefined} onClick={onClick}>
-      {said || 'Copy'}
-    </SmallButton>
+    <table>
+      <caption>{caption}</caption>
+      <thead>
+        <tr>
+          {headings.map((heading) => (
+            <th key={heading} scope="col">
+              {heading}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody data-part={part}>
+        {rows.map(([name, ...figures], row) => (
+          <tr key={row}>
+            <th scope="row">{name}</th>
+            {figures.map((figure, column) => (
+              <td key={column}>{figure}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+interface RadioGroupProps<Value extends string> {
+  /** What is chosen, for screen readers. */
+  legend: string;
+  name: string;
+  class?: string;
+  options: readonly (readonly [Value, label: string])[];
+  chosen: Value | undefined;
+  onChoose(value: Value): void;
+}
+
+export function RadioGroup<Value extends string>(props: RadioGroupProps<Value>) {
+  const { legend, name, class: className = '', options, chosen, onChoose } = props;
+  return (
+    <fieldset class={`choice ${className}`}>
+      <legend class="visually-hidden">{legend}</legend>
+      {options.map(([value, label]) => (
+        <label key={value}>
+          <input type="radio" {...{ name, value }} checked={value === chosen} onChange={() => onChoose(value)} />
+          <span>{label}</span>
+        </label>
+      ))}
+    </fieldset>
   );
 }

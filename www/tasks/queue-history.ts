@@ -1,77 +1,128 @@
 import type { QueueHistory as HistoryPart } from '../client/queue-api.ts';
 
-export type { QueueHistory as HistoryPart } from '../client/queue-api.ts';
-
-export const HISTORY_SECONDS = 900;
-
-/** Number of seconds over which the newest rates are averaged. */
-const NEWEST_SECONDS = 5;
-
-const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
+/** Columns of the history, in the order of its table. */
+const NAMES = ['accepted', 'completed', 'failed', 'retried', 'refused', 'depth'] as const;
 type Name = (typeof NAMES)[number];
 
 /** One value per period: the mean per second, or for `depth` the maximum. `times` are the periods' ends (Unix time). */
 export type Periods = { times: number[] } & Record<Name, (number | null)[]>;
 
-/** Queue history of the last 15 minutes, with one value per second. The value of an unknown second is null. */
+/** Queue history in steps of a second or a minute. Times are Unix seconds. */
 export class QueueHistory {
-  #end: number | undefined;
-  #columns = emptyColumns();
+  readonly step: 1 | 60;
+  readonly #length: number;
+  /** Newest steps. Undefined without data. */
+  #newest: HistoryPart | undefined;
 
-  /** Unix time of the newest second, or undefined without data. */
+  /** @param length maximum number of steps */
+  constructor(step: 1 | 60, length: number) {
+    this.step = step;
+    this.#length = length;
+  }
+
+  /** Time at which the newest step ended, or undefined without data. */
   get end(): number | undefined {
-    return this.#end;
+    return this.#newest && this.#newest.end + this.step;
   }
 
-  /** Adds the newest part of the history, and discards older parts if the service's clock was set back. */
+  /** When the service started, oldest first. */
+  get starts(): readonly number[] {
+    return this.#newest?.starts ?? [];
+  }
+
+  /** Adds the part that `read` returns for the steps that are missing, or all if the service's clock was set back. */
+  async extend(read: (query: { step: 1 | 60; since?: number }) => Promise<HistoryPart>): Promise<void> {
+    const { step } = this;
+    const since = this.#newest?.end;
+    const part = await read(since === undefined ? { step } : { step, since });
+    this.add(since !== undefined && part.end < since ? await read({ step }) : part);
+  }
+
+  /** Adds the newest part of the history, which replaces a part that it does not continue. */
   add(part: HistoryPart): void {
-    if (this.#end === undefined || part.end < this.#end) {
-      this.#columns = emptyColumns();
-      this.#end = part.end - part.seconds;
-    }
-    const missing = part.end - this.#end;
-    for (const name of NAMES) {
-      const unknown = Math.min(Math.max(missing - part.seconds, 0), HISTORY_SECONDS);
-      const added = missing === 0 ? [] : part[name].slice(-missing);
-      this.#columns[name] = [...this.#columns[name], ...Array(unknown).fill(null), ...added].slice(-HISTORY_SECONDS);
-    }
-    this.#end = part.end;
+    const isContinued = this.#newest?.end === part.end - part.depth.length * this.step;
+    const known = isContinued ? this.#newest : undefined;
+    const columns = NAMES.map((name) => [name, [...(known?.[name] ?? []), ...part[name]].slice(-this.#length)]);
+    this.#newest = { ...part, ...Object.fromEntries(columns) };
   }
 
-  /** Returns the history in periods of `length` seconds, aligned to multiples of `length`. */
-  periods(length: number): Periods {
-    const periods: Periods = { times: [], ...emptyColumns() };
-    const end = this.#end ?? 0;
-    const start = end - HISTORY_SECONDS;
-    for (let from = Math.ceil(start / length) * length; from < end; from += length) {
-      const to = Math.min(from + length, end);
-      periods.times.push(to);
-      for (const name of NAMES) periods[name].push(summary(name, this.#between(name, from, to)));
-    }
-    return periods;
+  /** Returns the last `seconds` in periods of `length` seconds, aligned to multiples of `length`. */
+  periods(seconds: number, length: number): Periods {
+    const { end = 0 } = this;
+    const start = Math.ceil((end - seconds) / length) * length;
+    const starts = Array.from({ length: Math.ceil((end - start) / length) }, (_, index) => start + index * length);
+    const times = starts.map((from) => Math.min(from + length, end));
+    const columns = NAMES.map((name) => [name, starts.map((from, index) => this.#summary(name, from, times[index]))]);
+    return { times, ...Object.fromEntries(columns) };
   }
 
-  /** Returns the mean rates of the last {@link NEWEST_SECONDS} seconds, and the depth in the last second. */
-  newest() {
-    const end = this.#end ?? 0;
-    const newest = (name: Name) =>
-      summary(name, this.#between(name, end - (name === 'depth' ? 1 : NEWEST_SECONDS), end));
-    return { completed: newest('completed'), failed: newest('failed'), depth: newest('depth') };
+  /** Returns the mean per second of the last `seconds`, or for `depth` the maximum. Null if unknown. */
+  newest(name: Name, seconds: number): number | null {
+    const { end = 0 } = this;
+    return this.#summary(name, end - seconds, end);
   }
 
-  /** Returns the known numbers after the Unix time `from`, up to and including `to`. */
+  /** Returns the number of events of the last `seconds`. */
+  sum(name: Exclude<Name, 'depth'>, seconds: number): number {
+    const { end = 0 } = this;
+    return sumOf(this.#between(name, end - seconds, end));
+  }
+
+  /** Returns the mean increase of the depth per second over the last `seconds`. */
+  growth(seconds: number): number {
+    const { end = 0 } = this;
+    const depths = this.#between('depth', end - seconds - this.step, end);
+    const [first = 0] = depths;
+    return depths.length < 2 ? 0 : ((depths.at(-1) ?? 0) - first) / ((depths.length - 1) * this.step);
+  }
+
+  /** Times at which the steps of a value began, newest first, with the value. */
+  backwards(name: Name): [began: number, value: number][] {
+    const { end = 0, step } = this;
+    const column = this.#newest?.[name] ?? [];
+    return column.toReversed().map((value, index) => [end - (index + 1) * step, value]);
+  }
+
+  #summary(name: Name, from: number, to = 0): number | null {
+    const values = this.#between(name, from, to);
+    if (values.length === 0) return null;
+    return name === 'depth' ? Math.max(...values) : sumOf(values) / (values.length * this.step);
+  }
+
+  /** Returns the known numbers from the time `from` to `to`. */
   #between(name: Name, from: number, to: number): number[] {
-    const column = this.#columns[name];
-    const first = (this.#end ?? 0) - column.length;
-    return column.slice(Math.max(from - first, 0), Math.max(to - first, 0)).filter((value) => value !== null);
+    const { end = 0, step } = this;
+    const column = this.#newest?.[name] ?? [];
+    const indexOf = (time: number) => Math.max(0, column.length - (end - time) / step);
+    return column.slice(indexOf(from), indexOf(to));
   }
 }
 
-function emptyColumns(): Record<Name, (number | null)[]> {
-  return { accepted: [], completed: [], failed: [], retried: [], depth: [] };
+const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+
+/** The last 15 minutes by the second, and the last 24 hours by the minute. */
+export interface Histories {
+  readonly seconds: QueueHistory;
+  readonly minutes: QueueHistory;
 }
 
-function summary(name: Name, values: number[]): number | null {
-  if (values.length === 0) return null;
-  return name === 'depth' ? Math.max(...values) : values.reduce((sum, value) => sum + value, 0) / values.length;
+/** Longest interruption, in seconds, of what began at {@link beginningOf}. */
+const MAX_GAP = 60;
+
+/** Returns since when a value fits, with interruptions of up to a minute: milliseconds since the epoch. Undefined if it does not fit. */
+export function beginningOf({ seconds, minutes }: Histories, name: Name, fits: (value: number) => boolean) {
+  let beginning: number | undefined;
+  let last = seconds.end ?? 0;
+  let covered = last;
+  for (const history of [seconds, minutes]) {
+    for (const [began, value] of history.backwards(name)) {
+      if (began + history.step > covered) continue;
+      covered = began;
+      if (fits(value)) {
+        beginning = began * 1_000;
+        last = began;
+      } else if (last - began > MAX_GAP) return beginning;
+    }
+  }
+  return beginning;
 }

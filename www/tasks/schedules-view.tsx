@@ -5,7 +5,6 @@ import { addressOf } from './address.ts';
 import { FieldError, parseData } from './fields.ts';
 import { followLink } from './navigation.ts';
 import { Time } from './parts.tsx';
-import { settingsText } from './schedules.ts';
 import { found, schedules } from './service.ts';
 import { type Act, ItemButton, type Settings } from './settings-list.tsx';
 import { visibleText } from './visible-text.ts';
@@ -58,9 +57,9 @@ export const SCHEDULES: Settings<Schedule> = {
           <code class="code">{visibleText(cron)}</code> <span class="quiet">{visibleText(time_zone)}</span>
         </p>
         <p>
-          <bdi>{visibleText(action)}</bdi>{' '}
-          <bdi class="quiet">{Object.keys(data).length > 0 && visibleText(JSON.stringify(data))}</bdi>{' '}
-          <bdi class="quiet">{visibleText(settingsText(schedule))}</bdi>
+          <bdi class="clamp">{visibleText(action)}</bdi>{' '}
+          <bdi class="clamp quiet">{Object.keys(data).length > 0 && visibleText(JSON.stringify(data))}</bdi>{' '}
+          <bdi class="clamp quiet">{visibleText(settingsText(schedule))}</bdi>
         </p>
         <div>
           {first === undefined ? (
@@ -89,6 +88,19 @@ export const SCHEDULES: Settings<Schedule> = {
   },
   Actions,
 };
+
+/** Describes the settings of a schedule that differ from the defaults. */
+function settingsText({ priority, limit_key, catch_up, overlap }: Schedule): string {
+  const missed = { none: 'missed times do not run', one: '', all: 'all missed times run' };
+  return [
+    priority !== 3 && `priority ${priority}`,
+    limit_key !== undefined && `key ${limit_key}`,
+    missed[catch_up],
+    overlap === 'skip' && 'skips a time while a task is unfinished',
+  ]
+    .filter(Boolean)
+    .join(', ');
+}
 
 function Actions({ item, act }: { item: Schedule; act: Act }) {
   const { name, paused, source } = item;

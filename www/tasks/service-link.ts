@@ -1,13 +1,16 @@
+import { type ReadonlySignal, signal } from '@preact/signals';
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import { EventStream } from '../client/event-stream.ts';
 import type { QueueStatus } from '../client/queue-api.ts';
 import type { QueueEvent, TaskEvent } from '../client/task-state.ts';
-import { Presence } from './presence.ts';
-import { QueueRequests } from './queue-requests.ts';
-import { http, isSignedOut } from './service.ts';
+import { http, isSignedOut, queue } from './service.ts';
 import { TabGroup } from './tab-group.ts';
 
 const TICK_MS = 1_000;
+/** With one request per second, a timeout of three seconds bounds the number of open requests to three. */
+const TIMEOUT_MS = 3_000;
+/** Longest accepted delay in a `Retry-After` header. */
+const MAX_RETRY_AFTER_MS = 60_000;
 /** Milliseconds without a response or event after which the service counts as offline. */
 const OFFLINE_MS = 3_500;
 /** Milliseconds without a message of the leader tab after which another tab becomes the leader. */
@@ -26,7 +29,6 @@ export interface LinkState {
 }
 
 export interface LinkListeners {
-  onState(state: LinkState, earlier: LinkState): void;
   onStatus(status: QueueStatus): void;
   onEvents(events: readonly TaskEvent[]): void;
   onGap(): void;
@@ -48,22 +50,25 @@ type Message =
 /** Connection shared by all visible tabs of a user. Only the leader tab reads events and requests `GET /queue`. */
 export class ServiceLink {
   readonly #listeners: LinkListeners;
-  readonly #presence: Presence;
   readonly #group: TabGroup<Message>;
   readonly #stream: EventStream;
-  readonly #requests: QueueRequests;
-  #state: LinkState = { kind: 'connecting', isStreaming: false };
+  readonly #state = signal<LinkState>({ kind: 'connecting', isStreaming: false });
+  readonly state: ReadonlySignal<LinkState> = this.#state;
   #status: QueueStatus | undefined;
   #position: string | undefined;
-  /** Id of the user, or an empty string if no token is required. Undefined while signed out. */
-  #user: string | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #ticks = 0;
   #contactAt = 0;
+  /** Numbers of the last request that was sent, and of the last that was answered. */
+  #sent = 0;
+  #answered = 0;
+  /** Time before which the service has asked to send no request. */
+  #notBefore = 0;
 
   constructor(listeners: LinkListeners) {
     this.#listeners = listeners;
     this.#group = new TabGroup({
+      onMember: (isMember) => this.#onMember(isMember),
       onLead: (leads) => this.#onLead(leads),
       onMessage: (message) => this.#onMessage(message),
     });
@@ -71,63 +76,47 @@ export class ServiceLink {
       onStatus: ({ state }) => this.#show({ isStreaming: state === 'live' || state === 'stale' }),
       onEvents: (events, from, to) => this.#onBatch({ events, from, to }),
     });
-    this.#requests = new QueueRequests({
-      onAnswer: (status) => this.#onAnswer(status),
-      onFailure: (error) => this.#onFailure(error),
-    });
-    this.#presence = new Presence({ onPresent: () => this.#join(), onAbsent: () => this.#leave() });
-  }
-
-  get state(): LinkState {
-    return this.#state;
   }
 
   /** Connects while the page is visible. @param user id of the user, or an empty string if no user is signed in */
   start(user: string): void {
-    this.#leave();
-    this.#user = user;
     this.#position = undefined;
-    // Leaves the state `signed-out`, because a repeated `signed-out` would not call `onState`.
+    // Leaves the state `signed-out`, because a repeated `signed-out` would not change the state.
     this.#show({ kind: 'connecting', isStreaming: false });
-    if (this.#presence.isPresent) this.#join();
+    this.#group.enter(`task-board ${user}`);
   }
 
   /** Requests the state of the queue, even if the service has asked to wait with `Retry-After`. */
   now(): void {
-    if (this.#timer !== undefined) this.#requests.sendNow();
+    if (this.#group.isMember) void this.#request();
   }
 
   /** Disconnects from the service until `start` is called. */
   signOut(): void {
-    this.#user = undefined;
-    this.#leave();
+    this.#group.enter(undefined);
     this.#show({ kind: 'signed-out', isStreaming: false });
   }
 
-  #join(): void {
-    if (this.#user === undefined || this.#timer !== undefined) return;
-    this.#noteContact();
-    this.#timer = setInterval(() => this.#tick(), TICK_MS);
-    this.#group.join(`task-board ${this.#user}`);
-    this.#group.send({ kind: 'hello' });
-    this.#requests.send();
-  }
-
-  #leave(): void {
+  #onMember(isMember: boolean): void {
     clearInterval(this.#timer);
-    this.#timer = undefined;
-    this.#group.leave();
-    this.#disconnect();
+    if (!isMember) {
+      this.#disconnect();
+      return;
+    }
+    this.#contactAt = performance.now();
+    this.#timer = setInterval(() => this.#tick(), TICK_MS);
+    this.#group.send({ kind: 'hello' });
+    this.#requestInTime();
   }
 
   #disconnect(): void {
     this.#stream.stop('not the leader');
-    this.#requests.discard();
+    this.#answered = this.#sent;
   }
 
   #tick(): void {
     this.#ticks += 1;
-    if (this.#group.isLeader || this.#ticks % CHECK_TICKS === 0) this.#requests.send();
+    if (this.#group.isLeader || this.#ticks % CHECK_TICKS === 0) this.#requestInTime();
     const silenceMs = performance.now() - this.#contactAt;
     if (silenceMs > LEADER_SILENCE_MS) this.#group.takeOver();
     if (silenceMs > OFFLINE_MS) this.#show({ kind: 'offline' });
@@ -139,20 +128,20 @@ export class ServiceLink {
       this.#disconnect();
       return;
     }
-    if (this.#state.kind === 'live') this.#stream.start(this.#position);
-    this.#requests.send();
+    if (this.#state.peek().kind === 'live') this.#stream.start(this.#position);
+    this.#requestInTime();
   }
 
   #onMessage(message: Message): void {
     if (message.kind === 'hello') {
       // A leader leaves the group if hidden, so that the visible tab that has sent `hello` becomes the leader.
-      if (this.#group.isLeader) this.#presence.yield();
+      if (this.#group.isLeader) this.#group.yield();
       this.#sendNews();
       return;
     }
     // A leader ignores messages of other tabs, because a former leader may send a last message.
     if (this.#group.isLeader) return;
-    this.#noteContact();
+    this.#contactAt = performance.now();
     if (message.kind === 'batch') this.#onBatch(message.batch);
     else this.#onNews(message);
   }
@@ -167,7 +156,7 @@ export class ServiceLink {
   }
 
   #onBatch(batch: EventBatch): void {
-    this.#noteContact();
+    this.#contactAt = performance.now();
     const isContinued = this.#position === undefined || batch.from === this.#position;
     this.#position = batch.to;
     const events = batch.events.filter((each): each is TaskEvent => 'id' in each);
@@ -177,12 +166,27 @@ export class ServiceLink {
     if (events.length > 0 || isPauseChange) this.#show({ lastEventAt: Date.now() });
     if (!this.#group.isLeader) return;
     this.#group.send({ kind: 'batch', batch });
-    if (isPauseChange) this.#requests.send();
+    if (isPauseChange) this.#requestInTime();
+  }
+
+  #requestInTime(): void {
+    if (performance.now() >= this.#notBefore) void this.#request();
+  }
+
+  /** Requests `GET /queue` without waiting for earlier answers, and ignores answers out of order. */
+  async #request(): Promise<void> {
+    this.#sent += 1;
+    const number = this.#sent;
+    const [answer] = await Promise.allSettled([queue.status({ signal: AbortSignal.timeout(TIMEOUT_MS) })]);
+    if (number <= this.#answered) return;
+    this.#answered = number;
+    if (answer.status === 'fulfilled') this.#onAnswer(answer.value);
+    else this.#onFailure(answer.reason);
   }
 
   #onAnswer(status: QueueStatus): void {
-    this.#noteContact();
-    const isBack = this.#state.kind !== 'live';
+    this.#contactAt = performance.now();
+    const isBack = this.#state.peek().kind !== 'live';
     this.#show({ kind: 'live' });
     this.#receive(status);
     if (!this.#group.isLeader) return;
@@ -195,12 +199,14 @@ export class ServiceLink {
   }
 
   #onFailure(error: unknown): void {
+    const { retryAfterMs = 0 } = error instanceof ServiceError ? error : {};
+    this.#notBefore = performance.now() + Math.min(retryAfterMs, MAX_RETRY_AFTER_MS);
     if (isSignedOut(error)) {
       this.signOut();
     } else if (!this.#group.isLeader) {
       // This tab shows the state that the leader sends, and ignores its own failed requests.
     } else if (error instanceof ServiceError) {
-      this.#noteContact();
+      this.#contactAt = performance.now();
       this.#show({ kind: 'failing', error: error.message });
     } else if (error instanceof UnreachableError) {
       this.#show({ kind: 'offline' });
@@ -212,24 +218,18 @@ export class ServiceLink {
     const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
     this.#status = status;
     this.#listeners.onStatus(status);
-    if (isChanged && !this.#state.isStreaming) this.#listeners.onGap();
-  }
-
-  #noteContact(): void {
-    this.#contactAt = performance.now();
+    if (isChanged && !this.#state.peek().isStreaming) this.#listeners.onGap();
   }
 
   #show(change: Partial<LinkState>): void {
-    const state = { ...this.#state, ...change };
+    const state = { ...this.#state.peek(), ...change };
     if (state.kind !== 'failing') state.error = undefined;
-    const earlier = this.#state;
-    this.#state = state;
-    if (JSON.stringify(state) !== JSON.stringify(earlier)) this.#listeners.onState(state, earlier);
+    if (JSON.stringify(state) !== JSON.stringify(this.#state.peek())) this.#state.value = state;
   }
 
   #sendNews(): void {
     if (!this.#group.isLeader) return;
-    this.#group.send({ kind: 'news', state: this.#state, position: this.#position, status: this.#status });
+    this.#group.send({ kind: 'news', state: this.#state.peek(), position: this.#position, status: this.#status });
   }
 }
 

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { deadLetters as deadLettersOf } from '../client/dead-letters.ts';
+import { type BulkResult, deadLetters as deadLettersOf } from '../client/dead-letters.ts';
 import { ServiceError } from '../client/errors.ts';
 import { HttpClient } from '../client/http-client.ts';
 import { limits as limitsOf } from '../client/limits.ts';
@@ -11,6 +11,11 @@ export interface Submission {
   action: string;
   data: Record<string, unknown>;
 }
+
+/** Maximum number of ids that the service accepts in one request. */
+const MAX_IDS = 1_000;
+/** Time limit of a request that may cancel all tasks. */
+const BULK_MS = 60_000;
 
 const token = signal<string>();
 
@@ -67,6 +72,37 @@ export async function cancelTask(id: string): Promise<boolean> {
   return answer?.status !== 'cancelling';
 }
 
+const BULK = {
+  redrive: deadLetters.redriveAll,
+  purge: deadLetters.purgeAll,
+  cancel: (body: object): Promise<BulkResult> =>
+    http.request('tasks/cancel', { method: 'POST', body, timeoutMs: BULK_MS }),
+};
+
+/**
+ * Redrives, purges or cancels all selected tasks. Many ids take several requests.
+ *
+ * @param perSecond number of tasks that a redrive makes due per second
+ * @throws {ServiceError | UnreachableError}
+ */
+export async function changeTasks(verb: keyof typeof BULK, selection: object, perSecond?: number): Promise<BulkResult> {
+  const { ids }: { ids?: string[] } = selection;
+  const parts = ids === undefined ? [selection] : chunksOf(ids).map((chunk) => ({ ids: chunk }));
+  const pace = perSecond === undefined ? {} : { per_second: perSecond / parts.length };
+  const sum = { count: 0, remaining: 0 };
+  for (const part of parts) {
+    const { count, remaining } = await BULK[verb]({ ...part, ...pace } as never);
+    sum.count += count;
+    sum.remaining += remaining;
+  }
+  return sum;
+}
+
+function chunksOf(ids: readonly string[]): string[][] {
+  const length = Math.ceil(ids.length / MAX_IDS);
+  return Array.from({ length }, (_, index) => ids.slice(index * MAX_IDS, (index + 1) * MAX_IDS));
+}
+
 /** Makes a scheduled or retrying task due. @throws {ServiceError | UnreachableError} */
 export async function runTask(id: string): Promise<void> {
   await http.request(`tasks/${id}/run`, { method: 'POST' });
@@ -75,4 +111,11 @@ export async function runTask(id: string): Promise<void> {
 /** Requests the actions that have a handler. @throws {ServiceError | UnreachableError} */
 export function listActions(): Promise<ActionList> {
   return http.request('actions');
+}
+
+/** Returns a curl command that queues a task, with the shell variable `TOKEN` if the service requires a token. */
+export function curlCommand(submission: Submission): string {
+  const header = isSignedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '';
+  const body = JSON.stringify(submission).replaceAll("'", "'\\''");
+  return `curl ${location.origin}/tasks${header} -d '${body}'`;
 }

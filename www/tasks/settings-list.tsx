@@ -3,11 +3,10 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { View } from './address.ts';
 import { formatCount } from './amounts.ts';
 import { linkState } from './board.ts';
-import { confirmDeletion } from './confirmation.ts';
-import { EditDialog } from './edit-dialog.tsx';
-import { FieldError, type FormField, objectOf } from './fields.ts';
+import { ask, Dialog } from './dialogs.tsx';
+import { FieldError, type FormField, objectOf, type Problem, placeError, textOf } from './fields.ts';
 import { FindBar } from './find-bar.tsx';
-import { holdsText } from './find-text.ts';
+import { FormFields, focusField } from './form-fields.tsx';
 import { view } from './navigation.ts';
 import { Button, SmallButton } from './parts.tsx';
 import { isSignedOut } from './service.ts';
@@ -35,7 +34,6 @@ export interface Settings<Item> {
   empty: string;
   /** Says what an item does, up to the ways to make one. */
   hint: string;
-  note?: string;
   intervalMs: number;
   read(options: { signal: AbortSignal }): Promise<Item[]>;
   put(name: string, settings: object, isNew: boolean): Promise<unknown>;
@@ -46,7 +44,7 @@ export interface Settings<Item> {
 
 /** List of settings that the user can make, edit and delete. It is read again while it is visible. */
 export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: { of: Settings<Item> }) {
-  const { page, noun, key, fields, subject, overridesModule, Cells, Actions } = of;
+  const { page, noun, key, subject, overridesModule, Cells, Actions } = of;
   const [items, setItems] = useState<readonly Item[]>();
   const [problem, setProblem] = useState('');
   const [report, setReport] = useState<ComponentChildren>('');
@@ -85,37 +83,30 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
     setBusy(false);
   };
   const remove = async (name: string) => {
-    if (!(await confirmDeletion(`Delete ${subject} ${name}?`, of.deleted))) return '';
+    const question = `Delete ${subject} ${name}?`;
+    if (!(await ask({ question, consequence: of.deleted, yes: 'Delete', no: 'Keep' }))) return '';
     await of.delete(name);
     newButton.current?.focus();
     return `Deleted ${subject} ${name}.`;
   };
-  const save = async (texts: Readonly<Record<string, string>>) => {
-    const { [key]: name, ...settings } = objectOf(fields, texts);
-    if (name === undefined) throw new FieldError(key, 'Enter a name.');
-    await of.put(String(name), settings, edited === 'new');
-    setReport(`Saved ${subject} ${name}.`);
-    readAgain();
-  };
-
   const { q } = view.value;
   const all = items?.length ?? 0;
-  const shown = items?.filter((item) => q === '' || holdsText([JSON.stringify(item)], q)) ?? [];
+  const shown = items?.filter((item) => JSON.stringify(item).toLowerCase().includes(q.trim().toLowerCase())) ?? [];
   const rows = shown.map((item) => {
     const name = String(item[key]);
     const isOfModule = item.source === 'module';
     return (
-      <li key={name} class="setting" data-name={name}>
+      <li key={name} class="setting grid" data-name={name}>
         <h3>
-          <bdi>{visibleText(name)}</bdi>
+          <bdi class="clamp">{visibleText(name)}</bdi>
         </h3>
         <Cells {...item} />
         {isOfModule && (
-          <p class="setting-note quiet">
+          <p class="wide quiet small">
             From the handlers module{overridesModule ? ', until you edit it here.' : '. Edit it there.'}
           </p>
         )}
-        <span class="setting-actions">
+        <span class="row">
           {Actions && <Actions item={item} act={act} />}
           {(overridesModule || !isOfModule) && <ItemButton label="Edit" of={name} onClick={() => setEdited(item)} />}
           {!isOfModule && <ItemButton label="Delete" of={name} onClick={() => act(() => remove(name))} />}
@@ -128,34 +119,39 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
       <h2 class="visually-hidden" id={`${page}-heading`}>
         {TITLES[page]}
       </h2>
-      <div class="list-head">
-        <FindBar place={page} />
-        <p class="list-count quiet">{shown.length < all && `${formatCount(shown.length)} of ${formatCount(all)}`}</p>
+      <div class="list-head row pad">
+        <FindBar />
+        <p class="list-count keep quiet small">
+          {shown.length < all && `${formatCount(shown.length)} of ${formatCount(all)}`}
+        </p>
         <Button data-part="new" ref={newButton} onClick={() => setEdited('new')}>
           New {noun}
         </Button>
       </div>
-      <p class="notice failed-notice" role="status">
+      <p class="notice" role="status">
         {problem}
       </p>
-      <p class="failed-status" role="status" data-part="settings-status">
+      <p class="failed-status pad" role="status" data-part="settings-status">
         {report}
       </p>
       <ul aria-busy={isBusy}>{rows}</ul>
       {items?.length === 0 && (
-        <div class="empty">
-          <p class="empty-title">{of.empty}</p>
+        <div class="empty stack pad">
+          <p class="empty-title strong">{of.empty}</p>
           <p class="quiet">
             {of.hint} here, with <code>{`PUT /${page}/<${key}>`}</code>, or in the handlers module.
           </p>
         </div>
       )}
-      {of.note && <p class="quiet">{of.note}</p>}
       {edited && (
         <EditDialog
-          title={edited === 'new' ? `New ${noun}` : `Edit the ${noun}`}
+          of={of}
           edited={edited === 'new' ? undefined : edited}
-          {...{ fields, fixed: key, save, onClose: () => setEdited(undefined) }}
+          onSaved={(name) => {
+            setReport(`Saved ${subject} ${name}.`);
+            readAgain();
+          }}
+          onClose={() => setEdited(undefined)}
         />
       )}
     </section>
@@ -168,5 +164,68 @@ export function ItemButton({ label, of, onClick }: { label: string; of: string; 
     <SmallButton aria-label={`${label}: ${visibleText(of)}`} onClick={onClick}>
       {label}
     </SmallButton>
+  );
+}
+
+interface EditDialogProps<Item> {
+  of: Settings<Item>;
+  /** Edited item, or undefined for a new one. */
+  edited: Item | undefined;
+  onSaved(name: string): void;
+  onClose(): void;
+}
+
+/** Dialog that edits or makes an item, and shows the error of a field below it. */
+function EditDialog<Item extends object>({ of, edited, onSaved, onClose }: EditDialogProps<Item>) {
+  const { noun, key, fields } = of;
+  const [texts, setTexts] = useState<Readonly<Record<string, string>>>(() =>
+    Object.fromEntries(fields.map((each) => [each.name, edited ? textOf(each, edited) : (each.initial ?? '')])),
+  );
+  const [problem, setProblem] = useState<Problem>();
+  const [isSaving, setSaving] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => form.current?.querySelector<HTMLElement>(':is(input:not([readonly]), select)')?.focus(), []);
+  useEffect(() => {
+    if (problem) focusField(form.current, problem);
+  }, [problem]);
+
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    if (isSaving) return;
+    setSaving(true);
+    setProblem(undefined);
+    try {
+      const { [key]: name, ...settings } = objectOf(fields, texts);
+      if (name === undefined) throw new FieldError(key, 'Enter a name.');
+      await of.put(String(name), settings, edited === undefined);
+      onSaved(String(name));
+      if (form.current !== null) onClose();
+    } catch (error) {
+      setProblem(placeError(error as Error, fields));
+    }
+    setSaving(false);
+  };
+  const onText = (name: string, text: string) => {
+    setProblem(undefined);
+    setTexts((all) => ({ ...all, [name]: text }));
+  };
+  const title = <h2 id="edit-heading">{edited ? `Edit the ${noun}` : `New ${noun}`}</h2>;
+  return (
+    <Dialog part="edit-dialog" class="edit-dialog panel stack" heading="edit-heading" isForm {...{ title, onClose }}>
+      <form ref={form} noValidate onSubmit={submit}>
+        <div class="grid">
+          <FormFields {...{ fields, texts, problem, onText }} prefix="edit-" fixed={edited && key} />
+        </div>
+        <p class="field-error" role="alert" data-part="edit-error">
+          {problem?.field === undefined && problem?.message}
+        </p>
+        <div class="row end">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" class="button button-primary" aria-disabled={isSaving}>
+            Save
+          </Button>
+        </div>
+      </form>
+    </Dialog>
   );
 }

@@ -1,7 +1,5 @@
 import { signal } from '@preact/signals';
-import { discardKeptSession, keptSession } from '../shared/kept-session.ts';
-import { revoke, type Session } from '../shared/session.ts';
-import { SignInForm } from '../shared/sign-in-form.ts';
+import { keepSession, keptSession, revoke, type Session, SignInForm } from '../shared/sign-in.ts';
 import { useToken } from './service.ts';
 
 const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
@@ -32,7 +30,7 @@ export class Access {
     if (isAsking.peek()) return;
     const reason = session.peek() === undefined ? undefined : SESSION_ENDED;
     session.value = undefined;
-    discardKeptSession();
+    keepSession(undefined);
     useToken(undefined);
     isAsking.value = true;
     this.#form.open(reason);
@@ -47,7 +45,7 @@ export class Access {
 }
 
 export function signOut(): void {
-  discardKeptSession();
+  keepSession(undefined);
   const { value } = session;
   if (value !== undefined) revoke(value.token);
   // Reloading the page removes all data of the user.

@@ -1,16 +1,13 @@
-import { formatBetween, formatClock, formatSize, formatSpan } from './amounts.ts';
+import { formatClock, formatSize, formatSpan } from './amounts.ts';
 import type { BoardTask, State } from './board-task.ts';
-import { limitText } from './limits.ts';
-import { dataText, outputText } from './summary-text.ts';
-import { visibleText } from './visible-text.ts';
-
-export type ListedState = Exclude<State, 'failed'>;
+import { limitText } from './task-detail.ts';
+import { dataText, outputText, visibleText } from './visible-text.ts';
 
 export interface Columns {
   headings: [detail: string, count: string, time: string];
   detail(task: BoardTask): string;
   /** Length of the whole text if `detail` returns a truncated text, or else an empty string. */
-  size(task: BoardTask): string;
+  size?(task: BoardTask): string;
   count(task: BoardTask): string;
   /** @param now milliseconds since the epoch */
   time(task: BoardTask, now: number): string;
@@ -20,62 +17,62 @@ const NORMAL_PRIORITY = 3;
 const encoder = new TextEncoder();
 const sizeOf = (text: string | null | undefined, bytes = 0) =>
   text && bytes > encoder.encode(text).length ? formatSize(bytes) : '';
-const payloadSize = ({ payload, payloadBytes }: BoardTask) => sizeOf(payload, payloadBytes);
+const clockOf = (time: number | undefined) => (time === undefined ? '' : formatClock(time, false));
 const since = (time: number | undefined, now: number) =>
   time === undefined ? '' : formatSpan(Math.max(0, now - time));
+const dataOf = ({ payload }: BoardTask) => dataText(payload ?? '');
+const reasonOf = ({ reason }: BoardTask) => visibleText(reason ?? '');
+const attemptsOf = ({ attempts }: BoardTask) => `${attempts ?? ''}`;
+const due = ({ run_at_ms, next_attempt_at_ms }: BoardTask, now: number) =>
+  formatDue(next_attempt_at_ms ?? run_at_ms, now);
 
-export const COLUMNS: Record<ListedState, Columns> = {
-  queued: {
-    headings: ['Data', 'Accepted', 'Waiting for'],
-    detail: ({ payload }) => dataText(payload ?? ''),
-    size: payloadSize,
-    count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
-    time: ({ acceptedAtMs }, now) => since(acceptedAtMs, now),
-  },
+const WAITING: Columns = {
+  headings: ['Data', 'Accepted', 'Waiting for'],
+  detail: dataOf,
+  size: ({ payload, payload_bytes }) => sizeOf(payload, payload_bytes),
+  count: ({ accepted_at_ms }) => clockOf(accepted_at_ms),
+  time: ({ accepted_at_ms }, now) => since(accepted_at_ms, now),
+};
+
+/** Columns of the list of a state, behind the action and the data. */
+export const COLUMNS: Record<State, Columns> = {
+  queued: WAITING,
   limited: {
+    ...WAITING,
     headings: ['Limit', 'Accepted', 'Waiting for'],
     detail: ({ limit }) => visibleText(limit === undefined ? '' : limitText(limit)),
     size: () => '',
-    count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
-    time: ({ acceptedAtMs }, now) => since(acceptedAtMs, now),
   },
-  scheduled: {
-    headings: ['Data', 'Accepted', 'Due'],
-    detail: ({ payload }) => dataText(payload ?? ''),
-    size: payloadSize,
-    count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
-    time: ({ dueAtMs }, now) => formatDue(dueAtMs, now),
-  },
+  scheduled: { ...WAITING, headings: ['Data', 'Accepted', 'Due'], time: due },
   running: {
     headings: ['Progress', 'Attempt', 'Running for'],
-    detail: ({ progress, payload }) =>
-      progress === undefined
-        ? dataText(payload ?? '')
-        : visibleText(`${percent(progress.fraction)} ${progress.note ?? ''}`),
-    size: () => '',
+    detail: (task) =>
+      task.progress === undefined
+        ? dataOf(task)
+        : visibleText(`${percent(task.progress.fraction)} ${task.progress.note ?? ''}`),
     count: ({ attempt }) => `${attempt ?? ''}`,
-    time: ({ startedAtMs }, now) => since(startedAtMs, now),
+    time: ({ started_at_ms }, now) => since(started_at_ms, now),
   },
-  retrying: {
-    headings: ['Reason', 'Attempts', 'Next attempt'],
-    detail: ({ reason }) => visibleText(reason ?? ''),
-    size: () => '',
-    count: ({ attempts }) => `${attempts ?? ''}`,
-    time: ({ dueAtMs }, now) => formatDue(dueAtMs, now),
-  },
+  retrying: { headings: ['Reason', 'Attempts', 'Next attempt'], detail: reasonOf, count: attemptsOf, time: due },
   completed: {
-    headings: ['Output', 'Took', 'Accepted'],
+    headings: ['Output', 'Ran for', 'Accepted'],
     detail: ({ result }) => outputText(result ?? null),
-    size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
-    count: took,
+    size: ({ result, result_bytes }) => sizeOf(result, result_bytes),
+    count: ({ ran_ms }) => (ran_ms == null ? '' : formatSpan(ran_ms)),
     // The acceptance time may be unknown until the service has listed the task.
-    time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatClock(acceptedAtMs, false),
+    time: ({ ended_at_ms, accepted_at_ms = ended_at_ms }) => clockOf(accepted_at_ms),
+  },
+  failed: {
+    headings: ['Reason', 'Attempts', 'Failed'],
+    detail: reasonOf,
+    count: attemptsOf,
+    time: ({ ended_at_ms }) => clockOf(ended_at_ms),
   },
 };
 
 /** Returns what decides the order of a task, unless it is the default: `priority 1, acme`. */
-export function orderText({ priority = NORMAL_PRIORITY, limitKey, limit }: BoardTask): string {
-  const key = limit?.key === undefined ? limitKey : undefined;
+export function orderText({ priority = NORMAL_PRIORITY, limit_key, limit }: BoardTask): string {
+  const key = limit?.key === undefined ? limit_key : undefined;
   return visibleText([priority !== NORMAL_PRIORITY && `priority ${priority}`, key].filter(Boolean).join(', '));
 }
 
@@ -87,13 +84,4 @@ export function formatDue(dueMs: number | undefined, now: number): string {
 
 function percent(fraction: number): string {
   return `${Math.floor(fraction * 100)} %`;
-}
-
-/** Returns the time between acceptance and end, in whole seconds if no event has reported exact times. */
-function took({ acceptedAtMs, endedAtMs }: BoardTask): string {
-  if (acceptedAtMs === undefined || endedAtMs === undefined) return '';
-  const isRounded = acceptedAtMs % 1000 === 0 || endedAtMs % 1000 === 0;
-  return isRounded
-    ? formatBetween(Math.floor(acceptedAtMs / 1000), Math.floor(endedAtMs / 1000))
-    : formatSpan(Math.max(0, endedAtMs - acceptedAtMs));
 }

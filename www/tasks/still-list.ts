@@ -1,14 +1,16 @@
-import { useEffect, useReducer, useRef } from 'preact/hooks';
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 
 /** Milliseconds for which a list stays still after the pointer has left, so that the user can reach its buttons. */
 const POINTER_GRACE_MS = 600;
 /** Pixels by which the pointer may move during a click. */
 const CLICK_SLOP = 6;
-/** Rows on each side of the visible ones, and rows by which the window moves. */
-const OVERSCAN = 60;
+/** Rows before the visible ones, and rows by which the window moves. */
+const OVERSCAN = 20;
 const STEP = 20;
 /** Lists up to this length are rendered whole. */
-const MAX_ROWS = 200;
+const MAX_ROWS = 120;
+/** Rows that are rendered at once when a list is opened, so that the page can react to input before the next ones. */
+const ROWS_AT_ONCE = 40;
 
 interface Ref {
   readonly current: HTMLElement | null;
@@ -24,6 +26,8 @@ export interface StillOptions {
   isPinned(id: string): boolean;
   /** Whether the list stays still for another reason. */
   isHeld: boolean;
+  /** Whether not even the end of the list may change. */
+  isPaused: boolean;
 }
 
 export interface StillList {
@@ -40,7 +44,7 @@ export interface StillList {
  * Keeps the rows of a list in place while the pointer, the focus or a text selection is at the list, or a dialog is
  * open that was opened from the list. So a click hits the row that the user has aimed at.
  */
-export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions): StillList {
+export function useStillList({ host, key, ids, isPinned, isHeld, isPaused }: StillOptions): StillList {
   const [, render] = useReducer((renderings: number) => renderings + 1, 0);
   const shown = useRef({ key: '', ids: [] as readonly string[], isHeld: false });
   const isPointed = useRef(false);
@@ -109,17 +113,15 @@ export function useStillList({ host, key, ids, isPinned, isHeld }: StillOptions)
   const { current } = shown;
   const isStill = current.key === key && current.ids.length > 0;
   const isInUse = isUsed();
-  if (!isStill || !(isHeld || isInUse)) {
-    current.ids = isStill ? withPinned(ids, current.ids, isPinned) : ids;
-  } else if (!isHeld) {
-    current.ids = withEnd(current.ids, ids);
-  }
+  if (!isStill) current.ids = ids;
+  else if (!(isHeld || isPaused || isInUse)) current.ids = withPinned(ids, current.ids, isPinned);
+  else if (!isPaused) current.ids = withEnd(current.ids, ids);
   Object.assign(current, { key, isHeld: isInUse });
   const known = new Set(current.ids);
   return {
     ids: current.ids,
     unseen: ids.reduce((sum, id) => (known.has(id) ? sum : sum + 1), 0),
-    isHeld: isHeld || isInUse,
+    isHeld: isHeld || isPaused || isInUse,
     show() {
       current.ids = withPinned(ids, current.ids, isPinned);
       render(undefined as never);
@@ -154,9 +156,15 @@ export interface RowWindow {
 
 /** Selects the rows near the visible part of a long list. @param list element whose children are the rendered rows */
 export function useRowWindow(count: number, list: Ref): RowWindow {
-  const [from, setFrom] = useReducer((_: number, next: number) => next, 0);
+  const [from, setFrom] = useState(0);
+  const [most, setMost] = useState(ROWS_AT_ONCE);
   const rowHeight = useRef(0);
   const isWhole = count <= MAX_ROWS;
+  useEffect(() => {
+    if (most >= Math.min(count, MAX_ROWS)) return undefined;
+    const timer = setTimeout(() => setMost(most + ROWS_AT_ONCE), 0);
+    return () => clearTimeout(timer);
+  }, [most, count]);
   useEffect(() => {
     if (isWhole) {
       setFrom(0);
@@ -180,7 +188,8 @@ export function useRowWindow(count: number, list: Ref): RowWindow {
       removeEventListener('resize', update);
     };
   }, [isWhole, count]);
-  if (isWhole) return { from: 0, to: count, above: 0, below: 0 };
-  const to = Math.min(from + MAX_ROWS, count);
-  return { from, to, above: from * rowHeight.current, below: (count - to) * rowHeight.current };
+  // `from` is still that of the longer list when a list becomes short.
+  const first = isWhole ? 0 : from;
+  const to = Math.min(first + Math.min(most, MAX_ROWS), count);
+  return { from: first, to, above: first * rowHeight.current, below: (count - to) * rowHeight.current };
 }

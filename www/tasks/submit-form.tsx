@@ -2,24 +2,20 @@ import { computed, effect, signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import type { ActionList } from '../client/task-client.ts';
-import { health, link, linkState } from './board.ts';
+import { link, linkState, situation } from './board.ts';
 import { now } from './clock.ts';
-import { curlCommand } from './curl.ts';
 import { dataFields, fieldAt } from './data-schema.ts';
 import { type Draft, draftOf, fieldsOf, formOf, parseForm } from './draft.ts';
-import { FieldError, type Problem } from './fields.ts';
+import { type Problem, placeError } from './fields.ts';
 import { FormFields, focusField } from './form-fields.tsx';
-import { locate } from './json-location.ts';
-import { differences } from './json-text.ts';
+import { differences, locate } from './json-text.ts';
 import { openAddress, view } from './navigation.ts';
 import { addOwnTask } from './own-tasks.tsx';
-import { CodeBlock } from './parts.tsx';
-import { isSignedOut, listActions, type Submission, submitTask } from './service.ts';
+import { CodeBlock, RadioGroup } from './parts.tsx';
+import { curlCommand, isSignedOut, listActions, type Submission, submitTask } from './service.ts';
 import { visibleText } from './visible-text.ts';
 
 interface FormProblem extends Problem {
-  /** JSON Pointer of the wrong part of the data. */
-  path?: string;
   /** Time at which the request may be repeated, if the service has named one. */
   retryAt?: number | undefined;
   isUnreachable?: boolean;
@@ -44,12 +40,23 @@ const isLive = computed(() => linkState.value.kind === 'live');
 const waitSeconds = computed(() => Math.ceil(Math.max((problem.value?.retryAt ?? 0) - now.value, 0) / 1_000));
 
 effect(() => {
-  const isOver = problem.value?.retryAt !== undefined && waitSeconds.value === 0 && isLive.value && !health.value?.full;
+  const isFull = situation.value.problems.some(({ kind }) => kind === 'full');
+  const isOver = problem.value?.retryAt !== undefined && waitSeconds.value === 0 && isLive.value && !isFull;
   if (isOver) problem.value = undefined;
 });
 
+/** Whether the user has opened or changed the form. */
+const isWanted = signal(false);
+const wasCritical = signal(false);
+effect(() => {
+  if (situation.value.severity === 'critical') wasCritical.value = true;
+});
+/** Whether the form is hidden. A critical problem hides it, unless the user wants it. */
+export const isFolded = computed(() => wasCritical.value && !isWanted.value);
+
 /** Shows and focuses the form. @param submission earlier task to fill in, so that the user can change and queue it */
 export function openForm(submission?: Submission): void {
+  isWanted.value = true;
   if (view.value.page !== 'tasks') openAddress('/');
   if (submission !== undefined) change(draftOf(submission, form.value));
   original.value = submission;
@@ -64,7 +71,12 @@ export function SubmitForm() {
     if (!isLive.value) return;
     if (problem.value?.isUnreachable) problem.value = undefined;
     // After a failure, the next connection repeats the request.
-    listActions().then(offer, () => {});
+    listActions().then(
+      (actions) => {
+        offered.value = actions;
+      },
+      () => {},
+    );
   }, [isLive.value]);
   useLayoutEffect(() => {
     if (focusRequests.value === 0) return;
@@ -76,7 +88,7 @@ export function SubmitForm() {
     change(name === 'json' ? { data: { ...data, [choice]: text } } : { [name]: text });
   const task = taskOf(form.value);
   return (
-    <section class="panel" aria-labelledby="submit-heading">
+    <section class="panel stack" aria-labelledby="submit-heading">
       <h2 id="submit-heading">Queue a task</h2>
       <form
         data-part="submit-form"
@@ -90,25 +102,17 @@ export function SubmitForm() {
           if (key === 'Enter' && (ctrlKey || metaKey)) currentTarget.requestSubmit();
         }}
       >
-        <fieldset class="choice">
-          <legend class="visually-hidden">Action</legend>
-          {kinds.map((each) => (
-            <label key={each}>
-              <input
-                type="radio"
-                name="kind"
-                value={each}
-                checked={each === kind}
-                onChange={() => change({ kind: each })}
-              />
-              <span>{each}</span>
-            </label>
-          ))}
-        </fieldset>
+        <RadioGroup
+          legend="Action"
+          name="kind"
+          options={kinds.map((each) => [each, each] as const)}
+          chosen={kind}
+          onChoose={(kind) => change({ kind })}
+        />
         <FormFields fields={fieldsOf(form.value)} texts={form.value} problem={problem.value} onText={onText} />
         {kind === 'other' && <DataHelp schema={form.value.schema} />}
         {task && original.value && (
-          <p class="field-hint" data-part="difference">
+          <p class="quiet small" data-part="difference">
             {differenceText(differences(original.value, task))}
           </p>
         )}
@@ -120,12 +124,8 @@ export function SubmitForm() {
         </button>
       </form>
       {task && (
-        <div class="request">
-          <CodeBlock
-            part="curl"
-            heading={<h3 class="label">The same with curl</h3>}
-            text={curlCommand(location.origin, task)}
-          />
+        <div class="request stack tight">
+          <CodeBlock part="curl" heading={<h3>The same with curl</h3>} text={curlCommand(task)} />
         </div>
       )}
     </section>
@@ -145,19 +145,17 @@ function DataHelp({ schema }: { schema: object | undefined }) {
   const wrong = path === undefined ? undefined : fieldAt(fields, path);
   if (fields.length === 0) return null;
   return (
-    <div class="data-help">
-      <h3 class="label" id="data-help-heading">
-        Fields
-      </h3>
+    <div class="data-help stack tight">
+      <h3 id="data-help-heading">Fields</h3>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: focusable for keyboard scrolling */}
-      <ul tabIndex={0} aria-labelledby="data-help-heading">
+      <ul class="stack" tabIndex={0} aria-labelledby="data-help-heading">
         {fields.map((field) => (
-          <li key={field.keys.join('/')} class="data-field" data-wrong={field === wrong ? '' : undefined}>
+          <li key={field.keys.join('/')} class="data-field small" data-wrong={field === wrong ? '' : undefined}>
             <p>
               <code class="code">{field.name}</code> <span class="quiet">{field.kind}</span>{' '}
               {field.required && <strong>required</strong>}
             </p>
-            <p class="field-hint">{field.about}</p>
+            <p class="quiet small">{field.about}</p>
           </li>
         ))}
       </ul>
@@ -165,16 +163,14 @@ function DataHelp({ schema }: { schema: object | undefined }) {
   );
 }
 
-function offer(actions: ActionList): void {
-  offered.value = actions;
-}
-
 function change(fields: Partial<Draft>): void {
+  isWanted.value = true;
   draft.value = { ...draft.value, ...fields };
   if (waitSeconds.value === 0) problem.value = undefined;
 }
 
 async function submit(element: HTMLFormElement): Promise<void> {
+  isWanted.value = true;
   isSending.value = true;
   problem.value = undefined;
   try {
@@ -189,15 +185,11 @@ async function submit(element: HTMLFormElement): Promise<void> {
 }
 
 function problemOf(error: Error): FormProblem {
-  if (error instanceof FieldError) return error;
   if (error instanceof UnreachableError)
     return { field: undefined, message: 'The service cannot be reached.', isUnreachable: true };
-  const { message } = error;
-  const { path, detail = '', retryAfterMs } = error instanceof ServiceError ? error : {};
+  const { retryAfterMs } = error instanceof ServiceError ? error : {};
   const retryAt = retryAfterMs === undefined ? undefined : Date.now() + retryAfterMs;
-  if (path === undefined) return { field: undefined, message, retryAt };
-  const field = form.value.kind === 'other' ? 'json' : undefined;
-  return { field, message: `${message}: ${path || 'it'} ${detail}`, path };
+  return { ...placeError(error, fieldsOf(form.value)), retryAt };
 }
 
 function show(found: FormProblem, element: HTMLFormElement): void {

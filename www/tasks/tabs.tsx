@@ -1,7 +1,7 @@
 import type { View } from './address.ts';
 import { addressOf } from './address.ts';
-import { formatCount } from './amounts.ts';
-import { model } from './board.ts';
+import { formatCount, formatMinute } from './amounts.ts';
+import { history, model } from './board.ts';
 import { STATES, type State } from './board-task.ts';
 import { followLink, view } from './navigation.ts';
 
@@ -34,7 +34,7 @@ export function Tabs() {
     >
       <span class="mark" data-state={state} aria-hidden="true" />
       <span class="tab-name">{TITLES[state]}</span>{' '}
-      <span class="tab-count" data-part={`count-${state}`}>
+      <span class="tab-count keep" data-part={`count-${state}`}>
         {countText(state)}
       </span>
     </a>
@@ -57,13 +57,13 @@ export function Pages() {
   ));
 }
 
-/** Returns the number of tasks in a state. In `120+`, tasks completed before the service's start are not counted. */
+/** Returns the number of tasks in a state. Where completed tasks of before the service's start are listed, its start follows. */
 function countText(state: State): string {
   model.version.value;
   const count = model.count(state);
   if (count === undefined) return '';
-  const listed = state === 'completed' ? model.tasks(state).length : 0;
-  const minimum = Math.max(count, listed);
-  const text = minimum < 100_000 ? formatCount(minimum) : compact.format(minimum);
-  return minimum > count || (state === 'completed' && model.list(state)?.more) ? `${text}+` : text;
+  const text = count < 100_000 ? formatCount(count) : compact.format(count);
+  const start = history.value.seconds.starts.at(-1);
+  const isOlderListed = state === 'completed' && model.tasks(state).length > count;
+  return isOlderListed && start !== undefined ? `${text} since ${formatMinute(start * 1_000)}` : text;
 }

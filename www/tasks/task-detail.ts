@@ -1,6 +1,8 @@
-import type { Attempt, TaskState } from '../client/task-state.ts';
+import type { Attempt, TaskLimit, TaskState } from '../client/task-state.ts';
+import { addressOf, type View } from './address.ts';
+import { formatClock, formatCount, formatSpan } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
-import { limitText } from './limits.ts';
+import type { Submission } from './service.ts';
 
 type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
   fields: infer Fields,
@@ -11,6 +13,7 @@ type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'sta
 /** Response of `GET /tasks/<id>`, with the optional fields of all states. */
 export type TaskDetail = { id: string; status: string } & Partial<FieldsOf<TaskState>>;
 
+const NORMAL_PRIORITY = 3;
 const UNKNOWN =
   'No task has this id. It may have been cancelled or purged, or removed because of a limit on stored tasks.';
 const PERMANENT =
@@ -23,16 +26,7 @@ export function noteOf({ status, permanent }: TaskDetail): string {
 }
 
 export interface Step {
-  kind:
-    | 'accepted'
-    | 'failed-attempt'
-    | 'waiting'
-    | 'scheduled'
-    | 'running'
-    | 'retrying'
-    | 'completed'
-    | 'failed'
-    | 'cancelled';
+  kind: TaskState['status'] | 'accepted' | 'failed-attempt' | 'waiting' | 'cancelled';
   title: string;
   /** Time of the step in milliseconds since the epoch. Undefined if unknown. */
   atMs?: number | undefined;
@@ -68,16 +62,16 @@ function attemptsBefore({ status, attempt, attempts, history = [] }: TaskDetail)
 }
 
 function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | undefined {
-  const { status, attempt = 1, started_at_ms, next_attempt_at_ms, next_attempt_at = 0, reason = '', limit } = detail;
+  const { status, attempt = 1, attempts = 1, started_at_ms, next_attempt_at_ms, next_attempt_at = 0 } = detail;
+  const { reason = '', limit } = detail;
   const lastAttempt = detail.history?.at(-1);
   switch (status) {
     case 'queued':
       return { kind: 'waiting', title: `Waiting for a free thread${withPriority(detail)}` };
-    case 'limited':
-      return {
-        kind: 'waiting',
-        title: `Waiting for ${limit === undefined ? 'a limit' : `the limit of ${limitText(limit)}`}`,
-      };
+    case 'limited': {
+      const cause = limit === undefined ? 'a limit' : `the limit of ${limitText(limit)}`;
+      return { kind: 'waiting', title: `Waiting for ${cause}` };
+    }
     case 'scheduled':
       return { kind: 'scheduled', title: `Due${withPriority(detail)}`, atMs: detail.run_at_ms, isExact: true };
     case 'running':
@@ -88,12 +82,8 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
     }
     case 'completed': {
       const end = lastAttempt && { atMs: lastAttempt.ended_at_ms, isExact: true, run: lastAttempt };
-      const { attempts = 1 } = detail;
-      return {
-        kind: 'completed',
-        title: attempts > 1 ? `Completed by attempt ${attempts}` : 'Completed',
-        ...(end ?? endedAt(detail.processed_at, known)),
-      };
+      const title = attempts > 1 ? `Completed by attempt ${attempts}` : 'Completed';
+      return { kind: 'completed', title, ...(end ?? endedAt(detail.processed_at, known)) };
     }
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
@@ -107,21 +97,79 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
   }
 }
 
-function withPriority({ priority = 3 }: TaskDetail): string {
-  return priority === 3 ? '' : `, priority ${priority}`;
+function withPriority({ priority = NORMAL_PRIORITY }: TaskDetail): string {
+  return priority === NORMAL_PRIORITY ? '' : `, priority ${priority}`;
 }
 
 function acceptedAt({ accepted_at_ms, first_at, created_at }: TaskDetail, known: BoardTask | undefined): Partial<Step> {
   if (accepted_at_ms !== undefined) return { atMs: accepted_at_ms, isExact: true };
   const second = first_at ?? created_at;
-  return exactOr(known?.acceptedAtMs, second === undefined ? undefined : second * 1_000);
+  return exactOr(known?.accepted_at_ms, second);
 }
 
 function endedAt(second: number | null | undefined, known: BoardTask | undefined): Partial<Step> {
-  return exactOr(known?.endedAtMs, second == null ? undefined : second * 1_000);
+  return exactOr(known?.ended_at_ms, second);
 }
 
-function exactOr(exactMs: number | undefined, secondMs: number | undefined): Partial<Step> {
+function exactOr(exactMs: number | undefined, second: number | null | undefined): Partial<Step> {
   if (exactMs !== undefined && exactMs % 1_000 !== 0) return { atMs: exactMs, isExact: true };
-  return { atMs: secondMs ?? exactMs, isExact: false };
+  return { atMs: second == null ? exactMs : second * 1_000, isExact: false };
+}
+
+/** Characters of a key that are shown, so that what follows is visible. */
+const MAX_KEY_LENGTH = 32;
+
+/** Says why a task waits for a limit: `acme: 5 of 5 running` or `acme: next start 14:03:05`. */
+export function limitText({ action, key = action, concurrency, running, next_start_at_ms: nextMs }: TaskLimit): string {
+  const name = key.length > MAX_KEY_LENGTH ? `${key.slice(0, MAX_KEY_LENGTH)}…` : key;
+  if (nextMs !== undefined) return `${name}: next start ${formatClock(nextMs, false)}`;
+  if (concurrency === undefined) return name;
+  // A task that waits to be started holds its place already.
+  const rest = running < concurrency ? ', the rest reserved' : '';
+  return `${name}: ${formatCount(running)} of ${formatCount(concurrency)} running${rest}`;
+}
+
+/** Term with its value, which may be a link within the page and a text after it. */
+export interface Fact {
+  term: string;
+  text: string;
+  address?: string;
+  rest?: string;
+}
+
+/** Returns how often and how long a task ran, the options of its submission and, for a callback, the task that it reports. */
+export function factsOf(detail: TaskDetail, submission: Submission | undefined): Fact[] {
+  const { id, priority = NORMAL_PRIORITY, limit_key, schedule, callback_url } = detail;
+  const ofAction = submission && { q: submission.action };
+  const facts: { [term: string]: [text: string | undefined, view?: Partial<View>] } = {
+    Duration: [durationText(detail)],
+    Priority: [priority === NORMAL_PRIORITY ? undefined : `${priority}`],
+    'Limit key': [limit_key, { page: 'limits', ...ofAction }],
+    Schedule: [schedule, { page: 'schedules', ...(schedule !== undefined && { q: schedule }) }],
+    Callback: [callback_url, { state: 'completed', action: 'callback', q: id }],
+  };
+  const known = Object.entries(facts).flatMap(([term, [text, view]]) =>
+    text === undefined ? [] : [{ term, text, ...(view && { address: addressOf(view) }) }],
+  );
+  return submission?.action === 'callback' ? [...known, ...callbackFacts(detail, submission)] : known;
+}
+
+function durationText({ attempts = 1, waited_ms, ran_ms }: TaskDetail): string | undefined {
+  if (ran_ms === undefined) return undefined;
+  const waited = waited_ms == null ? '' : `waited ${formatSpan(waited_ms)}, `;
+  return `${waited}ran ${formatSpan(ran_ms)}${attempts === 1 ? '' : ` in ${attempts} attempts`}`;
+}
+
+function callbackFacts({ reason, result }: TaskDetail, { data }: Submission): Fact[] {
+  const { url, task } = data ?? {};
+  if (typeof url !== 'string' || typeof task !== 'string') return [];
+  const address = addressOf({ task });
+  const answer = reason ?? answerOf(result);
+  const facts = [{ term: 'Callback for', text: task, address, rest: ` to ${url}` }];
+  return answer === undefined ? facts : [...facts, { term: 'Last answer', text: answer }];
+}
+
+function answerOf(result: string | null | undefined): string | undefined {
+  const { status, answer = '' } = JSON.parse(result ?? '{}').output ?? {};
+  return status === undefined ? undefined : `${status} ${answer}`.trim();
 }

@@ -1,6 +1,6 @@
-import uPlot from '/vendor/uplot.js';
+import uPlot from 'uplot';
 import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
-import { formatCount, formatRate } from './amounts.ts';
+import { formatCount, formatMinute, formatRate } from './amounts.ts';
 
 export interface ChartLine {
   colour: string;
@@ -17,6 +17,8 @@ export interface ChartData {
   /** Unix times at the left and right edge of the chart. */
   from: number;
   to: number;
+  /** Unix times with a vertical line. */
+  marks: readonly number[];
 }
 
 /** All charts share one crosshair. */
@@ -26,133 +28,129 @@ const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((digit) => digit * 10 ** (power - 1)),
 ).flat();
 /** Steps of the time axis in seconds. */
-const TIME_STEPS = [60, 120, 300, 600, 900];
+const TIME_STEPS = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600];
 
-const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
+export interface ChartOptions {
+  lines: readonly ChartLine[];
+  /** Least value at the upper end of the chart. */
+  minTop: number;
+  /** Called with the index of the time under the crosshair, or undefined without a crosshair. */
+  onIndex(index: number | undefined): void;
+}
 
-/** Chart of lines over time with a value axis from zero and a crosshair that follows the pointer. */
-export class TimeChart {
-  readonly #host: HTMLElement;
-  readonly #lines: readonly ChartLine[];
-  readonly #onIndex: (index: number | undefined) => void;
-  readonly #minTop: number;
-  #plot: uPlot | undefined;
-  #data: ChartData = { times: [], columns: [], from: 0, to: 1 };
-  #rem = 0;
+/**
+ * Draws a chart of lines over time with a value axis from zero and a crosshair that follows the pointer.
+ *
+ * @returns a function that shows newer data
+ */
+export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOptions): (data: ChartData) => void {
+  let data: ChartData | undefined;
+  let plot: uPlot | undefined;
+  let plotRem = 0;
+  const colour = (name: string) => cssColour(host, name);
 
-  /** @param onIndex called with the index of the time under the crosshair, or undefined without a crosshair */
-  constructor(
-    host: HTMLElement,
-    {
-      lines,
-      minTop,
-      onIndex,
-    }: { lines: readonly ChartLine[]; minTop: number; onIndex(index: number | undefined): void },
-  ) {
-    this.#host = host;
-    this.#minTop = minTop;
-    this.#lines = lines;
-    this.#onIndex = onIndex;
-    new ResizeObserver(() => this.#fit()).observe(host);
-    onColourChange(() => this.#plot?.redraw(false, true));
-  }
-
-  render(data: ChartData): void {
-    this.#data = data;
-    if (this.#plot === undefined) this.#fit();
-    else this.#plot.setData([data.times, ...data.columns]);
-  }
-
-  #fit(): void {
-    const { clientWidth: width, clientHeight: height } = this.#host;
-    if (width === 0 || height === 0 || this.#data.times.length === 0) return;
+  const create = () => {
+    const { clientWidth: width, clientHeight: height } = host;
+    if (width === 0 || height === 0 || data === undefined || data.times.length === 0) return;
     const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
-    if (this.#plot !== undefined && rem === this.#rem) {
-      this.#plot.setSize({ width, height });
+    if (plot !== undefined && rem === plotRem) {
+      plot.setSize({ width, height });
       return;
     }
     // A changed font size needs a new plot, because uPlot reads the size of axis labels only on creation.
-    this.#rem = rem;
-    this.#plot?.destroy();
-    const { times, columns } = this.#data;
-    this.#plot = new uPlot(this.#options(width, height), [times, ...columns], this.#host);
-  }
+    plotRem = rem;
+    plot?.destroy();
+    plot = new uPlot({ width, height, ...options(rem) }, [data.times, ...data.columns], host);
+  };
 
-  #options(width: number, height: number): uPlot.Options {
-    const rem = this.#rem;
-    return {
-      width,
-      height,
-      legend: { show: false },
-      padding: [rem / 2, rem / 4, 0, 0],
-      cursor: {
-        y: false,
-        drag: { x: false, y: false },
-        sync: { key: CROSSHAIRS.key },
-        points: { size: 0.5 * rem, width: 2, fill: this.#colour('--surface') },
+  const options = (rem: number): Omit<uPlot.Options, 'width' | 'height'> => ({
+    legend: { show: false },
+    padding: [rem / 2, rem / 4, 0, 0],
+    cursor: {
+      y: false,
+      drag: { x: false, y: false },
+      sync: { key: CROSSHAIRS.key },
+      points: { size: 0.5 * rem, width: 2, fill: colour('--surface') },
+    },
+    scales: {
+      x: { range: () => [data?.from ?? 0, data?.to ?? 1] },
+      y: { range: (_plot, _low, high) => [0, Math.max(minTop, (high ?? 0) * 1.1)] },
+    },
+    axes: axesOf(host, rem),
+    series: [
+      {},
+      ...lines.map(({ colour: stroke, fill, dash }) => ({
+        stroke: colour(stroke),
+        ...(fill !== undefined && { fill: colour(fill) }),
+        ...(dash !== undefined && { dash: dash.map((length) => length * rem) }),
+        width: 0.11 * rem,
+        points: { show: false },
+      })),
+    ],
+    hooks: {
+      setCursor: [({ cursor: { left = -1, idx } }) => onIndex(left < 0 || idx === null ? undefined : idx)],
+      drawAxes: [(drawn) => drawMarks(drawn, data?.marks ?? [], colour('--edge')())],
+    },
+  });
+
+  // Creates each chart in a task of its own, so that input is handled between two of them.
+  const show = () => (plot === undefined ? setTimeout(create) : create());
+  new ResizeObserver(show).observe(host);
+  onColourChange(() => plot?.redraw(false, true));
+  return (newest) => {
+    data = newest;
+    if (plot === undefined) show();
+    else plot.setData([data.times, ...data.columns]);
+  };
+}
+
+function axesOf(host: HTMLElement, rem: number): uPlot.Axis[] {
+  const font = `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
+  const axis = { stroke: cssColour(host, '--quiet'), font, ticks: { show: false }, border: { show: false } };
+  return [
+    {
+      ...axis,
+      grid: { show: false },
+      size: 1.25 * rem,
+      gap: 0.4 * rem,
+      space: 4 * rem,
+      incrs: TIME_STEPS,
+      values: (plot, splits) => splits.map((second) => timeLabel(plot, second, rem)),
+    },
+    {
+      ...axis,
+      grid: { stroke: cssColour(host, '--line'), width: 1 },
+      gap: 0.4 * rem,
+      space: 1.75 * rem,
+      incrs: VALUE_STEPS,
+      size: ({ ctx }, labels) => {
+        ctx.font = font;
+        return Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width)) + 0.6 * rem;
       },
-      scales: {
-        x: { range: () => [this.#data.from, this.#data.to] },
-        y: { range: (_plot, _low, high) => [0, Math.max(this.#minTop, (high ?? 0) * 1.1)] },
-      },
-      axes: this.#axes(),
-      series: [{}, ...this.#lines.map((line) => this.#series(line))],
-      hooks: { setCursor: [(plot) => this.#onCursor(plot)] },
-    };
-  }
+      values: (_plot, splits, _axis, _space, step) => splits.map(step < 1 ? formatRate : formatCount),
+    },
+  ];
+}
 
-  #series({ colour, fill, dash }: ChartLine): uPlot.Series {
-    return {
-      stroke: this.#colour(colour),
-      ...(fill !== undefined && { fill: this.#colour(fill) }),
-      ...(dash !== undefined && { dash: dash.map((length) => length * this.#rem) }),
-      width: 0.11 * this.#rem,
-      points: { show: false },
-    };
-  }
+/** Returns a time label, or an empty string if the label would be cut off at an edge of the chart. */
+function timeLabel(plot: uPlot, second: number, rem: number): string {
+  const left = plot.valToPos(second, 'x');
+  const isCut = left < rem || left > plot.bbox.width / devicePixelRatio - 1.25 * rem;
+  return isCut ? '' : formatMinute(second * 1_000).slice(-'00:00'.length);
+}
 
-  #axes(): uPlot.Axis[] {
-    const rem = this.#rem;
-    const font = `${0.75 * rem}px ${getComputedStyle(this.#host).fontFamily}`;
-    const axis = { stroke: this.#colour('--quiet'), font, ticks: { show: false }, border: { show: false } };
-    return [
-      {
-        ...axis,
-        grid: { show: false },
-        size: 1.25 * rem,
-        gap: 0.4 * rem,
-        space: 4 * rem,
-        incrs: TIME_STEPS,
-        values: (plot, splits) => splits.map((second) => this.#timeLabel(plot, second)),
-      },
-      {
-        ...axis,
-        grid: { stroke: this.#colour('--line'), width: 1 },
-        gap: 0.4 * rem,
-        space: 1.75 * rem,
-        incrs: VALUE_STEPS,
-        size: ({ ctx }, labels) => {
-          ctx.font = font;
-          return Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width)) + 0.6 * rem;
-        },
-        values: (_plot, splits, _axis, _space, step) => splits.map(step < 1 ? formatRate : formatCount),
-      },
-    ];
+/** Draws a dashed vertical line at each mark. */
+function drawMarks({ ctx, bbox, valToPos }: uPlot, marks: readonly number[], colour: string): void {
+  ctx.save();
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = devicePixelRatio;
+  ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+  ctx.beginPath();
+  for (const mark of marks) {
+    const left = Math.round(valToPos(mark, 'x', true));
+    ctx.moveTo(left, bbox.top);
+    ctx.lineTo(left, bbox.top + bbox.height);
   }
-
-  /** Returns a time label, or an empty string if the label would be cut off at an edge of the chart. */
-  #timeLabel(plot: uPlot, second: number): string {
-    const left = plot.valToPos(second, 'x');
-    const width = plot.bbox.width / devicePixelRatio;
-    return left < this.#rem || left > width - 1.25 * this.#rem ? '' : clock.format(second * 1_000);
-  }
-
-  #colour(name: string): () => string {
-    return cssColour(this.#host, name);
-  }
-
-  #onCursor({ cursor }: uPlot): void {
-    const isShown = cursor.left !== undefined && cursor.left >= 0 && cursor.idx != null;
-    this.#onIndex(isShown ? (cursor.idx as number) : undefined);
-  }
+  ctx.stroke();
+  ctx.restore();
 }

@@ -1,7 +1,7 @@
-import { computed, effect, type ReadonlySignal, signal } from '@preact/signals';
+import { computed, effect, type ReadonlySignal, signal, untracked } from '@preact/signals';
 import { type BoardTask, isUnfinished, present } from './board-task.ts';
 import type { Model } from './model.ts';
-import { findTask } from './service.ts';
+import { cancelTask, findTask, hasStatus } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
 
 /** Interval of requests for an unfinished task, in case an event was missed. */
@@ -20,18 +20,19 @@ export class WatchedTask {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #readAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
-  /** Whether a cancellation was requested, so that an unknown task counts as cancelled. */
-  isCancelling = false;
+  readonly #isCancelling = signal(false);
 
   constructor(id: string, model: Model) {
     this.id = id;
     this.#model = model;
-    this.read();
     const onVisible = () => this.#onVisible();
     document.addEventListener('visibilitychange', onVisible);
     this.#stops = [
       model.keep(id),
-      model.onGap(() => this.read()),
+      effect(() => {
+        model.gaps.value;
+        untracked(() => this.read());
+      }),
       effect(() => {
         model.version.value;
         if (versionOf(this.known) !== this.#seen.peek()) this.read();
@@ -52,21 +53,45 @@ export class WatchedTask {
     const read = this.#detail.value ?? { id: this.id, status: 'loading' };
     if (known?.state === 'cancelled') return { ...read, status: known.state };
     if (known === undefined || isEnded(read)) return read;
-    const { state: status, attempt, attempts, reason, dueAtMs, limit, progress, startedAtMs } = known;
+    const { state: status, attempt, attempts, reason, limit, progress } = known;
     const isNewer = versionOf(known) !== this.#seen.value;
     // Only a response has the result or the details of a failure.
     if (!isNewer || status === 'completed' || status === 'failed') {
       return read.status === 'running' && status === 'running' ? { ...read, ...present({ progress }) } : read;
     }
-    const due = status === 'scheduled' ? { run_at_ms: dueAtMs } : { next_attempt_at_ms: dueAtMs };
-    const changed = { attempt, attempts, reason, limit, progress, started_at_ms: startedAtMs, ...due };
+    const { started_at_ms, run_at_ms, next_attempt_at_ms } = known;
+    const times = { started_at_ms, run_at_ms, next_attempt_at_ms };
     const { progress: _, ...rest } = read;
-    return { ...rest, status, ...present(changed) };
+    return { ...rest, status, ...present({ attempt, attempts, reason, limit, progress, ...times }) };
   });
 
   /** Error of the last request, or undefined if it succeeded. */
   get error(): ReadonlySignal<Error | undefined> {
     return this.#error;
+  }
+
+  /** Whether a cancellation was requested, so that an unknown task counts as cancelled. */
+  get isCancelling(): boolean {
+    return this.#isCancelling.value;
+  }
+
+  /**
+   * Requests the cancellation once. An unknown (404) or finished (409) task is no error, because its state is shown.
+   *
+   * @returns whether the task is cancelled, or false while its handler still runs
+   */
+  async cancel(): Promise<boolean> {
+    if (this.#isCancelling.peek()) return false;
+    this.#isCancelling.value = true;
+    try {
+      return await cancelTask(this.id);
+    } catch (error) {
+      this.#isCancelling.value = false;
+      if (!hasStatus(error, 404, 409)) throw error;
+      return true;
+    } finally {
+      this.read();
+    }
   }
 
   /** Requests the details, but at most every {@link MIN_WAIT_MS} milliseconds. */
@@ -98,10 +123,11 @@ export class WatchedTask {
 
   #onAnswer(found: TaskDetail | undefined): void {
     const earlier = this.#detail.peek();
-    const isCancelled = this.known?.state === 'cancelled' || this.isCancelling || earlier?.status === 'cancelled';
+    const isCancelled =
+      this.known?.state === 'cancelled' || this.#isCancelling.peek() || earlier?.status === 'cancelled';
     this.#error.value = undefined;
     this.#detail.value = found ?? { ...earlier, id: this.id, status: isCancelled ? 'cancelled' : 'unknown' };
-    if (!isUnfinished(this.#detail.value.status)) this.isCancelling = false;
+    if (!isUnfinished(this.#detail.value.status)) this.#isCancelling.value = false;
     else this.#poll();
   }
 
@@ -118,7 +144,7 @@ export class WatchedTask {
 
 /** Returns a text that changes whenever the task changes, except for its progress. */
 function versionOf(task: BoardTask | undefined): string {
-  return task === undefined ? '' : [task.state, task.attempt, task.attempts, task.endedAtMs].join(' ');
+  return task === undefined ? '' : [task.state, task.attempt, task.attempts, task.ended_at_ms].join(' ');
 }
 
 function isEnded({ status }: TaskDetail): boolean {

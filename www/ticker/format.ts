@@ -5,16 +5,8 @@ export interface Change {
   direction: 'up' | 'down' | 'none';
 }
 
-const percent = new Intl.NumberFormat('en-US', {
-  style: 'percent',
-  minimumFractionDigits: 2,
-  maximumFractionDigits: 2,
-  signDisplay: 'exceptZero',
-});
+const percent = numberFormat(2, { style: 'percent', signDisplay: 'exceptZero' });
 const MIN_SHARE = 0.00005;
-const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
-const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
-
 const MAX_STEP_DECIMALS = 12;
 
 /** Formats the prices of one symbol. The currency is the three-letter suffix of a symbol such as `BTC-USD`. */
@@ -25,12 +17,10 @@ export class PriceFormat {
   readonly #signed: Intl.NumberFormat;
 
   constructor(symbol: string, decimals: number) {
-    const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
     const currency = /-([A-Z]{3})$/.exec(symbol)?.[1];
-    this.#plain = new Intl.NumberFormat('en-US', digits);
-    this.#signed = new Intl.NumberFormat('en-US', { ...digits, signDisplay: 'exceptZero' });
-    this.#money =
-      currency === undefined ? this.#plain : new Intl.NumberFormat('en-US', { ...digits, style: 'currency', currency });
+    this.#plain = numberFormat(decimals);
+    this.#signed = numberFormat(decimals, { signDisplay: 'exceptZero' });
+    this.#money = currency === undefined ? this.#plain : numberFormat(decimals, { style: 'currency', currency });
   }
 
   /** Formats a price as `$42,013.37`, or as `42,013.37` if the symbol has no currency. */
@@ -47,11 +37,8 @@ export class PriceFormat {
   axisPrice(price: number, step: number): string {
     const needed = Math.ceil(-Math.log10(step) - 1e-9);
     const decimals = needed <= 0 ? 0 : Math.min(Math.max(2, needed), MAX_STEP_DECIMALS);
-    let format = this.#axis.get(decimals);
-    if (format === undefined) {
-      format = new Intl.NumberFormat('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-      this.#axis.set(decimals, format);
-    }
+    const format = this.#axis.get(decimals) ?? numberFormat(decimals);
+    this.#axis.set(decimals, format);
     return format.format(price);
   }
 
@@ -68,10 +55,29 @@ export function formatShare({ share }: Change): string {
 }
 
 /** Formats a Unix time as `14:03:22` in the user's time zone. */
-export const formatTime = (second: number): string => time.format(second * 1000);
+export const formatTime = timeFormat('en-GB', { timeStyle: 'medium' });
+
+/** Formats a Unix time as `2026-03-01 14:03:22` in the user's time zone. */
+export const formatMoment = timeFormat('sv-SE', { dateStyle: 'short', timeStyle: 'medium' });
+
+/** Formats a Unix time as `14:03:22`, with its date if that is not the date of another Unix time. */
+export function formatTimeBefore(second: number, other: number): string {
+  const [moment, today] = [second, other].map(formatMoment) as [string, string];
+  return moment.slice(0, 10) === today.slice(0, 10) ? formatTime(second) : moment;
+}
 
 /** Formats a Unix time as `14:03` in the user's time zone. */
-export const formatShortTime = (second: number): string => shortTime.format(second * 1000);
+export const formatShortTime = timeFormat('en-GB', { timeStyle: 'short' });
+
+function numberFormat(decimals: number, options: Intl.NumberFormatOptions = {}): Intl.NumberFormat {
+  const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+  return new Intl.NumberFormat('en-US', { ...digits, ...options });
+}
+
+function timeFormat(locale: string, options: Intl.DateTimeFormatOptions): (second: number) => string {
+  const format = new Intl.DateTimeFormat(locale, options);
+  return (second) => format.format(second * 1000);
+}
 
 /** Formats a duration as `0.8 ms`, `24 ms` or `11.0 s`. */
 export function formatMilliseconds(milliseconds: number): string {

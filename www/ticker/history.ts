@@ -1,82 +1,103 @@
-/** Longest time span that a chart can show, in seconds. */
-export const LONGEST_WINDOW = 15 * 60;
+/** Seconds for which the service has each price. */
+export const RECENT = 15 * 60;
+/** Seconds for which the service has one price a minute. */
+export const DAY = 24 * 60 * 60;
+/** Least interval between two prices that counts as a gap, in periods. */
+const GAP_PERIODS = 2.5;
 
-/** Unix times and the price at each time. A null price marks a gap in the chart's line. */
-export interface Stretch {
-  seconds: number[];
-  prices: (number | null)[];
+export interface Point {
+  /** Unix time. */
+  second: number;
+  price: number;
 }
 
-/** Prices of one symbol, at most one per second, oldest first. Prices older than {@link LONGEST_WINDOW} are evicted. */
+/** Prices of a period that starts at the Unix time `second`. */
+export interface Candle {
+  second: number;
+  open: number;
+  high: number;
+  low: number;
+  close: number;
+}
+
+/** Prices of one symbol, oldest first, of at most `length` seconds. */
 export class History {
-  readonly #seconds: number[] = [];
-  readonly #prices: number[] = [];
+  readonly #length: number;
+  readonly #period: number;
+  #points: Point[] = [];
+
+  /** @param period seconds between two prices, at least */
+  constructor(length: number, period: number) {
+    this.#length = length;
+    this.#period = period;
+  }
 
   /** Adds a price, and removes prices from `second` onwards, because the service's clock may have been set back. */
   add(second: number, price: number): void {
-    while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
-      this.#seconds.pop();
-      this.#prices.pop();
-    }
-    this.#seconds.push(second);
-    this.#prices.push(price);
-    // Old prices are evicted only once they fill half of the array, because every eviction shifts all newer prices.
-    if (this.#seconds.length > 2 * LONGEST_WINDOW) this.#forgetBefore(second - LONGEST_WINDOW);
+    while (this.newest !== undefined && this.newest >= second) this.#points.pop();
+    this.#points.push({ second, price });
+    // Old prices are evicted only once they fill half of the array, because every eviction copies all newer prices.
+    if (this.size > this.#maxSize) this.#points = this.between(second - this.#length, second);
   }
 
   get size(): number {
-    return this.#seconds.length;
+    return this.#points.length;
   }
 
   /** Adds past prices, but does not replace known prices. @param seconds Unix times, ascending */
   fill(seconds: readonly number[], prices: readonly number[]): void {
     const merged = new Map(seconds.map((second, index) => [second, prices[index] as number]));
-    for (const [index, second] of this.#seconds.entries()) merged.set(second, this.#prices[index] as number);
-    const entries = [...merged].sort(([a], [b]) => a - b).slice(-2 * LONGEST_WINDOW);
-    this.#seconds.splice(0, Number.POSITIVE_INFINITY, ...entries.map(([second]) => second));
-    this.#prices.splice(0, Number.POSITIVE_INFINITY, ...entries.map(([, price]) => price));
+    for (const { second, price } of this.#points) merged.set(second, price);
+    const points = Array.from(merged, ([second, price]) => ({ second, price })).sort((a, b) => a.second - b.second);
+    this.#points = points.slice(-this.#maxSize);
   }
 
-  /** Returns the last price at or before a Unix time, or undefined if that price is at least `gap` seconds older. */
-  at(second: number, gap: number): number | undefined {
-    const index = this.#firstAfter(second) - 1;
-    const found = this.#seconds[index];
-    return found !== undefined && second - found < gap ? this.#prices[index] : undefined;
+  /** Unix time of the newest price, or undefined without a price. */
+  get newest(): number | undefined {
+    return this.#points.at(-1)?.second;
   }
 
-  /** Returns the prices in a span of Unix times and the last price before it, with null in gaps from `gap` seconds. */
-  between(from: number, to: number, gap: number): Stretch {
-    const seconds: number[] = [];
-    const prices: (number | null)[] = [];
-    const first = Math.max(0, this.#firstAfter(from - 1) - 1);
-    const end = this.#firstAfter(to);
-    for (let index = first; index < end; index++) {
-      const second = this.#seconds[index] as number;
-      const previous = seconds.at(-1);
-      if (previous !== undefined && second - previous >= gap) {
-        seconds.push(previous + 1);
-        prices.push(null);
-      }
-      seconds.push(second);
-      prices.push(this.#prices[index] as number);
-    }
-    return { seconds, prices };
+  /** Returns the least interval between two prices that counts as a gap, in seconds. @param least lower bound of the result */
+  gap(least: number): number {
+    return Math.max(least, GAP_PERIODS * this.#period);
   }
 
-  #firstAfter(second: number): number {
-    let low = 0;
-    let high = this.#seconds.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#seconds[middle] as number) <= second) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+  /** Returns the last price at or before a Unix time, or undefined if a gap follows the price. */
+  at(second: number, leastGap: number): number | undefined {
+    const found = this.#points[this.#lastAt(second)];
+    return found !== undefined && second - found.second < this.gap(leastGap) ? found.price : undefined;
   }
 
-  #forgetBefore(second: number): void {
-    const count = this.#firstAfter(second) - 1;
-    this.#seconds.splice(0, count);
-    this.#prices.splice(0, count);
+  /** Returns the first price at or after a Unix time. */
+  firstFrom(second: number): Point | undefined {
+    return this.#points[this.#lastAt(second - 1) + 1];
   }
+
+  /** Returns the prices in a span of Unix times, and the last price before it. */
+  between(from: number, to: number): Point[] {
+    return this.#points.slice(Math.max(0, this.#lastAt(from - 1)), this.#lastAt(to) + 1);
+  }
+
+  get #maxSize(): number {
+    return (2 * this.#length) / this.#period;
+  }
+
+  #lastAt(time: number): number {
+    return this.#points.findLastIndex(({ second }) => second <= time);
+  }
+}
+
+/** Combines prices into candles that start at multiples of `length` seconds. If it is 0, each price is a candle. */
+export function toCandles(points: readonly Point[], length: number): Candle[] {
+  const candles: Candle[] = [];
+  for (const { second, price } of points) {
+    const start = length === 0 ? second : Math.floor(second / length) * length;
+    const last = candles.at(-1);
+    if (last?.second === start) {
+      last.high = Math.max(price, last.high);
+      last.low = Math.min(price, last.low);
+      last.close = price;
+    } else candles.push({ second: start, open: price, high: price, low: price, close: price });
+  }
+  return candles;
 }

@@ -1,76 +1,146 @@
-import uPlot from '/vendor/uplot.js';
-import { cssColour } from '../shared/canvas-colours.ts';
-import type { Candles } from './candles.ts';
-import { chartAxes } from './chart-axes.ts';
-import { paintCandles, paintLastPrice, paintNewest } from './chart-paint.ts';
-import type { PriceFormat } from './format.ts';
-import type { Stretch } from './history.ts';
+import uPlot from 'uplot';
+import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
+import type { Candle } from './history.ts';
+import { type ChartView, plotData, plotOptions, type Span } from './price-plot.ts';
 
-export interface Point {
-  second: number;
-  price: number;
-  /** Candle under the crosshair, whose closing price is `price`. */
-  candle?: { open: number; high: number; low: number };
+export interface ChartOptions {
+  /** Called with the candle, or the price of a line, under the crosshair. */
+  onPoint(point: Candle | undefined): void;
+  /** Shows another time span. A chart without it does not zoom and pan. */
+  onZoom?: ((zoom: Zoom) => void) | undefined;
 }
 
-export interface ChartView {
-  /** Unix times at the left and right edge of the chart. */
-  from: number;
-  to: number;
-  stretch: Stretch & { candles?: Candles };
-  /** Newest price, which may be older than `from`. */
-  last: number | undefined;
-  format: PriceFormat;
+/** Time span that a chart shows instead of the selected range. It ends now if `to` is undefined. */
+export interface Zoom {
+  seconds: number;
+  to: number | undefined;
+}
+
+/** Text above the picture of a chart. */
+interface Caption {
+  symbol: string;
+  price: string;
+  /** Change and range, such as `+0.03% in 5 min`. */
+  change: string;
+  time: string;
 }
 
 const MIN_REM_WITH_AXES = 5;
-
-/** All charts share one crosshair. */
-const CROSSHAIRS = uPlot.sync('prices');
-const linePaths = uPlot.paths.linear?.();
+const MIN_SPAN_SECONDS = 10;
+const KEY_ZOOM = 1.25;
+/** Share of the time span by which a key pans. */
+const KEY_PAN = 0.2;
+const PIXELS_PER_WHEEL_FACTOR = 400;
+/** Least distance between two fingers in pixels, so that a pinch does not divide by zero. */
+const MIN_PINCH = 20;
 
 /** Chart of one symbol's price over time, with a crosshair moved by mouse, touch or keyboard. */
 export class PriceChart {
   readonly #host: HTMLElement;
-  readonly #onPoint: (point: Point | undefined) => void;
+  readonly #options: ChartOptions;
+  readonly #over = new AbortController();
+  readonly #resizing = new ResizeObserver(() => this.#fit());
+  /** Positions of the fingers and of the pressed mouse in CSS pixels. */
+  readonly #pointers = new Map<number, number>();
   #plot: uPlot | undefined;
-  #view: ChartView | undefined;
+  #view: ChartView;
   /** Unix time of a crosshair placed by keyboard or touch. The crosshair keeps this time when the chart moves. */
   #pinned: number | undefined;
-  #point: Point | undefined;
+  #point: Candle | undefined;
   #rem = 0;
   #hasAxes = true;
 
-  constructor(host: HTMLElement, onPoint: (point: Point | undefined) => void) {
+  constructor(host: HTMLElement, view: ChartView, options: ChartOptions) {
     this.#host = host;
-    this.#onPoint = onPoint;
-    new ResizeObserver(() => this.#fit()).observe(host);
-    host.addEventListener('keydown', (event) => this.#onKey(event));
-    host.addEventListener('blur', () => this.#pin(undefined));
-    this.#followTouch();
+    this.#view = view;
+    this.#options = options;
+    const { signal } = this.#over;
+    this.#resizing.observe(host);
+    onColourChange(() => this.#plot?.redraw(false, true), signal);
+    document.addEventListener('pointerdown', () => this.#pin(undefined), { signal });
+    host.addEventListener('keydown', (event) => this.#onKey(event), { signal });
+    host.addEventListener('blur', () => this.#pin(undefined), { signal });
+    host.addEventListener('pointerdown', (event) => this.#onPointerDown(event), { signal });
+    host.addEventListener('pointermove', (event) => this.#onPointerMove(event), { signal });
+    host.addEventListener('pointerup', (event) => this.#onPointerUp(event), { signal });
+    // Browsers send `pointercancel` when a vertical movement of the finger scrolls the page.
+    host.addEventListener('pointercancel', (event) => this.#onPointerUp(event), { signal });
+    if (options.onZoom) host.addEventListener('wheel', (event) => this.#onWheel(event), { signal, passive: false });
+    this.#fit();
+  }
+
+  destroy(): void {
+    this.#over.abort();
+    this.#resizing.disconnect();
+    this.#plot?.destroy();
   }
 
   render(view: ChartView): void {
-    const isOtherKind = view.stretch.candles?.length !== this.#view?.stretch.candles?.length;
+    const isOtherKind = view.length !== this.#view.length;
     this.#view = view;
-    if (this.#plot === undefined) this.#fit();
-    const { stretch, from } = view;
-    this.#plot?.setData([stretch.seconds, stretch.prices]);
+    this.#plot?.setData(plotData(view));
+    // The labels make room for that of the newest price, which may move although the scale does not change.
+    this.#plot?.redraw(false, true);
     const pinned = this.#pinned;
     if (pinned === undefined) return;
-    const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, from));
+    const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, view.from));
     // uPlot applies new scales in a microtask, so the crosshair must be moved in a later microtask.
     queueMicrotask(() => queueMicrotask(pin));
   }
 
-  repaint(): void {
-    this.#plot?.redraw(false, true);
+  /** Shows a time span `factor` times as long, and leaves a Unix time in place if `bounds` allow. */
+  zoom(factor: number, at = (this.#view.from + this.#view.to) / 2): void {
+    const { from, to, bounds } = this.#view;
+    const length = Math.min(Math.max((to - from) * factor, MIN_SPAN_SECONDS), bounds.to - bounds.from);
+    const start = at - ((at - from) / (to - from)) * length;
+    this.#pan(0, { from: start, to: start + length });
+  }
+
+  /** Downloads the chart as a PNG with a caption above it. */
+  save({ symbol, price, change, time }: Caption): void {
+    const chart = this.#plot?.ctx.canvas;
+    const picture = document.createElement('canvas');
+    const context = picture.getContext('2d');
+    if (chart === undefined || context === null) return;
+    const rem = this.#rem * devicePixelRatio;
+    const padding = 1.5 * rem;
+    const head = 5.5 * rem;
+    const family = getComputedStyle(document.body).fontFamily;
+    picture.width = chart.width + 2 * padding;
+    picture.height = chart.height + head + padding;
+    const colour = (name: string) => cssColour(document.body, name)();
+    context.fillStyle = colour('--surface');
+    context.fillRect(0, 0, picture.width, picture.height);
+    for (const [left, right, y, font, name] of [
+      [symbol, price, 2.5 * rem, `600 ${1.5 * rem}px ${family}`, '--ink'],
+      [time, change, 4.25 * rem, `${0.875 * rem}px ${family}`, '--quiet'],
+    ] as const) {
+      Object.assign(context, { font, fillStyle: colour(name), textAlign: 'left' });
+      context.fillText(left, padding, y);
+      context.textAlign = 'right';
+      context.fillText(right, picture.width - padding, y);
+    }
+    context.drawImage(chart, padding, head);
+    picture.toBlob((blob) => {
+      if (blob === null) return;
+      const link = document.createElement('a');
+      link.href = URL.createObjectURL(blob);
+      link.download = `${symbol} ${time.replaceAll(':', '.')}.png`;
+      link.click();
+      URL.revokeObjectURL(link.href);
+    });
+  }
+
+  /** Shows a later time span, or an earlier one if `seconds` is negative, as far as `bounds` allow. */
+  #pan(seconds: number, { from, to }: Span = this.#view): void {
+    const { bounds } = this.#view;
+    const end = to + Math.max(Math.min(seconds, bounds.to - to), bounds.from - from);
+    this.#options.onZoom?.({ seconds: to - from, to: end < bounds.to ? end : undefined });
   }
 
   #fit(): void {
     const { clientWidth: width, clientHeight: height } = this.#host;
-    const view = this.#view;
-    if (width === 0 || height === 0 || view === undefined) return;
+    if (width === 0 || height === 0) return;
     const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
     const hasAxes = height >= MIN_REM_WITH_AXES * rem;
     if (this.#plot !== undefined && rem === this.#rem && hasAxes === this.#hasAxes) {
@@ -81,107 +151,87 @@ export class PriceChart {
     this.#rem = rem;
     this.#hasAxes = hasAxes;
     this.#plot?.destroy();
-    this.#plot = new uPlot(this.#options(width, height), [view.stretch.seconds, view.stretch.prices], this.#host);
+    const options = plotOptions({ host: this.#host, rem, hasAxes, view: () => this.#view });
+    options.hooks = { ...options.hooks, setCursor: [(plot) => this.#onCursor(plot)] };
+    this.#plot = new uPlot({ ...options, width, height }, plotData(this.#view), this.#host);
   }
 
-  #options(width: number, height: number): uPlot.Options {
-    const host = this.#host;
-    const rem = this.#rem;
-    const hasAxes = this.#hasAxes;
-    return {
-      width,
-      height,
-      legend: { show: false },
-      padding: hasAxes ? [rem / 2, 0, 0, 0] : [rem / 4, rem / 4, rem / 4, 0],
-      cursor: {
-        y: false,
-        drag: { x: false, y: false },
-        sync: { key: CROSSHAIRS.key },
-        points: { size: 0.5 * rem, width: 2, fill: cssColour(host, '--surface'), stroke: cssColour(host, '--accent') },
-      },
-      scales: {
-        x: { range: () => [this.#view?.from ?? 0, this.#view?.to ?? 1] },
-        y: { range: () => priceRange(this.#view) },
-      },
-      axes: chartAxes({ host, rem, hasAxes, format: () => this.#view?.format, last: () => this.#view?.last }),
-      series: [
-        {},
-        {
-          stroke: cssColour(host, '--accent'),
-          fill: cssColour(host, '--accent-veil'),
-          width: 0.1 * rem,
-          points: { show: false },
-          paths: (...series) => (this.#view?.stretch.candles === undefined ? (linePaths?.(...series) ?? null) : null),
-        },
-      ],
-      hooks: { setCursor: [(plot) => this.#onCursor(plot)], draw: [(plot) => this.#paint(plot)] },
-    };
+  #onCursor({ cursor: { left = -1, idx } }: uPlot): void {
+    const point = left < 0 || idx == null ? undefined : this.#view.candles[idx];
+    if (point === this.#point) return;
+    this.#point = point;
+    this.#options.onPoint(point);
   }
 
-  #paint(plot: uPlot): void {
-    if (this.#view === undefined) return;
-    const { stretch, last, format } = this.#view;
-    const canvas = { plot, host: this.#host, rem: this.#rem };
-    if (last !== undefined && this.#hasAxes) paintLastPrice(canvas, last, format.plainPrice(last));
-    const second = stretch.seconds.at(-1);
-    const price = stretch.prices.at(-1);
-    if (stretch.candles !== undefined) paintCandles(canvas, stretch.seconds, stretch.prices, stretch.candles);
-    else if (second !== undefined && price != null) paintNewest(canvas, second, price);
+  /** One finger moves the crosshair, which stays when the finger is lifted. Two fingers zoom, and the mouse pans. */
+  #onPointerDown({ pointerType, pointerId, clientX, button }: PointerEvent): void {
+    if (pointerType === 'touch') this.#moveCrosshair(clientX);
+    else if (button !== 0 || this.#options.onZoom === undefined) return;
+    this.#pointers.set(pointerId, clientX);
+    this.#host.setPointerCapture(pointerId);
   }
 
-  #onCursor({ cursor }: uPlot): void {
-    const index = cursor.left === undefined || cursor.left < 0 ? null : cursor.idx;
-    this.#point = index == null ? undefined : this.#pointAt(index);
-    this.#onPoint(this.#point);
+  #onPointerMove({ pointerType, pointerId, clientX }: PointerEvent): void {
+    const before = this.#pointers.get(pointerId);
+    if (before === undefined) return;
+    this.#pointers.set(pointerId, clientX);
+    const other = [...this.#pointers].find(([id]) => id !== pointerId)?.[1];
+    if (other !== undefined) {
+      const factor = Math.max(MIN_PINCH, Math.abs(before - other)) / Math.max(MIN_PINCH, Math.abs(clientX - other));
+      this.zoom(factor, this.#secondAt(other));
+    } else if (pointerType === 'touch') this.#moveCrosshair(clientX);
+    else this.#pan(this.#secondAt(before) - this.#secondAt(clientX));
   }
 
-  #pointAt(index: number): Point | undefined {
-    const { seconds = [], prices = [], candles } = this.#view?.stretch ?? {};
-    const second = seconds[index];
-    const price = prices[index];
-    if (second === undefined || price == null) return undefined;
-    const { opens = [], highs = [], lows = [], length = 0 } = candles ?? {};
-    const [open, high, low] = [opens[index], highs[index], lows[index]];
-    if (open === undefined || high === undefined || low === undefined) return { second, price };
-    return { second: second - length / 2, price, candle: { open, high, low } };
+  #onPointerUp({ type, pointerType, pointerId }: PointerEvent): void {
+    this.#pointers.delete(pointerId);
+    if (type === 'pointercancel') this.#hideCrosshair();
+    else if (pointerType === 'touch' && this.#point !== undefined) {
+      this.#pin(this.#point.second + this.#view.length / 2);
+    }
   }
 
-  /** Makes the crosshair follow a finger, and stay at the last time when the finger is lifted. */
-  #followTouch(): void {
-    const host = this.#host;
-    document.addEventListener('pointerdown', () => this.#pin(undefined));
-    host.addEventListener('pointerdown', ({ pointerType, clientX }) => {
-      if (pointerType === 'touch') this.#moveCrosshair(clientX);
-    });
-    host.addEventListener('pointermove', ({ pointerType, clientX }) => {
-      if (pointerType === 'touch') this.#moveCrosshair(clientX);
-    });
-    host.addEventListener('pointerup', ({ pointerType }) => {
-      if (pointerType === 'touch' && this.#point !== undefined) this.#pin(this.#timeOf(this.#point));
-    });
-    // Browsers send `pointercancel` when a vertical movement of the finger scrolls the page.
-    host.addEventListener('pointercancel', () => this.#hideCrosshair());
-  }
-
-  #onKey(event: KeyboardEvent): void {
-    const { from = 0, stretch = { seconds: [], prices: [] } } = this.#view ?? {};
-    const points = stretch.seconds.filter((second, index) => second >= from && stretch.prices[index] !== null);
-    const last = points.length - 1;
-    const now = this.#pinned === undefined ? last : points.findLastIndex((second) => second <= (this.#pinned ?? 0));
-    const steps: Record<string, number> = {
-      ArrowLeft: this.#pinned === undefined ? now : now - 1,
-      ArrowRight: now + 1,
-      ArrowDown: now - 1,
-      ArrowUp: now + 1,
-      PageDown: now - 10,
-      PageUp: now + 10,
-      Home: 0,
-      End: last,
-    };
-    const step = steps[event.key];
-    if (step === undefined && event.key !== 'Escape') return;
+  #onWheel(event: WheelEvent): void {
+    const { deltaX, deltaY, shiftKey, clientX } = event;
     event.preventDefault();
-    this.#pin(step === undefined ? undefined : points[Math.min(Math.max(step, 0), last)]);
+    const sideways = shiftKey ? deltaX || deltaY : deltaX;
+    if (Math.abs(sideways) >= Math.abs(deltaY)) this.#pan(this.#secondAt(sideways) - this.#secondAt(0));
+    else this.zoom(Math.exp(deltaY / PIXELS_PER_WHEEL_FACTOR), this.#secondAt(clientX));
+  }
+
+  /** Moves or hides the crosshair. A chart with `onZoom` also zooms with + and −, and pans with Shift and an arrow key. */
+  #onKey(event: KeyboardEvent): void {
+    const { from, to } = this.#view;
+    const seconds = plotData(this.#view)[0].filter((second) => second >= from && second <= to);
+    const pinned = this.#pinned;
+    const last = seconds.length - 1;
+    const now = pinned === undefined ? last : seconds.findLastIndex((second) => second <= pinned);
+    const pin = (index: number) => () => this.#pin(seconds[Math.min(Math.max(index, 0), last)]);
+    const pan = (share: number) => () => this.#pan((to - from) * share);
+    const zoom = (factor: number) => () => this.zoom(factor, pinned);
+    const spanActions = {
+      ...(event.shiftKey && { ArrowLeft: pan(-KEY_PAN), ArrowRight: pan(KEY_PAN) }),
+      '+': zoom(1 / KEY_ZOOM),
+      '=': zoom(1 / KEY_ZOOM),
+      '-': zoom(KEY_ZOOM),
+      _: zoom(KEY_ZOOM),
+    };
+    const actions: Record<string, () => void> = {
+      ArrowLeft: pin(pinned === undefined ? now : now - 1),
+      ArrowRight: pin(now + 1),
+      ArrowDown: pin(now - 1),
+      ArrowUp: pin(now + 1),
+      PageDown: pin(now - 10),
+      PageUp: pin(now + 10),
+      Home: pin(0),
+      End: pin(last),
+      ...(pinned !== undefined && { Escape: () => this.#pin(undefined) }),
+      ...(this.#options.onZoom && spanActions),
+    };
+    const action = actions[event.key];
+    if (action === undefined) return;
+    event.preventDefault();
+    action();
   }
 
   #pin(second: number | undefined): void {
@@ -192,9 +242,10 @@ export class PriceChart {
     else this.#moveCrosshair(plot.over.getBoundingClientRect().left + plot.valToPos(second, 'x'));
   }
 
-  /** Returns the Unix time at which a point is drawn. A candle is drawn at its middle. */
-  #timeOf({ second }: Point): number {
-    return second + (this.#view?.stretch.candles?.length ?? 0) / 2;
+  /** Returns the Unix time at a horizontal position in the window. */
+  #secondAt(clientX: number): number {
+    const plot = this.#plot;
+    return plot === undefined ? 0 : plot.posToVal(clientX - plot.over.getBoundingClientRect().left, 'x');
   }
 
   /** Moves the crosshairs of all charts by a simulated mouse event, because uPlot synchronizes only mouse input. */
@@ -209,16 +260,4 @@ export class PriceChart {
   #hideCrosshair(): void {
     this.#plot?.over.dispatchEvent(new MouseEvent('mouseleave'));
   }
-}
-
-function priceRange(view: ChartView | undefined): [number, number] {
-  const { seconds = [], prices = [], candles } = view?.stretch ?? {};
-  const isVisible = (_: unknown, index: number) => candles !== undefined || (seconds[index] ?? 0) >= (view?.from ?? 0);
-  const visible = [...(candles?.lows ?? prices), ...(candles?.highs ?? [])].filter(isVisible);
-  const values = [...visible, view?.last].filter((price) => price != null);
-  if (values.length === 0) return [0, 1];
-  const low = Math.min(...values);
-  const high = Math.max(...values);
-  const air = low === high ? low * 0.0005 || 0.01 : (high - low) * 0.08;
-  return [low - air, high + air];
 }

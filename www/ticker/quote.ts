@@ -1,53 +1,85 @@
-import type { Price } from '../client/tick-reader.ts';
+import type { Price } from '../client/tick-stream.ts';
 import { type Change, PriceFormat } from './format.ts';
-import { History } from './history.ts';
+import { DAY, History, type Point, RECENT } from './history.ts';
 
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;
+const MINUTE = 60;
 
+/** Prices of one symbol. */
 export class Quote {
   readonly symbol: string;
-  readonly history = new History();
-  price: number;
-  /** Unix time of the newest price. */
-  second: number;
+  readonly #recent = new History(RECENT, 1);
+  readonly #day = new History(DAY, MINUTE);
+  /** Returns the lower bound of the least interval between two prices that counts as a gap, in seconds. */
+  readonly #leastGap: () => number;
+  latest: Price;
+  /** Price on the page, older than `latest` while the page is paused. */
+  shown: Price;
   /** Format with as many decimals as the most precise price so far. */
   format: PriceFormat;
   #decimals = MIN_DECIMALS;
-  readonly #opening: number;
 
-  constructor({ symbol, price, timestamp }: Price) {
-    this.symbol = symbol;
-    this.price = this.#opening = price;
-    this.second = timestamp;
-    this.format = new PriceFormat(symbol, this.#decimals);
-    this.#show(price);
-    this.history.add(timestamp, price);
+  constructor(price: Price, leastGap: () => number) {
+    this.symbol = price.symbol;
+    this.#leastGap = leastGap;
+    this.latest = this.shown = price;
+    this.format = new PriceFormat(price.symbol, this.#decimals);
+    this.update(price);
   }
 
-  update({ price, timestamp }: Price): void {
-    this.price = price;
-    this.second = timestamp;
-    this.#show(price);
-    this.history.add(timestamp, price);
+  update(price: Price): void {
+    this.latest = price;
+    this.#fit(price.price);
+    this.#recent.add(price.timestamp, price.price);
+    const minute = Math.floor(price.timestamp / MINUTE);
+    if (Math.floor((this.#day.newest ?? 0) / MINUTE) !== minute) this.#day.add(price.timestamp, price.price);
   }
 
-  get changeSinceOpening(): Change {
-    return change(this.#opening, this.price, this.#decimals);
+  /** Adds past prices. @param length {@link RECENT}, or {@link DAY} for one price a minute */
+  fill(length: number, seconds: readonly number[], prices: readonly number[]): void {
+    for (const price of prices) this.#fit(price);
+    (length === DAY ? this.#day : this.#recent).fill(seconds, prices);
   }
 
-  fill(seconds: readonly number[], prices: readonly number[]): void {
-    for (const price of prices) this.#show(price);
-    this.history.fill(seconds, prices);
+  /** Unix time of the oldest price of the last day. */
+  get oldest(): number {
+    const { timestamp } = this.latest;
+    const firsts = [this.#day, this.#recent].map((history) => history.firstFrom(timestamp - DAY)?.second ?? timestamp);
+    return Math.min(...firsts);
   }
 
-  /** Returns the change over the last minute, or undefined if the price one minute ago is unknown. */
-  changeOverMinute(gap: number): Change | undefined {
-    const before = this.history.at(this.second - 60, gap);
-    return before === undefined ? undefined : change(before, this.price, this.#decimals);
+  /**
+   * Returns the prices in a span of Unix times, one a minute if it begins before {@link RECENT}, and the least interval
+   * between two prices that counts as a gap, in seconds.
+   */
+  between(from: number, to: number): { points: Point[]; gap: number } {
+    const history = this.#historyFrom(from);
+    const points = history.between(from, to);
+    const { timestamp: second, price } = this.shown;
+    if (second <= to && second > (points.at(-1)?.second ?? 0)) points.push({ second, price });
+    return { points, gap: history.gap(this.#leastGap()) };
   }
 
-  #show(price: number): void {
+  /**
+   * Returns the change of the shown price over the last `seconds`, or, if the price at their start is unknown, `since`
+   * the Unix time of the first known price after it.
+   */
+  changeOver(seconds: number): Change & { since: number | undefined } {
+    const { price, timestamp } = this.shown;
+    const start = timestamp - seconds;
+    const history = this.#historyFrom(start);
+    const before = history.at(start, this.#leastGap());
+    if (before !== undefined) return { ...change(before, price, this.#decimals), since: undefined };
+    const first = history.firstFrom(start) ?? { second: timestamp, price };
+    return { ...change(first.price, price, this.#decimals), since: first.second };
+  }
+
+  #historyFrom(second: number): History {
+    return second >= this.shown.timestamp - RECENT ? this.#recent : this.#day;
+  }
+
+  #fit(price: number): void {
     const decimals = decimalsOf(price);
     if (decimals <= this.#decimals) return;
     this.#decimals = decimals;

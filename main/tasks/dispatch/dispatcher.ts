@@ -14,13 +14,12 @@ import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogr
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
 import type { Log } from '../../log/log.ts';
-import { CounterByLabel } from '../../metrics/metrics-table.ts';
+import { ByAction, CounterByLabel } from '../../metrics/metrics-table.ts';
 import { oncePerTurn } from '../../once-per-turn.ts';
 import type { CallbackSender } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
 import type { ThreadPool } from '../pool/thread-pool.ts';
 import type { Queue } from '../queue.ts';
-import { ByAction } from './by-action.ts';
 import { decide, retriesOf } from './retry-policy.ts';
 import { type Pending, Settlements } from './settlements.ts';
 
@@ -63,7 +62,7 @@ export class Dispatcher {
   /** When the window is filled next, by a timer. */
   #fillsAt = Number.POSITIVE_INFINITY;
   #cancelTimer = () => {};
-  readonly #progress = new EventEmitter();
+  readonly #changes = new EventEmitter();
 
   constructor(options: DispatcherOptions) {
     const { queue, pool, callbacks, clock, log } = options;
@@ -106,9 +105,11 @@ export class Dispatcher {
     }
     const isDone = () => reached.has(deadline) || queue.isPaused || (reached.has(abort) && this.#inFlight > 0);
     while (!isDone()) {
+      // Before the counts, so that no change is missed while they are read.
+      const changed = once(this.#changes, 'change');
       // Counts only when nothing is in flight, because it queries the store.
       if (this.#inFlight === 0 && this.#settlements.isEmpty && unsettled(await queue.counts()) === 0) return;
-      await once(this.#progress, 'progress');
+      await changed;
     }
   }
 
@@ -118,7 +119,7 @@ export class Dispatcher {
     this.#cancelTimer();
     this.#options.callbacks.stop();
     await this.#options.pool.stop(deadline);
-    while (this.#running > 0 || this.#isTaking) await once(this.#progress, 'progress');
+    while (this.#running > 0 || this.#isTaking) await once(this.#changes, 'change');
     return this.#settlements.finish();
   }
 
@@ -261,7 +262,7 @@ export class Dispatcher {
   }
 
   #advance(): void {
-    this.#progress.emit('progress');
+    this.#changes.emit('change');
   }
 }
 

@@ -2,18 +2,16 @@ import type { ParameterizedContext } from 'koa';
 import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import { type BulkResult, QueueFull } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
+import { isSummary, queryParameters } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
-import { isSummary, queryParameters } from '../../http/query-parameters.ts';
 import { causesOf, select } from '../search.ts';
 import { LISTING_COST, replyLocated } from './listing.ts';
 import { ask, authorized, failedToQueue, type RouterOptions, type Routes } from './routing.ts';
 import { FILTERS, filterOf, readSelection } from './selection.ts';
 import { failedTask, failedTaskSummary, replyQueued } from './task-status.ts';
 
-const ESTIMATED_SUMMARY_BYTES = 8 * 1024;
-
 export function deadLettersRoutes(options: RouterOptions): Routes {
-  const { queue, turns, responses } = options;
+  const { queue, turns, responses, clock } = options;
   return {
     '/dead-letters': {
       GET: authorized('read', 'dead_letter', async (ctx) => {
@@ -26,35 +24,29 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
         const turn = () => turns.enter(LISTING_COST, ctx.res);
         const located = await ask(() => select(queue.store, filter, turn, { limit: LISTING_SIZE, after }));
         const shown = isShort ? failedTaskSummary : failedTask;
-        const read = async (ids: string[]) =>
+        const read = async (ids: readonly string[]) =>
           (await ask(() => queue.read(ids, isShort ? SUMMARY_LENGTH : undefined))).map(shown);
-        const listing = {
-          name: 'dead_letters',
-          located,
-          maxBytes: isShort ? ESTIMATED_SUMMARY_BYTES : undefined,
-          readAll: () => read(located.map(({ id }) => id)),
-          read: async (id: string) => (await read([id]))[0],
-        };
-        await replyLocated(ctx, listing, options);
+        await replyLocated(ctx, { name: 'dead_letters', located, isShort, read }, options);
       }),
     },
     '/dead-letters/reasons': {
       GET: authorized('read', 'dead_letter', async (ctx) => {
         const filter = filterOf(queryParameters(ctx, ...FILTERS));
-        const causes = await ask(() => causesOf(queue.store, filter, () => turns.enter(LISTING_COST, ctx.res)));
+        const turn = () => turns.enter(LISTING_COST, ctx.res);
+        const causes = await ask(() => causesOf(queue.store, filter, clock.now(), turn));
         if (!replyWithin(responses, ctx, causes)) throw serverBusy();
       }),
     },
     '/dead-letters/redrive': {
       POST: authorized('create', 'task', async (ctx) => {
-        const selection = await readSelection(ctx.req, options, 'cause', ...FILTERS);
-        replyBulk(ctx, await queue.redrive(selection).catch((cause) => failedToQueue(cause, queue)));
+        const { selected, perSecond } = await readSelection(ctx.req, options, 'per_second', 'cause', ...FILTERS);
+        replyBulk(ctx, await queue.redrive(selected, perSecond).catch((cause) => failedToQueue(cause, queue)));
       }),
     },
     '/dead-letters/purge': {
       POST: authorized('delete', 'dead_letter', async (ctx) => {
-        const selection = await readSelection(ctx.req, options, 'cause', ...FILTERS);
-        replyBulk(ctx, await ask(() => queue.purge(selection)));
+        const { selected } = await readSelection(ctx.req, options, 'cause', ...FILTERS);
+        replyBulk(ctx, await ask(() => queue.purge(selected)));
       }),
     },
     '/dead-letters/:id/retry': {

@@ -1,17 +1,10 @@
 import type { ParameterizedContext } from 'koa';
-import {
-  type Awaitable,
-  isFilterable,
-  LISTING_SIZE,
-  type TaskRow,
-  type TaskSummary,
-  type TaskView,
-} from '../../../db/task-rows.ts';
+import { isFilterable, LISTING_SIZE, type TaskRow, type TaskSummary, type TaskView } from '../../../db/task-rows.ts';
 import type { Located } from '../../../db/task-store.ts';
 import { actionStart } from '../../../workers/submissions/parse-submission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
+import { isSummary, queryParameters } from '../../http/exact-router.ts';
 import { replyListing, replyWithin } from '../../http/json-reply.ts';
-import { isSummary, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { select } from '../search.ts';
 import { seesFound } from './access.ts';
@@ -20,7 +13,8 @@ import { query, type RouterOptions } from './routing.ts';
 /** Cost that allows one listing per event loop turn, because a listing can read many rows or messages. */
 export const LISTING_COST = TURN_BYTES;
 
-const ESTIMATED_SUMMARY_BYTES = 6 * 1024;
+/** Estimated maximum size of a shortened item. */
+const SUMMARY_BYTES = 8 * 1024;
 
 /** Size of a listing above which its items are read one at a time, to limit the memory in use. */
 const READ_SINGLY_FROM_BYTES = 1024 * 1024;
@@ -28,11 +22,10 @@ const READ_SINGLY_FROM_BYTES = 1024 * 1024;
 export interface Listing {
   name: string;
   located: readonly Located[];
-  /** Estimated maximum size of an item in the response, if items are shortened. */
-  maxBytes?: number | undefined;
-  readAll(): Awaitable<readonly object[]>;
-  /** Returns undefined if the item no longer exists. */
-  read(id: string): Awaitable<object | undefined>;
+  /** Whether items are shortened. */
+  isShort: boolean;
+  /** Returns the items with these ids that still exist. */
+  read(ids: readonly string[]): Promise<readonly object[]>;
 }
 
 /** Responds to `GET /tasks` with the newest rows that match the query parameters. */
@@ -52,18 +45,11 @@ export async function replyTasks(ctx: ParameterizedContext, options: RouterOptio
   const page = { limit: LISTING_SIZE, after };
   const part = isShort ? 'summary' : 'whole';
   const shown = (row: TaskRow | TaskSummary) => ('head' in row ? summaryOf(row) : row);
-  const read = async (ids: string[]) => (await query(() => rows.read(ids, part))).map(shown);
+  const read = async (ids: readonly string[]) => (await query(() => rows.read(ids, part))).map(shown);
   // A failed task has no row.
   if (status === 'failed') ctx.set('Link', '</dead-letters>; rel="related"');
   const located = await query(() => select(rows, { status, action, view }, turn, page));
-  const listing = {
-    name: 'tasks',
-    located,
-    maxBytes: isShort ? ESTIMATED_SUMMARY_BYTES : undefined,
-    readAll: () => read(located.map(({ id }) => id)),
-    read: async (id: string) => (await read([id]))[0],
-  };
-  await replyLocated(ctx, listing, options);
+  await replyLocated(ctx, { name: 'tasks', located, isShort, read }, options);
 }
 
 export function summaryOf({ id, head, ...row }: TaskSummary): object {
@@ -72,17 +58,18 @@ export function summaryOf({ id, head, ...row }: TaskSummary): object {
 
 /** Responds with a listing: at once if its items are small, and otherwise one item at a time. */
 export async function replyLocated(ctx: ParameterizedContext, listing: Listing, { turns, responses }: RouterOptions) {
-  const { name, located, maxBytes = Number.POSITIVE_INFINITY, readAll, read } = listing;
+  const { name, located, isShort, read } = listing;
   if (located.reduce((sum, { bytes }) => sum + bytes, 0) <= READ_SINGLY_FROM_BYTES) {
-    const items = await readAll();
+    const items = await read(located.map(({ id }) => id));
     if (!replyWithin(responses, ctx, { [name]: items, count: items.length })) throw serverBusy();
     return;
   }
   // The cost is the size of the whole item, because a database reads the whole item even to return its start.
-  const items = located.map(({ id, bytes }) => ({ id, cost: bytes, bytes: Math.min(bytes, maxBytes) }));
+  const most = isShort ? SUMMARY_BYTES : Number.POSITIVE_INFINITY;
+  const items = located.map(({ id, bytes }) => ({ id, cost: bytes, bytes: Math.min(bytes, most) }));
   await replyListing(ctx, name, items, responses, async ({ id, cost }) => {
     await turns.enter(cost);
-    return read(id);
+    return (await read([id]))[0];
   });
 }
 

@@ -1,8 +1,14 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Message, Submission } from '../../../db/task-store.ts';
-import { IDEMPOTENCY_KEY, parseBatch } from '../../../workers/submissions/parse-batch.ts';
-import { DEFERRED, messageOf, parseSubmission, withCallback } from '../../../workers/submissions/parse-submission.ts';
+import {
+  DEFERRED,
+  IDEMPOTENCY_KEY,
+  messageOf,
+  parseBatch,
+  parseSubmission,
+  withCallback,
+} from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
 import { catalogue, type ErrorName, HttpError } from '../../http/errors.ts';
 import type { BodyBuffer } from '../../http/request-body.ts';

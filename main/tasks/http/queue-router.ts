@@ -2,10 +2,11 @@ import type { ServerResponse } from 'node:http';
 import { LISTING_SIZE, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import type { ListedState, QueueCounts, StoredMessage } from '../../../db/task-store.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
+import { invalidParameter, queryParameters } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
-import { invalidParameter, queryParameters } from '../../http/query-parameters.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
+import { ACTIVITY_SECONDS } from '../queue-monitor.ts';
 import { countActions, select } from '../search.ts';
 import { LISTING_COST, slicesOf } from './listing.ts';
 import { ask, authorized, type RouterOptions, type Routes } from './routing.ts';
@@ -30,28 +31,26 @@ export function queueRoutes(options: RouterOptions): Routes {
       await ask(() => queue.setPaused(paused));
       replyJson(ctx, 200, { paused });
     });
-  const elapsed = (startedAt: number) => {
-    return { started_at_ms: startedAt, elapsed_ms: Math.max(0, clock.now() - startedAt) };
+  const workerOf = ({ id, action, attempts, node, startedAt = 0 }: StoredMessage) => {
+    const elapsed_ms = Math.max(0, clock.now() - startedAt);
+    const thread = monitor.threadOf(id) ?? null;
+    const running = { node: node ?? null, thread, task: id, action: action ?? null, attempt: attempts + 1 };
+    return { ...running, started_at_ms: startedAt, elapsed_ms };
   };
   return {
     '/queue': {
       GET: authorized('read', 'queue', async (ctx) => {
         await turns.enter(COUNTS_COST, ctx.res);
-        const { accepted, completed, dead, dropped, cancelled, ...unsettled } = await ask(() => queue.counts());
         const {
-          waiting,
-          limited,
-          scheduled,
           retrying: delayed,
-          bytes,
           inFlight: in_flight,
-          running,
           oldest,
-        } = unsettled;
-        const ended = { accepted, completed, dead, dropped, evicted: unsettled.evicted, cancelled };
-        const counts = { ...ended, waiting, limited, scheduled, delayed, bytes, in_flight, running };
+          failed: _,
+          retried: __,
+          ...counts
+        } = await ask(() => queue.counts());
         const oldest_age_seconds = oldest === undefined ? null : Math.max(0, clock.now() - oldest) / 1000;
-        replyJson(ctx, 200, { ...counts, oldest_age_seconds, ...monitor.status() });
+        replyJson(ctx, 200, { ...counts, delayed, in_flight, oldest_age_seconds, ...monitor.status() });
       }),
     },
     '/queue/history': {
@@ -65,24 +64,15 @@ export function queueRoutes(options: RouterOptions): Routes {
     },
     '/queue/activity': {
       GET: authorized('read', 'task', async (ctx) => {
+        const { seconds = '300' } = queryParameters(ctx, 'seconds');
+        const period = ACTIVITY_SECONDS.find((each) => String(each) === seconds);
+        if (period === undefined) throw invalidParameter('seconds', `must be one of ${ACTIVITY_SECONDS.join(', ')}`);
         const turn = () => turns.enter(LISTING_COST, ctx.res);
-        const { counts, isExact } = await ask(() => countActions(queue.store, monitor.actions(), turn));
+        const { counts, isExact } = await ask(() => countActions(queue.store, monitor.actions(period), turn));
         const running = await firstMessages('running', options, ctx.res);
-        const workers = running.flatMap(({ id, action = null, attempts, node = null, startedAt }) =>
-          startedAt === undefined
-            ? []
-            : [
-                {
-                  node,
-                  thread: monitor.threadOf(id) ?? null,
-                  task: id,
-                  action,
-                  attempt: attempts + 1,
-                  ...elapsed(startedAt),
-                },
-              ],
-        );
-        if (!replyWithin(responses, ctx, { actions: counts, counts_are_exact: isExact, workers })) throw serverBusy();
+        const workers = running.filter(({ startedAt }) => startedAt !== undefined).map(workerOf);
+        const activity = { actions: counts, window_seconds: monitor.coveredSeconds(period), counts_are_exact: isExact };
+        if (!replyWithin(responses, ctx, { ...activity, workers })) throw serverBusy();
       }),
     },
     '/queue/tasks': {

@@ -1,6 +1,11 @@
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import type { TaskView } from '../../../db/task-rows.ts';
-import { type ActionLimits, type Awaitable, KeyReused, QueueFull } from '../../../db/task-store.ts';
+import {
+  type ActionLimits,
+  type Awaitable,
+  DatabaseUnavailable,
+  KeyReused,
+  QueueFull,
+} from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
 import type { MainThreadCheck } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
@@ -20,7 +25,7 @@ import type { SubmissionThread } from './submission-thread.ts';
 export interface RouterOptions {
   queue: Queue;
   events: TaskEvents;
-  monitor: Pick<QueueMonitor, 'status' | 'history' | 'actions' | 'threadOf'>;
+  monitor: Pick<QueueMonitor, 'status' | 'history' | 'actions' | 'threadOf' | 'coveredSeconds'>;
   scheduler: Pick<Scheduler, 'put' | 'taskOf'>;
   bodies: BodyBounds;
   submissions: Pick<SubmissionThread, 'parse'>;

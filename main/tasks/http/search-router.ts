@@ -1,8 +1,9 @@
 import { UnknownPosition } from '../../../db/search.ts';
 import { LISTING_SIZE, type Position, SUMMARY_LENGTH } from '../../../db/task-rows.ts';
 import { serverBusy } from '../../http/errors.ts';
+import { invalidParameter, queryParameters } from '../../http/exact-router.ts';
 import { replyWithin } from '../../http/json-reply.ts';
-import { invalidParameter, queryParameters } from '../../http/query-parameters.ts';
+import { limitsOf } from '../limits.ts';
 import { type Cursor, search } from '../search.ts';
 import { LISTING_COST, slicesOf, summaryOf } from './listing.ts';
 import { inView, query, type RouterOptions, type Routes } from './routing.ts';
@@ -14,8 +15,11 @@ export function searchRoutes(options: RouterOptions): Routes {
   return {
     '/tasks/search': {
       GET: inView('read', async (ctx, view) => {
-        const { cursor, limit, ...fields } = queryParameters(ctx, 'cursor', 'limit', 'state', 'cause', ...FILTERS);
-        const page = { cursor: cursorOf(cursor), limit: limitOf(limit) };
+        const names = ['cursor', 'limit', 'total', 'state', 'cause', ...FILTERS] as const;
+        const { cursor, limit, total, ...fields } = queryParameters(ctx, ...names);
+        if (total !== undefined && total !== '0') throw invalidParameter('total', 'must be 0');
+        const isCounted = cursor === undefined && total === undefined;
+        const page = { cursor: cursorOf(cursor), limit: limitOf(limit), isCounted };
         const turn = () => turns.enter(LISTING_COST, ctx.res);
         const filter = { ...filterOf(fields), view };
         const result = await query(() => search(queue.store, filter, page, turn).catch(refuseCursor));
@@ -24,9 +28,9 @@ export function searchRoutes(options: RouterOptions): Routes {
           await turns.enter(bytes, ctx.res);
           tasks.push(...(await query(() => read(ids, options))));
         }
-        const total = cursor === undefined ? { total: result.count, total_is_exact: result.isExact } : {};
+        const counts = isCounted ? { total: result.count, total_is_exact: result.isExact } : {};
         const next = result.next && Buffer.from(JSON.stringify(result.next)).toString('base64url');
-        if (!replyWithin(responses, ctx, { tasks, count: tasks.length, ...total, next_cursor: next ?? null }))
+        if (!replyWithin(responses, ctx, { tasks, count: tasks.length, ...counts, next_cursor: next ?? null }))
           throw serverBusy();
       }),
     },
@@ -35,10 +39,14 @@ export function searchRoutes(options: RouterOptions): Routes {
 
 /** Returns the tasks with these ids that still exist. One of them may have been completed since it was found. */
 async function read(ids: readonly string[], { queue }: RouterOptions): Promise<object[]> {
-  const messages = (await queue.read(ids, SUMMARY_LENGTH)).map((message) => {
-    return [message.id, message.state === 'failed' ? failedTaskSummary(message) : listedTask(message)] as const;
+  const messages = await queue.read(ids, SUMMARY_LENGTH);
+  const limited = messages.filter(({ state }) => state === 'limited');
+  const limits = await limitsOf(queue.store, limited);
+  const listed = messages.map((message) => {
+    if (message.state === 'failed') return [message.id, failedTaskSummary(message)] as const;
+    return [message.id, listedTask(message, limits[limited.indexOf(message)])] as const;
   });
-  const shown = new Map<string, object>(messages);
+  const shown = new Map<string, object>(listed);
   const others = ids.filter((id) => !shown.has(id));
   for (const row of await queue.store.rows.read(others, 'summary')) shown.set(row.id, summaryOf(row));
   return ids.flatMap((id) => shown.get(id) ?? []);

@@ -1,10 +1,11 @@
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../../workers/shared/clock.ts';
-import type { ParsedBatch, SubmittedBatch } from '../../../workers/submissions/parse-batch.ts';
 import {
   type CheckStarted,
+  type ParsedBatch,
   type ParsedSubmission,
   READY,
+  type SubmittedBatch,
   type SubmittedBody,
 } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';

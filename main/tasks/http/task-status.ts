@@ -8,18 +8,8 @@ import { causeOf } from '../causes.ts';
 
 /** Returns the response body for a completed task. A row of an older version has only the fields of the specification. */
 export function completedTask(detailed: DetailedRow): object {
-  const {
-    attempts,
-    waited_ms,
-    ran_ms,
-    started_at = null,
-    ended_at,
-    node,
-    history,
-    limit_key: _,
-    submitter: __,
-    ...row
-  } = detailed;
+  const { limit_key: _, submitter: __, started_at = null, ended_at, node, history, ...shown } = detailed;
+  const { attempts, waited_ms, ran_ms, ...row } = shown;
   if (ended_at == null) return row;
   const failed: Attempt[] = history == null ? [] : JSON.parse(history);
   const last = { startedAt: started_at, endedAt: ended_at, reason: null, node: node ?? undefined };

@@ -61,7 +61,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
     },
     '/tasks/cancel': {
       POST: authorized('delete', 'task', async (ctx) => {
-        const selected = await readSelection(ctx.req, options, 'state', ...FILTERS);
+        const { selected } = await readSelection(ctx.req, options, 'state', ...FILTERS);
         const { cause, ...counts } = await ask(() => queue.cancelAll(selected));
         if (cause !== undefined) log.error({ err: cause, ...counts }, 'a bulk cancellation stopped on the way');
         replyJson(ctx, 200, counts);

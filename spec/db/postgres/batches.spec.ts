@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { Batches } from '../../../db/postgres/batches.ts';
-import { ValueRefused } from '../../../db/task-store.ts';
+import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { eventually } from '../../support/until.ts';
 
 const MIB = 1024 * 1024;

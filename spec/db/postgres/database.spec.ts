@@ -1,14 +1,13 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/database.ts';
-import { ValueRefused } from '../../../db/task-store.ts';
+import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
+import { severable } from '../../support/severable.ts';
 import { eventually, until } from '../../support/until.ts';
-import { proxyTo } from './proxy.ts';
 
 function open(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
   const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000, ...options });
@@ -57,10 +56,10 @@ describeWithPostgres('PostgresDatabase', () => {
   });
 
   it('times out on a silent server, and recovers when it responds again', async () => {
-    const proxy = await proxyTo((await emptySchema()).url);
-    const database = open(proxy.url, { timeLimitMs: 1000 });
+    const way = await severable((await emptySchema()).url);
+    const database = open(way.url, { timeLimitMs: 1000 });
     await database.probe();
-    proxy.state.silent = true;
+    way.stall();
     expect(await outcome(() => database.probe()))
       .to.be.instanceOf(DatabaseUnavailable)
       .with.property('message')
@@ -68,7 +67,7 @@ describeWithPostgres('PostgresDatabase', () => {
         /^cannot reach PostgreSQL at 127\.0\.0\.1:\d+\/postgres: Query read timeout: start it, or fix DATABASE_URL$/,
       );
     expect(await outcome(() => database.probe())).to.be.instanceOf(DatabaseUnavailable);
-    proxy.state.silent = false;
+    way.mend();
     expect(await database.query(one)).to.deep.equal([{ one: 1 }]);
   });
 
@@ -107,11 +106,12 @@ describeWithPostgres('PostgresDatabase', () => {
     const { url } = await emptySchema();
     const lost: string[] = [];
     const database = open(url, { onLost: (reason) => lost.push(reason) });
-    const { cut, url: through } = await proxyTo(url);
-    const cuttable = open(through, { onLost: (reason) => lost.push(reason) });
+    const way = await severable(url);
+    const cuttable = open(way.url, { onLost: (reason) => lost.push(reason) });
     await cuttable.probe();
-    cut();
+    way.cut();
     await until(() => lost.length === 1);
+    way.mend();
     expect(await cuttable.query(one)).to.deep.equal([{ one: 1 }]);
     expect(await database.query(one)).to.deep.equal([{ one: 1 }]);
   });

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
@@ -8,6 +7,7 @@ import { CANCEL, end, putBack, RUN_NOW, report, stage, take } from '../../../db/
 import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
 import { publish } from '../../../db/postgres/submissions.ts';
 import {
+  DatabaseUnavailable,
   type Delivery,
   deadLetterBounds,
   QueueFull,
@@ -35,8 +35,8 @@ import {
 import { afterTest } from '../../support/cleanup.ts';
 import { randomFrom, seedNote } from '../../support/seed.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';
+import { severable } from '../../support/severable.ts';
 import { eventually } from '../../support/until.ts';
-import { proxyTo } from './proxy.ts';
 
 const now = () => START;
 
@@ -132,22 +132,6 @@ describeWithPostgres('PostgresStore', () => {
     expect((await settleAll(store, [a, c], complete())).effects).to.deep.equal(['applied', 'applied']);
   });
 
-  it('reports why it cannot be used, until it can be used again', async () => {
-    const schema = await migratedSchema();
-    const proxy = await proxyTo(schema.url);
-    const store = await openStore(proxy.url, 'one');
-    proxy.state.silent = true;
-    proxy.cut();
-    const publishing = errorOf(() => store.publish(messageOf('a')));
-    expect(await publishing).to.be.instanceOf(DatabaseUnavailable);
-    expect(store.problem()).to.match(/^cannot reach PostgreSQL at/);
-    proxy.state.silent = false;
-    await eventually(
-      () => store.problem(),
-      (problem) => problem === undefined,
-    );
-  });
-
   it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
     const { schema, sql, store } = await freshStore();
     await publishAll(store, 'abc');
@@ -170,17 +154,17 @@ describeWithPostgres('PostgresStore', () => {
     /** Opens a store, and loses the answer of a call after its effect. */
     async function losing() {
       const schema = await migratedSchema();
-      const proxy = await proxyTo(schema.url);
-      const store = await openStore(proxy.url, 'one');
+      const way = await severable(schema.url);
+      const store = await openStore(way.url, 'one');
       const lose = async (call: () => Promise<unknown>, isDone: string) => {
-        proxy.state.losesAnswers = true;
+        way.loseAnswers();
         const error = errorOf(call);
         await eventually(
           () => schema.sql(isDone),
           (rows) => rows.length > 0,
         );
-        proxy.cut();
-        proxy.state.losesAnswers = false;
+        way.cut();
+        way.mend();
         expect(await error).to.be.instanceOf(DatabaseUnavailable);
       };
       return { schema, store, lose };
@@ -292,33 +276,6 @@ describeWithPostgres('PostgresStore', () => {
       expect(await other.recover('one')).to.have.length(1);
       expect((await settleAll(store, deliveries, discard())).effects).to.deep.equal(['late']);
     });
-
-    it('repeats what was committed before a failure', async () => {
-      const { schema, store, lose } = await losing();
-      await publishAll(store, 'abcd');
-      const { deliveries } = await store.take(2, true);
-      const later = retry(START + 5);
-      await lose(
-        () => settleAll(store, deliveries.slice(0, 1), later),
-        "SELECT 1 FROM messages WHERE id = 'a' AND state = 'retrying'",
-      );
-      // Read only by the query for settlements whose answer was lost, which follows the commit.
-      await withoutTable(schema, 'tasks', () =>
-        Promise.all([errorOf(() => settleAll(store, deliveries, later)), errorOf(() => store.take(1, false))]),
-      );
-      expect(await schema.sql("SELECT id FROM messages WHERE state = 'running'")).to.deep.equal([{ id: 'c' }]);
-      expect((await settleAll(store, deliveries, later)).effects).to.deep.equal(['applied', 'applied']);
-      expect(idsOf((await store.take(5, false)).deliveries)).to.equal('cd');
-      await expectTrueCounts(schema, store, 'waiting');
-    });
-
-    it('accepts a submission once if it is repeated with its key', async () => {
-      const { schema, store, lose } = await losing();
-      const key = { key: 'key', fingerprint: 'x' };
-      await lose(() => store.publish(messageOf('a'), key), 'SELECT 1 FROM messages');
-      expect(await store.publish(messageOf('b'), key)).to.deep.equal({ id: 'a', isNew: false });
-      await expectTrueCounts(schema, store);
-    });
   });
 
   describe('after a failure in the middle', () => {
@@ -334,30 +291,6 @@ describeWithPostgres('PostgresStore', () => {
       for (const what of ['UPDATE', 'DELETE']) await sql(fires('OLD', what));
       await sql(fires('NEW', 'INSERT'));
     }
-
-    it('answers submissions whose keys are known, whatever happens after their transaction', async () => {
-      const { schema, store } = await freshStore();
-      const { sql } = schema;
-      const publish = (id: string, key: string) => store.publish(messageOf(id), { key, fingerprint: 'x' });
-      await publish('a', 'known');
-      const locker = new PostgresDatabase(schema.url, { connections: 1, timeLimitMs: 20_000 });
-      afterTest(() => locker.close());
-      await sql('BEGIN');
-      await sql('SELECT FROM queue_counts FOR UPDATE');
-      const publishing = Promise.allSettled([publish('b', 'new'), publish('c', 'known')]);
-      const waiting = (holding: string) => () =>
-        sql(`SELECT 1 FROM pg_locks AS waiting JOIN pg_locks AS held USING (pid)
-          WHERE NOT waiting.granted AND held.relation = 'idempotency_keys'::regclass AND ${holding}`);
-      await eventually(waiting("held.mode = 'RowExclusiveLock'"), (found) => found.length > 0);
-      const breaking = locker.transaction(async (query) => {
-        await query('LOCK TABLE idempotency_keys');
-        await query('ALTER TABLE idempotency_keys RENAME COLUMN fingerprint TO gone');
-      });
-      await eventually(waiting("held.mode = 'AccessExclusiveLock'"), (found) => found.length > 0);
-      await sql('COMMIT');
-      await breaking;
-      expect((await publishing).map(idOrError)).to.deep.equal(['b', 'a']);
-    });
 
     it('answers the submissions that were accepted, and refuses the others', async () => {
       const schema = await migratedSchema();
@@ -385,20 +318,6 @@ describeWithPostgres('PostgresStore', () => {
         await expectTrueCounts(schema, store);
       });
     }
-  });
-
-  it('counts the keys that it evicts, and evicts none for a submission that was accepted before', async () => {
-    const schema = await migratedSchema();
-    const publishKeyed = (store: PostgresStore, id: string) =>
-      store.publish(messageOf(id), { key: `key of ${id}`, fingerprint: 'x' });
-    const store = await openStore(schema.url, 'one');
-    for (const id of 'abc') await publishKeyed(store, id);
-    const smaller = await openStore(schema.url, 'two', { maxLength: 300, maxBytes: 100_000, maxKeys: 1 });
-    expect(await publishKeyed(smaller, 'a')).to.deep.equal({ id: 'a', isNew: false });
-    await expectTrueCounts(schema, store, 'completed');
-    expect(await publishKeyed(smaller, 'd')).to.deep.equal({ id: 'd', isNew: true });
-    await expectTrueCounts(schema, store, 'completed');
-    expect(await schema.sql('SELECT key FROM idempotency_keys')).to.deep.equal([{ key: 'key of d' }]);
   });
 
   it('evicts the keys beyond a lowered bound in steps', async () => {
@@ -462,36 +381,6 @@ describeWithPostgres('PostgresStore', () => {
     const next = await openStore(schema.url, 'next');
     expect(await next.counts()).to.deep.equal({ ...counts, evicted: 0 });
     expect(await schema.sql('SELECT owner FROM queue_counts')).to.deep.equal([{ owner: '' }]);
-  });
-
-  it('locks the messages of a settlement in the order of all nodes, whatever becomes of them', async () => {
-    const schema = await migratedSchema();
-    const [one, other] = [await openStore(schema.url, 'one'), await openStore(schema.url, 'other')];
-    await publishAll(one, 'ab');
-    const { deliveries } = await one.take(2, true);
-    const [first, second] = deliveries as [Delivery, Delivery];
-    const waiting = (count: number) =>
-      eventually(
-        // The transaction has a snapshot of the activity.
-        async () => {
-          await schema.sql('SELECT pg_stat_clear_snapshot()');
-          return schema.sql("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'messages'");
-        },
-        ({ length }) => length === count,
-      );
-    await schema.sql('BEGIN');
-    await schema.sql("SELECT 1 FROM messages WHERE id = 'a' FOR UPDATE");
-    const cancelled = Promise.all([other.cancel('a'), other.cancel('b')]);
-    await waiting(1);
-    const settled = one.settle([
-      { delivery: first, settlement: retry(START) },
-      { delivery: second, settlement: complete() },
-    ]);
-    await waiting(2);
-    await schema.sql('COMMIT');
-    const requested = { outcome: 'requested', action: 'sum' };
-    expect(await cancelled).to.deep.equal([requested, requested]);
-    expect((await settled).effects).to.deep.equal(['cancelled', 'applied']);
   });
 
   it('accepts tasks without limits while a transaction changes tasks with limits', async () => {

@@ -2,10 +2,10 @@ import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { ApiKeys, openAuthDatabase } from '../../../db/sqlite/api-keys.ts';
 import type { Database } from '../../../db/sqlite/database.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
+import { DatabaseUnavailable } from '../../../db/task-store.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { describeApiKeyStore } from '../api-key-store.ts';
 

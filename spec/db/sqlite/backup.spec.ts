@@ -149,18 +149,6 @@ describe('backUpDatabases', () => {
     expect(await refusal(dataDir, folder)).to.equal(`${join(dataDir, 'auth.db')}: file is not a database`);
     expect(existsSync(folder)).to.equal(false);
   });
-
-  for (const file of ['tasks.db', 'auth.db']) {
-    it(`leaves nothing when it is told to end while it copies ${file}`, async () => {
-      const { dataDir, folder } = await fresh();
-      const ended = new AbortController();
-      const failed = refusal(dataDir, folder, ended.signal);
-      await until(() => existsSync(join(folder, `${file}.partial`)));
-      ended.abort(new Error('ended by SIGTERM'));
-      expect(await failed).to.match(/^(cannot copy \w+\.db: )?ended by SIGTERM$/);
-      expect(existsSync(folder)).to.equal(false);
-    });
-  }
 });
 
 describeWithSmallDisk('a backup onto a full disk', () => {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
 import { Database } from '../../../db/sqlite/database.ts';
+import { DatabaseUnavailable } from '../../../db/task-store.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 /** Creates a database file with one table and one word in it. */
@@ -35,21 +35,20 @@ describe('Database', () => {
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
   });
 
-  it('is unavailable without a file, and never creates one', async () => {
+  it('is unavailable without a file, which it never creates, until there is one', async () => {
     const path = join(await temporaryFolder(), 'words.db');
     const database = connectTo(path);
     expect(() => read(database)).to.throw(DatabaseUnavailable, path);
     expect(existsSync(path)).to.equal(false);
-  });
-
-  it('is unavailable while its file is away, and goes on when it is back', async () => {
-    const { path, database } = await fresh();
-    read(database);
-    renameSync(path, `${path}.away`);
+    mkdirSync(path);
     expect(() => read(database)).to.throw(DatabaseUnavailable);
-    expect(existsSync(path)).to.equal(false);
-    renameSync(`${path}.away`, path);
+    rmSync(path, { recursive: true });
+    symlinkSync(path, path);
+    expect(() => read(database)).to.throw(DatabaseUnavailable);
+    rmSync(path);
+    makeFile(path);
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
+    expect(() => read(connectTo(join(path, 'words.db')))).to.throw(DatabaseUnavailable);
   });
 
   it('reads another database that replaced its file and its log', async () => {
@@ -112,59 +111,6 @@ describe('Database', () => {
     const script = `new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('SELECT * FROM words').all()`;
     execFileSync(process.execPath, ['--eval', script, path]);
     expect(existsSync(`${path}-wal`)).to.equal(true);
-  });
-
-  it('comes to life when its file is made after it', async () => {
-    const path = join(await temporaryFolder(), 'words.db');
-    const database = connectTo(path);
-    expect(() => read(database)).to.throw(DatabaseUnavailable);
-    makeFile(path);
-    expect(read(database)).to.deep.equal([{ word: 'first' }]);
-  });
-
-  it('is unavailable when the file is no database, and leaves it as it is', async () => {
-    const path = join(await temporaryFolder(), 'words.db');
-    writeFileSync(path, 'garbage '.repeat(1000));
-    const database = connectTo(path);
-    expect(() => read(database)).to.throw(DatabaseUnavailable, 'file is not a database');
-    rmSync(path);
-    makeFile(path);
-    expect(read(database)).to.deep.equal([{ word: 'first' }]);
-  });
-
-  it('is unavailable when a folder lies at its path', async () => {
-    const path = join(await temporaryFolder(), 'words.db');
-    mkdirSync(path);
-    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
-  });
-
-  it('is unavailable when its path leads through a file', async () => {
-    const { path } = await fresh();
-    expect(() => read(connectTo(join(path, 'words.db')))).to.throw(DatabaseUnavailable);
-  });
-
-  it('is unavailable when its path cannot be followed', async () => {
-    const path = join(await temporaryFolder(), 'words.db');
-    symlinkSync(path, path);
-    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
-  });
-
-  it('throws the error of a statement that does not fit the schema, and goes on', async () => {
-    const { database } = await fresh();
-    expect(() => database.statement('SELECT * FROM numbers'))
-      .to.throw('no such table: numbers')
-      .that.is.not.instanceOf(DatabaseUnavailable);
-    expect(read(database)).to.have.length(1);
-  });
-
-  it('syncs commits only if asked to', async () => {
-    const { path } = await fresh();
-    const [NORMAL, FULL] = [1, 2];
-    for (const isSynced of [true, false, undefined]) {
-      const database = new Database(path, { busyTimeoutMs: 50, ...(isSynced !== undefined && { isSynced }) });
-      afterTest(() => database.close());
-      expect(database.get('PRAGMA synchronous')).to.deep.equal({ synchronous: isSynced ? FULL : NORMAL });
-    }
   });
 
   it('waits for a lock no longer than its busy timeout', async () => {

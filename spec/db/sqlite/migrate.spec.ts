@@ -3,7 +3,6 @@ import {
   closeSync,
   copyFileSync,
   existsSync,
-  mkdirSync,
   openSync,
   readFileSync,
   renameSync,
@@ -111,17 +110,6 @@ describe('migrate', () => {
     }
   });
 
-  it('creates both databases with their tables, and turns write-ahead logging on', async () => {
-    for (const [file, names] of [
-      ['auth.db', ['api_keys']],
-      ['tasks.db', schemas.tasks],
-    ] as const) {
-      const { path, database } = await migrated(file);
-      expect(tables(path)).to.have.members(names);
-      expect(rows(database, 'PRAGMA journal_mode')).to.deep.equal([{ journal_mode: 'wal' }]);
-    }
-  });
-
   it('changes nothing the second time, and keeps the rows', async () => {
     const { folder, database } = await migrated();
     database.exec(INSERT_TASK);
@@ -148,34 +136,10 @@ describe('migrate', () => {
     expect(failure(folder)).to.match(/tasks\.db: .*99/);
     expect(tables(path)).to.not.include('tasks');
   });
-
-  it('names in one line the file that is no database, and leaves it as it is', async () => {
-    const folder = await temporaryFolder();
-    const path = join(folder, 'tasks.db');
-    writeFileSync(path, 'garbage '.repeat(1000));
-    const remedy = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
-    expect(failure(folder)).to.equal(`cannot migrate ${path}: file is not a database: ${remedy}`);
-    expect(readFileSync(path, 'utf8')).to.equal('garbage '.repeat(1000));
-  });
-
-  it('names in one line the folder that is in the place of a file, and says what to do', async () => {
-    const folder = await temporaryFolder();
-    const path = join(folder, 'auth.db');
-    mkdirSync(path);
-    expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: EISDIR.*: restore it from a backup, or move it .*$/);
-  });
-
-  it('says in one line that a folder cannot be written to', async () => {
-    // File modes do not restrict root, but not even root can create a file in /sys.
-    const folder = process.getuid?.() === 0 ? '/sys' : await temporaryFolder();
-    if (folder !== '/sys') chmodSync(folder, 0o500);
-    expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
-    expect(existsSync(join(folder, 'auth.db'))).to.equal(false);
-  });
 });
 
-describe('the table api_keys', () => {
-  it('has the columns of the specification', async () => {
+describe('the tables', () => {
+  it('begin with the columns of the specification', async () => {
     expect(columns((await migrated('auth.db')).database, 'api_keys')).to.deep.equal([
       ['id', 'INTEGER', true, null, true],
       ['api_key', 'TEXT', true, null, false],
@@ -183,11 +147,6 @@ describe('the table api_keys', () => {
       ['role', 'TEXT', true, "'user'", false],
       ['created_at', 'INTEGER', true, null, false],
     ]);
-  });
-});
-
-describe('the table tasks', () => {
-  it('begins with the columns of the specification', async () => {
     expect(columns((await migrated('tasks.db')).database, 'tasks').slice(0, 6)).to.deep.equal([
       ['id', 'TEXT', true, null, true],
       ['payload', 'TEXT', true, null, false],
@@ -332,15 +291,6 @@ describe('the migration of a queue in its own file', () => {
       `cannot migrate ${path}: its schema has version 7, only version 8 can be moved: move it away to start without its tasks`,
     );
     expect(rows(open(path), 'SELECT id FROM messages')).to.have.lengthOf(5);
-  });
-
-  it('refuses a log without its file', async () => {
-    const { folder, path, old } = await withOldQueue();
-    old.close();
-    renameSync(path, `${path}-wal`);
-    expect(failure(folder)).to.match(
-      /queue\.db: the file is missing or empty, but .*queue\.db-wal is not: restore it /,
-    );
   });
 
   it('reports an empty file, whose data was possibly lost', async () => {

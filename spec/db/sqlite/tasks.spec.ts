@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { taskReads } from '../../../db/reads.ts';
 import { Database } from '../../../db/sqlite/database.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
-import { Tasks } from '../../../db/sqlite/tasks.ts';
+import { dialect, storeRow } from '../../../db/sqlite/tasks.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
-import { completed, describeTaskRows } from '../task-rows.ts';
 
 /** Database that records the SQL text of its statements. */
 class Watched extends Database {
@@ -16,27 +16,17 @@ class Watched extends Database {
   }
 }
 
-async function fresh(): Promise<{ tasks: Tasks; database: Watched }> {
+const completed = { id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 9 };
+
+async function fresh() {
   const folder = await temporaryFolder();
   migrate(folder);
   const database = new Watched(join(folder, 'tasks.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
-  return { tasks: new Tasks(database), database };
+  return { ...taskReads(dialect, database.read), database };
 }
 
 describe('Tasks', () => {
-  describeTaskRows(async () => {
-    const { tasks, database } = await fresh();
-    const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES (?, '{}', ?, ?)";
-    return {
-      rows: tasks,
-      store: (row, arrival) => tasks.store(arrival, row),
-      insert: (...row) => void database.statement(insert).run(...row),
-      dropTable: () => void database.statement('DROP TABLE tasks').run(),
-      close: () => database.close(),
-    };
-  });
-
   const first = ['tasks_by_creation', ''] as const;
   for (const [what, filter, [index, column]] of [
     ['all rows', {}, first],
@@ -58,13 +48,13 @@ describe('Tasks', () => {
     ],
   ] as const) {
     it(`reads a listing of ${what} by its index, at any depth, without sorting it`, async () => {
-      const { tasks, database } = await fresh();
-      tasks.store(1, completed('a', 1));
+      const { rows, database } = await fresh();
+      storeRow(database, 1, completed);
       const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES ('b', '{}', 'pending', 2)";
       database.statement(insert).run();
       for (const after of [undefined, [5, 5]]) {
         database.texts.length = 0;
-        tasks.search(filter, after, 100);
+        await rows.search(filter, after, 100);
         const [end, page] = database.texts.slice().map((sql) => planOf(database, sql));
         const bounds = (lower: string) =>
           `tasks USING (COVERING )?INDEX ${index} \\(${column}${lower}created_at<\\?\\)`;
@@ -76,15 +66,36 @@ describe('Tasks', () => {
 
   /** Returns the steps of a query's plan. */
   function planOf(database: Database, sql: string): string {
-    const values = Array.from({ length: new Set(sql.match(/\?\d+/g)).size }, () => 1);
+    const values = Array.from({ length: new Set(sql.match(/\$\d+/g)).size }, () => 1);
     const plan = database.statement(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
     return plan.map(({ detail }) => String(detail)).join('\n');
   }
 
+  it('reads one row or message by the index of its id, and a body as it is unless a length is given', async () => {
+    const { rows, read, database } = await fresh();
+    for (const part of ['whole', 'detailed', 'summary'] as const) await rows.find('a', part);
+    await rows.position('a');
+    await read(['a']);
+    await read(['a'], 1);
+    const texts = database.texts.slice();
+    const byId = (table: string) => `SEARCH ${table} USING INDEX sqlite_autoindex_${table}_1 (id=?)`;
+    const plans = texts.map((sql) => planOf(database, sql));
+    expect(plans).to.deep.equal([...Array(4).fill(byId('tasks')), ...Array(2).fill(byId('messages'))]);
+    expect(texts.filter((sql) => sql.includes('substr(body'))).to.have.length(1);
+  });
+
+  it('keeps both rows if two tasks have the same arrival number', async () => {
+    const { rows, database } = await fresh();
+    for (const id of ['a', 'b']) storeRow(database, 10, { ...completed, id });
+    expect((await rows.search({}, undefined, 9)).found.map(({ id }) => id)).to.have.members(['a', 'b']);
+  });
+
   it('raises an error instead of storing half a row', async () => {
-    const { tasks } = await fresh();
+    const { rows, database } = await fresh();
     const payload = null as unknown as string;
-    expect(() => tasks.store(1, completed('a', 1, { payload }))).to.throw('NOT NULL constraint failed: tasks.payload');
-    expect(tasks.search({}, undefined, 9).found).to.deep.equal([]);
+    expect(() => storeRow(database, 1, { ...completed, payload })).to.throw(
+      'NOT NULL constraint failed: tasks.payload',
+    );
+    expect((await rows.search({}, undefined, 9)).found).to.deep.equal([]);
   });
 });

@@ -1,10 +1,9 @@
 import type { ListedScenario, Scenario, Scenarios } from '../scenario.ts';
 import { bodies } from './bodies.ts';
-import { files, output, stops } from './files.ts';
-import { connections, readers } from './readers.ts';
+import { readers } from './readers.ts';
 import { fuzz, origins, pipelines } from './requests.ts';
 import { streams, tokens } from './streams.ts';
-import { tasks, threads } from './tasks.ts';
+import { tasks } from './tasks.ts';
 
 const AT_ONCE = 4;
 
@@ -21,7 +20,6 @@ const mix: Scenario = {
 
 const groups: Readonly<Record<string, Scenarios>> = {
   ...{ bodies, readers, pipelines, streams, tokens, origins, tasks, fuzz, mixes: { mix } },
-  ...{ threads, connections, output, files, stops },
 };
 
 const all: readonly ListedScenario[] = Object.entries(groups).flatMap(([group, members]) =>

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { head } from '../../support/raw-connection.ts';
 import { type Attacker, type Service, submissionOf } from '../attacker.ts';
-import type { Scenarios, Setup } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 
 const MIB = 1024 * 1024;
 const LARGE_ROWS = 30;
@@ -20,7 +20,7 @@ export const readers = {
       await readsSlowly('tasks', 200, '/tasks')(attacker);
     },
   },
-  'slow-static': { attack: readsSlowly('ticker', 200, '/vendor/uplot.js') },
+  'slow-static': { attack: readsSlowly('ticker', 200, '/shared/vendor/uplot.js') },
   'slow-metrics': { attack: readsSlowly('admin', 100, '/metrics') },
   // Twice the connection limit of one address, from four addresses, so that the service's total limit is reached.
   'slow-events': {
@@ -32,21 +32,5 @@ export const readers = {
       });
     },
     outcomes: /^(began to answer|202)$/,
-  },
-} satisfies Scenarios;
-
-const fewFiles: Setup = { openFiles: 1024 };
-export const connections = {
-  'static-readers-1024-files': { setup: fewFiles, attack: readsSlowly('ticker', 370, '/vendor/uplot.js', [1, 2]) },
-  'half-sent-requests-of-one-address': {
-    setup: fewFiles,
-    attack: async (attacker) => {
-      for (const service of ['ticker', 'tasks', 'admin'] as const) {
-        for (const socket of await attacker.connections(service, 1300)) {
-          socket.resume().write('GET / HTTP/1.1\r\nHost');
-          attacker.sent();
-        }
-      }
-    },
   },
 } satisfies Scenarios;

@@ -29,7 +29,7 @@ export const pipelines = {
   'upgrade-after-requests': {
     attack: async (attacker) => {
       const token = await attacker.token(9);
-      const before = head('GET /vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(3);
+      const before = head('GET /shared/vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(3);
       await attacker.repeat(8, async () => {
         const wire = await attacker.send('ticker', before + head(...handshake('/ws/ticker', token)), 9);
         // The upgrade must not overtake earlier responses.

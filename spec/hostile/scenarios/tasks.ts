@@ -8,9 +8,6 @@ const POOL = /piscina/;
 /** Memory of rows, dead letters and keys that the process keeps by design. */
 const KEPT_MIB = 48;
 const MISBEHAVIOUR_MS = 400;
-const DEATH_MS = 500;
-/** Longest gap in the ticks after the ticker thread died, as the README promises. */
-const RESTART_MS = 1000;
 
 /** Shared, so that these scenarios share a process. */
 const limited: Setup = { inspected: true, env: { TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' } };
@@ -83,30 +80,5 @@ export const tasks = {
     setup: limited,
     fault: misbehaving('for (const meals = []; ; ) meals.push(new Array(10000).fill({}));'),
     attack: submitsBad,
-  },
-} satisfies Scenarios;
-
-const kills =
-  (threads: RegExp) =>
-  async ({ target, seconds, did }: Stage): Promise<void> => {
-    const end = performance.now() + seconds * 1000;
-    while (performance.now() < end) {
-      const { count, dead } = target.inspector?.kill(threads) ?? {};
-      await dead;
-      did(`${count} killed`);
-      await setTimeout(DEATH_MS);
-    }
-  };
-
-const submitsGood = (attacker: Attacker) =>
-  attacker.repeat(2, () => attacker.post('tasks', '/tasks', '{"action":"uppercase","data":{"text":"abc"}}'));
-
-export const threads = {
-  'pool-threads-killed': { setup: limited, fault: kills(POOL), attack: submitsGood },
-  'ticker-thread-killed': {
-    setup: limited,
-    bounds: { tickMs: RESTART_MS + 100 },
-    fault: kills(/ticker/),
-    attack: submitsGood,
   },
 } satisfies Scenarios;

@@ -1,26 +1,9 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { never, now, startDispatching } from './dispatching.ts';
 import { HandDrivenPool, raised, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher, draining', () => {
-  it('waits for what runs, for what waits, and for retries', async () => {
-    const { pool, dispatcher, publish, clock, reach, queue } = await startDispatching(undefined, { prefetch: 1 });
-    await publish('a', 'b');
-    let isDrained = false;
-    const drained = dispatcher.drain(never).then(() => {
-      isDrained = true;
-    });
-    (await pool.given(1)).end(raised);
-    (await pool.given(2)).end(returned);
-    await reach({ completed: 1, retrying: 1 });
-    expect(isDrained).to.equal(false);
-    clock.advance(60_000);
-    (await pool.given(3)).end(returned);
-    await reach({ completed: 2 });
-    await drained;
-    expect(await queue.counts()).to.include({ waiting: 0, retrying: 0, inFlight: 0 });
-  });
-
   it('waits for a limited task that gets the place of one that runs, and for none that waits for a rate', async () => {
     const { pool, dispatcher, queue } = await startDispatching();
     await queue.setLimits('single', { concurrency: 1 }, 'api');
@@ -36,9 +19,11 @@ describe('Dispatcher, draining', () => {
   });
 
   it('does not wait for the tasks of a paused queue, and no longer than its deadline', async () => {
-    const { dispatcher, publish, queue } = await startDispatching();
+    const { pool, dispatcher, publish, reach, queue } = await startDispatching();
     await publish('a');
-    await dispatcher.drain(now);
+    (await pool.given(1)).end(raised);
+    await reach({ retrying: 1 });
+    await dispatcher.drain(setImmediate());
     await queue.setPaused(true);
     await dispatcher.drain(never);
   });
@@ -52,11 +37,26 @@ describe('Dispatcher, draining', () => {
     const drained = dispatcher.drain(never, now).then(() => {
       isDrained = true;
     });
-    await new Promise(setImmediate);
+    await setImmediate();
     expect(isDrained).to.equal(false);
     clock.advance(60_000);
     await pool.given(2);
     await drained;
+  });
+
+  it('notices its deadline also while it counts what is left', async () => {
+    const { pool, dispatcher, publish, reach, queue } = await startDispatching();
+    await publish('a');
+    (await pool.given(1)).end(raised);
+    await reach({ retrying: 1 });
+    const { promise: deadline, resolve: expire } = Promise.withResolvers<void>();
+    const counts = await queue.counts();
+    queue.counts = async () => {
+      expire();
+      await setImmediate();
+      return counts;
+    };
+    await dispatcher.drain(deadline);
   });
 });
 

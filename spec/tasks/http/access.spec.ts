@@ -158,6 +158,11 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     const ids = (await tasks.queued()).map(({ id }) => id);
     expect(ids.slice(-2)).to.deep.equal([first.body.id, other.body.id]);
     expect((await submit('b')).status).to.equal(422);
+    const repeated = [{ action: 'sum', idempotency_key: 'k' }];
+    const batch = async (userId: string) =>
+      tasks.ask('POST /tasks/batch', { tasks: repeated }, bearer(await token(userId)));
+    expect((await batch('a'))[1].tasks[0].id).to.equal(first.body.id);
+    expect((await batch('c'))[1].tasks[0].id).to.not.equal(first.body.id);
   });
 
   it('ends an event stream once its token is revoked, and sends nothing more', async () => {

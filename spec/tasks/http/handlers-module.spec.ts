@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
-import { request } from '../../support/program.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const numbers = { type: 'array', items: { type: 'number' } };
@@ -10,8 +9,17 @@ const actions: HandlersManifest = new Map([
   ['mean', { schema: mean }],
   ['any', {}],
   ['sum', { schema: { type: 'object' } }],
+  ['letters', { schema: letters }],
 ]);
-const roomy = { bodyLimit: 200_000, maxBytes: 10_000_000 };
+
+/** Starts service B with the actions of a handlers module. `post` submits a task and returns status and body. */
+async function start({ rejectUnknown = true, filler = '' } = {}) {
+  const rules = { actions, rejectUnknown };
+  const server = await startTasksServer({ bodyLimit: 200_000, maxBytes: 10_000_000, rules, checkTimeoutMs: 1000 });
+  return { ...server, post: (action: string, data?: object) => server.ask('POST /tasks', { action, data, filler }) };
+}
+
+const costly = { text: `${'a'.repeat(50)}!` };
 
 describe('with a handlers module, POST /tasks', () => {
   for (const [size, filler] of [
@@ -19,79 +27,57 @@ describe('with a handlers module, POST /tasks', () => {
     ['large', 'x'.repeat(100_000)],
   ]) {
     it(`refuses a ${size} body whose data does not match the schema of its action`, async () => {
-      const { submit, queued } = await startTasksServer({ ...roomy, rules: { actions, rejectUnknown: false } });
-      const post = (action: string, data?: object) => submit(JSON.stringify({ action, data, filler }));
+      const { post, queued } = await start({ filler, rejectUnknown: false });
       for (const [data, path, detail] of [
         [{ numbers: [1, '2'] }, '/numbers/1', 'must be number'],
         [undefined, '/numbers', 'must be present'],
-      ] as const) {
-        const refused = { status: 400, body: { error: 'invalid data', path, detail } };
-        expect(await post('mean', data)).to.deep.include(refused);
-      }
+      ] as const)
+        expect(await post('mean', data)).to.deep.equal([400, { error: 'invalid data', path, detail }]);
       expect(await queued()).to.deep.equal([]);
-      for (const [action, data] of Object.entries({ mean: { numbers: [1] }, any: { numbers: 'x' }, constructor: {} })) {
-        expect((await post(action, data)).status, action).to.equal(202);
-      }
+      for (const [action, data] of Object.entries({ mean: { numbers: [1] }, any: { numbers: 'x' }, constructor: {} }))
+        expect((await post(action, data))[0], action).to.equal(202);
     });
 
     it(`refuses a ${size} body with an unknown action if TASK_UNKNOWN_ACTIONS is reject`, async () => {
-      const { submit, queued } = await startTasksServer({ ...roomy, rules: { actions, rejectUnknown: true } });
-      const post = (action: string) => submit(JSON.stringify({ action, filler }));
-      for (const action of ['other', '', 'constructor', '__proto__']) {
-        expect(await post(action), action).to.deep.include({ status: 400, body: { error: 'unknown action' } });
-      }
-      const nearest = { error: 'unknown action', nearest: ['uppercase'] };
-      expect(await post('upperCas')).to.deep.include({ status: 400, body: nearest });
+      const { post, queued } = await start({ filler });
+      const unknown = { error: 'unknown action' };
+      for (const action of ['other', '', 'constructor', '__proto__'])
+        expect(await post(action), action).to.deep.equal([400, unknown]);
+      expect(await post('upperCas')).to.deep.equal([400, { ...unknown, nearest: ['uppercase'] }]);
       expect(await queued()).to.deep.equal([]);
-      for (const action of ['any', 'uppercase', 'sum']) expect((await post(action)).status, action).to.equal(202);
+      for (const action of ['any', 'uppercase', 'sum']) expect((await post(action))[0], action).to.equal(202);
     });
   }
 
-  it('refuses data whose check takes too long, and accepts other tasks meanwhile', async () => {
-    const rules = { actions: new Map([...actions, ['letters', { schema: letters }] as const]), rejectUnknown: true };
-    const { submit, queued, lines } = await startTasksServer({ rules, checkTimeoutMs: 1000 });
-    const post = (action: string, data: object) => submit(JSON.stringify({ action, data }));
-    const invalid = { status: 400, body: { error: 'invalid data', path: '', detail: 'took too long to check' } };
-    const refused = post('letters', { text: `${'a'.repeat(50)}!` });
+  it('refuses data, or a batch, whose check takes too long, and accepts other tasks meanwhile', async () => {
+    const { ask, post, queued, lines } = await start();
+    const invalid = { error: 'invalid data', path: '', detail: 'took too long to check' };
+    const refused = post('letters', costly);
     const next = post('letters', { text: 'abc' });
-    expect((await post('mean', { numbers: [1] })).status).to.equal(202);
-    expect((await post('mean', { numbers: ['1'] })).body).to.include({ path: '/numbers/0' });
+    expect((await post('mean', { numbers: [1] }))[0]).to.equal(202);
+    expect((await post('mean', { numbers: ['1'] }))[1]).to.include({ path: '/numbers/0' });
     expect(lines).to.deep.equal([]);
-    expect(await refused).to.deep.include(invalid);
-    expect((await next).status).to.equal(202);
+    expect(await refused).to.deep.equal([400, invalid]);
+    expect((await next)[0]).to.equal(202);
     const detail = 'must match pattern "^([a-z]+)*$"';
-    expect((await post('letters', { text: '?' })).body).to.deep.equal({ ...invalid.body, path: '/text', detail });
-    expect((await queued()).map(({ body }) => JSON.parse(body).data)).to.deep.equal([
-      { numbers: [1] },
-      { text: 'abc' },
+    expect((await post('letters', { text: '?' }))[1]).to.deep.equal({ ...invalid, path: '/text', detail });
+    expect(await ask('POST /tasks/batch', { tasks: [{ action: 'letters', data: costly }] })).to.deep.equal([
+      400,
+      { error: 'invalid batch', errors: [], detail: 'took too long to check: send fewer tasks' },
     ]);
-  });
-
-  it('refuses a batch whose checks take too long, and says so', async () => {
-    const rules = { actions: new Map([['letters', { schema: letters }]]), rejectUnknown: true };
-    const { tasksUrl, queued } = await startTasksServer({ rules, checkTimeoutMs: 1000 });
-    const task = { action: 'letters', data: { text: `${'a'.repeat(50)}!` } };
-    const body = JSON.stringify({ tasks: [task] });
-    const refused = { error: 'invalid batch', errors: [], detail: 'took too long to check: send fewer tasks' };
-    expect(await request(`${tasksUrl}/batch`, { method: 'POST', body })).to.deep.include({
-      status: 400,
-      body: refused,
-    });
-    expect(await queued()).to.deep.equal([]);
+    const data = (await queued()).map(({ body }) => JSON.parse(body).data);
+    expect(data).to.deep.equal([{ numbers: [1] }, { text: 'abc' }]);
   });
 });
 
 describe('GET /actions', () => {
-  it('lists the built-in actions', async () => {
-    const { status, body } = await request(`${(await startTasksServer()).url}/actions`);
+  it('lists the built-in actions, then those of the handlers module, with their schemas', async () => {
     const builtIn = [{ name: 'uppercase' }, { name: 'sum' }];
-    expect([status, body]).to.deep.equal([200, { actions: builtIn, unknown_actions: 'process' }]);
-  });
-
-  it('lists those of the handlers module after the built-in ones, with their schemas', async () => {
-    const { url } = await startTasksServer({ rules: { actions, rejectUnknown: true } });
+    const listed = (names: object[], unknown_actions: string) => [200, { actions: names, unknown_actions }];
+    expect(await (await startTasksServer()).ask('GET /actions')).to.deep.equal(listed(builtIn, 'process'));
     const sum = { name: 'sum', schema: { type: 'object' } };
-    const all = [{ name: 'uppercase' }, sum, { name: 'mean', schema: mean }, { name: 'any' }];
-    expect((await request(`${url}/actions`)).body).to.deep.equal({ actions: all, unknown_actions: 'reject' });
+    const own = [{ name: 'mean', schema: mean }, { name: 'any' }, { name: 'letters', schema: letters }];
+    const all = [{ name: 'uppercase' }, sum, ...own];
+    expect(await (await start()).ask('GET /actions')).to.deep.equal(listed(all, 'reject'));
   });
 });

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import type { TaskView } from '../../../db/task-rows.ts';
-import { request } from '../../support/program.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const search = async (server: TasksServer, query: Record<string, string> = {}) =>
-  (await request(`${server.tasksUrl}/search?${new URLSearchParams(query)}`)).body;
+  (await server.ask(`GET /tasks/search?${new URLSearchParams(query)}`))[1];
 const idsOf = ({ tasks }: { tasks: { id: string }[] }) => tasks.map(({ id }) => id);
 
 /** Publishes tasks in one transaction. Returns their ids. */
@@ -19,9 +18,8 @@ async function publish(server: TasksServer, count: number, action = 'sum'): Prom
 describe('GET /tasks/search', () => {
   it('answers with tasks in all states as the lists show them, the last accepted first', async () => {
     const server = await startTasksServer();
-    expect(await search(server)).to.deep.equal({
-      ...{ tasks: [], count: 0, total: 0, total_is_exact: true, next_cursor: null },
-    });
+    const nothing = { tasks: [], count: 0, total: 0, total_is_exact: true, next_cursor: null };
+    expect(await search(server)).to.deep.equal(nothing);
     const data = { order: 'SKU-20468' };
     const [completed, failed] = [await server.submitTask({ data }), await server.submitTask({ data })];
     const [first, second] = await server.takeAll(2);
@@ -32,38 +30,35 @@ describe('GET /tasks/search', () => {
     const all = await search(server, { text: 'sku-20468' });
     expect(idsOf(all)).to.deep.equal([scheduled, queued, failed, completed]);
     expect(all).to.include({ count: 4, total: 4, total_is_exact: true, next_cursor: null });
-    const bodies = await Promise.all([
-      request(`${server.url}/queue/tasks?state=scheduled`).then(({ body }) => body.tasks),
-      request(`${server.url}/queue/tasks?state=queued`).then(({ body }) => body.tasks),
-      request(`${server.url}/dead-letters?summary=1`).then(({ body }) => body.dead_letters),
-      request(`${server.tasksUrl}?summary=1`).then(({ body }) => body.tasks),
-    ]);
-    expect(all.tasks).to.deep.equal(bodies.flat());
-    const found = async (query: Record<string, string>) => idsOf(await search(server, query));
-    expect(await found({ state: 'unfinished' })).to.deep.equal([scheduled, queued]);
-    expect(await found({ state: 'completed' })).to.deep.equal([completed]);
-    expect(await found({ state: 'failed', text: 'no sku' })).to.deep.equal([failed]);
-    expect(await found({ reason: 'no SKU' })).to.deep.equal([failed]);
-    expect(await found({ cause: 'no SKU' })).to.deep.equal([failed]);
-    expect(await found({ action: 'mail', limit_key: 'acme' })).to.deep.equal([queued]);
-    expect(await found({ id: (completed as string).slice(0, 14).toUpperCase() })).to.deep.equal([completed]);
-    expect(await found({ schedule: 'nightly' })).to.deep.equal([]);
-    expect(await found({ since: '9999999999' })).to.deep.equal([]);
-    expect(await found({ until: '9999999999.5', limit: '1' })).to.deep.equal([scheduled]);
+    const lists = [
+      '/queue/tasks?state=scheduled',
+      '/queue/tasks?state=queued',
+      '/dead-letters?summary=1',
+      '/tasks?summary=1',
+    ];
+    const bodies = await Promise.all(lists.map((path) => server.ask(`GET ${path}`)));
+    expect(all.tasks).to.deep.equal(bodies.flatMap(([, { tasks, dead_letters }]) => tasks ?? dead_letters));
+    for (const [query, ids] of [
+      [{ state: 'unfinished' }, [scheduled, queued]],
+      [{ state: 'completed' }, [completed]],
+      [{ state: 'failed', text: 'no sku' }, [failed]],
+      [{ reason: 'no SKU' }, [failed]],
+      [{ cause: 'no SKU' }, [failed]],
+      [{ action: 'mail', limit_key: 'acme' }, [queued]],
+      [{ id: (completed as string).slice(0, 14).toUpperCase() }, [completed]],
+      [{ schedule: 'nightly' }, []],
+      [{ since: '9999999999' }, []],
+      [{ until: '9999999999.5', limit: '1' }, [scheduled]],
+    ] as [Record<string, string>, string[]][])
+      expect(idsOf(await search(server, query)), JSON.stringify(query)).to.deep.equal(ids);
   });
 
   it('has pages, and counts all that match in the first one', async () => {
     const server = await startTasksServer({ maxLength: 10_000, maxBytes: 10_000_000 });
     const ids = (await publish(server, 30)).reverse();
     for (let stored = 0; stored < 5; stored++) {
-      const row = {
-        id: randomUUID(),
-        payload: '{}',
-        status: 'completed',
-        result: RESULT,
-        created_at: 1,
-        processed_at: 1,
-      };
+      const ended = { payload: '{}', status: 'completed', result: RESULT, created_at: 1, processed_at: 1 };
+      const row = { id: randomUUID(), ...ended };
       await server.storeRow(row);
       ids.push(row.id);
     }
@@ -76,6 +71,9 @@ describe('GET /tasks/search', () => {
         page = await search(server, { limit: `${limit}`, cursor: page.next_cursor });
         expect(page).to.not.have.any.keys('total', 'total_is_exact');
       }
+      const uncounted = await search(server, { limit: `${limit}`, total: '0' });
+      expect(uncounted).to.not.have.any.keys('total', 'total_is_exact');
+      expect(idsOf(uncounted)).to.deep.equal(ids.slice(0, limit));
       expect(found).to.deep.equal(ids);
     }
     const [id] = ids as [string];
@@ -122,23 +120,4 @@ describe('GET /tasks/search', () => {
     view = { limit_key: 'other' };
     expect(await search(server, { limit: '0' })).to.include({ total: 0 });
   });
-
-  const wrong: [query: Record<string, string>, parameter: string][] = [
-    [{ state: 'waiting' }, 'state'],
-    [{ text: '' }, 'text'],
-    [{ id: 'xyz' }, 'id'],
-    [{ since: 'now' }, 'since'],
-    [{ until: '-1' }, 'until'],
-    [{ limit: '101' }, 'limit'],
-    [{ cursor: 'x' }, 'cursor'],
-    [{ cursor: Buffer.from('[[1,2],null]').toString('base64url') }, 'cursor'],
-    [{ cursor: Buffer.from('[["x"],[]]').toString('base64url') }, 'cursor'],
-    [{ actoin: 'x' }, 'actoin'],
-  ];
-  for (const [query, parameter] of wrong) {
-    it(`refuses ${JSON.stringify(query)}`, async () => {
-      const server = await startTasksServer();
-      expect(await search(server, query)).to.include({ error: 'invalid query', parameter });
-    });
-  }
 });

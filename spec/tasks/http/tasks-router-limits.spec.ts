@@ -1,9 +1,8 @@
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database-unavailable.ts';
+import { DatabaseUnavailable } from '../../../db/task-store.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
-import { until } from '../../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 /** Returns a submission with exactly this number of bytes. */
@@ -56,20 +55,6 @@ describe('the body limit of POST /tasks', () => {
     socket.write('POST /tasks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"action":"x"}');
     expect(await ended).to.match(/HTTP\/1\.1 202 Accepted[\s\S]*"status":"queued"\}\n$/);
     expect(await server().queued()).to.have.length(1);
-  });
-
-  it('is not waited for if the client disconnects in the middle of its body, which is not queued', async () => {
-    const { port, queued, submit, lines, sockets } = server();
-    await until(() => sockets.size === 0);
-    const { socket, ended } = await connectRaw(port, 'POST /tasks HTTP/1.1', 'Host: x', 'Content-Length: 100');
-    await until(() => sockets.size === 1);
-    socket.write('{"action":"x"');
-    socket.destroy();
-    await ended;
-    await until(() => sockets.size === 0);
-    expect((await submit('{"action":"y"}')).status).to.equal(202);
-    expect(await queued()).to.have.length(1);
-    expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 });
 

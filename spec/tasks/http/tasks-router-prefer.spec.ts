@@ -1,5 +1,7 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
+import fc from 'fast-check';
+import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
 import { discard } from '../../store/stage.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
@@ -12,33 +14,29 @@ function submitAndWait({ submit }: TasksServer, seconds: number, init: RequestIn
   return submit(SUM, { ...init, headers: { Prefer: `wait=${seconds}`, ...init.headers } });
 }
 
-describe('POST /tasks with Prefer: wait', function () {
-  // Below the clients' wait of 30 s, so a response that is only sent at the end of the wait fails the test.
-  this.timeout(20_000);
+// Below the clients' wait of 30 s, so a response that is only sent at the end of the wait fails the test.
+const TIMEOUT_MS = 20_000;
 
+describe('POST /tasks with Prefer: wait', function () {
+  this.timeout(TIMEOUT_MS);
   const server = onceForSuite(() => startTasksServer());
 
-  it('answers 200 with the row as soon as the task is completed', async () => {
-    const answering = submitAndWait(server(), 60);
-    const row = await server().complete(await server().take());
-    const { status, body, headers } = await answering;
-    expect(status).to.equal(200);
-    expect(body).to.deep.include(row);
-    expect(body).to.deep.equal((await request(`${server().tasksUrl}/${row.id}`)).body);
-    expect(headers.get('preference-applied')).to.equal('wait=30');
-    expect(headers.get('location')).to.equal(`/tasks/${body.id}`);
-  });
-
-  it('answers 200 with the dead letter as soon as the task has failed', async () => {
-    const answering = submitAndWait(server(), 30);
-    const delivery = await server().take();
-    await server().settle(delivery, discard());
-    const { status, body, headers } = await answering;
-    expect(status).to.equal(200);
-    expect(body).to.include({ id: delivery.id, status: 'failed', reason: 'no' });
-    expect(headers.get('preference-applied')).to.equal('wait=30');
-    expect(body).to.deep.equal((await request(`${server().tasksUrl}/${body.id}`)).body);
-  });
+  for (const [end, settle, shown] of [
+    ['completed', (own: TasksServer, delivery) => own.complete(delivery), { result: RESULT }],
+    ['failed', (own: TasksServer, delivery) => own.settle(delivery, discard()), { reason: 'no' }],
+  ] as [string, (own: TasksServer, delivery: Awaited<ReturnType<TasksServer['take']>>) => unknown, object][]) {
+    it(`answers 200 with the task as soon as it has ${end}`, async () => {
+      const answering = submitAndWait(server(), 60);
+      const delivery = await server().take();
+      await settle(server(), delivery);
+      const { status, body, headers } = await answering;
+      expect(status).to.equal(200);
+      expect(body).to.include({ id: delivery.id, status: end, ...shown });
+      expect(body).to.deep.equal(await server().find(delivery.id));
+      expect(headers.get('preference-applied')).to.equal('wait=30');
+      expect(headers.get('location')).to.equal(`/tasks/${body.id}`);
+    });
+  }
 
   it('answers 202 if the task is not completed in time', async () => {
     const { status, body, headers } = await submitAndWait(server(), 1);
@@ -72,8 +70,7 @@ describe('POST /tasks with Prefer: wait', function () {
     const delivery = await own.take();
     await own.store.settle([{ delivery, settlement: { kind: 'complete', result: RESULT } }]);
     const { status, body } = await answering;
-    expect(status).to.equal(200);
-    expect(body).to.deep.include(own.store.rows.find(delivery.id));
+    expect([status, body.id, body.result]).to.deep.equal([200, delivery.id, RESULT]);
   });
 
   for (const [title, end] of Object.entries<(own: TasksServer) => unknown>({
@@ -96,14 +93,13 @@ describe('POST /tasks with Prefer: wait', function () {
 });
 
 describe('GET /tasks/{id} with Prefer: wait', function () {
-  this.timeout(20_000);
-
+  this.timeout(TIMEOUT_MS);
   const server = onceForSuite(() => startTasksServer());
   const wait = (id: string, seconds: number) =>
     request(`${server().tasksUrl}/${id}`, { headers: { Prefer: `wait=${seconds}` } });
 
   it('answers as soon as the task ends, to each of many clients, and at once if it has ended', async () => {
-    const { id } = (await server().submit(SUM)).body;
+    const id = await server().submitTask();
     const delivery = await server().take();
     const answering = Promise.all(Array.from({ length: 20 }, () => wait(id, 30)));
     expect((await wait(id, 1)).body).not.to.have.property('result');
@@ -115,11 +111,25 @@ describe('GET /tasks/{id} with Prefer: wait', function () {
   });
 
   it('answers with the unfinished task after the wait, and 404 once it is cancelled', async () => {
-    const { id } = (await server().submit(SUM)).body;
+    const id = await server().submitTask();
     expect((await wait(id, 1)).body.status).to.equal('queued');
     const answering = wait(id, 30);
-    await request(`${server().tasksUrl}/${id}`, { method: 'DELETE' });
+    await server().ask(`DELETE /tasks/${id}`);
     expect((await answering).status).to.equal(404);
     expect((await wait('none', 30)).status).to.equal(404);
+  });
+});
+
+describe('the preference to wait', () => {
+  it('is read in any form that RFC 7240 allows, is 30 s at most, and none if it is malformed', () => {
+    const malformed = ['', 'wait', 'wait=', 'wait=-1', 'wait=1.5', 'wait=ten', 'await=5', 'wait=5s', 'return=minimal'];
+    for (const [prefer, seconds] of Object.entries({
+      ...{ 'wait=10': 10, 'wait=0': 0, 'wait=31': 30, 'wait=999999999': 30, 'Wait = "5"': 5 },
+      ...{ 'respond-async, wait=3': 3, 'wait=3; because="of this"': 3, 'wait=1, wait=2': 1 },
+      ...Object.fromEntries(malformed.map((text) => [text, 0])),
+    }))
+      expect(preferredWait({ prefer }), prefer).to.equal(seconds);
+    expect(preferredWait({})).to.equal(0);
+    fc.assert(fc.property(fc.string(), (prefer) => void expect(preferredWait({ prefer })).to.be.within(0, 30)));
   });
 });

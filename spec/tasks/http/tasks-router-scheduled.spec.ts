@@ -1,11 +1,9 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { retry } from '../../store/stage.ts';
-import { post, request } from '../../support/program.ts';
+import { request } from '../../support/program.ts';
 import { followEvents } from './event-client.ts';
-import { startTasksServer, type TasksServer } from './tasks-server.ts';
-
-const run = ({ tasksUrl }: TasksServer, id: string) => request(`${tasksUrl}/${id}/run`, { method: 'POST' });
+import { startTasksServer } from './tasks-server.ts';
 
 describe('a scheduled task', () => {
   it('is answered like any other, and shown with its time until it is due', async () => {
@@ -23,77 +21,29 @@ describe('a scheduled task', () => {
   });
 
   it('runs now on request, like a retrying one, and a task that waits or runs stays as it is', async () => {
-    const server = await startTasksServer();
-    const [scheduled, retried] = [await server.submitTask({ delay: 3600 }), await server.submitTask({})];
-    await server.settle(await server.take(), retry(systemClock.now() + 3_600_000));
-    for (const id of [retried, scheduled, scheduled]) {
-      const { status, body, headers } = await run(server, id);
-      expect([status, body]).to.deep.equal([202, { id, status: 'queued' }]);
-      expect(headers.get('Location')).to.equal(`/tasks/${id}`);
-    }
-    const [first, second] = await server.takeAll(2);
+    const { ask, tasksUrl, submitTask, settle, take, takeAll, complete } = await startTasksServer();
+    const [scheduled, retried] = [await submitTask({ delay: 3600 }), await submitTask({})];
+    await settle(await take(), retry(systemClock.now() + 3_600_000));
+    for (const id of [retried, scheduled, scheduled])
+      expect(await ask(`POST /tasks/${id}/run`)).to.deep.equal([202, { id, status: 'queued' }]);
+    const { headers } = await request(`${tasksUrl}/${scheduled}/run`, { method: 'POST' });
+    expect(headers.get('Location')).to.equal(`/tasks/${scheduled}`);
+    const [first, second] = await takeAll(2);
     expect([first?.id, second?.id]).to.deep.equal([retried, scheduled]);
-    expect((await run(server, scheduled)).body).to.deep.equal({ id: scheduled, status: 'running' });
-    await server.complete(second as NonNullable<typeof second>);
-    const ended = await run(server, scheduled);
-    expect([ended.status, ended.body]).to.deep.equal([409, { error: 'task finished' }]);
-    const unknown = await run(server, 'x');
-    expect([unknown.status, unknown.body]).to.deep.equal([404, { error: 'task not found' }]);
+    expect((await ask(`POST /tasks/${scheduled}/run`))[1]).to.deep.equal({ id: scheduled, status: 'running' });
+    await complete(second as NonNullable<typeof second>);
+    expect(await ask(`POST /tasks/${scheduled}/run`)).to.deep.equal([409, { error: 'task finished' }]);
   });
 
   it('is reported by the event `scheduled`, and by `accepted` if it is run before its time', async () => {
-    const server = await startTasksServer();
-    const events = await followEvents(server.url);
-    const id = await server.submitTask({ delay: 3600 });
-    await run(server, id);
+    const { url, ask, submitTask } = await startTasksServer();
+    const events = await followEvents(url);
+    const id = await submitTask({ delay: 3600 });
+    await ask(`POST /tasks/${id}/run`);
     const [first, second] = [await events.next(), await events.next()];
-    expect(first).to.include({ event: 'scheduled' });
+    expect(first).to.deep.include({ event: 'scheduled' });
     expect(first?.data).to.include({ id, status: 'scheduled', action: 'sum' });
     expect(first?.data.run_at_ms).to.be.above(systemClock.now());
-    expect(second).to.include({ event: 'accepted' });
-    expect(second?.data).to.include({ id, status: 'queued' });
-  });
-
-  it('has an idempotency key that covers its options', async () => {
-    const server = await startTasksServer();
-    const key = { 'Idempotency-Key': 'once' };
-    const id = await server.submitTask({ delay: 3600, priority: 1 }, key);
-    expect(await server.submitTask({ priority: 1, delay: 3600 }, key)).to.equal(id);
-    for (const other of [{ delay: 3600 }, { delay: 60, priority: 1 }, { priority: 1 }, {}]) {
-      const { status } = await server.submit(JSON.stringify({ action: 'sum', ...other }), { headers: key });
-      expect(status).to.equal(422);
-    }
-  });
-});
-
-describe('a field that looks like an option', () => {
-  it('is refused with the option that it looks like, also in a batch, and other fields are ignored', async () => {
-    const server = await startTasksServer();
-    const unknown = (path: string, detail: string) => ({ error: 'unknown option', path, detail });
-    const inBatch = (...errors: object[]) => ({ error: 'invalid batch', errors });
-    const sum = { action: 'sum' };
-    const delay = unknown('/delay_seconds', 'looks like delay');
-    const key = unknown('/idempotencyKey', 'looks like idempotency_key');
-    for (const [fields, body] of [
-      [{ ...sum, delay_seconds: 5 }, delay],
-      [{ ...sum, idempotency_key: 'x' }, unknown('/idempotency_key', 'looks like the header Idempotency-Key')],
-      [
-        {
-          tasks: [
-            { ...sum, note: 'x' },
-            { ...sum, delay_seconds: 5 },
-          ],
-        },
-        inBatch({ index: 1, ...delay }),
-      ],
-      [{ tasks: [{ ...sum, idempotencyKey: 'x' }] }, inBatch({ index: 0, ...key })],
-      [{ tasks: [sum], priority: 1 }, unknown('/priority', 'belongs in each task, as priority')],
-      [{ tasks: [sum], idempotencyKey: 'x' }, unknown('/idempotencyKey', 'belongs in each task, as idempotency_key')],
-    ] as const) {
-      const refused = await post('tasks' in fields ? `${server.tasksUrl}/batch` : server.tasksUrl, fields);
-      expect(refused, JSON.stringify(fields)).to.deep.include({ status: 400, body });
-    }
-    expect(await server.queued()).to.deep.equal([]);
-    await server.submitTask({ note: 'x', relay: 5 });
+    expect([second?.event, second?.data.id, second?.data.status]).to.deep.equal(['accepted', id, 'queued']);
   });
 });

@@ -80,7 +80,7 @@ describe('a turn of the event loop', () => {
       const result = '{"output":"x"}';
       storeRow({ id: `t${row}`, payload, status: 'completed', result, created_at: row, processed_at: row });
     }
-    const read = countByTurn(queue.store.rows, 'find', () => payload.length);
+    const read = countByTurn(queue.store.rows, 'read', () => payload.length);
     await listAtOnce(tasksUrl);
     expect(read.sum()).to.equal(60 * payload.length);
     expect(read.max()).to.be.at.most(TURN_BYTES + payload.length);

@@ -1,26 +1,19 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { listIn } from '../../db/task-rows.ts';
+import { listIn } from '../../store/stage.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-type Body = string | Uint8Array<ArrayBuffer>;
-
-const encoded = (text: string, encoding: BufferEncoding) => new Uint8Array(Buffer.from(text, encoding));
-
-/** Returns a submission whose data has a number of nested arrays. */
-const nested = (depth: number) => `{"action":"x","data":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}`;
-
 describe('POST /tasks', () => {
   const server = onceForSuite(() => startTasksServer({ bodyLimit: 17_000, maxBytes: 1_000_000, maxLength: 1000 }));
 
   /** Submits a body that must be accepted. Returns the answer and the text of the only message in the queue. */
-  async function accept(body: Body, init?: RequestInit) {
+  async function accept(body: string, init?: RequestInit) {
     const answer = await server().submit(body, init);
-    expect(answer.status, String(body)).to.equal(202);
+    expect(answer.status, body).to.equal(202);
     const [message, ...others] = await server().queued();
     expect(others).to.deep.equal([]);
     expect(message?.id).to.equal(answer.body.id);
@@ -70,52 +63,6 @@ describe('POST /tasks', () => {
     expect(parseResponse(await ended).status).to.equal(202);
     expect(JSON.parse((await server().queued())[0]?.body ?? '').action).to.equal('ü');
   });
-
-  const refused: [title: string, error: string, bodies: Body[]][] = [
-    [
-      'is not JSON',
-      'invalid JSON',
-      [
-        ...['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}', "{'action':'sum'}", 'undefined', 'NaN'],
-        ...['{"action":"sum",}', '{"action":"a\nb"}', '\ufeff{"action":"sum"}', '{"action":01}'],
-      ],
-    ],
-    [
-      'is not UTF-8',
-      'invalid JSON',
-      [
-        encoded('{"action":"\xff"}', 'latin1'),
-        encoded('{"action":"\xc3"}', 'latin1'),
-        encoded('{"action":"\xed\xa0\x80"}', 'latin1'),
-        encoded('{"action":"x"}', 'utf16le'),
-      ],
-    ],
-    [
-      'has no action that is a string, whatever its data',
-      'action required',
-      [
-        ...['null', '[]', '"x"', '1', 'true', '{}', '[{"action":"x"}]', '{"Action":"x"}', '{"data":{}}', '{"data":[]}'],
-        ...['{"__proto__":{"action":"x"}}', '{"action":"first","action":null}'],
-        ...['null', '1', 'true', '[]', '["sum"]', '{}'].map((action) => `{"action":${action}}`),
-      ],
-    ],
-    [
-      'has data that is not an object',
-      'data must be an object',
-      ['null', '[]', '[{}]', '"x"', '""', '0', '1', 'true', 'false'].map((data) => `{"action":"x","data":${data}}`),
-    ],
-    ['is nested more than 512 levels deep', 'data is nested too deeply', [nested(511), nested(8000)]],
-  ];
-  for (const [title, error, bodies] of refused) {
-    it(`refuses a body that ${title}`, async () => {
-      for (const body of bodies) {
-        const { status, body: answered } = await server().submit(body);
-        expect([status, answered], JSON.stringify(body.slice(0, 100))).to.deep.equal([400, { error }]);
-      }
-      expect(await server().queued()).to.deep.equal([]);
-      expect(server().lines).to.deep.equal([]);
-    });
-  }
 });
 
 describe('POST /tasks with an Idempotency-Key', () => {
@@ -135,7 +82,7 @@ describe('POST /tasks with an Idempotency-Key', () => {
       expect(again.headers.get('location')).to.equal(first.headers.get('location'));
     }
     const others = [
-      await submitAs('b'),
+      await submitAs('k'.repeat(255)),
       await server().submit('{"action":"sum"}'),
       await server().submit('{"action":"sum"}'),
     ];
@@ -144,24 +91,18 @@ describe('POST /tasks with an Idempotency-Key', () => {
     expect(new Set(ids).size).to.equal(4);
   });
 
-  it('refuses another submission with the same key', async () => {
-    await submitAs('c', '{"action":"sum","data":{"numbers":[1]}}');
-    for (const other of ['{"action":"sum","data":{"numbers":[2]}}', '{"action":"other","data":{"numbers":[1]}}']) {
-      const { status, body } = await submitAs('c', other);
+  it('refuses another submission with the same key, also one with other options', async () => {
+    const sum = { action: 'sum', data: { numbers: [1] }, priority: 1, delay: 0.001 };
+    const submit = (fields: object) => submitAs('c', JSON.stringify({ ...sum, ...fields }));
+    const first = await submit({});
+    expect((await submitAs('c', JSON.stringify(Object.fromEntries(Object.entries(sum).reverse())))).body).to.deep.equal(
+      first.body,
+    );
+    for (const other of [{ data: { numbers: [2] } }, { action: 'x' }, { priority: 2 }, { delay: undefined }]) {
+      const { status, body } = await submit(other);
       expect([status, body]).to.deep.equal([422, { error: 'this Idempotency-Key belongs to another submission' }]);
     }
-    expect(await server().queued()).to.have.length(1);
-  });
-
-  it('refuses a key that has not 1 to 255 visible characters', async () => {
-    const error = 'Idempotency-Key must have 1 to 255 visible characters';
-    for (const key of ['', ' ', 'two words', 'k'.repeat(256), 'ü']) {
-      expect(await submitAs(key), key).to.deep.include({ status: 400, body: { error } });
-    }
+    await server().take();
     expect(await server().queued()).to.deep.equal([]);
-    for (const key of ['k'.repeat(255), '"8e03978e-40d5-43dd-bc93-6f9a9d5b1f1c"']) {
-      expect((await submitAs(key)).status).to.equal(202);
-    }
-    await server().queued();
   });
 });

@@ -140,6 +140,13 @@ export async function startTasksServer(options: Options = {}) {
       expect([status, body]).to.deep.equal([202, { id: body.id, status: 'queued' }]);
       return body.id;
     },
+    /** Sends a request such as `PUT /limits/sum`, with a body as JSON. Returns status and body of the answer. */
+    async ask(line: string, body?: unknown, headers: Record<string, string> = {}) {
+      const [method = '', path = ''] = line.split(' ');
+      const text = body === undefined ? null : JSON.stringify(body);
+      const answer = await request(url + path, { method, body: text, headers });
+      return [answer.status, answer.body] as const;
+    },
     /** Returns a task as `GET /tasks/:id` shows it. */
     find: async (id: string) => (await request(`${tasksUrl}/${id}`)).body,
     /** Takes the waiting messages from the queue, in order. */
@@ -154,7 +161,12 @@ export async function startTasksServer(options: Options = {}) {
       return store.rows.find(delivery.id) as TaskRow;
     },
     /** Writes a row, without a message. */
-    storeRow: (row: TaskRow) => store.rows.store(++rows, row),
+    storeRow(row: TaskRow): void {
+      using beside = new DatabaseSync(file);
+      const { id, payload, status, result, created_at, processed_at } = row;
+      const insert = `INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at) VALUES (?, ?, ?, ?, ?, ?, ?)`;
+      beside.prepare(insert).run(++rows, id, payload, status, result, created_at, processed_at);
+    },
     /** Runs a statement in the file with the rows. */
     runSql(sql: string, ...values: (string | number)[]): void {
       using beside = new DatabaseSync(file);

@@ -92,15 +92,6 @@ describe('a pool whose threads have processes of their own', () => {
     expect(delays.slice(5)).to.deep.equal([0]);
   });
 
-  it('withdraws tasks that wait, and releases them and a handler that ignores its signal at a stop', async () => {
-    const { run, cancel, told, pool } = await startHandlers(handlers, own);
-    const outcomes = [run('ignore'), run('ok'), run('ok')];
-    expect(cancel()).to.equal(true);
-    await until(() => told.includes('1 started'));
-    await pool.stop(Promise.resolve());
-    for (const outcome of [...outcomes, run('ok')]) expect(await outcome).to.include({ ended: 'released' });
-  });
-
   it('ends the process of a handler that blocks at its time limit', async () => {
     const { run, output } = await startHandlers(`${handlers} block: { timeoutMs: 50, handler() { for (;;); } },`, {
       ...own,

@@ -2,7 +2,6 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
-import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers } from '../handlers/handling.ts';
 
@@ -26,22 +25,6 @@ const BLOCK = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)';
 const crashed = { ended: 'crashed', reason: 'thread died: exit code 7' };
 
 describe('the threads of a pool', () => {
-  it('are replaced one by one if they end, and other tasks go on', async () => {
-    const watched = watchThreads();
-    const { run, told, cancel } = await startHandlers(
-      `die: () => process.reallyExit(7), ok: () => 'ok',
-      wait: (_, { signal }) => new Promise((resolve) => signal.addEventListener('abort', resolve)),`,
-      { TASK_CONCURRENCY: '2', TASK_CANCEL_GRACE_MS: '60000' },
-    );
-    const waits = run('wait');
-    await until(() => told.length === 1);
-    expect([await run('die'), await run('die')]).to.deep.equal([crashed, crashed]);
-    expect(await run('ok')).to.deep.equal(returned);
-    cancel(1);
-    expect(await waits).to.deep.equal(returned);
-    await until(() => watched.threads.length === 5 && watched.ended === 3);
-  });
-
   it('are replaced if they are blocked while idle, and the task is not charged', async () => {
     const clock = new ManualClock();
     const { run, told, logged, pool } = await startHandlers(

@@ -63,8 +63,16 @@ describeInBrowser('the page of the guide', () => {
     const folder = await temporaryFolder();
     const port = await freePort();
     const TASK_HANDLERS = join(folder, 'handlers.mjs');
-    const handler = '({ text }, { progress }) => { progress(0.5); await setTimeout(300); return text.toUpperCase(); }';
-    const module = `import { setTimeout } from 'node:timers/promises'; export default { uppercase: async ${handler} };`;
+    const module = `
+      import { existsSync } from 'node:fs';
+      import { setTimeout } from 'node:timers/promises';
+      export default {
+        async uppercase({ text }, { progress }) {
+          progress(0.5);
+          while (!existsSync(new URL('seen', import.meta.url))) await setTimeout(20);
+          return text.toUpperCase();
+        },
+      };`;
     await writeFile(TASK_HANDLERS, module);
     const CORS_ORIGINS = `http://localhost:${port}`;
     const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', CORS_ORIGINS, TASK_HANDLERS } });
@@ -81,6 +89,7 @@ describeInBrowser('the page of the guide', () => {
       await page.fill('input', 'straße');
       await page.click('button');
       await seen;
+      await writeFile(join(folder, 'seen'), '');
       await until(page, 'output', /^STRASSE$/);
     });
     server.child.kill();

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
 import { afterEvent, afterListing, type BoardTask } from '../../../www/tasks/board-task.ts';
 
-const listed: BoardTask = { id: 'a', action: 'resize', state: 'queued', payload: '{}', acceptedAtMs: 5_000 };
+const listed: BoardTask = { id: 'a', action: 'resize', state: 'queued', payload: '{}', accepted_at_ms: 5_000 };
 
 describe('a task on the board', () => {
   it('keeps its action after an event without one, and has a placeholder until it is listed', () => {
@@ -16,21 +16,21 @@ describe('a task on the board', () => {
     const accepted = { event: 'accepted', id: 'a', action: 'resize', at: 2 } as const;
     for (const event of ['started', 'retrying', 'completed', 'cancelled'] as const) {
       const task = afterEvent(undefined, { event, id: 'a', at: 1, attempts: 1 } as TaskEvent);
-      expect(task && afterEvent(task, accepted), event).to.deep.equal({ ...task, action: 'resize', acceptedAtMs: 2 });
+      expect(task && afterEvent(task, accepted), event).to.deep.equal({ ...task, action: 'resize', accepted_at_ms: 2 });
     }
   });
 
   it('is scheduled until it starts, and keeps the time of its acceptance if it is run before its time', () => {
     const scheduled = afterEvent(undefined, { event: 'scheduled', id: 'a', action: 'resize', at: 5, run_at_ms: 9 });
-    expect(scheduled).to.deep.equal({ id: 'a', action: 'resize', state: 'scheduled', acceptedAtMs: 5, dueAtMs: 9 });
+    expect(scheduled).to.deep.equal({ id: 'a', action: 'resize', state: 'scheduled', accepted_at_ms: 5, run_at_ms: 9 });
     const queued = afterEvent(scheduled, { event: 'accepted', id: 'a', at: 7 });
-    expect(queued).to.deep.equal({ id: 'a', action: 'resize', state: 'queued', acceptedAtMs: 5 });
-    expect(afterEvent(scheduled, { event: 'started', id: 'a', at: 9, attempt: 1 })).to.not.have.property('dueAtMs');
+    expect(queued).to.deep.equal({ id: 'a', action: 'resize', state: 'queued', accepted_at_ms: 5 });
+    expect(afterEvent(scheduled, { event: 'started', id: 'a', at: 9, attempt: 1 })).to.not.have.property('run_at_ms');
   });
 
   it('takes exact times from events, and all else from a listing that is newer', () => {
     const known = afterEvent(undefined, { event: 'accepted', id: 'a', action: 'resize', at: 5_321 });
-    const completed: BoardTask = { ...listed, state: 'completed', result: '1', endedAtMs: 6_000 };
-    expect(afterListing(known, completed, false)).to.deep.equal({ ...completed, acceptedAtMs: 5_321 });
+    const completed: BoardTask = { ...listed, state: 'completed', result: '1', ended_at_ms: 6_000 };
+    expect(afterListing(known, completed, false)).to.deep.equal({ ...completed, accepted_at_ms: 5_321 });
   });
 });

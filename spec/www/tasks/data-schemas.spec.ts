@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { compileSchema } from '../../../workers/submissions/data-schemas.ts';
 import { dataFields, dataTemplate, fieldAt } from '../../../www/tasks/data-schema.ts';
-import { locate } from '../../../www/tasks/json-location.ts';
+import { locate } from '../../../www/tasks/json-text.ts';
 
 const resize = {
   type: 'object',

@@ -1,6 +1,5 @@
 import { expect } from 'chai';
 import type { ActionList } from '../../../www/client/task-client.ts';
-import { formatBetween, formatMeasured } from '../../../www/tasks/amounts.ts';
 import { type Draft, draftOf, formOf, parseForm } from '../../../www/tasks/draft.ts';
 import { FieldError } from '../../../www/tasks/fields.ts';
 import { indent, readOutput, readPayload } from '../../../www/tasks/json-text.ts';
@@ -62,11 +61,5 @@ describe('a row on the board', () => {
     expect(outputs).to.deep.equal(['a', '6.5', 'nonsense', '']);
     expect(indent('{"a":1}')).to.equal('{\n  "a": 1\n}');
     expect(indent('nonsense')).to.equal('nonsense');
-  });
-
-  it('shows the duration of the task as precisely as it is known', () => {
-    expect([120, 3_400, 75_000].map(formatMeasured)).to.deep.equal(['0.12 s', '3.4 s', '75 s']);
-    const between = [formatBetween(5, 5), formatBetween(5, 8), formatBetween(5, null)];
-    expect(between).to.deep.equal(['under 1 s', 'about 3 s', '']);
   });
 });

@@ -15,17 +15,18 @@ describe('the fields of a form on the task board', () => {
     expect(JSON.stringify(objectOf(fields, { concurrency: 'many' }))).to.equal('{"concurrency":null}');
   });
 
-  it('place an error at the field that it names', () => {
-    const fields = ['cron', 'action', 'data', 'rate/count'].map((name) => ({ name, label: name }));
+  it('place an error at the field that it names, and one of the data at the field of the data', () => {
+    const names = ['cron', 'action', 'text', 'rate/count'].map((name) => ({ name, label: name }));
+    const fields = [...names, { name: 'json', label: 'Data', parse: parseData }];
     for (const [error, path, detail, field, message] of [
       ['invalid schedule', '/cron', 'has no time', 'cron', 'has no time'],
       ['invalid limits', '/rate/count', 'is wrong', 'rate/count', 'is wrong'],
-      ['invalid limits', '', 'needs a field', undefined, 'needs a field'],
-      ['invalid data', '/text', 'is missing', 'data', 'text is missing'],
+      ['invalid limits', '', 'needs a field', undefined, 'invalid limits: it needs a field'],
+      ['invalid data', '/text', 'is missing', 'json', 'invalid data: /text is missing'],
       ['action required', undefined, undefined, 'action', 'action required'],
       ['too many schedules', undefined, undefined, undefined, 'too many schedules'],
     ] as const)
-      expect(placeError(new ServiceError(400, { error, path, detail }), fields)).to.deep.equal({ field, message });
-    expect(placeError(new FieldError('data', 'no JSON'), fields)).to.include({ field: 'data', message: 'no JSON' });
+      expect(placeError(new ServiceError(400, { error, path, detail }), fields)).to.include({ field, message });
+    expect(placeError(new FieldError('text', 'no JSON'), fields)).to.deep.equal({ field: 'text', message: 'no JSON' });
   });
 });

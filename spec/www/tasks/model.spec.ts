@@ -9,6 +9,7 @@ import { until } from '../../support/until.ts';
 import { imitatePage } from './imitated-page.ts';
 
 const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', payload_bytes: 2, accepted_at_ms: 1 };
+const ALL = { q: '', action: '', cause: '', last: '' } as const;
 const queued = { ...running, id: 'b', status: 'queued' };
 
 /** Starts a model on a page whose clock and listings the spec controls. */
@@ -17,11 +18,11 @@ function startModel() {
   let now = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
   const clock = mock.method(performance, 'now', () => now);
-  const requests: ((tasks: object[]) => void)[] = [];
+  const requests: ((tasks: object[], next: string | null) => void)[] = [];
   let requested = 0;
   const request = mock.method(http, 'request', () => {
     requested += 1;
-    return new Promise((resolve) => requests.push((tasks) => resolve({ tasks })));
+    return new Promise((resolve) => requests.push((tasks, next_cursor) => resolve({ tasks, next_cursor })));
   });
   afterTest(() => {
     mock.timers.reset();
@@ -38,9 +39,9 @@ function startModel() {
       mock.timers.tick(milliseconds);
     },
     /** Answers the next listing, and waits until the model has rendered it. */
-    async answer(tasks: object[]) {
+    async answer(tasks: object[], next: string | null = null) {
       const rendered = model.version.value;
-      requests.shift()?.(tasks);
+      requests.shift()?.(tasks, next);
       await until(() => {
         now += 1;
         mock.timers.tick(1);
@@ -60,7 +61,7 @@ describe('the model of the task board', () => {
     const { model, answer, pass, requested } = startModel();
     model.apply([event('started', 'a'), event('completed', 'a')]);
     pass(1_000);
-    model.open('running', {});
+    model.open('running', ALL);
     await answer([running]);
     expect(ids(model, 'running')).to.deep.equal([]);
     expect(model.get('a')?.state).to.equal('completed');
@@ -73,7 +74,7 @@ describe('the model of the task board', () => {
 
   it('lists again until a response is newer than the last event', async () => {
     const { model, answer, pass, requested } = startModel();
-    model.open('queued', {});
+    model.open('queued', ALL);
     await answer([]);
     model.apply([event('accepted', 'b')]);
     pass(1_000);
@@ -94,27 +95,28 @@ describe('the model of the task board', () => {
     const page = (newest: number, length = 100) =>
       Array.from({ length }, (_, index) => ({ ...running, id: `t${newest - index}`, created_at: 1, processed_at: 1 }));
     const listed = () => model.list('completed')?.ids;
-    model.open('completed', {});
-    await answer(page(500));
-    const older = model.loadOlder(model.list('completed') as never);
+    model.open('completed', ALL);
+    await answer(page(500), 'b');
+    const older = model.loadMore(model.list('completed') as never);
     await answer(page(400, 50));
     await older;
     expect(listed()).to.have.length(150);
-    expect(model.list('completed')?.more).to.equal(false);
+    expect(model.list('completed')?.next).to.equal(null);
     model.apply([event('completed', 't501')]);
     pass(1_000);
-    await answer(page(501));
+    await answer(page(501), 'b');
     expect([listed()?.[0], listed()?.length]).to.deep.equal(['t501', 151]);
     model.reload();
     pass(1_000);
-    await answer(page(900));
+    expect(model.list('completed')?.next).to.equal(null);
+    await answer(page(900), 'c');
     expect(listed()).to.have.length(100);
-    expect(model.list('completed')?.more).to.equal(true);
+    expect(model.list('completed')?.next).to.equal('c');
   });
 
   it('lists only tasks that match the filter, also after an event', async () => {
     const { model, answer } = startModel();
-    model.open('running', { action: 'resize' });
+    model.open('running', { ...ALL, action: 'resize' });
     await answer([running, { ...running, id: 'b', action: 'other' }]);
     expect(ids(model, 'running')).to.deep.equal(['a']);
     model.apply([event('completed', 'a')]);
@@ -127,7 +129,7 @@ describe('the model of the task board', () => {
     model.apply([event('accepted', 'b')]);
     model.setQueue(status);
     pass(100);
-    model.open('limited', {});
+    model.open('limited', ALL);
     await answer([{ ...queued, status: 'limited' }]);
     expect(ids(model, 'limited')).to.deep.equal(['b']);
     model.setQueue(status);
@@ -142,7 +144,7 @@ describe('the model of the task board', () => {
 
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
     const { model, answer, page, pass, requested } = startModel();
-    model.open('running', {});
+    model.open('running', ALL);
     await answer([]);
     model.reload();
     pass(1_000);

@@ -1,68 +1,109 @@
 import { expect } from 'chai';
-import { HISTORY_SECONDS, type HistoryPart, QueueHistory } from '../../../www/tasks/queue-history.ts';
+import type { QueueHistory as HistoryPart } from '../../../www/client/queue-api.ts';
+import { beginningOf, QueueHistory } from '../../../www/tasks/queue-history.ts';
 
-/** Returns `seconds` seconds up to `end`, each with the same number in all columns. */
-function part(end: number, ...values: number[]): HistoryPart {
+/** Returns seconds up to and including the second `newest`, each with the same number in all columns. */
+function part(newest: number, ...values: number[]): HistoryPart {
   const column = () => [...values];
   const columns = { accepted: column(), completed: column(), failed: column(), retried: column(), depth: column() };
-  return { end, seconds: values.length, ...columns, refused: column(), starts: [] };
+  return { end: newest, seconds: values.length, ...columns, refused: column(), starts: [newest - 5] };
 }
 
-/** Returns the periods that have numbers. */
+const newHistory = () => new QueueHistory(1, 900);
+
+/** Returns the periods of the last 15 minutes that have numbers. */
 function known(history: QueueHistory, length: number) {
-  const { times, completed, depth } = history.periods(length);
+  const { times, completed, depth } = history.periods(900, length);
   return times.flatMap((time, index) =>
     completed[index] == null ? [] : [{ time, completed: completed[index], depth: depth[index] }],
   );
 }
 
-describe('the queue history of the charts', () => {
+describe('the queue history of the board', () => {
   it('has the mean rate and the greatest depth of each period', () => {
-    const history = new QueueHistory();
-    history.add(part(1_010, 1, 2, 3, 4, 5, 6));
+    const history = newHistory();
+    history.add(part(1_009, 1, 2, 3, 4, 5, 6));
     expect(known(history, 5)).to.deep.equal([
       { time: 1_005, completed: 1, depth: 1 },
       { time: 1_010, completed: 4, depth: 6 },
     ]);
+    expect(history.starts).to.deep.equal([1_004]);
+    expect(history.sum('completed', 3)).to.equal(15);
+    expect(history.growth(4)).to.equal(1);
   });
 
   it('adds newer seconds to a period, and drops seconds older than 15 minutes', () => {
-    const history = new QueueHistory();
-    history.add(part(2_000, ...Array(HISTORY_SECONDS).fill(1)));
-    history.add(part(2_002, 9, 9));
+    const history = newHistory();
+    history.add(part(1_999, ...Array(900).fill(1)));
+    history.add(part(2_001, 9, 9));
     const periods = known(history, 5);
-    expect(periods).to.have.length(HISTORY_SECONDS / 5);
+    expect(periods).to.have.length(900 / 5);
     expect(periods[0]).to.deep.equal({ time: 1_110, completed: 1, depth: 1 });
     expect(periods.at(-1)).to.deep.equal({ time: 2_002, completed: 9, depth: 9 });
-    history.add(part(2_002));
+    history.add(part(2_001));
     expect(history.end).to.equal(2_002);
     expect(known(history, 5)).to.deep.equal(periods);
   });
 
-  it('has the newest rate, over five seconds, and the newest depth', () => {
-    const history = new QueueHistory();
-    expect(history.newest().completed).to.equal(null);
-    history.add(part(1_010, 9, 1, 2, 3, 4, 5));
-    expect(history.newest()).to.include({ completed: 3, depth: 5 });
-    history.add(part(1_012, 9));
-    expect(history.newest()).to.include({ completed: 5.25, depth: 9 });
-    history.add(part(1_020));
-    expect(history.newest()).to.include({ completed: null, depth: null });
+  it('has minutes, whose rates are those of a second', () => {
+    const history = new QueueHistory(60, 1_440);
+    history.add({ ...part(6_000, 60, 120, 180), minutes: 3 });
+    history.add({ ...part(6_060, 240), minutes: 1 });
+    const { times, completed, depth } = history.periods(300, 60);
+    expect(times.at(-1)).to.equal(6_120);
+    expect(completed).to.deep.equal([null, 1, 2, 3, 4]);
+    expect(depth).to.deep.equal([null, 60, 120, 180, 240]);
+    expect(history.periods(240, 120).completed).to.deep.equal([1.5, 3.5]);
   });
 
-  it('has a gap where the service was down', () => {
-    const history = new QueueHistory();
-    history.add(part(1_000, 1, 1, 1, 1, 1));
-    history.add(part(1_015, 3, 3, 3, 3, 3));
-    expect(known(history, 5).map(({ time }) => time)).to.deep.equal([1_000, 1_015]);
-    history.add(part(9_015, 4, 4, 4, 4, 4));
-    expect(known(history, 5)).to.deep.equal([{ time: 9_015, completed: 4, depth: 4 }]);
+  it('has the newest rate, and the newest depth', () => {
+    const history = newHistory();
+    expect(history.newest('completed', 5)).to.equal(null);
+    history.add(part(1_009, 9, 1, 2, 3, 4, 5));
+    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([3, 5]);
+    history.add(part(1_010, 9));
+    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([4.6, 9]);
+    history.add(part(1_019));
+    expect([history.newest('completed', 5), history.newest('depth', 1)]).to.deep.equal([null, null]);
   });
 
-  it('starts over if the clock of the service was set back', () => {
-    const history = new QueueHistory();
-    history.add(part(5_000, 1, 1, 1, 1, 1));
-    history.add(part(4_000, 2, 2, 2, 2, 2));
+  it('is replaced by a part that does not continue it', () => {
+    const history = newHistory();
+    history.add(part(999, 1, 1, 1, 1, 1));
+    history.add(part(1_014, 3, 3, 3, 3, 3));
+    expect(known(history, 5)).to.deep.equal([{ time: 1_015, completed: 3, depth: 3 }]);
+  });
+
+  it('asks for what is missing, and for all if the clock of the service was set back', async () => {
+    const history = newHistory();
+    const asked: (number | undefined)[] = [];
+    const answers = [part(4_999, 1, 1, 1, 1, 1), part(5_000, 1), part(3_999), part(3_999, 2, 2, 2, 2, 2)];
+    const read = async ({ since }: { since?: number }) => {
+      asked.push(since);
+      return answers.shift() as HistoryPart;
+    };
+    for (let i = 0; i < 3; i++) await history.extend(read);
+    expect(asked).to.deep.equal([undefined, 4_999, 5_000, undefined]);
     expect(known(history, 5)).to.deep.equal([{ time: 4_000, completed: 2, depth: 2 }]);
+  });
+
+  it('tells since when a value fits, also in the minutes before, with interruptions of up to a minute', () => {
+    const seconds = newHistory();
+    const minutes = new QueueHistory(60, 1_440);
+    const since = () => beginningOf({ seconds, minutes }, 'failed', (count) => count > 0);
+    expect(since()).to.equal(undefined);
+    seconds.add(part(6_099, ...Array(300).fill(0), 1, ...Array(59).fill(0), 1, ...Array(40).fill(0)));
+    expect(since()).to.equal(5_999_000);
+    seconds.add(part(6_999, ...Array(900).fill(1)));
+    expect(since()).to.equal(6_100_000);
+    minutes.add({ ...part(6_900, 0, 5, 5, ...Array(15).fill(5)), minutes: 18 });
+    expect(since()).to.equal(5_940_000);
+    // The first known second of a value is its beginning, and not that of its minute.
+    const fresh = newHistory();
+    fresh.add(part(6_030, 1, 1, 1));
+    minutes.add({ ...part(6_000, 3), minutes: 1 });
+    expect(beginningOf({ seconds: fresh, minutes }, 'failed', (count) => count > 0)).to.equal(6_028_000);
+    seconds.add(part(7_060, ...Array(61).fill(0)));
+    expect(since()).to.equal(undefined);
   });
 });

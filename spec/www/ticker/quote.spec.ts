@@ -2,28 +2,35 @@ import { expect } from 'chai';
 import { formatMilliseconds, formatShare, PriceFormat } from '../../../www/ticker/format.ts';
 import { change, Quote } from '../../../www/ticker/quote.ts';
 
+const GAP = () => 3;
 const at = (timestamp: number, price: number, symbol = 'BTC-USD') => ({ symbol, price, timestamp });
 
 describe('a quote', () => {
-  it('has the newest price, and the change since the first price', () => {
-    const quote = new Quote(at(0, 100));
-    for (const price of [110, 90, 105]) quote.update(at(1, price));
-    expect(quote).to.include({ price: 105, second: 1 });
-    expect(quote.changeSinceOpening).to.deep.equal({ amount: 5, share: 0.05, direction: 'up' });
+  const updated = (quote: Quote, ...prices: [second: number, price: number][]) => {
+    for (const [second, price] of prices) quote.update(at(second, price));
+    quote.shown = quote.latest;
+    return quote;
+  };
+
+  it('has the change of the shown price over a range, or since the first price if that is later', () => {
+    const quote = updated(new Quote(at(0, 100), GAP), [1, 110], [1, 90], [1, 105]);
+    quote.update(at(2, 500));
+    expect(quote.latest.price).to.equal(500);
+    expect(quote.changeOver(60)).to.deep.equal({ amount: 5, share: 0.05, direction: 'up', since: 0 });
     expect(change(0.1 + 0.2, 0.3)).to.include({ amount: 0, direction: 'none' });
+    updated(quote, [60, 80]);
+    expect(quote.changeOver(60)).to.include({ amount: -20, direction: 'down', since: undefined });
   });
 
-  it('has the change over a minute once a price is a minute old, or once it is filled with past prices', () => {
-    const quote = new Quote(at(0, 100));
-    for (let second = 1; second < 60; second++) quote.update(at(second, 200));
-    expect(quote.changeOverMinute(3)).to.equal(undefined);
-    quote.update(at(60, 80));
-    expect(quote.changeOverMinute(3)).to.include({ amount: -20, direction: 'down' });
-
-    const filled = new Quote(at(100, 100));
-    filled.fill([39, 41], [50, 60]);
-    expect(filled.changeOverMinute(3)).to.include({ amount: 50, share: 1 });
-    expect(filled.changeOverMinute(1)).to.equal(undefined);
+  it('has the change from past prices once it is filled, and not from a price before a gap', () => {
+    for (const [second, expected] of [
+      [39, { amount: 50, share: 1, since: undefined }],
+      [36, { amount: 40, since: 41 }],
+    ] as const) {
+      const filled = new Quote(at(100, 100), GAP);
+      filled.fill(900, [second, 41], [50, 60]);
+      expect(filled.changeOver(60)).to.include(expected);
+    }
   });
 
   it('is formatted with two decimals, a minus sign, and no share of zero beside another amount', () => {
@@ -37,7 +44,7 @@ describe('a quote', () => {
   });
 
   it('is formatted with as many decimals as any price so far, from two to eight', () => {
-    const quote = new Quote(at(0, 0.1, 'DOGE-USD'));
+    const quote = new Quote(at(0, 0.1, 'DOGE-USD'), GAP);
     for (const [price, expected] of [
       [0.081, '$0.081'],
       [0.08123, '$0.08123'],
@@ -48,8 +55,8 @@ describe('a quote', () => {
       quote.update(at(1, price, 'DOGE-USD'));
       expect(quote.format.price(price)).to.equal(expected);
     }
-    quote.update(at(2, 0.10000001, 'DOGE-USD'));
-    expect(quote.changeSinceOpening).to.include({ amount: 0.00000001, direction: 'up' });
+    updated(quote, [2, 0.10000001]);
+    expect(quote.changeOver(60)).to.include({ amount: 0.00000001, direction: 'up' });
   });
 
   it('is labelled on an axis with as many decimals as the step of the axis', () => {

@@ -1,0 +1,29 @@
+import { expect } from 'chai';
+import { EventDecoder } from '../../www/client/event-stream.ts';
+
+const started = (id: string) =>
+  `id: e-${id}\nevent: started\ndata: {"id":"t${id}","action":"a","at":5,"attempt":1}\n\n`;
+const GAP = { event: 'gap' };
+
+describe('the decoder of the event stream', () => {
+  it('decodes events from parts of the text, however it is cut', () => {
+    const text = `retry: 1000\nid: e-1\n\n:\n\n${started('2')}${started('3')}`;
+    for (let length = 1; length <= text.length; length++) {
+      const decoder = new EventDecoder('e-1');
+      const events = [];
+      for (let at = 0; at < text.length; at += length) events.push(...decoder.decode(text.slice(at, at + length)));
+      expect(events).to.deep.equal([
+        { event: 'started', id: 't2', action: 'a', at: 5, attempt: 1 },
+        { event: 'started', id: 't3', action: 'a', at: 5, attempt: 1 },
+      ]);
+      expect(decoder.position).to.equal('e-3');
+    }
+  });
+
+  it('reports a gap if the stream starts elsewhere, or the service says that events were missed', () => {
+    expect(new EventDecoder(undefined).decode('id: e-1\n\n')).to.deep.equal([GAP]);
+    expect(new EventDecoder('d-9').decode('id: e-1\n\n')).to.deep.equal([GAP]);
+    expect(new EventDecoder('e-1').decode('id: e-9\nevent: gap\ndata: {"missed":8}\n\n')).to.deep.equal([GAP]);
+    expect(new EventDecoder('e-1').decode('id: e-1\n\n:\n\n')).to.deep.equal([]);
+  });
+});

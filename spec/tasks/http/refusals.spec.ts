@@ -1,0 +1,246 @@
+import { randomUUID } from 'node:crypto';
+import { expect } from 'chai';
+import { discard } from '../../store/stage.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
+import { request } from '../../support/program.ts';
+import { startTasksServer } from './tasks-server.ts';
+
+/** A request with its answer, and the bodies, or the queries of a GET, to which it is given. Status 400 unless named. */
+type Refusal = [request: string, answer: string | object | [status: number, error: string], ...given: unknown[]];
+
+const bytes = (text: string, encoding: BufferEncoding) => new Uint8Array(Buffer.from(text, encoding));
+const nested = (depth: number) => `{"action":"x","data":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}`;
+const ids = (count: number) => Array.from({ length: count }, () => randomUUID());
+const sums = (...fields: object[]) => fields.map((each) => ({ action: 'sum', ...each }));
+const json = ['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}', "{'action':'sum'}", 'NaN'];
+const LARGE = `{"action":"${'x'.repeat(70_000)}"}`;
+
+const submissions: Refusal[] = [
+  ['POST /tasks', 'invalid JSON', ...json, '{"action":"sum",}', '{"action":"a\nb"}', '\ufeff{"action":"sum"}'],
+  ['POST /tasks', 'invalid JSON', bytes('{"action":"\xff"}', 'latin1'), bytes('{"action":"\xed\xa0\x80"}', 'latin1')],
+  ['POST /tasks', 'invalid JSON', bytes('{"action":"x"}', 'utf16le'), '{"action":01}'],
+  ['POST /tasks', 'action required', null, [], '"x"', 1, {}, [{ action: 'x' }], { Action: 'x' }, { data: [] }],
+  ['POST /tasks', 'action required', '{"__proto__":{"action":"x"}}', '{"action":"first","action":null}'],
+  ['POST /tasks', 'action required', ...[null, 1, true, [], ['sum'], {}].map((action) => ({ action }))],
+  ['POST /tasks', 'data must be an object', ...sums({ data: null }, { data: [] }, { data: 'x' }, { data: 0 })],
+  ['POST /tasks', 'data is nested too deeply', nested(511), nested(8000)],
+  ['POST /tasks', [413, 'request body too large'], LARGE],
+  ['POST /tasks', 'delay must be seconds from 0 to 31622400', ...sums({ delay: -1 }, { delay: '5' })],
+  [
+    'POST /tasks',
+    'limit_key must be a text of 1 to 255 characters',
+    ...sums(...['', 'x'.repeat(256), 5, null, ['a'], '\ud800'].map((limit_key) => ({ limit_key }))),
+  ],
+  ['POST /tasks', option('delay_seconds', 'looks like delay'), ...sums({ delay_seconds: 5 })],
+  [
+    'POST /tasks',
+    option('idempotency_key', 'looks like the header Idempotency-Key'),
+    ...sums({ idempotency_key: 'x' }),
+  ],
+  [
+    'POST /tasks/batch',
+    'tasks must be an array of 1 to 1000 submissions',
+    ...[undefined, null, {}, 'x', [], Array(1001).fill({ action: 'a' })].map((tasks) => ({ tasks })),
+  ],
+  [
+    'POST /tasks/batch',
+    { error: 'invalid batch', errors: [{ index: 1, ...option('delay_seconds', 'looks like delay') }] },
+    { tasks: sums({ note: 'x' }, { delay_seconds: 5 }) },
+  ],
+  [
+    'POST /tasks/batch',
+    { error: 'invalid batch', errors: [{ index: 0, ...option('idempotencyKey', 'looks like idempotency_key') }] },
+    { tasks: sums({ idempotencyKey: 'x' }) },
+  ],
+  ['POST /tasks/batch', option('priority', 'belongs in each task, as priority'), { tasks: sums({}), priority: 1 }],
+];
+
+const noFilter = 'ids, all or a filter required';
+const noSelection = [
+  ...[{}, [], null, '"x"', { ids: [] }, { ids: 'a' }, { ids: [1] }, { ids: ['a', null] }, { ids: ids(1001) }],
+  ...[{ ids: ['a'], all: true }, { all: false }, { all: 1 }, { all: true, action: 'a' }, { action: 5 }],
+];
+const selections: Refusal[] = ['/dead-letters/redrive', '/dead-letters/purge', '/tasks/cancel'].flatMap((path) => [
+  [`POST ${path}`, noFilter, ...noSelection],
+  [`POST ${path}`, 'action must have at most 256 characters, escaped as JSON', { action: 'x'.repeat(257) }],
+  [`POST ${path}`, 'invalid JSON', '{'],
+  [`POST ${path}`, [413, 'request body too large'], LARGE],
+]);
+for (const path of ['/dead-letters/redrive', '/dead-letters/purge'])
+  selections.push([`POST ${path}`, noFilter, { reason: 1 }, { all: true, reason: 'no' }, { since: '1' }]);
+selections.push(
+  ['POST /tasks/cancel', noFilter, { state: 'completed' }, { cause: 'x' }, { limit_key: null }, { limitKey: 'x' }],
+  ['POST /tasks/cancel', { parameter: 'state', detail: 'is unknown' }, { state: 'toString' }],
+  [
+    'POST /dead-letters/redrive',
+    { error: 'invalid query', parameter: 'per_second', detail: 'must be a number from 0.01 to 10000' },
+    ...[0, 0.009, 10_001, '5', null].map((per_second) => ({ all: true, per_second })),
+  ],
+);
+
+const invalid = (parameter: string, detail: string) => ({ error: 'invalid query', parameter, detail });
+const once = (parameter: string) => invalid(parameter, 'must be given once');
+const unknown = (parameter: string, meant: string) => invalid(parameter, `is unknown: did you mean ${meant}?`);
+const longAction = 'action must have at most 256 characters, escaped as JSON';
+const cursor = (text: string) => `cursor=${Buffer.from(text).toString('base64url')}`;
+const queries: Refusal[] = [
+  ['GET /tasks', unknown('limit', 'status, action, before, summary'), 'limit=2'],
+  ['GET /tasks', unknown('stauts', 'status'), 'stauts=x'],
+  ['GET /tasks', unknown('__proto__', 'status, action, before, summary'), '__proto__=x'],
+  ['GET /tasks', once('status'), 'status=a&status=b'],
+  ['GET /tasks', invalid('summary', 'must be 0 or 1'), 'summary=true', 'summary='],
+  ['GET /tasks', 'before is unknown', 'before=', 'before=x', `before=${randomUUID()}`],
+  ['GET /tasks', longAction, `action=${'x'.repeat(257)}`, `action=${'%22'.repeat(129)}`],
+  ['GET /dead-letters', unknown('status', 'before, summary, action, reason, cause'), 'status=failed'],
+  ['GET /dead-letters', once('reason'), 'reason=a&reason=b'],
+  ['GET /dead-letters', 'before is unknown', 'before=', 'before=x'],
+  ['GET /queue/tasks', unknown('limit', 'state'), 'state=queued&limit=1'],
+  [
+    'GET /queue/tasks',
+    'state must be queued, limited, scheduled, running or retrying',
+    ...['', 'state=', 'state=failed', 'state=Queued', 'state=constructor'],
+  ],
+  ['GET /queue/history', once('since'), 'since=1&since=2'],
+  ['GET /queue/history', invalid('step', 'must be 1 or 60'), 'step=2'],
+  [
+    'GET /queue/history',
+    'since must be Unix seconds',
+    ...['since=', 'since=x', 'since=-1', 'since=1.5', `since=${'9'.repeat(13)}`],
+  ],
+  ...Object.entries({ state: 'waiting', text: '', id: 'xyz', since: 'now', until: '-1', limit: '101', total: '1' }).map(
+    ([parameter, value]): Refusal => ['GET /tasks/search', { parameter }, `${parameter}=${value}`],
+  ),
+  ['GET /tasks/search', { parameter: 'cursor' }, 'cursor=x', cursor('[[1,2],null]'), cursor('[["x"],[]]')],
+];
+
+const limits = (path: string, detail: string, ...given: object[]): Refusal => {
+  return ['PUT /limits/sum', { error: 'invalid limits', path, detail }, ...given];
+};
+const count = (bound: number) => `must be a whole number from 1 to ${bound}`;
+const rate = (fields: object) => ({ rate: { count: 1, seconds: 1, ...fields } });
+const noAction = 'the action of limits must have 1 to 200 characters, percent-encoded as UTF-8';
+const limited: Refusal[] = [
+  limits('', 'needs concurrency, rate or per_key', {}),
+  limits('/concurrency', count(100_000), { concurrency: 0 }, { concurrency: 1.5 }),
+  limits('/concurency', 'is unknown', { concurency: 1 }),
+  limits('/rate', 'must be an object', { rate: 5 }),
+  limits('/rate/count', count(10_000), rate({ count: 10_001 })),
+  limits('/rate/seconds', 'must be seconds from 0.001 to 86400', rate({ seconds: 0 })),
+  limits('/rate/minutes', 'is unknown', rate({ minutes: 1 })),
+  limits('/per_key', 'needs concurrency or rate', { per_key: {} }),
+  limits('/per_key', 'must be an object', { concurrency: 1, per_key: [] }),
+  ...['x'.repeat(201), '%zz', '%ED%A0%80'].flatMap((action): Refusal[] => [
+    [`PUT /limits/${action}`, noAction, { concurrency: 1 }],
+    [`DELETE /limits/${action}`, noAction, undefined],
+  ]),
+];
+
+const nightly = { cron: '0 3 * * *', action: 'sum' };
+const schedule = (field: string, detail: string, ...given: object[]): Refusal => {
+  const answer = { error: 'invalid schedule', field, detail };
+  return ['PUT /schedules/s', answer, ...given.map((fields) => ({ ...nightly, ...fields }))];
+};
+const cron = (text?: unknown) => ({ cron: text });
+const form = 'must have five fields, or six with seconds, in at most 256 characters';
+const schedules: Refusal[] = [
+  schedule('cron', form, cron(), cron(5), cron('@daily'), cron('* * * *')),
+  schedule('cron', 'has a wrong minute: 60', cron('60 * * * *')),
+  schedule('cron', 'has a wrong day of week: 9', cron('5 * * * * 9')),
+  schedule('cron', 'has no time', cron('0 0 31 2 *')),
+  schedule(
+    'time_zone',
+    'must be an IANA time zone',
+    ...['Mars/Base', '+02:00', null].map((time_zone) => ({ time_zone })),
+  ),
+  schedule('catch_up', 'must be none or one or all', { catch_up: 'two' }, { catch_up: null }),
+  schedule('overlap', 'must be allow or skip', { overlap: true }),
+  schedule('paused', 'must be true or false', { paused: 'no' }),
+  schedule('timezone', 'is unknown', { timezone: 'UTC' }),
+  schedule('delay', 'is unknown', { delay: 5 }),
+  ['PUT /schedules/s', 'action required', { ...nightly, action: undefined }],
+  ['PUT /schedules/s', 'data must be an object', { ...nightly, data: [] }],
+  ['PUT /schedules/s', 'priority must be a whole number from 1 to 5', { ...nightly, priority: 6 }],
+  ['PUT /schedules/s', 'invalid JSON', '{'],
+  ['PUT /schedules/s', [413, 'request body too large'], { ...nightly, data: { text: 'x'.repeat(20_000) } }],
+  ...['a%20b', 'é', '%00', '...', 'x'.repeat(101)].map((name): Refusal => {
+    return [`PUT /schedules/${name}`, { error: 'invalid schedule', field: 'name' }, nightly];
+  }),
+];
+
+const names = ['x', '%00', '__proto__', 'a'.repeat(500)];
+const missing: Refusal[] = [
+  ...[...names, randomUUID(), `'%20OR%201=1`].flatMap((id): Refusal[] => [
+    [`GET /tasks/${id}`, [404, 'task not found'], undefined],
+    [`DELETE /tasks/${id}`, [404, 'task not found'], undefined],
+    [`POST /tasks/${id}/run`, [404, 'task not found'], undefined],
+  ]),
+  ...names.flatMap((id): Refusal[] => [
+    [`DELETE /dead-letters/${id}`, [404, 'dead letter not found'], undefined],
+    [`POST /dead-letters/${id}/retry`, [404, 'dead letter not found'], undefined],
+  ]),
+  ...['x', '%00', 'a%20b', 'x'.repeat(101)].flatMap((name): Refusal[] => [
+    [`GET /schedules/${name}`, [404, 'schedule not found'], undefined],
+    [`DELETE /schedules/${name}`, [404, 'schedule not found'], undefined],
+    [`POST /schedules/${name}/run`, [404, 'schedule not found'], undefined],
+  ]),
+  ['DELETE /limits/sum', [404, 'limit not found'], undefined],
+];
+
+function option(name: string, detail: string) {
+  return { error: 'unknown option', path: `/${name}`, detail };
+}
+
+describe('service B refuses with 400, or the named status, changes nothing and logs nothing:', () => {
+  const started = onceForSuite(async () => {
+    const server = await startTasksServer({ bodyLimit: 50_000 });
+    await server.submitTask();
+    await server.settle(await server.take(), discard());
+    await server.submitTask();
+    return server;
+  });
+
+  for (const [what, refusals] of Object.entries({
+    'a submission that is malformed, incomplete or has a wrong option': submissions,
+    'a selection that is not up to 1000 ids, a filter or all': selections,
+    'a query with a parameter that is unknown, repeated or wrong': queries,
+    'limits that are wrong, and names the field': limited,
+    'a schedule that is wrong, and names the field': schedules,
+    'an unknown task, dead letter, schedule or limit': missing,
+  })) {
+    it(what, async () => {
+      const { url, queue, lines } = started();
+      for (const [line, answer, ...given] of refusals) {
+        const [method = '', path = ''] = line.split(' ');
+        const [status, error] = Array.isArray(answer) ? answer : [400, answer];
+        for (const each of given) {
+          const isRaw = typeof each === 'string' || each instanceof Uint8Array;
+          const body =
+            method === 'GET' || each === undefined ? null : isRaw ? (each as BodyInit) : JSON.stringify(each);
+          const address = method === 'GET' && each !== undefined ? `${url}${path}?${each}` : url + path;
+          const answered = await request(address, { method, body });
+          const about = `${line} ${JSON.stringify(each)?.slice(0, 100)}`;
+          expect(answered.status, about).to.equal(status);
+          expect(answered.body, about).to.deep.include(typeof error === 'string' ? { error } : error);
+        }
+      }
+      expect(await queue.counts()).to.include({ accepted: 2, dead: 1, waiting: 1, cancelled: 0 });
+      for (const list of ['limits', 'schedules'])
+        expect((await request(`${url}/${list}`)).body[list]).to.deep.equal([]);
+      expect(lines).to.deep.equal([]);
+    });
+  }
+
+  it('a key of idempotency that has not 1 to 255 visible characters, or belongs to a batch', async () => {
+    const { submit, tasksUrl, queue } = started();
+    const error = 'Idempotency-Key must have 1 to 255 visible characters';
+    for (const key of ['', ' ', 'two words', 'k'.repeat(256), 'ü']) {
+      const answered = await submit('{"action":"sum"}', { headers: { 'Idempotency-Key': key } });
+      expect(answered, key).to.deep.include({ status: 400, body: { error } });
+    }
+    const batch = { method: 'POST', body: '{"tasks":[{"action":"sum"}]}', headers: { 'Idempotency-Key': 'x' } };
+    expect((await request(`${tasksUrl}/batch`, batch)).body.error).to.equal(
+      'give each task of a batch its idempotency_key, not the batch',
+    );
+    expect((await queue.counts()).accepted).to.equal(2);
+  });
+});

@@ -1,0 +1,340 @@
+import { once } from 'node:events';
+import { connect as connectSocket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { TickerAppOptions } from '../../main/ticker/service.ts';
+import type { Identity } from '../../main/ticker/tokens.ts';
+import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
+import { systemClock } from '../../workers/shared/clock.ts';
+import { afterTest, onceForSuite } from '../support/cleanup.ts';
+import { countTurns } from '../support/event-loop-turns.ts';
+import { request } from '../support/program.ts';
+import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect, type StreamClient } from '../support/websocket.ts';
+
+/** Lines of a handshake without a header, and with other lines at the end. */
+const lacking =
+  (name: string, ...lines: string[]) =>
+  (good: string[]) => [...good.filter((line) => !line.startsWith(name)), ...lines];
+const withLine = lacking.bind(undefined, 'no header');
+
+/** A plain request, with a valid token if `bears`. */
+const plain =
+  (method: string, path = '/ws/ticker', bears = true) =>
+  (good: string[]) => [
+    `${method} ${path} HTTP/1.1`,
+    ...good.filter((line) => line.startsWith('Host') || (bears && line.startsWith('Authorization'))),
+    'Connection: close',
+  ];
+const to = (path: string) => () => handshake(path);
+const bearing = (token: string) => lacking('Authorization', `Authorization: Bearer ${token}`);
+
+/** Refused handshakes by status and body, with a pattern of the headers. Each is the valid one, changed. */
+const refusals: [status: number, body: string | RegExp, headers: RegExp, changes: ((good: string[]) => string[])[]][] =
+  [
+    [
+      400,
+      '{"error":"invalid WebSocket handshake"}\n',
+      /\r\nSec-WebSocket-Version: 13/,
+      [
+        lacking('Sec-WebSocket-Key'),
+        ...['x', ''].map((key) => lacking('Sec-WebSocket-Key', `Sec-WebSocket-Key: ${key}`)),
+        lacking('Sec-WebSocket-Version'),
+        ...['7', 'x'].map((version) => lacking('Sec-WebSocket-Version', `Sec-WebSocket-Version: ${version}`)),
+        ...['a b', 'a,a', ''].map((protocols) => withLine(`Sec-WebSocket-Protocol: ${protocols}`)),
+      ],
+    ],
+    [
+      401,
+      '{"error":"authentication required"}\n',
+      /\r\nWWW-Authenticate: Bearer\r\n/i,
+      [
+        ...[to('/ws/ticker'), to('/ws/ticker?token=x'), bearing(''), bearing('x'), bearing('v3.local.AAAA')],
+        lacking('Authorization', 'Authorization: Basic x'),
+        ...['ticker.v1', 'ticker.v1, bearer.x'].map((offered) =>
+          lacking('Authorization', `Sec-WebSocket-Protocol: ${offered}`),
+        ),
+        (good) => good.map((line) => (line.startsWith('Authorization') ? line.slice(0, -1) : line)),
+        plain('GET', '/ws/ticker', false),
+      ],
+    ],
+    [
+      405,
+      '{"error":"method not allowed"}\n',
+      /\r\nAllow: GET\r\n/i,
+      [
+        (good) => ['POST /ws/ticker HTTP/1.1', ...good.slice(1), 'Connection: close', 'Content-Length: 0'],
+        ...['POST', 'PUT', 'PATCH', 'DELETE'].flatMap((method) => [plain(method), plain(method, '/ws/ticker', false)]),
+      ],
+    ],
+    [405, '{"error":"method not allowed"}\n', /\r\nAllow: POST, DELETE, OPTIONS\r\n/i, [to('/auth/token')]],
+    [426, '{"error":"upgrade required"}\n', /\r\nUpgrade: websocket\r\n/i, [plain('GET')]],
+    [200, /^<!doctype html>/i, /./, ['/', '/ws', '/ws/other', '/ws/ticker/', '/WS/Ticker'].map(to)],
+  ];
+
+/** Starts service A with a token check that runs `before` first. */
+const startChecking = (before: () => unknown, more: Partial<TickerAppOptions> = {}) =>
+  startTickerBundle({
+    replace({ tokens }) {
+      const verify = async (token: string) => {
+        await before();
+        return tokens.verify(token);
+      };
+      return { ...more, tokens: Object.assign(Object.create(tokens), { verify }) };
+    },
+  });
+
+/** Starts service A with a token check that waits for `open()`, and a handshake that waits for its check. */
+async function startGated(more: Partial<TickerAppOptions> = {}) {
+  let waiting = 0;
+  const gate = Promise.withResolvers<void>();
+  const bundle = await startChecking(() => {
+    waiting++;
+    return gate.promise;
+  }, more);
+  afterTest(() => gate.resolve());
+  const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+  await until(() => waiting === 1);
+  return { bundle, raw, open: gate.resolve, waiting: () => waiting };
+}
+
+/** Sends many handshakes, which the relay gets in one turn of the event loop. */
+async function shakeHandsAtOnce(count: number, { listener, token }: TickerBundle): Promise<void> {
+  const { server } = listener;
+  const [relay] = server.listeners('upgrade');
+  const held: Parameters<NonNullable<typeof relay>>[] = [];
+  server.removeAllListeners('upgrade').on('upgrade', (...upgrade) => held.push(upgrade));
+  const lines = handshake('/ws/ticker', await token());
+  await Promise.all(Array.from({ length: count }, () => connectRaw(listener.port, ...lines)));
+  await until(() => held.length === count);
+  for (const upgrade of held) relay?.apply(server, upgrade);
+}
+
+/** Sends a handshake without a token. The client keeps its side of the refused connection open. */
+async function refuseHalfOpen({ listener }: TickerBundle) {
+  const socket = connectSocket({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
+  afterTest(() => socket.destroy());
+  const ended = once(socket, 'end');
+  socket
+    .on('error', () => {})
+    .resume()
+    .write(head(...handshake()));
+  await ended;
+}
+
+const relayOf = ({ response }: StreamClient) => JSON.parse(response.headers['x-ws-relay'] as string);
+
+describe('a handshake', () => {
+  const shared = onceForSuite(() => startTickerBundle());
+
+  it('with a valid token tells in X-WS-Relay which handler serves the connection, one for each, whatever the name of the user', async () => {
+    const bundle = shared();
+    const handlers = new Set();
+    const before = Math.floor(Date.now() / 1000);
+    for (const userId of ['jürgen', '名前', 'a"b\\c', 'smile 🙂', 'tab\tand\nline']) {
+      const token = await bundle.token(userId);
+      for (const client of [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })]) {
+        expect(client.response.statusCode).to.equal(101);
+        expect(client.response.rawHeaders).to.include('X-WS-Relay');
+        const { metadata, target_pid, ...others } = relayOf(client);
+        expect(others).to.deep.equal({});
+        expect(metadata).to.deep.equal({ user_id: userId, auth_time: Math.floor(metadata.auth_time) });
+        expect(metadata.auth_time).to.be.within(before, Date.now() / 1000 + 1);
+        expect(await bundle.ticker.next()).to.include({ topic: 'subscribe', handler_pid: target_pid });
+        expect(await client.next()).to.deep.equal({ type: 'welcome', user_id: `user:${userId}` });
+        handlers.add(target_pid);
+      }
+    }
+    expect(handlers.size).to.equal(10);
+  });
+
+  it('may bear the token as a subprotocol, which is never selected, and name WebSocket in any case', async () => {
+    const bundle = shared();
+    const bearer = `bearer.${await bundle.token()}`;
+    for (const protocols of [
+      ['ticker.v1', bearer],
+      [bearer, 'other', 'ticker.v1'],
+    ])
+      expect((await connect(bundle.stream, { protocols })).socket.protocol).to.equal('ticker.v1');
+    for (const offered of [bearer, `${bearer}, other`]) {
+      const lines = lacking('Upgrade', 'upgrade: WebSocket', `Sec-WebSocket-Protocol: ${offered}`)(handshake());
+      const response = await (await connectRaw(bundle.listener.port, ...lines)).until(/\r\n\r\n/);
+      expect(response)
+        .to.match(/^HTTP\/1.1 101 /)
+        .and.not.match(/sec-websocket-protocol/i);
+    }
+  });
+
+  it('or a request that is no valid one is answered as plain HTTP, ends the connection, and leaves no handler', async () => {
+    const bundle = await startTickerBundle();
+    const good = handshake('/ws/ticker', await bundle.token());
+    for (const [status, text, headers, changes] of refusals) {
+      for (const change of changes) {
+        const lines = change(good);
+        const response = parseResponse(await (await connectRaw(bundle.listener.port, ...lines)).ended);
+        expect(response.status, lines.join('\n')).to.equal(status);
+        if (typeof text === 'string') expect(response.body).to.equal(text);
+        else expect(response.body).to.match(text);
+        expect(response.headers)
+          .to.match(headers)
+          .and.match(status === 426 ? /\r\nConnection: Upgrade/i : /\r\nConnection: close/i)
+          .and.not.match(/x-ws-relay/i);
+        if (status > 400) expect(response.headers).to.match(/\r\nAccess-Control-Allow-Origin: \*/i);
+      }
+    }
+    await bundle.empties();
+  });
+
+  it('is answered with 401 if its token is revoked right after the check', async () => {
+    const bundle = await startTickerBundle({
+      replace: ({ tokens }) => ({
+        tokens: Object.assign(Object.create(tokens), {
+          async verify(token: string) {
+            const identity = (await tokens.verify(token)) as Identity;
+            await tokens.revoke(identity);
+            return identity;
+          },
+        }),
+      }),
+    });
+    expect(await connect(bundle.stream, { token: await bundle.token() }).catch((error) => error)).to.include({
+      status: 401,
+    });
+    await bundle.empties();
+  });
+
+  it('is answered with 401 from the last second of its token on, while an earlier connection goes on', async () => {
+    let shiftMs = 0;
+    const clock = { ...systemClock, now: () => 1_790_000_000_000 + shiftMs };
+    const bundle = await startTickerBundle({ lifetimeSeconds: 60, clock });
+    const token = await bundle.token();
+    shiftMs = 59_999;
+    const client = await connect(bundle.stream, { token });
+    shiftMs = 60_000;
+    expect(await connect(bundle.stream, { token }).catch((error) => error)).to.include({ status: 401 });
+    client.socket.send('{"type":"ping"}');
+    await client.nextOf('pong');
+  });
+
+  it('is answered with 500 if a policy forbids the handler or the handler cannot be created, and with 503 if the token store is closed', async () => {
+    let isBroken = false;
+    const bundle = await startTickerBundle({
+      replace: ({ createHandler }) => ({
+        createHandler(actorId) {
+          if (isBroken) throw new Error('no more handlers');
+          return createHandler(actorId);
+        },
+      }),
+    });
+    const policy = { name: 'p', group: 'user', actions: ['create'], resources: ['handler'] };
+    const issue = (...effects: ('allow' | 'deny')[]) =>
+      bundle.tokens.issue(
+        { user_id: 'demo', role: 'user', apiKey: 'key' },
+        effects.map((effect) => ({ ...policy, effect })),
+        '',
+      );
+    const refusal = (token: string) => connect(bundle.stream, { token }).catch((error: unknown) => error);
+    const failed = { status: 500, body: { error: 'failed to create handler' } };
+    for (const token of [await issue(), await issue('deny'), await issue('allow', 'deny')])
+      expect(await refusal(token)).to.deep.include(failed);
+    const token = await issue('allow');
+    expect((await connect(bundle.stream, { token })).response.statusCode).to.equal(101);
+    isBroken = true;
+    expect(await refusal(token)).to.deep.include(failed);
+    expect(bundle.lines.at(-1)).to.include({ msg: 'failed to create handler', path: '/ws/ticker' });
+    await bundle.tokens.store.close();
+    expect(await refusal(token)).to.deep.include({ status: 503, body: { error: 'token store unavailable' } });
+  });
+
+  it('behind an exchange of a key never brings the token into the stream', async () => {
+    const bundle = await startTickerBundle();
+    const body = JSON.stringify({ api_key: bundle.apiKey });
+    const exchange = head('POST /auth/token HTTP/1.1', 'Host: x', `Content-Length: ${body.length}`) + body;
+    const raw = await connectRaw(bundle.listener.port);
+    raw.socket.write(exchange + head(...handshake('/ws/ticker', await bundle.token())));
+    expect(await raw.ended).to.equal('');
+    await bundle.empties();
+  });
+
+  it('counts as a plain connection until it joins', async () => {
+    const bundle = await startTickerBundle({ maxConnections: 5 });
+    for (let client = 0; client < 3; client++) await bundle.joinRaw();
+    // The refused client does not close its side, so its connection still counts.
+    await refuseHalfOpen(bundle);
+    const next = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    expect(await next.ended).to.equal('');
+  });
+
+  it('that was refused is cut off when the client keeps the connection open', async () => {
+    const bundle = await startTickerBundle({ limits: { timeouts: { handshakeMs: 500 } } });
+    await refuseHalfOpen(bundle);
+    await bundle.empties();
+  });
+
+  for (const isHalfClosed of [true, false]) {
+    it(`is not completed if ${isHalfClosed ? 'its client has half-closed' : 'the relay is closed'} meanwhile, and leaves no handler and no socket`, async () => {
+      const { bundle, raw, open } = await startGated();
+      const [server] = bundle.sockets;
+      if (isHalfClosed) {
+        raw.socket.end();
+        await until(() => bundle.sockets.size === 0 || server?.readableEnded || !server?.readable);
+      } else await bundle.relay.close(Promise.resolve());
+      open();
+      expect(await raw.ended).to.equal('');
+      await bundle.empties();
+    });
+  }
+
+  it('whose client is gone before it is complete leaves no handler', async () => {
+    const { bundle, raw, open } = await startGated();
+    raw.socket.resetAndDestroy();
+    await until(() => bundle.sockets.size === 0);
+    open();
+    // A handler of the reset connection would live for one event-loop turn at most. A later handshake shows that it
+    // is gone.
+    await bundle.joinRaw();
+    expect([bundle.relay.size, bundle.actors.size]).to.deep.equal([1, 3]);
+    expect(bundle.lines).to.deep.equal([]);
+  });
+
+  it('is one of 32 at most that begin in a turn of the event loop', async () => {
+    const turn = countTurns();
+    const begun: number[] = [];
+    const bundle = await startChecking(() => begun.push(turn()));
+    await shakeHandsAtOnce(200, bundle);
+    await until(() => bundle.relay.size === 200);
+    for (const { length } of Map.groupBy(begun, (number) => number).values())
+      expect(length).to.be.at.most(HANDSHAKES_PER_TURN);
+    expect(begun).to.have.lengthOf(200);
+  });
+
+  it('that was deferred to a later turn, and whose socket is closed by then, is not begun', async () => {
+    let begun = 0;
+    const bundle: TickerBundle = await startChecking(() => {
+      // Closes the relay in the next turn, when all handshakes have arrived and as many again have begun.
+      if (++begun === 1) setImmediate(() => bundle.relay.close(Promise.resolve()));
+    });
+    await shakeHandsAtOnce(100, bundle);
+    await until(() => bundle.sockets.size === 0);
+    // All deferred handshakes would begin within these turns.
+    for (let turn = 0; turn < 10; turn++) await nextTurn();
+    expect(begun).to.be.at.most(2 * HANDSHAKES_PER_TURN);
+  });
+
+  it('that asks for another response, and whose client is gone by then, releases the memory of the response', async () => {
+    // A response of 1 MB. All responses together may take 8 MiB.
+    const prices = { ['x'.repeat(1_000_000)]: [1] };
+    const history = { size: 1, last: () => ({ interval_ms: 1000, timestamps: [1], prices }) };
+    const { bundle, raw, open, waiting } = await startGated({ history });
+    const lines = handshake('/prices/history', await bundle.token());
+    const clients = await Promise.all(Array.from({ length: 10 }, () => connectRaw(bundle.listener.port, ...lines)));
+    await until(() => waiting() === 11);
+    for (const { socket } of [raw, ...clients]) socket.resetAndDestroy();
+    await until(() => bundle.sockets.size === 0);
+    open();
+    const headers = { authorization: `Bearer ${await bundle.token()}` };
+    expect(await request(`${bundle.url}/prices/history`, { headers })).to.have.property('status', 200);
+  });
+});

@@ -1,0 +1,224 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import type { WebSocket } from 'ws';
+import { type CloseCode, closeCodes } from '../../main/ticker/close-codes.ts';
+import type { Actor, Monitor } from '../../main/ticker/pid-registry.ts';
+import { FINAL_CLOSE_CODES } from '../../www/client/errors.ts';
+import { onceForSuite } from '../support/cleanup.ts';
+import { connectRaw, handshake, head } from '../support/raw-connection.ts';
+import { Recorder } from '../support/recorder.ts';
+import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { connect } from '../support/websocket.ts';
+
+const PING = '{"type":"ping"}';
+const never = new Promise<void>(() => {});
+
+/** Starts service A with `handler` in place of every connection's handler. */
+async function startWith(handler: Actor, onExit: Monitor['onExit'] = () => {}): Promise<TickerBundle> {
+  const bundle = await startTickerBundle({
+    replace: () => ({
+      createHandler() {
+        const pid = bundle.actors.spawn('handler', () => handler);
+        bundle.actors.monitor(pid, { onExit });
+        return pid;
+      },
+    }),
+  });
+  return bundle;
+}
+
+/** Sends one text message in pieces. */
+function sendFragments(socket: WebSocket, pieces: string[]): void {
+  for (const [index, piece] of pieces.entries()) socket.send(piece, { fin: index === pieces.length - 1 });
+}
+
+describe('the relay', () => {
+  const shared = onceForSuite(() => startTickerBundle());
+
+  it('passes join, messages and leave on to the handler, and what it sends to the client, in order', async () => {
+    const handler = new Recorder();
+    const bundle = await startWith(handler);
+    const token = await bundle.token();
+    const { socket, next } = await connect(bundle.stream, { token });
+    const joined = (await handler.next()) as { topic: string; client_pid: string };
+    expect(Object.keys(joined)).to.have.members(['topic', 'client_pid']);
+    expect(joined.topic).to.equal('ws.join');
+    // Texts with as many bytes as fill each of the three lengths of a frame, and one byte more.
+    const sent = [50, 125, 126, 65_535, 65_536].map((bytes) => ({ type: 'x', text: 'ü🙂'.padEnd(bytes - 25, 'x') }));
+    for (const message of sent)
+      bundle.actors.send(joined.client_pid, { topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
+    for (const message of sent) expect(await next()).to.deep.equal(message);
+    for (const text of ['', 'x', '{"a":"ü🙂"}', '\u0000']) socket.send(text);
+    sendFragments(socket, ['in ', 'three ', 'pieces']);
+    for (const data of ['', 'x', '{"a":"ü🙂"}', '\u0000', 'in three pieces'])
+      expect(await handler.next()).to.deep.equal({ topic: 'ws.message', data });
+    socket.close(1000);
+    expect(await handler.next()).to.deep.equal({ topic: 'ws.leave', reason: 'closed with code 1000' });
+    const other = await connect(bundle.stream, { token });
+    await handler.next();
+    other.socket.terminate();
+    expect(await handler.next()).to.deep.equal({ topic: 'ws.leave', reason: 'closed with code 1006' });
+  });
+
+  it('welcomes, then answers exactly the objects whose type is ping', async () => {
+    const bundle = shared();
+    const { socket, next } = await connect(bundle.stream, { token: await bundle.token() });
+    for (const text of [
+      ...['', '{', '[]', 'null', '1e400', '"ping"', '{"type":"pong"}', '{"type":["ping"]}', '{"Type":"ping"}'],
+      ...['{"__proto__":{"type":"ping"}}', '{"data":{"type":"ping"}}', '{"type":"ping","type":0}'],
+    ])
+      socket.send(text);
+    socket.send(Buffer.from(PING));
+    socket.send(Buffer.from([0xff, 0xfe]));
+    socket.ping(PING);
+    socket.pong(PING);
+    const pings = ['{"\\u0074ype":"\\u0070ing"}', '{"type":0,"type":"ping"}', ' {"type" : "ping", "more": 1}', PING];
+    for (const ping of pings) socket.send(ping);
+    // An oversized message, which ends the connection after the others have been read.
+    socket.send('x'.repeat(5000));
+    const received: unknown[] = [];
+    for (;;) {
+      const message = await next().catch(() => undefined);
+      if (message === undefined) break;
+      received.push(message);
+    }
+    expect(received).to.deep.equal([{ type: 'welcome', user_id: 'user:demo' }, ...pings.map(() => ({ type: 'pong' }))]);
+  });
+
+  it('answers a ping that comes in one packet with the handshake', async () => {
+    const bundle = shared();
+    const raw = await connectRaw(bundle.listener.port);
+    const frame = Buffer.from([0x81, 0x80 + PING.length, 0, 0, 0, 0, ...Buffer.from(PING)]);
+    raw.socket.write(Buffer.concat([Buffer.from(head(...handshake('/ws/ticker', await bundle.token()))), frame]));
+    expect(await raw.until(/"pong"/)).to.match(/^HTTP\/1\.1 101 [\s\S]*"welcome"[\s\S]*"pong"/);
+  });
+
+  it('tells the ticker of the end, and keeps nothing of a client that leaves', async () => {
+    const bundle = await startTickerBundle();
+    for (const leave of ['close', 'terminate'] as const) {
+      const { socket } = await bundle.join();
+      expect([bundle.relay.size, bundle.actors.size]).to.deep.equal([1, 3]);
+      const subscribed = await bundle.ticker.next();
+      if (subscribed.topic !== 'subscribe') throw new Error(subscribed.topic);
+      socket[leave]();
+      const { handler_pid } = subscribed;
+      expect(await bundle.ticker.next()).to.deep.equal({ topic: 'unsubscribe', handler_pid });
+      await bundle.empties();
+    }
+  });
+
+  it('takes messages of up to 4 KiB in up to 16 pieces, and closes on any other one', async () => {
+    const bundle = shared();
+    const { socket, nextOf } = await bundle.join();
+    socket.send(PING.padEnd(4096, ' '));
+    await nextOf('pong');
+    sendFragments(socket, Array(15).fill('').concat(PING));
+    await nextOf('pong');
+    for (const [pieces, code] of [
+      [[PING.padEnd(4097, ' ')], 1009],
+      [Array(5).fill('x'.repeat(1000)), 1009],
+      [Array(17).fill('x'), 1008],
+    ] as const) {
+      const client = await bundle.join();
+      sendFragments(client.socket, [...pieces]);
+      expect((await client.closed).code).to.equal(code);
+    }
+  });
+
+  it('closes with 1002 on frames that break the protocol, and with 1007 on text that is not UTF-8', async () => {
+    const bundle = await startTickerBundle();
+    for (const [what, code, ...frame] of [
+      ['not masked', 1002, 0x81, 1, 0x78],
+      ['with reserved bits', 1002, 0xf1, 0x80, 0, 0, 0, 0],
+      ['with an unknown opcode', 1002, 0x83, 0x80, 0, 0, 0, 0],
+      ['not UTF-8', 1007, 0x81, 0x81, 0, 0, 0, 0, 0xff],
+    ] as const) {
+      const raw = await bundle.joinRaw();
+      raw.socket.end(Buffer.from(frame));
+      const last = Buffer.from((await raw.ended).slice(-4), 'latin1');
+      expect([last[0], last.readUInt16BE(2)], what).to.deep.equal([0x88, code]);
+    }
+    await bundle.empties();
+  });
+
+  it('closes with 1011 if the handler fails, and tells those who watch it', async () => {
+    for (const failing of ['ws.join', 'ws.message']) {
+      const watched = Promise.withResolvers<unknown>();
+      const receive: Actor['receive'] = ({ topic }) => {
+        if (topic === failing) throw new Error('the handler fails');
+      };
+      const bundle = await startWith({ receive }, (_, reason) => watched.resolve(reason));
+      const client = await connect(bundle.stream, { token: await bundle.token() });
+      client.socket.send('x');
+      expect(await client.closed, failing).to.deep.equal({ code: 1011, reason: 'handler failed' });
+      expect(await watched.promise).to.include({ message: 'the handler fails' });
+      await bundle.empties();
+    }
+  });
+
+  it('sends a broadcast to those it is for only', async () => {
+    const bundle = await startTickerBundle();
+    const clients = await Promise.all([bundle.join(), bundle.join(), bundle.join()]);
+    const pids = bundle.ticker.received.flatMap((each) => (each.topic === 'subscribe' ? [each.client_pid] : []));
+    expect(pids).to.have.lengthOf(3);
+    const say = (to: string[], n: number) =>
+      bundle.relay.broadcast(to, { topic: 'ws.send', type: 'text', data: `{"type":"x","n":${n}}` });
+    say([...pids.slice(0, 2), 'client:none'], 1);
+    say(pids, 2);
+    const first = await Promise.all(clients.map((client) => client.next()));
+    expect(first.map(({ n }) => n).sort()).to.deep.equal([1, 1, 2]);
+  });
+});
+
+describe('the relay, when it closes', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('tells every client with 1001, waits until all of them have left, and lets the HTTP server close', async () => {
+    const bundle = await startTickerBundle();
+    const clients = await Promise.all([bundle.join(), bundle.join(), bundle.join()]);
+    await Promise.all([bundle.listener.close(never), bundle.relay.close(never)]);
+    for (const client of clients)
+      expect(await client.closed).to.deep.equal({ code: 1001, reason: 'server is shutting down' });
+    expect(bundle.ticker.received.filter(({ topic }) => topic === 'unsubscribe')).to.have.lengthOf(3);
+    await bundle.empties();
+    // Without clients it is closed at once, and may be closed again.
+    await bundle.relay.close(never);
+  });
+
+  it('cuts off at the deadline those who do not answer', async () => {
+    // Mocked, because the timeout of the closing handshake would also disconnect the clients.
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const bundle = await startTickerBundle();
+    const polite = await bundle.join();
+    const rude = await bundle.joinRaw();
+    const deadline = Promise.withResolvers<void>();
+    let done = false;
+    const closed = bundle.relay.close(deadline.promise).then(() => {
+      done = true;
+    });
+    expect((await polite.closed).code).to.equal(1001);
+    await rude.until(/server is shutting down/);
+    expect(done).to.equal(false);
+    deadline.resolve();
+    await closed;
+    await rude.ended;
+    await bundle.empties();
+  });
+});
+
+describe('the close codes', () => {
+  const codes: CloseCode[] = Object.values(closeCodes);
+
+  it("are each other's only, may be sent, and have reasons that fit into a close frame", () => {
+    expect(new Set(codes.map(({ code }) => code)).size).to.equal(codes.length);
+    for (const { code, reason } of codes) {
+      expect(code).to.satisfy((it: number) => (it >= 1000 && it < 1012) || (it >= 4000 && it < 5000));
+      expect(Buffer.byteLength(reason)).to.be.at.most(123);
+    }
+  });
+
+  it('that tell a client not to connect again keep the browser client from it, and no others do', () => {
+    const final = codes.filter(({ reconnect }) => !reconnect).map(({ code }) => code);
+    expect([...FINAL_CLOSE_CODES]).to.have.members(final);
+  });
+});

@@ -1,0 +1,67 @@
+import type { ButtonHTMLAttributes } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+
+const COPIED_MS = 2_000;
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
+
+export function Button(props: ButtonProps) {
+  return <button type="button" class="button" {...props} />;
+}
+
+export function SmallButton({ class: name = '', ...props }: ButtonProps) {
+  return <button type="button" class={`button button-small ${name}`} {...props} />;
+}
+
+/** Icon, a `<symbol>` defined in the page's HTML. */
+export function Icon({ name, class: className = 'icon' }: { name: string; class?: string }) {
+  return (
+    <svg class={className} aria-hidden="true">
+      <use href={`#${name}`} />
+    </svg>
+  );
+}
+
+/** Returns a handler of keys that calls `close` on Escape, unless the event's default is prevented. */
+export function onEscape(close: () => void): (event: KeyboardEvent) => void {
+  return (event) => {
+    if (event.key !== 'Escape' || event.defaultPrevented) return;
+    event.preventDefault();
+    close();
+  };
+}
+
+interface CopyButtonProps {
+  text: string | (() => string);
+  /** Element that is selected if the browser denies access to the clipboard. */
+  source: { readonly current: HTMLElement | null };
+  /** Name for screen readers. */
+  label?: string | undefined;
+  children?: string;
+}
+
+/** Button that copies a text to the clipboard. */
+export function CopyButton({ text, source, label, children = 'Copy' }: CopyButtonProps) {
+  const [said, say] = useState('');
+  useEffect(() => {
+    const timer = said === '' ? undefined : setTimeout(() => say(''), COPIED_MS);
+    return () => clearTimeout(timer);
+  }, [said]);
+  const copy = async () => {
+    const { current: element } = source;
+    try {
+      await navigator.clipboard.writeText(typeof text === 'string' ? text : text());
+      say('Copied');
+    } catch {
+      if (element !== null) getSelection()?.selectAllChildren(element);
+      // The text that the user is to copy must be visible.
+      element?.closest('details')?.setAttribute('open', '');
+      say('Selected: press Ctrl+C');
+    }
+  };
+  return (
+    <SmallButton aria-label={said === '' ? label : undefined} onClick={() => void copy()}>
+      {said || children}
+    </SmallButton>
+  );
+}

@@ -1,0 +1,162 @@
+import { computed, effect, signal, untracked } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useRef } from 'preact/hooks';
+import type { Cause } from '../client/dead-letters.ts';
+import { filterOf, isSearched } from './address.ts';
+import { formatClock, formatCount } from './amounts.ts';
+import { model } from './board.ts';
+import { changeView, view } from './navigation.ts';
+import { deadLetters } from './service.ts';
+import { visibleText } from './visible-text.ts';
+
+const INTERVAL_MS = 2_000;
+/** Maximum number of causes in a response. */
+const MAX_CAUSES = 100;
+
+/** Most frequent causes of the failed tasks, and the number of all failed tasks, with the time and text of the view. */
+const read = signal<{ causes: readonly Cause[]; total: number }>({ causes: [], total: 0 });
+/** Error of the last request for the causes. */
+export const causesError = signal<Error>();
+
+const matching = computed(() => {
+  const { action, cause } = view.value;
+  const isChosen = (each: Cause) => (action || each.action) === each.action && (cause || each.cause) === each.cause;
+  return read.value.causes.filter(isChosen);
+});
+/** Number of permanent failures with the chosen action and cause. */
+export const matchingPermanent = computed(() => matching.value.reduce((sum, { permanent }) => sum + permanent, 0));
+
+const isShown = computed(() => view.value.page === 'tasks' && view.value.state === 'failed');
+let counted: number | undefined;
+let readAt = Number.NEGATIVE_INFINITY;
+
+/** Requests the causes again, if they are shown. */
+export function refreshCauses(): void {
+  if (isShown.peek()) void readCauses();
+}
+
+async function readCauses(): Promise<void> {
+  readAt = performance.now();
+  counted = model.count('failed');
+  try {
+    const { q, last } = view.peek();
+    read.value = await deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
+    causesError.value = undefined;
+    const isWhole = !isSearched({ q, last }) && read.peek().causes.length < MAX_CAUSES;
+    if (view.peek().cause !== '' && isWhole && matching.peek().length === 0) choose();
+  } catch (error) {
+    causesError.value = error as Error;
+  }
+}
+
+// Reads the causes when they are shown, for another text or time, when the number of failed tasks changes, and after missed events.
+const searched = computed(() => [isShown.value, view.value.q, view.value.last].join('\n'));
+effect(() => {
+  searched.value;
+  model.gaps.value;
+  untracked(refreshCauses);
+});
+effect(() => {
+  const count = model.count('failed');
+  model.version.value;
+  if (performance.now() - readAt >= INTERVAL_MS && count !== counted) untracked(refreshCauses);
+});
+
+/** Lists the failed tasks of a cause, or all of them. */
+function choose({ action, cause }: Pick<Cause, 'action' | 'cause'> = { action: null, cause: '' }): void {
+  changeView({ action: action ?? '', cause });
+}
+
+/** Causes with counts, of which the user chooses one or all. They stand still with the list. The arrow keys move between them. */
+export function Causes({ isHeld }: { isHeld: boolean }) {
+  const shown = useRef<readonly Cause[]>([]);
+  const { causes, total } = read.value;
+  if (!isHeld || causes.length === shown.current.length) {
+    const order = isHeld ? shown.current.map(keyOf) : [];
+    const rank = (cause: Cause) => order.indexOf(keyOf(cause));
+    shown.current = isHeld ? [...causes].sort((one, other) => rank(one) - rank(other)) : causes;
+  }
+  if (total === 0) return null;
+  const { action, cause } = view.value;
+  const isChosen = (each: Cause) => each.cause === cause && (each.action ?? '') === action;
+  const onKeyDown = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (step === undefined) return;
+    const buttons = [...(event.currentTarget as HTMLElement).querySelectorAll('button')];
+    buttons[buttons.indexOf(document.activeElement as HTMLButtonElement) + step]?.focus();
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  const all = { text: 'All causes', count: total, isChosen: cause === '', onChoose: () => choose() };
+  return (
+    <div class="reasons" data-hold>
+      <h3 id="reasons-heading">Causes</h3>
+      <ul aria-labelledby="reasons-heading" onKeyDown={onKeyDown}>
+        {(shown.current.length > 1 || cause !== '') && <Choice {...all} isTabStop={!shown.current.some(isChosen)} />}
+        {shown.current.map((each, index) => (
+          <Choice
+            key={keyOf(each)}
+            text={each.cause}
+            count={each.count}
+            details={detailsOf(each)}
+            isChosen={isChosen(each)}
+            isTabStop={isChosen(each) || (shown.current.length === 1 && cause === '' && index === 0)}
+            onChoose={() => (isChosen(each) ? choose() : choose(each))}
+          >
+            {each.action !== null && <span class="quiet">{visibleText(each.action)}</span>}
+            {each.permanent === each.count && <span class="badge down">permanent</span>}
+            <Sparkline counts={each.minutes} />
+          </Choice>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+const keyOf = ({ action, cause }: Cause) => JSON.stringify([action, cause]);
+
+/** Times and exact reasons of a cause. */
+function detailsOf({ first_at, last_at, reasons }: Cause): string {
+  const [first, last] = [first_at, last_at].map((seconds) => formatClock(seconds * 1000, false));
+  const exact = reasons.map(({ reason, count }) => `${formatCount(count)} ${visibleText(reason)}`);
+  return [`From ${first} to ${last}`, ...exact].join('\n');
+}
+
+/** Failures in each of the last 30 minutes, as bars. */
+function Sparkline({ counts }: { counts: readonly number[] }) {
+  const highest = Math.max(1, ...counts);
+  const bars = counts.map((count, minute) => `M${minute + 0.5} 1v${-count / highest}`);
+  return (
+    <svg class="sparkline" viewBox={`0 0 ${counts.length} 1`} preserveAspectRatio="none" aria-hidden="true">
+      <path d={bars.join('')} />
+    </svg>
+  );
+}
+
+interface ChoiceProps {
+  text: string;
+  count: number;
+  details?: string;
+  isChosen: boolean;
+  isTabStop: boolean;
+  onChoose(): void;
+  children?: ComponentChildren;
+}
+
+function Choice({ text, count, details, isChosen, isTabStop, onChoose, children }: ChoiceProps) {
+  return (
+    <li>
+      <button
+        type="button"
+        class="reason row"
+        aria-pressed={isChosen}
+        tabIndex={isTabStop ? 0 : -1}
+        title={details}
+        onClick={onChoose}
+      >
+        <span class="reason-count strong">{formatCount(count)}</span> <bdi class="clamp grow">{visibleText(text)}</bdi>{' '}
+        {children}
+      </button>
+    </li>
+  );
+}

@@ -1,0 +1,233 @@
+import uPlot from 'uplot';
+import { cssColour } from '../shared/canvas-colours.ts';
+import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
+import type { Candle } from './history.ts';
+
+/** Unix times at the left and right edge of a chart. */
+export interface Span {
+  from: number;
+  to: number;
+}
+
+/** Content of a chart. */
+export interface ChartView extends Span {
+  candles: readonly Candle[];
+  /** Length of each candle in seconds, or 0 for a line. */
+  length: number;
+  /** Least interval between two prices that counts as a gap, in seconds. */
+  gap: number;
+  /** Newest price, which may be older than `from`. */
+  last: number | undefined;
+  format: PriceFormat;
+  /** Time span that the chart can show: from the oldest known price, or the start of the selected range, until now. */
+  bounds: Span;
+}
+
+interface PlotContext {
+  /** Element whose CSS variables define the colours. */
+  host: HTMLElement;
+  /** Size of the root font in pixels. */
+  rem: number;
+  hasAxes: boolean;
+  view(): ChartView;
+}
+
+const BODY_SHARE = 0.7;
+/** Device pixels. Narrower candles are filled, because their outline would leave no visible inside. */
+const MIN_HOLLOW_WIDTH = 4;
+/** Price axis steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
+const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
+  [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
+).flat();
+/** Steps of the time axis in seconds. */
+const TIME_STEPS = [5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600];
+/** All charts share one crosshair. */
+const CROSSHAIRS = uPlot.sync('prices');
+const linePaths = uPlot.paths.linear?.() as uPlot.Series.PathBuilder;
+
+/** Returns the data of a plot: the middles of the candles, and their closing prices. */
+export function plotData({ candles, length }: ChartView): [seconds: number[], closes: number[]] {
+  return [candles.map(({ second }) => second + length / 2), candles.map(({ close }) => close)];
+}
+
+/** Returns the options of a plot that draws the current view. */
+export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' | 'height'> {
+  const { host, rem, hasAxes, view } = context;
+  return {
+    legend: { show: false },
+    padding: hasAxes ? [rem / 2, 0, 0, 0] : [rem / 4, rem / 4, rem / 4, 0],
+    cursor: {
+      y: false,
+      drag: { x: false, y: false },
+      sync: { key: CROSSHAIRS.key },
+      points: { size: 0.5 * rem, width: 2, fill: cssColour(host, '--surface'), stroke: cssColour(host, '--accent') },
+    },
+    scales: { x: { range: () => [view().from, view().to] }, y: { range: () => priceRange(view()) } },
+    axes: plotAxes(context),
+    series: [
+      {},
+      {
+        stroke: cssColour(host, '--accent'),
+        fill: cssColour(host, '--accent-veil'),
+        width: 0.1 * rem,
+        points: { show: false },
+        paths: (...series) => (view().length === 0 ? linePaths(...series) : null),
+        gaps: (plot, _series, first, last) => gapsBetween(plot, first, last, view()),
+      },
+    ],
+    hooks: { draw: [(plot) => paint(plot, context)] },
+  };
+}
+
+function plotAxes(context: PlotContext): uPlot.Axis[] {
+  const { host, rem, hasAxes } = context;
+  const axis: uPlot.Axis = {
+    show: hasAxes,
+    stroke: cssColour(host, '--quiet'),
+    font: axisFont(host, rem),
+    ticks: { show: false },
+    border: { show: false },
+  };
+  return [
+    {
+      ...axis,
+      grid: { show: false },
+      size: 1.25 * rem,
+      gap: 0.4 * rem,
+      space: 4 * rem,
+      incrs: TIME_STEPS,
+      values: (plot, splits, _axis, _space, step) => timeLabels(plot, splits, step, rem),
+    },
+    {
+      ...axis,
+      grid: { stroke: cssColour(host, '--line'), width: 1 },
+      side: 1,
+      gap: 0.5 * rem,
+      // Low charts have a smaller label distance, so that several price labels fit.
+      space: (_plot, _axis, _min, _max, height) => Math.min(2.5 * rem, Math.max(1.4 * rem, height / 5)),
+      incrs: PRICE_STEPS,
+      size: (plot, labels) => priceAxisWidth(plot, labels ?? [], context),
+      values: (plot, splits, _axis, _space, step) => priceLabels(plot, splits, step, context),
+    },
+  ];
+}
+
+const axisFont = (host: HTMLElement, rem: number) => `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
+
+function priceRange({ from, candles, length, last }: ChartView): [number, number] {
+  // A line begins with a price before the span.
+  const visible = candles.filter(({ second }) => length > 0 || second >= from);
+  const prices = [...visible.flatMap(({ low, high }) => [low, high]), ...(last === undefined ? [] : [last])];
+  if (prices.length === 0) return [0, 1];
+  const low = Math.min(...prices);
+  const high = Math.max(...prices);
+  const air = low === high ? low * 0.0005 || 0.01 : (high - low) * 0.08;
+  return [low - air, high + air];
+}
+
+function gapsBetween(plot: uPlot, first: number, last: number, { candles, gap }: ChartView): uPlot.Series.Gaps {
+  const left = ({ second }: Candle) => Math.round(plot.valToPos(second, 'x', true));
+  return candles.slice(first, last + 1).flatMap((candle, index, all): uPlot.Series.Gaps => {
+    const previous = all[index - 1] ?? candle;
+    return candle.second - previous.second < gap ? [] : [[left(previous), left(candle)]];
+  });
+}
+
+/** Returns the time labels. A label that would be cut off at an edge of the chart is an empty string. */
+function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): string[] {
+  const width = plot.bbox.width / devicePixelRatio;
+  return splits.map((second) => {
+    const left = plot.valToPos(second, 'x');
+    if (left < 2 * rem || left > width) return '';
+    return step < 60 ? formatTime(second) : formatShortTime(second);
+  });
+}
+
+/** Returns the price labels. A label that would overlap the newest price's label is an empty string. */
+function priceLabels(plot: uPlot, splits: number[], step: number, { rem, view }: PlotContext): string[] {
+  const { last, format } = view();
+  const lastTop = last === undefined ? Number.NEGATIVE_INFINITY : plot.valToPos(last, 'y');
+  return splits.map((price) =>
+    Math.abs(plot.valToPos(price, 'y') - lastTop) < rem ? '' : format.axisPrice(price, step),
+  );
+}
+
+function priceAxisWidth({ ctx }: uPlot, labels: string[], { host, rem, view }: PlotContext): number {
+  const { last, format } = view();
+  ctx.font = axisFont(host, rem);
+  const all = last === undefined ? labels : [...labels, format.plainPrice(last)];
+  return Math.max(0, ...all.map((label) => ctx.measureText(label).width)) + 0.75 * rem;
+}
+
+function paint(plot: uPlot, context: PlotContext): void {
+  const { candles, length, last, format } = context.view();
+  // uPlot caches the styles of the canvas, so changed styles must be restored after drawing.
+  plot.ctx.save();
+  if (last !== undefined && context.hasAxes) paintLastPrice(plot, context, last, format.plainPrice(last));
+  const newest = candles.at(-1);
+  if (length > 0) paintCandles(plot, context);
+  else if (newest !== undefined) paintNewest(plot, context, newest);
+  plot.ctx.restore();
+}
+
+/** Draws candles: hollow if the price rose and filled if it fell, so that they differ without colour. */
+function paintCandles(plot: uPlot, { host, view }: PlotContext): void {
+  const { candles, length } = view();
+  const { ctx, bbox } = plot;
+  const up = cssColour(host, '--up')();
+  const down = cssColour(host, '--down')();
+  const ground = cssColour(host, '--surface')();
+  const width = plot.valToPos(length, 'x', true) - plot.valToPos(0, 'x', true);
+  const body = Math.max(1, Math.round(width * BODY_SHARE));
+  const top = (price: number) => plot.valToPos(price, 'y', true);
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.lineWidth = Math.max(1, devicePixelRatio);
+  for (const { second, open, high, low, close } of candles) {
+    const middle = Math.round(plot.valToPos(second + length / 2, 'x', true)) + 0.5;
+    ctx.strokeStyle = close < open ? down : up;
+    ctx.fillStyle = close < open || body < MIN_HOLLOW_WIDTH ? ctx.strokeStyle : ground;
+    ctx.beginPath();
+    ctx.moveTo(middle, top(high));
+    ctx.lineTo(middle, top(low));
+    ctx.stroke();
+    ctx.beginPath();
+    ctx.rect(middle - body / 2, top(Math.max(open, close)), body, Math.max(1, Math.abs(top(open) - top(close))));
+    ctx.fill();
+    ctx.stroke();
+  }
+}
+
+/** Draws a dot at the newest price, because a line through a single price is invisible. */
+function paintNewest(plot: uPlot, { host, rem }: PlotContext, { second, close }: Candle): void {
+  const { ctx } = plot;
+  ctx.beginPath();
+  const radius = 0.2 * rem * devicePixelRatio;
+  ctx.arc(plot.valToPos(second, 'x', true), plot.valToPos(close, 'y', true), radius, 0, 2 * Math.PI);
+  ctx.fillStyle = cssColour(host, '--accent')();
+  ctx.fill();
+}
+
+function paintLastPrice(plot: uPlot, { host, rem }: PlotContext, price: number, label: string): void {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio;
+  const top = Math.round(plot.valToPos(price, 'y', true)) + 0.5;
+  const right = bbox.left + bbox.width;
+  ctx.strokeStyle = ctx.fillStyle = cssColour(host, '--accent')();
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([3 * ratio, 3 * ratio]);
+  ctx.beginPath();
+  ctx.moveTo(bbox.left, top);
+  ctx.lineTo(right, top);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.font = axisFont(host, rem * ratio);
+  const padding = 0.25 * rem * ratio;
+  const height = 1.15 * rem * ratio;
+  ctx.fillRect(right + padding, top - height / 2, ctx.measureText(label).width + 2 * padding, height);
+  ctx.fillStyle = cssColour(host, '--accent-ink')();
+  ctx.textBaseline = 'middle';
+  ctx.textAlign = 'left';
+  ctx.fillText(label, right + 2 * padding, top);
+}

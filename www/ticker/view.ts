@@ -1,0 +1,124 @@
+import { type ReadonlySignal, signal } from '@preact/signals';
+import { RECENT } from './history.ts';
+
+/** Time spans in seconds, by their names in the URL. */
+export const RANGES = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '24h': 86_400 } as const;
+/** Lengths of candles in seconds, by their names in the URL. */
+export const CANDLES = { line: 0, '5s': 5, '15s': 15, '1m': 60, '5m': 300, '1h': 3_600 } as const;
+export const ORDERS = ['name', 'change', 'price'] as const;
+
+export interface View {
+  /** Symbol of the large chart, or an empty string. */
+  symbol: string;
+  range: keyof typeof RANGES;
+  candles: keyof typeof CANDLES;
+  order: (typeof ORDERS)[number];
+}
+
+const DEFAULT: View = { symbol: '', range: '1m', candles: 'line', order: 'name' };
+
+const MIN_CANDLES = 4;
+const MAX_CANDLES = 300;
+/** Least length of a candle in seconds that has several of the prices of a day. */
+const MIN_DAY_CANDLE = 300;
+
+/** Returns the names of the lengths of candles into which a range is divided. */
+export function candlesOf(range: View['range']): View['candles'][] {
+  const seconds = RANGES[range];
+  return keysOf(CANDLES).filter((name) => {
+    const length = CANDLES[name];
+    if (length === 0) return true;
+    if (seconds > RECENT && length < MIN_DAY_CANDLE) return false;
+    // A minute has a single candle of a minute.
+    return length <= 60 || (seconds / length >= MIN_CANDLES && seconds / length <= MAX_CANDLES);
+  });
+}
+
+export const keysOf = <Name extends string>(table: Readonly<Record<Name, unknown>>) => Object.keys(table) as Name[];
+
+/** Formats a range or the length of a candle as `5 s`, `15 min` or `1 h`. */
+export function formatLength(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  return seconds < 3_600 ? `${seconds / 60} min` : `${seconds / 3_600} h`;
+}
+
+function readView(): View {
+  const query = new URLSearchParams(location.search);
+  const one = <T extends string>(name: keyof View, known: readonly string[]) =>
+    (known.find((each) => each === query.get(name)) ?? DEFAULT[name]) as T;
+  return consistent({
+    symbol: query.get('symbol') ?? '',
+    range: one('range', Object.keys(RANGES)),
+    candles: one('candles', Object.keys(CANDLES)),
+    order: one('order', ORDERS),
+  });
+}
+
+/** Replaces candles that the range does not have by the shortest ones that it has. */
+function consistent(changed: View): View {
+  const all = candlesOf(changed.range);
+  return all.includes(changed.candles) ? changed : { ...changed, candles: all[1] ?? 'line' };
+}
+
+const current = signal(readView());
+
+/** Current view of the page, stored in the URL's query so that links and the browser's history restore it. */
+export const view: ReadonlySignal<View> = current;
+
+addEventListener('popstate', () => {
+  current.value = readView();
+});
+
+/** Returns the address of the current view with other fields. Fields with their default value are omitted. */
+export function addressWith(fields: Partial<View>): string {
+  const changed = Object.entries(consistent({ ...current.value, ...fields }));
+  const query = new URLSearchParams(changed.filter(([name, value]) => value !== DEFAULT[name as keyof View]));
+  return query.size === 0 ? '/' : `/?${query}`;
+}
+
+/** Changes the view. Another symbol is a new entry of the browser's history. */
+export function changeView(fields: Partial<View>): void {
+  const address = addressWith(fields);
+  if (fields.symbol === undefined) history.replaceState(null, '', address);
+  else history.pushState(null, '', address);
+  current.value = consistent({ ...current.value, ...fields });
+}
+
+/** Changes the view on a click, unless the click opens a link in another tab or window. */
+export function followLink(event: MouseEvent, fields: Partial<View>): void {
+  if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  changeView(fields);
+}
+
+const STARS_KEY = 'stars';
+const MAX_STARS = 64;
+
+function readStars(): readonly string[] {
+  try {
+    const stored: unknown = JSON.parse(localStorage.getItem(STARS_KEY) ?? '[]');
+    return Array.isArray(stored) ? stored.filter((each) => typeof each === 'string').slice(-MAX_STARS) : [];
+  } catch {
+    // The browser blocks storage, or another page has stored something else.
+    return [];
+  }
+}
+
+/** Symbols that the user has starred, at most {@link MAX_STARS}. They are listed first. */
+export const stars = signal(readStars());
+
+addEventListener('storage', ({ key }) => {
+  if (key === STARS_KEY) stars.value = readStars();
+});
+
+export function toggleStar(symbol: string): void {
+  const { value } = stars;
+  const others = value.filter((each) => each !== symbol);
+  stars.value = others.length < value.length ? others : [...others, symbol].slice(-MAX_STARS);
+  try {
+    if (stars.value.length === 0) localStorage.removeItem(STARS_KEY);
+    else localStorage.setItem(STARS_KEY, JSON.stringify(stars.value));
+  } catch {
+    // The browser blocks storage, so the stars last only until the page is closed.
+  }
+}
