@@ -101,7 +101,7 @@ export function searchMessages(
     if (isFailed) return { keys: ['failed_at', 'arrival'], start: [until, NEWEST], where: states.failed, isOver };
     if (state === 'waiting' || state === 'limited')
       return {
-        keys: ['priority', 'turn', 'run_at', 'arrival'],
+        keys: ['priority', 'round', 'run_at', 'arrival'],
         start: [0, 0, 0, 0],
         isAscending: true,
         where: states[state],

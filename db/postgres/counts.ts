@@ -60,19 +60,19 @@ export const FOLD_COUNTS = `WITH ended AS (DELETE FROM queue_counts WHERE owner 
     SELECT '', '', ${COLUMNS.map((column) => `sum(${column})`)} FROM ended HAVING count(*) > 0 ${ON_CONFLICT}`;
 
 /**
- * Returns SQL of the relation `placed`, which adds their turns to the messages of a relation that are going to wait.
+ * Returns SQL of the relation `placed`, which adds their rounds to the messages of a relation that are going to wait.
  * Messages of limited actions, of which few may wait, are counted apart.
  *
  * @param order order of the messages of one key
  */
-export const withTurns = (from: string, order: string) => `turns AS (
-    SELECT priority, limit_key, next_turn(priority, limit_key) AS first
+export const withRounds = (from: string, order: string) => `rounds AS (
+    SELECT priority, limit_key, next_round(priority, limit_key) AS first
     FROM (SELECT DISTINCT priority, limit_key FROM ${from}) AS keys
   ), placed AS (
-    SELECT ${from}.*, turns.first - 1 + row_number() OVER (
+    SELECT ${from}.*, rounds.first - 1 + row_number() OVER (
       PARTITION BY priority, limit_key, place IS NULL ORDER BY ${order}
-    ) AS turn
-    FROM ${from} JOIN turns USING (priority, limit_key)
+    ) AS round
+    FROM ${from} JOIN rounds USING (priority, limit_key)
   )`;
 
 /** Changes of the counts by scheduled and retrying messages that leave these states. */

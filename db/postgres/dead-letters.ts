@@ -1,6 +1,6 @@
 import { BULK_SLICE, type ChangedSlice } from '../message-change.ts';
 import { deadLetterBounds, subjectOf as subject, type TaskSubject } from '../task-store.ts';
-import { addCounts, type Counter, USED, withTurns } from './counts.ts';
+import { addCounts, type Counter, USED, withRounds } from './counts.ts';
 import type { Query } from './database.ts';
 import { actionOf } from './tasks.ts';
 
@@ -70,7 +70,7 @@ const bulk = (
     FROM present WINDOW place AS (${OLDEST_FIRST})
   ), chosen AS (
     SELECT ordered.* FROM ordered, used WHERE (number = 1 OR total <= ${BULK_SLICE.maxBytes}) AND ${condition}
-  ), ${withTurns('chosen', 'failed_at, arrival')}, changed AS (
+  ), ${withRounds('chosen', 'failed_at, arrival')}, changed AS (
     ${change} messages.arrival = ANY(ARRAY(SELECT arrival FROM chosen))
   ), counted AS (${addCounts({ ...counts, dead: '-count(*)', dead_bytes: '-sum(bytes)' }, 'chosen')})
   SELECT arrival, id, action, limit_key, submitter, arrival IN (SELECT arrival FROM chosen) AS "isDone" FROM ordered ORDER BY number`;
@@ -79,7 +79,7 @@ export const REDRIVE = bulk(
   'used.length + number <= $5 AND used.bytes + body_total <= $6',
   `UPDATE messages SET state = CASE WHEN $7::double precision IS NULL THEN 'waiting' ELSE 'scheduled' END,
       run_at = floor($4::double precision + (number - 1) * coalesce($7, 0))::bigint, attempts = 0, crashes = 0, deaths = 0, permanent = false,
-      failed_at = NULL, reason = NULL, history = NULL, turn = placed.turn
+      failed_at = NULL, reason = NULL, history = NULL, round = placed.round
     FROM placed WHERE messages.arrival = placed.arrival AND`,
   { bytes: 'sum(body_bytes)', scheduled: 'CASE WHEN $7 IS NULL THEN 0 ELSE count(*) END' },
 );

@@ -14,7 +14,7 @@ import {
   STAGED_SLICE,
   SUSPECT_DEATHS,
 } from '../task-store.ts';
-import { addCounts, type Counter, LEAVING_LATER, withTurns } from './counts.ts';
+import { addCounts, type Counter, LEAVING_LATER, withRounds } from './counts.ts';
 import type { BoundStatement } from './database.ts';
 import { actionOf, insertRows, STORE_ROWS, storable } from './tasks.ts';
 
@@ -37,7 +37,7 @@ const takeOf = (condition: string) => `WITH suspect AS (
   ), due AS (
     SELECT arrival FROM messages
     WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS} ${condition} AND arrival <> ALL(ARRAY(SELECT arrival FROM longest))
-    ORDER BY priority, turn, run_at, arrival LIMIT (SELECT free - (SELECT count(*) FROM longest) FROM room)
+    ORDER BY priority, round, run_at, arrival LIMIT (SELECT free - (SELECT count(*) FROM longest) FROM room)
     FOR UPDATE SKIP LOCKED
   ), chosen AS (
     SELECT arrival FROM longest UNION ALL SELECT arrival FROM due
@@ -45,14 +45,14 @@ const takeOf = (condition: string) => `WITH suspect AS (
     UPDATE messages SET state = 'running', owner = $1, delivery = delivery + 1, started_at = NULL, progress = NULL
     WHERE arrival = ANY(ARRAY(
       SELECT arrival FROM chosen UNION ALL SELECT arrival FROM suspect WHERE $3 AND NOT EXISTS (SELECT FROM chosen)))
-    RETURNING arrival, priority, limit_key AS "limitKey", turn, id, action, body, delivery, run_at AS "dueAt", attempts + 1 AS attempt, crashes,
+    RETURNING arrival, priority, limit_key AS "limitKey", round, id, action, body, delivery, run_at AS "dueAt", attempts + 1 AS attempt, crashes,
       place IS NOT NULL AND EXISTS (SELECT FROM limits WHERE limits.action = messages.action AND
         (rate_count IS NOT NULL OR key_rate_count IS NOT NULL)) AS "isRated", deaths >= ${SUSPECT_DEATHS} AS "isSuspect", history,
       submitter, traceparent, callback_of AS "callbackOf"
   ), idle AS (SELECT count(*) < $2 AS is_idle FROM taken)
   SELECT taken.*,
     CASE WHEN is_idle THEN (SELECT count(*) FROM messages WHERE state = 'running' AND owner = $1) END AS owned
-  FROM idle LEFT JOIN taken ON true ORDER BY priority, turn, "dueAt", arrival`;
+  FROM idle LEFT JOIN taken ON true ORDER BY priority, round, "dueAt", arrival`;
 
 const TAKE = takeOf('');
 const TAKE_CALLBACKS = takeOf('AND callback_of IS NOT NULL');
@@ -64,7 +64,7 @@ export interface TakeRow extends Omit<Delivery, 'action' | 'history' | 'submitte
   callbackOf: string | null;
   limitKey: string;
   history: string | null;
-  turn: number;
+  round: number;
   /** Number of messages that this owner was running before, if fewer messages were taken than asked for. */
   owned: number | null;
 }
@@ -95,8 +95,8 @@ const nextDue = (state: string) => `(SELECT run_at FROM messages WHERE state = '
 
 const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firstDue('retrying')}), due AS (
     SELECT * FROM scheduled UNION ALL SELECT * FROM retrying
-  ), ${withTurns('due', 'run_at, arrival')}, staged AS (
-    UPDATE messages SET state = 'waiting', turn = placed.turn FROM placed
+  ), ${withRounds('due', 'run_at, arrival')}, staged AS (
+    UPDATE messages SET state = 'waiting', round = placed.round FROM placed
     WHERE messages.arrival = placed.arrival AND messages.arrival = ANY(ARRAY(SELECT arrival FROM due)) RETURNING 1
   ), counted AS (${addCounts(
     { scheduled: '-(SELECT count(*) FROM scheduled)', retrying: '-(SELECT count(*) FROM retrying)' },
@@ -120,7 +120,7 @@ export function stage(counter: Counter, now: number): BoundStatement {
 export const RUN_NOW = `WITH found AS (
     SELECT arrival, id, action, limit_key, submitter, state FROM messages WHERE id = $3 FOR UPDATE
   ), changed AS (
-    UPDATE messages SET state = 'waiting', run_at = $4, turn = next_turn(priority, limit_key)
+    UPDATE messages SET state = 'waiting', run_at = $4, round = next_round(priority, limit_key)
     WHERE arrival = ANY(ARRAY(SELECT arrival FROM found WHERE state IN ('scheduled', 'retrying')))
   ), counted AS (${addCounts(LEAVING_LATER, "found WHERE state IN ('scheduled', 'retrying')")})
   SELECT id, state, action, limit_key, submitter FROM found`;
@@ -129,7 +129,7 @@ export const RUN_NOW = `WITH found AS (
 export function deliveriesOf(rows: readonly TakeRow[]): Delivery[] {
   const taken = rows.filter(({ id }) => id !== null);
   return taken.map(
-    ({ turn: _turn, owned: _owned, action, limitKey, history, submitter, traceparent, callbackOf, ...delivery }) => {
+    ({ round: _round, owned: _owned, action, limitKey, history, submitter, traceparent, callbackOf, ...delivery }) => {
       const given = {
         action: actionOf(action),
         limitKey: limitKeyOf(limitKey),

@@ -10,7 +10,7 @@ import {
   type Submission,
   sizeOf,
 } from '../task-store.ts';
-import { addCounts, type Counter, lockLimits, USED, withTurns } from './counts.ts';
+import { addCounts, type Counter, lockLimits, USED, withRounds } from './counts.ts';
 import { type BoundStatement, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
 
 /** More than a batch of submissions adds, and few enough for the statement's timeout after the bound was lowered. */
@@ -39,10 +39,10 @@ const PUBLISH = `WITH given AS (
   ), fresh AS (
     SELECT *, (SELECT 0 FROM limits WHERE limits.action = fitting.action) AS place
     FROM fitting WHERE key IS NULL OR key IN (SELECT key FROM keyed)
-  ), ${withTurns('fresh', 'run_at IS NOT NULL, ordinality')}, accepted AS (
-    INSERT INTO messages (id, action, state, priority, limit_key, turn, place, run_at, accepted_at, submitter,
+  ), ${withRounds('fresh', 'run_at IS NOT NULL, ordinality')}, accepted AS (
+    INSERT INTO messages (id, action, state, priority, limit_key, round, place, run_at, accepted_at, submitter,
       schedule, traceparent, callback_url, body)
-    SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority, limit_key, turn,
+    SELECT id, action, CASE WHEN run_at IS NULL THEN 'waiting' ELSE 'scheduled' END, priority, limit_key, round,
       place, coalesce(run_at, $4::bigint), $4::bigint, submitter, schedule, traceparent, callback_url, body FROM placed
     ORDER BY ordinality
     RETURNING id, bytes, state

@@ -17,14 +17,14 @@ import {
 import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
 import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
-import { type Due, Turns } from './turns.ts';
+import { type Due, Rounds } from './rounds.ts';
 
 /** A delivery with the size that the queue's counters need. */
 export interface SizedDelivery extends Delivery {
   /** Size of body, reason and history. */
   bytes: number;
   priority: number;
-  turn: number;
+  round: number;
 }
 
 /** A dead letter as eviction, redrive and purge see it. */
@@ -45,51 +45,51 @@ export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifn
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
 /** Values of a delivery. */
-const DUE = `arrival, id, action, priority, limit_key, turn, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
+const DUE = `arrival, id, action, priority, limit_key, round, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
   submitter, traceparent, callback_url, callback_of, ${BYTES}`;
 
 // The statements of every task are constants, because building their text would cost as much as running them.
 const INSERT = `INSERT INTO messages
-  (arrival, id, action, state, priority, limit_key, turn, place, run_at, accepted_at, schedule, traceparent, callback_url,
+  (arrival, id, action, state, priority, limit_key, round, place, run_at, accepted_at, schedule, traceparent, callback_url,
     callback_of, body)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
 // Apart, because most messages have none.
 const SET_SUBMITTER = 'UPDATE messages SET submitter = ? WHERE arrival = ?';
 // Reads one message, because node:sqlite's `get` takes a tenth of the time of `all`.
 const NEXT = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS}
-  ORDER BY priority, turn, run_at, arrival LIMIT 1`;
+  ORDER BY priority, round, run_at, arrival LIMIT 1`;
 const NEXT_CALLBACK = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND callback_of IS NOT NULL
-  ORDER BY priority, turn, run_at, arrival LIMIT 1`;
+  ORDER BY priority, round, run_at, arrival LIMIT 1`;
 const NEXT_LONGEST = `SELECT ${DUE} FROM messages WHERE state = 'waiting' AND deaths < ${SUSPECT_DEATHS}
   ORDER BY run_at, arrival LIMIT 1`;
 const OLDEST = "SELECT min(run_at) AS runAt FROM messages WHERE state = 'waiting'";
 const START = `UPDATE messages SET started_at = ? WHERE ${FENCE} AND started_at IS NULL`;
 const IS_SUSPECT = `state IN ('waiting', 'limited', 'running') AND deaths >= ${SUSPECT_DEATHS}`;
 const MARK_TAKEN = "UPDATE messages SET state = 'running', delivery = ? WHERE arrival = ?";
-const WAIT = 'UPDATE messages SET state = ?, place = ?, turn = ? WHERE arrival = ?';
-const WAIT_TOGETHER = `UPDATE messages SET state = 'waiting', turn = ?1 + position.key
+const WAIT = 'UPDATE messages SET state = ?, place = ?, round = ? WHERE arrival = ?';
+const WAIT_TOGETHER = `UPDATE messages SET state = 'waiting', round = ?1 + position.key
   FROM json_each(?2) AS position WHERE arrival = position.value`;
 const PLACE = 'UPDATE messages SET state = ?, place = ? WHERE arrival = ?';
 const HELD = 'SELECT arrival, action, priority, limit_key, place, started_at FROM messages WHERE arrival = ?';
 const LIMITED = `SELECT arrival, action, priority, limit_key, run_at FROM messages WHERE place < 2`;
-const IN_TURN = 'ORDER BY priority, turn, run_at, arrival';
-const NEXT_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ${IN_TURN} LIMIT 1`;
+const IN_ORDER = 'ORDER BY priority, round, run_at, arrival';
+const NEXT_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ${IN_ORDER} LIMIT 1`;
 const LONGEST_OF_ACTION = `${LIMITED} AND place = 1 AND action = ? ORDER BY run_at, arrival LIMIT 1`;
 const OF_KEY = `${LIMITED} AND place = 0 AND action = ? AND limit_key = ?`;
-const NEXT_OF_KEY = `${OF_KEY} ${IN_TURN} LIMIT 1`;
-const NEXT_OF_PRIORITY = `${OF_KEY} AND priority = ? ${IN_TURN} LIMIT 1`;
+const NEXT_OF_KEY = `${OF_KEY} ${IN_ORDER} LIMIT 1`;
+const NEXT_OF_PRIORITY = `${OF_KEY} AND priority = ? ${IN_ORDER} LIMIT 1`;
 const LIMITED_KEYS = 'SELECT DISTINCT limit_key FROM messages WHERE place < 2 AND place = 0 AND action = ?';
 const COUNT_LIMITED = 'SELECT count(*) AS count FROM messages INDEXED BY limited_messages WHERE place < 2';
-// Messages that keep waiting keep their turns. The indexes are named so that scheduled messages are not read.
-const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.place, turn = placed.turn
+// Messages that keep waiting keep their rounds. The indexes are named so that scheduled messages are not read.
+const REPLACE_ALL = `UPDATE messages SET state = placed.state, place = placed.place, round = placed.round
   FROM (
     SELECT arrival, place, CASE WHEN place < 2 THEN 'limited' ELSE 'waiting' END AS state, CASE place
-      WHEN 0 THEN 0 WHEN 1 THEN position ELSE CASE former WHEN 'waiting' THEN turn ELSE present + position END END AS turn
+      WHEN 0 THEN 0 WHEN 1 THEN position ELSE CASE former WHEN 'waiting' THEN round ELSE present + position END END AS round
     FROM (
-      SELECT arrival, state AS former, turn, CASE WHEN ?1 AND limit_key IS NOT NULL THEN 0 ELSE ?2 END AS place,
-        row_number() OVER (PARTITION BY priority, limit_key ORDER BY state = 'limited', place DESC, turn, run_at, arrival) - 1
+      SELECT arrival, state AS former, round, CASE WHEN ?1 AND limit_key IS NOT NULL THEN 0 ELSE ?2 END AS place,
+        row_number() OVER (PARTITION BY priority, limit_key ORDER BY state = 'limited', place DESC, round, run_at, arrival) - 1
           AS position,
-        (SELECT ifnull(min(turn), 0) FROM messages AS other WHERE other.state = 'waiting' AND other.priority = own.priority)
+        (SELECT ifnull(min(round), 0) FROM messages AS other WHERE other.state = 'waiting' AND other.priority = own.priority)
           AS present
       FROM (
         SELECT * FROM messages INDEXED BY longest_waiting WHERE state = 'waiting' AND action = ?3
@@ -103,7 +103,7 @@ const DEAD_LETTER = `SELECT arrival, id, action, priority, limit_key, submitter,
 
 /** Statements on the messages. Writes must run in a transaction. */
 export class Messages {
-  readonly turns: Turns;
+  readonly rounds: Rounds;
   readonly limits: Limits;
   readonly #database: Database;
   readonly #counters: Counters;
@@ -112,7 +112,7 @@ export class Messages {
   constructor(database: Database, counters: Counters) {
     this.#database = database;
     this.#counters = counters;
-    this.turns = new Turns(database);
+    this.rounds = new Rounds(database);
     this.limits = new Limits(database);
   }
 
@@ -122,8 +122,8 @@ export class Messages {
     const due = { arrival, action, priority, limit_key };
     const isScheduled = runAt !== undefined;
     const place = isScheduled ? undefined : this.limits.enter(due);
-    const { state, turn } = isScheduled ? { state: 'scheduled', turn: 0 } : this.#line(due, place);
-    const order = [priority, limit_key, turn, place ?? null, runAt ?? now, now] as const;
+    const { state, round } = isScheduled ? { state: 'scheduled', round: 0 } : this.#line(due, place);
+    const order = [priority, limit_key, round, place ?? null, runAt ?? now, now] as const;
     const origin = [schedule, traceparent, callbackUrl, callbackOf] as const;
     this.#database.runUncounted(INSERT, arrival, id, action, state, ...order, ...origin, body);
     if (message.submitter !== undefined) this.#database.runUncounted(SET_SUBMITTER, message.submitter, arrival);
@@ -162,27 +162,27 @@ export class Messages {
     this.#database.run('UPDATE messages SET run_at = ? WHERE arrival = ?', now, message.arrival);
   }
 
-  /** Makes a message wait or be limited, in the next turn of its key. */
+  /** Makes a message wait or be limited, in the next round of its key. */
   #wait(message: Due, place = this.limits.enter(message)): void {
-    const { state, turn } = this.#line(message, place);
-    this.#database.runUncounted(WAIT, state, place ?? null, turn, message.arrival);
+    const { state, round } = this.#line(message, place);
+    this.#database.runUncounted(WAIT, state, place ?? null, round, message.arrival);
   }
 
   /** Makes messages of a priority wait that have neither a limit key nor limits, in less time than one by one. */
   #waitTogether(priority: number, messages: readonly Due[]): void {
-    const turn = this.turns.next(priority, undefined, messages.length);
-    this.#database.runUncounted(WAIT_TOGETHER, turn, JSON.stringify(messages.map(({ arrival }) => arrival)));
+    const round = this.rounds.next(priority, undefined, messages.length);
+    this.#database.runUncounted(WAIT_TOGETHER, round, JSON.stringify(messages.map(({ arrival }) => arrival)));
     this.#counters.waiting += messages.length;
   }
 
-  /** Counts a message that waits or is limited. Returns which, and its turn there. */
-  #line(message: Due, place: Place | undefined): { state: 'waiting' | 'limited'; turn: number } {
+  /** Counts a message that waits or is limited. Returns which, and its round there. */
+  #line(message: Due, place: Place | undefined): { state: 'waiting' | 'limited'; round: number } {
     if (place === undefined || place === PLACES.all) {
       this.#counters.waiting += 1;
-      return { state: 'waiting', turn: this.turns.next(message.priority, message.limit_key ?? undefined) };
+      return { state: 'waiting', round: this.rounds.next(message.priority, message.limit_key ?? undefined) };
     }
     this.#counters.limited += 1;
-    return { state: 'limited', turn: place === PLACES.none ? 0 : this.turns.nextLimited(message) };
+    return { state: 'limited', round: place === PLACES.none ? 0 : this.rounds.nextLimited(message) };
   }
 
   /** Gives a place that an action, and one of its keys, have released to the next limited message of each. */
@@ -251,7 +251,7 @@ export class Messages {
     const added = countLimited() - before;
     this.#counters.limited += added;
     this.#counters.waiting -= added;
-    this.turns.load();
+    this.rounds.load();
     for (const { limit_key } of this.#database.all<{ limit_key: string }>(LIMITED_KEYS, action)) {
       while (this.#promoteOfKey(action, limit_key, (first) => this.limits.enterKey(first)));
     }
@@ -352,8 +352,8 @@ export class Messages {
     this.#counters[isLimited ? 'limited' : 'waiting'] += 1;
     if (!isLimited) this.#database.runUncounted(PLACE, 'waiting', place ?? null, held.arrival);
     else {
-      const turn = place === PLACES.none ? 0 : this.turns.nextLimited(held, true);
-      this.#database.runUncounted(WAIT, 'limited', place, turn, held.arrival);
+      const round = place === PLACES.none ? 0 : this.rounds.nextLimited(held, true);
+      this.#database.runUncounted(WAIT, 'limited', place, round, held.arrival);
     }
   }
 
@@ -520,7 +520,7 @@ function deliveryOf(
   action: string | null,
   priority: number,
   limitKey: string | null,
-  turn: number,
+  round: number,
   body: string,
   delivery: number,
   dueAt: number,
@@ -541,7 +541,7 @@ function deliveryOf(
     action: action ?? undefined,
     priority,
     limitKey: limitKey ?? undefined,
-    turn,
+    round,
     body,
     delivery,
     dueAt,

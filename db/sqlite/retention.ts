@@ -28,7 +28,7 @@ export function excessRows(database: Database, rows: number): number {
  * @param excess number of rows to delete, the oldest first
  * @param before rows of tasks completed before this time (Unix seconds) are deleted, too
  */
-export function* retentionRound(
+export function* retentionPass(
   database: Database,
   excess: number,
   before: number | undefined,

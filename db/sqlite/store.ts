@@ -56,7 +56,7 @@ import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
 import { type EndedMessage, Messages, type NewMessage, type SizedDeadLetter, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
-import { retentionRound } from './retention.ts';
+import { retentionPass } from './retention.ts';
 import { dialect, storeRow } from './tasks.ts';
 import { isValueError, TurnWriter } from './turn-writer.ts';
 import { type SyncFile, WalSync } from './wal-sync.ts';
@@ -112,7 +112,7 @@ export class SqliteStore implements TaskStore {
   readonly #counters: Counters = countersOf([], 0);
   readonly #options: SqliteStoreOptions;
   readonly #log: WalSync | undefined;
-  #retention: ReturnType<typeof retentionRound> | undefined;
+  #retention: ReturnType<typeof retentionPass> | undefined;
   /** Positions of the messages in flight, so that no index on running messages is needed. */
   readonly #running = new Set<number>();
   #lastArrival = 0;
@@ -378,7 +378,7 @@ export class SqliteStore implements TaskStore {
     const excess = this.#retention === undefined && rows !== undefined ? await this.#options.excessRows(rows) : 0;
     while (this.#writer.held !== undefined) await this.#writer.held;
     // The round is over after its last step, and after an error.
-    this.#retention ??= retentionRound(this.#file, excess, before);
+    this.#retention ??= retentionPass(this.#file, excess, before);
     const round = this.#retention;
     const isOver = this.#writer.writeNow(() => round.next().done === true, true);
     if (isOver) this.#retention = undefined;
@@ -460,7 +460,7 @@ export class SqliteStore implements TaskStore {
     this.#running.clear();
     this.#suspects = this.#messages.suspects();
     this.#nextDueAt = this.#messages.nextDueAt();
-    this.#messages.turns.load();
+    this.#messages.rounds.load();
     this.#isPaused = this.#queue.get('SELECT 1 FROM queue_state WHERE paused = 1') !== undefined;
     Object.assign(this.#counters, countersOf(this.#messages.totals(), this.#keys.count()));
     return exhausted;
@@ -704,7 +704,7 @@ export class SqliteStore implements TaskStore {
   #takeFrom(first: SizedDelivery | undefined, max: number, following: () => SizedDelivery | undefined): Taken {
     const deliveries = first === undefined ? [] : this.#writer.writeNow(() => this.#mark(first, max, following), false);
     for (const { arrival } of deliveries) this.#running.add(arrival);
-    if (this.#counters.waiting === 0) this.#messages.turns.reset();
+    if (this.#counters.waiting === 0) this.#messages.rounds.reset();
     const isLater = deliveries.length < max && this.#nextDueAt < Number.POSITIVE_INFINITY;
     return { deliveries, nextRunAt: isLater ? this.#nextDueAt : undefined };
   }
@@ -713,8 +713,8 @@ export class SqliteStore implements TaskStore {
     const deliveries: SizedDelivery[] = [];
     for (let next: SizedDelivery | undefined = first; next !== undefined; ) {
       this.#messages.markTaken(next);
-      // A message taken before its turn does not end the turn of others.
-      if (!this.#isLongestNext()) this.#messages.turns.taken(next.priority, next.turn);
+      // A message taken before its round does not end the round of others.
+      if (!this.#isLongestNext()) this.#messages.rounds.taken(next.priority, next.round);
       deliveries.push(next);
       if (next.callbackOf === undefined) this.#counters.taken += 1;
       next = deliveries.length < max ? following() : undefined;

@@ -10,6 +10,7 @@ import { describeLimits } from './limits.ts';
 import { describePausing } from './pausing.ts';
 import { describePublishing } from './publishing.ts';
 import { describeRetries } from './retries.ts';
+import { describeRounds } from './rounds.ts';
 import { describeRows } from './rows.ts';
 import { describeSchedules } from './schedules.ts';
 import { describeScheduling } from './scheduling.ts';
@@ -17,7 +18,6 @@ import { describeSearching } from './searching.ts';
 import { describeSettling } from './settling.ts';
 import { type Driver, testsOf } from './stage.ts';
 import { describeTaking } from './taking.ts';
-import { describeTurns } from './turns.ts';
 import { describeViews } from './views.ts';
 
 /** Defines the conformance specs of a task store. */
@@ -30,7 +30,7 @@ export function describeStore(name: string, driver: Driver): void {
     describeSettling(tests);
     describeRetries(tests);
     describeScheduling(tests);
-    describeTurns(tests);
+    describeRounds(tests);
     describeLimits(tests);
     describeSchedules(tests, driver);
     describeDeadLetters(tests);

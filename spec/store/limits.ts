@@ -145,7 +145,7 @@ export function describeLimits({ it }: QueueTests): void {
       });
     });
 
-    it('gives its place to the first by priority, then by turn', async (queue) => {
+    it('gives its place to the first by priority, then by round', async (queue) => {
       await setLimits(queue, { concurrency: 1 });
       await publish(queue, 'abc', 'one');
       await publish(queue, 'd', 'two');

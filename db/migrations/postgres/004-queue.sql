@@ -9,9 +9,9 @@ CREATE TABLE IF NOT EXISTS messages (
   priority smallint NOT NULL DEFAULT 3,
   -- Escaped as in JSON. Empty if the task has none.
   limit_key text NOT NULL DEFAULT '',
-  -- Place among the keys of a priority: each next message of a key has a later turn, so keys alternate. Messages that wait,
-  -- and messages that are limited by their action, have turns of their own. Those that are limited by their key have none.
-  turn bigint NOT NULL DEFAULT 0,
+  -- Place among the keys of a priority: each next message of a key has a later round, so keys alternate. Messages that wait,
+  -- and messages that are limited by their action, have rounds of their own. Those that are limited by their key have none.
+  round bigint NOT NULL DEFAULT 0,
   -- What the message holds of the limits of its action: 0 for nothing, 1 for its key's place, 2 for all. Null if the action
   -- has no limits.
   place smallint,
@@ -77,11 +77,11 @@ ALTER TABLE messages ALTER COLUMN body SET STORAGE EXTERNAL;
 SELECT setval(pg_get_serial_sequence('messages', 'arrival'),
   greatest(nextval(pg_get_serial_sequence('messages', 'arrival')), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint));
 
-CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, turn, run_at, arrival) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, round, run_at, arrival) WHERE state = 'waiting';
 CREATE INDEX IF NOT EXISTS longest_waiting ON messages (run_at, arrival) WHERE state = 'waiting';
-CREATE INDEX IF NOT EXISTS waiting_callbacks ON messages (priority, turn, run_at, arrival)
+CREATE INDEX IF NOT EXISTS waiting_callbacks ON messages (priority, round, run_at, arrival)
   WHERE state = 'waiting' AND callback_of IS NOT NULL;
-CREATE INDEX IF NOT EXISTS turns_of_keys ON messages (limit_key, priority, turn) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS rounds_of_keys ON messages (limit_key, priority, round) WHERE state = 'waiting';
 CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at, arrival) WHERE state IN ('scheduled', 'retrying');
 -- Suspects run alone, so they are taken by a statement of their own.
 CREATE INDEX IF NOT EXISTS suspects ON messages (run_at, arrival) WHERE state = 'waiting' AND deaths >= 2;
@@ -100,19 +100,19 @@ CREATE TABLE IF NOT EXISTS schedules (
 );
 CREATE INDEX IF NOT EXISTS schedules_by_time ON schedules (next_at) WHERE next_at IS NOT NULL;
 
--- The turn of the next message of a key. A key of which nothing waits starts at the present turn: that of the message that
+-- The round of the next message of a key. A key of which nothing waits starts at the present round: that of the message that
 -- is next, or of the newest one that runs. In PL/pgSQL, because a function in SQL is planned anew by each statement that
 -- calls it. A range of one value leaves the planner, which knows no sizes, only the index with that order.
-CREATE OR REPLACE FUNCTION next_turn(given_priority smallint, given_key text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
+CREATE OR REPLACE FUNCTION next_round(given_priority smallint, given_key text) RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 BEGIN
   RETURN greatest(
-    (SELECT turn + 1 FROM messages
+    (SELECT round + 1 FROM messages
       WHERE state = 'waiting' AND (limit_key, priority) >= (given_key, given_priority)
         AND (limit_key, priority) <= (given_key, given_priority)
-      ORDER BY limit_key DESC, priority DESC, turn DESC LIMIT 1),
+      ORDER BY limit_key DESC, priority DESC, round DESC LIMIT 1),
     coalesce(
-      (SELECT turn FROM messages WHERE state = 'waiting' AND priority = given_priority ORDER BY turn LIMIT 1),
-      (SELECT max(turn) FROM messages WHERE state = 'running' AND priority = given_priority),
+      (SELECT round FROM messages WHERE state = 'waiting' AND priority = given_priority ORDER BY round LIMIT 1),
+      (SELECT max(round) FROM messages WHERE state = 'running' AND priority = given_priority),
       0
     )
   );
@@ -157,12 +157,12 @@ CREATE TABLE IF NOT EXISTS limit_starts (
 CREATE INDEX IF NOT EXISTS limit_starts_by_end ON limit_starts (ends_at);
 CREATE INDEX IF NOT EXISTS limit_starts_by_limit ON limit_starts (action, limit_key, ends_at);
 
-CREATE INDEX IF NOT EXISTS limited_by_pool ON messages (action, limited_by, priority, turn, run_at, arrival)
+CREATE INDEX IF NOT EXISTS limited_by_pool ON messages (action, limited_by, priority, round, run_at, arrival)
   WHERE state = 'limited';
 CREATE INDEX IF NOT EXISTS longest_limited ON messages (action, limited_by, run_at, arrival) WHERE state = 'limited';
-CREATE INDEX IF NOT EXISTS turns_of_limited ON messages (action, limit_key, priority, turn)
+CREATE INDEX IF NOT EXISTS rounds_of_limited ON messages (action, limit_key, priority, round)
   WHERE state = 'limited' AND place = 1;
-CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, turn, run_at, arrival) WHERE state = 'limited';
+CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, round, run_at, arrival) WHERE state = 'limited';
 
 -- Called at the start of each transaction that changes messages. While there are limits, such transactions run one after
 -- another, so that none waits for a row that another one has locked. A change of the limits waits for all. `actions` are
@@ -184,23 +184,23 @@ RETURNS TABLE (level smallint, key text, places integer, rate integer, rate_ms b
     WHERE (level = 2 OR of_key <> '') AND (places IS NOT NULL OR rate IS NOT NULL)
 $$;
 
--- The turn of a message of a key among those that are limited by their action: the first one, or the next one of the key.
-CREATE OR REPLACE FUNCTION limited_turn(of_action text, given_priority smallint, given_key text, is_first boolean)
+-- The round of a message of a key among those that are limited by their action: the first one, or the next one of the key.
+CREATE OR REPLACE FUNCTION limited_round(of_action text, given_priority smallint, given_key text, is_first boolean)
 RETURNS bigint LANGUAGE plpgsql STABLE AS $$
 DECLARE
-  first bigint = coalesce((SELECT turn FROM messages WHERE state = 'limited'
+  first bigint = coalesce((SELECT round FROM messages WHERE state = 'limited'
       AND (action, limited_by, priority) >= (of_action, '', given_priority)
       AND (action, limited_by, priority) <= (of_action, '', given_priority)
-    ORDER BY action, limited_by, priority, turn LIMIT 1), 0);
+    ORDER BY action, limited_by, priority, round LIMIT 1), 0);
 BEGIN
   IF is_first THEN
     RETURN first;
   END IF;
   RETURN greatest(first,
-    (SELECT turn + 1 FROM messages WHERE state = 'limited' AND place = 1
+    (SELECT round + 1 FROM messages WHERE state = 'limited' AND place = 1
         AND (action, limit_key, priority) >= (of_action, given_key, given_priority)
         AND (action, limit_key, priority) <= (of_action, given_key, given_priority)
-      ORDER BY action DESC, limit_key DESC, priority DESC, turn DESC LIMIT 1));
+      ORDER BY action DESC, limit_key DESC, priority DESC, round DESC LIMIT 1));
 END $$;
 
 -- Takes as many places as are free, for a message that holds some already. Returns what the message holds then.
@@ -221,7 +221,7 @@ BEGIN
   RETURN 2;
 END $$;
 
--- Lets messages wait that a pool limits, as far as all their pools have room: by priority and turn, and every tenth time the
+-- Lets messages wait that a pool limits, as far as all their pools have room: by priority and round, and every tenth time the
 -- message that has been due longest, so that no message is limited forever. Then deletes the pool if nothing of it is used.
 CREATE OR REPLACE FUNCTION promote_limited(given limits, pool text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -236,13 +236,13 @@ BEGIN
     ELSE
       SELECT arrival, limit_key, place INTO next FROM messages WHERE state = 'limited'
           AND (action, limited_by) >= (given.action, pool) AND (action, limited_by) <= (given.action, pool)
-        ORDER BY action, limited_by, priority, turn, run_at, arrival LIMIT 1;
+        ORDER BY action, limited_by, priority, round, run_at, arrival LIMIT 1;
     END IF;
     EXIT WHEN NOT FOUND;
     new_place = enter_limits(given, next.limit_key, next.place);
     EXIT WHEN new_place = next.place;
     UPDATE messages SET state = CASE new_place WHEN 2 THEN 'waiting' ELSE 'limited' END, place = new_place,
-      turn = CASE new_place WHEN 2 THEN next_turn(priority, limit_key) ELSE limited_turn(action, priority, limit_key, false) END
+      round = CASE new_place WHEN 2 THEN next_round(priority, limit_key) ELSE limited_round(action, priority, limit_key, false) END
       WHERE arrival = next.arrival;
     UPDATE limits SET limited = limited - 1 WHERE action = given.action AND new_place = 2;
   END LOOP;
@@ -284,11 +284,11 @@ BEGIN
     FROM pools_of(given, OLD.limit_key) WHERE level <= held AND action = given.action AND limit_key = key;
   UPDATE limits SET limited = limited - 1 WHERE action = OLD.action AND OLD.state = 'limited';
   IF NEW.state = 'waiting' THEN
-    -- Before others. A message that ran keeps its turn, or becomes the first of its action.
+    -- Before others. A message that ran keeps its round, or becomes the first of its action.
     NEW.place = enter_limits(given, NEW.limit_key, 0::smallint);
     IF NEW.place < 2 THEN
       NEW.state = 'limited';
-      NEW.turn = CASE NEW.place WHEN 1 THEN limited_turn(NEW.action, NEW.priority, NEW.limit_key, OLD.state = 'running') ELSE 0 END;
+      NEW.round = CASE NEW.place WHEN 1 THEN limited_round(NEW.action, NEW.priority, NEW.limit_key, OLD.state = 'running') ELSE 0 END;
       UPDATE limits SET limited = limited + 1 WHERE action = NEW.action;
     END IF;
   END IF;
@@ -372,34 +372,34 @@ BEGIN
       least(given.concurrency, given.rate_count), 1e9) INTO free
     FROM limit_uses WHERE action = given.action AND limit_key = '';
   WITH of_keys AS (
-    SELECT arrival, priority, messages.limit_key, state, turn, run_at,
+    SELECT arrival, priority, messages.limit_key, state, round, run_at,
       row_number() OVER (PARTITION BY messages.limit_key
-        ORDER BY priority, state = 'limited', place DESC, turn, run_at, arrival) AS number,
+        ORDER BY priority, state = 'limited', place DESC, round, run_at, arrival) AS number,
       coalesce(least(given.key_concurrency - coalesce(used, 0), given.key_rate_count - coalesce(starts, 0)), 1e9) AS free_of_key
     FROM messages LEFT JOIN limit_uses AS use ON use.action = messages.action AND use.limit_key = messages.limit_key
     WHERE messages.action = given.action AND state IN ('waiting', 'limited')
   ), of_action AS (
     SELECT *, limit_key = '' OR number <= free_of_key AS has_key,
-      row_number() OVER (PARTITION BY priority, limit_key ORDER BY number) AS key_turn
+      row_number() OVER (PARTITION BY priority, limit_key ORDER BY number) AS key_round
     FROM of_keys
   ), placed AS (
     SELECT *, CASE WHEN NOT has_key THEN 0
-      WHEN row_number() OVER (PARTITION BY has_key ORDER BY priority, key_turn, run_at, arrival) <= free THEN 2
+      WHEN row_number() OVER (PARTITION BY has_key ORDER BY priority, key_round, run_at, arrival) <= free THEN 2
       ELSE 1 END AS new_place
     FROM of_action
-  ), turns AS (
-    SELECT 2 AS new_place, priority, limit_key, next_turn(priority, limit_key) AS first
+  ), rounds AS (
+    SELECT 2 AS new_place, priority, limit_key, next_round(priority, limit_key) AS first
     FROM placed WHERE new_place = 2 AND state = 'limited' GROUP BY priority, limit_key
-  ), turned AS (
+  ), numbered AS (
     SELECT arrival, CASE new_place WHEN 2 THEN 'waiting' ELSE 'limited' END AS new_state,
       CASE WHEN given.source IS NOT NULL THEN new_place END AS new_place,
-      CASE WHEN new_place = 0 THEN 0 WHEN new_place = 2 AND state = 'waiting' THEN turn
+      CASE WHEN new_place = 0 THEN 0 WHEN new_place = 2 AND state = 'waiting' THEN round
       ELSE coalesce(first, 0) - 1 + row_number() OVER (
-        PARTITION BY new_place, new_place = 2 AND state = 'waiting', priority, limit_key ORDER BY number) END AS new_turn
-    FROM placed LEFT JOIN turns USING (new_place, priority, limit_key)
+        PARTITION BY new_place, new_place = 2 AND state = 'waiting', priority, limit_key ORDER BY number) END AS new_round
+    FROM placed LEFT JOIN rounds USING (new_place, priority, limit_key)
   )
-  UPDATE messages SET state = new_state, turn = new_turn, place = new_place FROM turned
-    WHERE messages.arrival = turned.arrival AND (state, turn, place) IS DISTINCT FROM (new_state, new_turn, new_place);
+  UPDATE messages SET state = new_state, round = new_round, place = new_place FROM numbered
+    WHERE messages.arrival = numbered.arrival AND (state, round, place) IS DISTINCT FROM (new_state, new_round, new_place);
   PERFORM add_uses(given, '{waiting, limited}');
   UPDATE limits SET limited = (SELECT count(*) FROM messages WHERE state = 'limited' AND action = given.action)
     WHERE action = given.action;
@@ -472,8 +472,8 @@ DECLARE
     ELSE 'cancelled' END;
   new_bytes bigint;
 BEGIN
-  INSERT INTO messages (id, action, priority, limit_key, turn, place, run_at, accepted_at, traceparent, callback_of, body)
-    VALUES (new_id, 'callback', 1, host, next_turn(1::smallint, host), (SELECT 0 FROM limits WHERE action = 'callback'), now, now,
+  INSERT INTO messages (id, action, priority, limit_key, round, place, run_at, accepted_at, traceparent, callback_of, body)
+    VALUES (new_id, 'callback', 1, host, next_round(1::smallint, host), (SELECT 0 FROM limits WHERE action = 'callback'), now, now,
       OLD.traceparent, OLD.id, format('{"id":"%s","action":"callback","data":{"url":%s,"task":%s,"action":%s,"status":"%s"},"created_at":%s}',
         new_id, to_json(OLD.callback_url), to_json(OLD.id), coalesce('"' || OLD.action || '"', 'null'), end_status, now / 1000))
     RETURNING bytes INTO new_bytes;

@@ -14,8 +14,8 @@ CREATE TABLE IF NOT EXISTS messages (
   limit_key TEXT,
   -- Id of the task whose end the message reports. Null unless the message is a callback.
   callback_of TEXT,
-  -- Place among the keys of a priority, where the message waits or is limited, see `Turns`.
-  turn INTEGER NOT NULL DEFAULT 0,
+  -- Place among the keys of a priority, where the message waits or is limited, see `Rounds`.
+  round INTEGER NOT NULL DEFAULT 0,
   -- What the message holds of the limits of its action, see `Limits`. Null if the action has none. Below 2 if it is limited.
   place INTEGER,
   -- When the message is due, in milliseconds, like all times in these tables.
@@ -55,11 +55,11 @@ CREATE TABLE IF NOT EXISTS messages (
 -- SQLite appends the rowid, which is `arrival`, to every index. Each change of a message evaluates the conditions of all indexes
 -- that name a changed column. So conditions name columns that only few messages have, and name them first. A query must
 -- have the same condition.
-CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, turn, run_at) WHERE state = 'waiting';
+CREATE INDEX IF NOT EXISTS waiting_messages ON messages (priority, round, run_at) WHERE state = 'waiting';
 CREATE INDEX IF NOT EXISTS longest_waiting ON messages (run_at) WHERE state = 'waiting';
-CREATE INDEX IF NOT EXISTS waiting_callbacks ON messages (priority, turn, run_at)
+CREATE INDEX IF NOT EXISTS waiting_callbacks ON messages (priority, round, run_at)
   WHERE callback_of IS NOT NULL AND state = 'waiting';
-CREATE INDEX IF NOT EXISTS turns_of_keys ON messages (limit_key, priority, turn)
+CREATE INDEX IF NOT EXISTS rounds_of_keys ON messages (limit_key, priority, round)
   WHERE limit_key IS NOT NULL AND state = 'waiting';
 -- SQLite uses a partial index only for a query that names one of these states as a constant.
 CREATE INDEX IF NOT EXISTS later_messages ON messages (state, run_at) WHERE state = 'scheduled' OR state = 'retrying';
@@ -82,12 +82,12 @@ CREATE TABLE IF NOT EXISTS schedules (
 );
 CREATE INDEX IF NOT EXISTS schedules_by_time ON schedules (next_at) WHERE next_at IS NOT NULL;
 
-CREATE INDEX IF NOT EXISTS limited_by_key ON messages (place, action, limit_key, priority, turn, run_at)
+CREATE INDEX IF NOT EXISTS limited_by_key ON messages (place, action, limit_key, priority, round, run_at)
   WHERE place < 2;
-CREATE INDEX IF NOT EXISTS limited_by_action ON messages (action, priority, turn, run_at)
+CREATE INDEX IF NOT EXISTS limited_by_action ON messages (action, priority, round, run_at)
   WHERE place = 1;
 CREATE INDEX IF NOT EXISTS longest_limited ON messages (action, run_at) WHERE place = 1;
-CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, turn, run_at) WHERE place < 2;
+CREATE INDEX IF NOT EXISTS limited_messages ON messages (priority, round, run_at) WHERE place < 2;
 
 -- Limits of actions: tasks that run at once, and that start in a period. The same for each limit key.
 CREATE TABLE IF NOT EXISTS limits (

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { excessRows, retentionRound } from '../../../db/sqlite/retention.ts';
+import { excessRows, retentionPass } from '../../../db/sqlite/retention.ts';
 import { RETENTION_SLICE, type RetentionLimits } from '../../../db/task-store.ts';
 import { freshRows, range } from '../../support/aged-rows.ts';
 import { at, describeRetention, LIMIT } from '../retention.ts';
@@ -9,7 +9,7 @@ async function fresh() {
   const rows = await freshRows();
   const { database } = rows;
   const begin = ({ rows: kept, before }: Partial<RetentionLimits>) =>
-    retentionRound(database, kept === undefined ? 0 : excessRows(database, kept), before);
+    retentionPass(database, kept === undefined ? 0 : excessRows(database, kept), before);
   /** Runs a round. Returns the number of rows that each step deleted. */
   const round = (limits: Partial<RetentionLimits>) => {
     const deleted: number[] = [];

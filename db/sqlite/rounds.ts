@@ -2,11 +2,11 @@ import type { Database } from './database.ts';
 import type { Limited } from './limits.ts';
 
 const WAITING = "FROM messages WHERE state = 'waiting' AND priority = ?1";
-const OF_KEY = `SELECT (SELECT min(turn) ${WAITING}) AS first, (SELECT max(turn) ${WAITING} AND limit_key = ?2) AS last`;
+const OF_KEY = `SELECT (SELECT min(round) ${WAITING}) AS first, (SELECT max(round) ${WAITING} AND limit_key = ?2) AS last`;
 const LIMITED_BY_ACTION = 'FROM messages WHERE place = 1 AND action = ? AND priority = ?';
-const FIRST_LIMITED = `SELECT min(turn) AS first ${LIMITED_BY_ACTION}`;
-const LAST_LIMITED_OF_KEY = `SELECT max(turn) AS last ${LIMITED_BY_ACTION} AND limit_key IS ?`;
-const LOADED = `SELECT priority, min(turn) AS first, max(turn) FILTER (WHERE limit_key IS NULL) AS last
+const FIRST_LIMITED = `SELECT min(round) AS first ${LIMITED_BY_ACTION}`;
+const LAST_LIMITED_OF_KEY = `SELECT max(round) AS last ${LIMITED_BY_ACTION} AND limit_key IS ?`;
+const LOADED = `SELECT priority, min(round) AS first, max(round) FILTER (WHERE limit_key IS NULL) AS last
   FROM messages WHERE state = 'waiting' GROUP BY priority`;
 
 /** A message that is going to wait. */
@@ -16,16 +16,16 @@ export interface Due extends Limited {
 }
 
 /**
- * Turns of waiting messages, and of messages limited by their action. Messages of one priority are taken by turn,
- * and each next message of a key has a later turn, so keys alternate. A key of which nothing waits starts at the present
- * turn, and not behind the crowd of another key. All messages without a key share one. Lost if the process dies, and then
- * derived from the messages.
+ * Rounds of waiting messages, and of messages limited by their action. Messages of one priority are taken by round,
+ * and each next message of a key has a later round, so keys alternate. A key of which nothing waits starts at the present
+ * round, and not behind the crowd of another key. Messages without a key count as those of one. Lost if the process dies,
+ * and then derived from the messages.
  */
-export class Turns {
+export class Rounds {
   readonly #database: Database;
-  /** Turn of the newest message taken in its turn, by priority. */
+  /** Round of the newest message taken in its round, by priority. */
   readonly #present = new Map<number, number>();
-  /** Last turn of the messages without a key, by priority. */
+  /** Last round of the messages without a key, by priority. */
   readonly #last = new Map<number, number>();
 
   constructor(database: Database) {
@@ -42,20 +42,20 @@ export class Turns {
     }
   }
 
-  /** Returns the turn of the next message with this priority and key, or of the first of `count` without a key. */
+  /** Returns the round of the next message with this priority and key, or of the first of `count` without a key. */
   next(priority: number, key: string | undefined, count = 1): number {
     const present = this.#present.get(priority) ?? 0;
     if (key === undefined) {
-      const turn = Math.max((this.#last.get(priority) ?? -1) + 1, present);
-      this.#last.set(priority, turn + count - 1);
-      return turn;
+      const round = Math.max((this.#last.get(priority) ?? -1) + 1, present);
+      this.#last.set(priority, round + count - 1);
+      return round;
     }
-    // A key whose last message was taken must not pass waiting messages, so the present turn is that of the next message.
+    // A key whose last message was taken must not pass waiting messages, so the present round is that of the next message.
     const { first, last } = this.#database.get(OF_KEY, priority, key) as { first: number | null; last: number | null };
     return Math.max((last ?? -1) + 1, first ?? present);
   }
 
-  /** Returns the turn of a message that is limited by its action. It leaves that list with another turn. */
+  /** Returns the round of a message that is limited by its action. It leaves that list with another round. */
   nextLimited({ action, limit_key, priority }: Due, isFirst = false): number {
     const first = this.#database.get<{ first: number | null }>(FIRST_LIMITED, action, priority)?.first ?? 0;
     if (isFirst) return first;
@@ -63,8 +63,8 @@ export class Turns {
     return Math.max((last ?? -1) + 1, first);
   }
 
-  taken(priority: number, turn: number): void {
-    this.#present.set(priority, Math.max(turn, this.#present.get(priority) ?? 0));
+  taken(priority: number, round: number): void {
+    this.#present.set(priority, Math.max(round, this.#present.get(priority) ?? 0));
   }
 
   /** Nothing waits any more, so that cancelled messages no longer count. */

@@ -14,8 +14,8 @@ import {
 const publishKeyed = (queue: TestQueue, ids: string, limitKey: string | undefined, priority = 3) =>
   Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id), limitKey, priority })));
 
-/** Conformance specs of the turns that limit keys take. */
-export function describeTurns({ it }: QueueTests): void {
+/** Conformance specs of the rounds in which limit keys alternate. */
+export function describeRounds({ it }: QueueTests): void {
   describe('limit keys', () => {
     it('take turns, and each keeps the order of its messages', async (queue) => {
       await publishKeyed(queue, 'abcdef', 'one');
@@ -66,7 +66,7 @@ export function describeTurns({ it }: QueueTests): void {
         .and.include('y');
     });
 
-    it('start at the present turn again, once nothing of them waits', async (queue) => {
+    it('start at the present round again, once nothing of them waits', async (queue) => {
       await publishKeyed(queue, 'abcdefg', 'one');
       for (const id of 'bcdefg') await queue.cancel(id);
       expect(await queue.takeIds(1)).to.equal('a');
@@ -90,7 +90,7 @@ export function describeTurns({ it }: QueueTests): void {
       expect(await queue.takeIds(20)).to.equal('bcxdyazts');
     });
 
-    it('keep their turns over a restart', async (queue) => {
+    it('keep their rounds over a restart', async (queue) => {
       await publishKeyed(queue, 'abcdef', 'one');
       await publishKeyed(queue, 'uvw', undefined);
       expect(await queue.takeIds(2)).to.equal('au');
