@@ -132,7 +132,7 @@ describeInBrowser('the task board in an incident', () => {
     for (let i = 0; i < 11; i++) await post(`${tasks}/tasks`, { action: 'tires' });
     await post(`${tasks}/tasks`, { action: 'breaks', data: { reason: 'always' } });
     await untilFailed(tasks, 12);
-    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       const dialog = page.getByRole('dialog');
       const tires = items(page).filter({ hasText: 'try again' });
       await tires.first().getByRole('button', { name: 'Redrive' }).click();
