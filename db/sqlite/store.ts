@@ -377,10 +377,10 @@ export class SqliteStore implements TaskStore {
   async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
     const excess = this.#retention === undefined && rows !== undefined ? await this.#options.excessRows(rows) : 0;
     while (this.#writer.held !== undefined) await this.#writer.held;
-    // The round is over after its last step, and after an error.
+    // The pass is over after its last step, and after an error.
     this.#retention ??= retentionPass(this.#file, excess, before);
-    const round = this.#retention;
-    const isOver = this.#writer.writeNow(() => round.next().done === true, true);
+    const pass = this.#retention;
+    const isOver = this.#writer.writeNow(() => pass.next().done === true, true);
     if (isOver) this.#retention = undefined;
     return !isOver;
   }

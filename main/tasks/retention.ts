@@ -15,9 +15,9 @@ export interface RetentionOptions {
 const SECONDS_PER_DAY = 86_400;
 /** Ratio of a pause to the duration of the preceding step. Leaves two thirds of the time to other writes. */
 const STEP_PAUSE_RATIO = 2;
-const ROUND_PAUSE_MS = 1000;
-/** Minimum ratio of the pause after a round to its last search for old rows, so that an idle loop takes 5 % of the time. */
-const ROUND_PAUSE_RATIO = 20;
+const PASS_PAUSE_MS = 1000;
+/** Minimum ratio of the pause after a pass to its last search for old rows, so that an idle loop takes 5 % of the time. */
+const PASS_PAUSE_RATIO = 20;
 const FAILED_PAUSE_MS = 15_000;
 
 /** Deletes task rows beyond the limits, if there are any, in small steps. `stop` waits for a running step. */
@@ -44,7 +44,7 @@ async function deleteStep({ store, rows, days, clock, log }: RetentionOptions): 
     const isUnfinished = await store.deleteOldRows({ before, rows: rows === 0 ? undefined : rows });
     // The clock counts whole milliseconds, so a step may seem to take none.
     const stepMs = Math.max(1, clock.now() - startedAt);
-    return isUnfinished ? stepMs * STEP_PAUSE_RATIO : Math.max(ROUND_PAUSE_MS, stepMs * ROUND_PAUSE_RATIO);
+    return isUnfinished ? stepMs * STEP_PAUSE_RATIO : Math.max(PASS_PAUSE_MS, stepMs * PASS_PAUSE_RATIO);
   } catch (error) {
     log.error({ err: error, delayMs: FAILED_PAUSE_MS }, 'old rows cannot be deleted: retrying');
     return FAILED_PAUSE_MS;

@@ -61,7 +61,7 @@ describe('the retention', () => {
     expect((await run({ answers: [] })).limits).to.deep.equal([]);
   });
 
-  it('leaves two thirds of the time to others between the steps of a round, and at least a second after it', async () => {
+  it('leaves two thirds of the time to others between the steps of a pass, and at least a second after it', async () => {
     const { pauses } = await run({ rows: 1, stepMs: 5, answers: [true, true, false, true, false] });
     expect(pauses).to.deep.equal([10, 10, 1000, 10, 1000]);
   });
