@@ -181,6 +181,17 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       await queue.expectCounts({ accepted: 2500, dead: 0, dropped: 2500 });
     });
 
+    it('are redriven in slices of a MiB, but at least one', async (queue) => {
+      for (const id of 'abcd') {
+        const text = 'x'.repeat(id === 'd' ? 1_100_000 : 500_000);
+        await queue.store.publish(messageOf(id, 'sum', { text }));
+      }
+      await queue.settleAll(await queue.takeAll(4), discard());
+      const slices: string[] = [];
+      await redriveIn(queue.store, { all: true }, (tasks) => slices.push(idsOf(tasks)));
+      expect(slices).to.deep.equal(['ab', 'c', 'd']);
+    });
+
     itWith(
       { maxBytes: 100 * 1024 * 1024 },
       'make room for newer ones beyond their size, the oldest first, and say which',

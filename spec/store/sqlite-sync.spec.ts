@@ -18,20 +18,24 @@ async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
 }
 
 describe('what a client is told', () => {
-  it('is committed and then synced before the answer: submission, cancellation, pause, redrive and purge', async () => {
+  it('is committed and then synced before the answer: submission, cancellation, run-now, pause, limits, schedule, redrive and purge', async () => {
     const { queue, folder, disk, syncs } = await start();
     const { store } = queue;
     await queue.discard('xy');
     await queue.publishKeyed('a', 'key');
     await queue.publish('b');
     await queue.next();
+    await store.publish({ ...messageOf('later'), runAt: START + HOUR });
     const other = beside(folder);
     const version = () => (other.prepare('PRAGMA data_version').get() as { data_version: number }).data_version;
     const calls: (() => Promise<unknown>)[] = [
       () => store.publish(messageOf('c')),
       () => store.cancel('a'),
       () => store.cancel('b'),
+      () => store.runNow('later'),
       () => store.setPaused(true),
+      () => store.setLimits('sum', { concurrency: 5 }, 'api'),
+      () => store.schedules.put(schedule),
       () => redriveIn(store, { ids: ['x'] }),
       () => purgeIn(store, { all: true }),
     ];

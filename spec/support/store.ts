@@ -13,7 +13,7 @@ export function openFreshStore(
 ): SqliteStore {
   const dataDir = mkdtempSync(join(tmpdir(), 'store-'));
   fillDataFolder(dataDir);
-  const bounds = { maxLength: 1000, maxBytes: 1_000_000, maxKeys: 100 };
+  const bounds = { maxLength: 2000, maxBytes: 1_000_000, maxKeys: 100 };
   const store = new SqliteStore({ dataDir, driver, bounds, newId: randomUUID, excessRows: async () => 0, ...options });
   store.start();
   afterTest(async () => {

@@ -38,6 +38,19 @@ describe('Dispatcher with callbacks', () => {
     await reach({ completed: 16, inFlight: 5 });
   });
 
+  it('gives a thousand of them to the sender beside the window, and others in it', async () => {
+    const { sender, pool, publish, reach } = await startSending('');
+    for (let count = 1; count <= 1005; count += 1) {
+      await publish(`${count}`, 'https://example.com/');
+      (await pool.given(count)).end(returned);
+    }
+    await reach({ completed: 1005, inFlight: 1005 });
+    await publish('waits');
+    await reach({ waiting: 1 });
+    sender.runs.at(-1)?.end(returned);
+    expect((await pool.given(1006)).delivery.id).to.equal('waits');
+  });
+
   it('takes them each second while the window is full, and after each one that ends', async () => {
     const { sender, pool, queue, publish, clock } = await startSending('');
     for (const id of '12345') await publish(id);
