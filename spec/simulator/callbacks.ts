@@ -3,7 +3,7 @@ import type { DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts'
 import type { Outcome } from '../../main/tasks/pool/run.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { Disk } from './disk.ts';
-import type { History, Tables } from './history.ts';
+import type { Tables } from './history.ts';
 import type { SeededRandom } from './random.ts';
 import type { World } from './world.ts';
 
@@ -39,8 +39,8 @@ export function simulatedSender(clock: Clock, random: SeededRandom): DispatcherO
 }
 
 /** Checks the callbacks in the tables, completed or not. Returns their ids. */
-export function auditCallbacks(world: World, history: History, disk: Disk, { rows, messages }: Tables): Set<string> {
-  const { tasks, hasPurged, hasRedriven } = history;
+export function auditCallbacks(world: World, disk: Disk, { rows, messages }: Tables): Set<string> {
+  const { tasks, hasPurged, hasRedriven } = world.history;
   const bodies = disk.read<{
     body: string;
   }>(`SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'

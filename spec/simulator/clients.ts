@@ -3,18 +3,15 @@ import type { Published, Submission as StoreSubmission } from '../../db/task-sto
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
 import { CALLBACK_HOST } from './callbacks.ts';
-import type { History, KnownTask, Submission } from './history.ts';
+import type { KnownTask, Submission } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
 import type { Steps, World } from './world.ts';
 
-/**
- * Clients of the queue. They call it as the routers do.
- *
- * @param history what is known of the tasks, from which clients choose
- */
-export function clientsOf(world: World, history: History, processes: readonly Process[]) {
+/** Clients of the queue. They call it as the routers do, and choose among the tasks that the history knows. */
+export function clientsOf(world: World) {
+  const { history, processes } = world;
   const { moods, schedules, callbacks } = world.setting;
   const isScheduling = schedules.length > 0;
   /** Submissions with a key, which a client may repeat. */

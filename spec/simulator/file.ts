@@ -2,7 +2,7 @@ import { SqliteStore } from '../../db/sqlite/store.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
 import { auditCallbacks } from './callbacks.ts';
 import { Disk, type DiskFault } from './disk.ts';
-import { History, type Tables } from './history.ts';
+import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
 import {
@@ -24,15 +24,14 @@ export function simulateFile(options: SimulationOptions): Promise<SimulationResu
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
   const world = createWorld(new SimulatedTime(), random, setting, options.note);
-  const { driver, threads, prefetch, maxLength } = setting;
-  world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${maxLength} tasks`);
-  const history = new History(world);
-  return runSimulation(world, history, fileSite(world, history, options.faults), options);
+  const { driver, threads, prefetch, bounds } = setting;
+  world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${bounds.maxLength} tasks`);
+  return runSimulation(world, fileSite(world, options.faults), options);
 }
 
 /** A disk with the file of one process. */
-function fileSite(world: World, history: History, faultSet: FaultSet): Site {
-  const { driver, maxLength, maxKeys, rows, schedules, callbacks } = world.setting;
+function fileSite(world: World, faultSet: FaultSet): Site {
+  const { driver, bounds, rows, schedules, callbacks } = world.setting;
   const disk = new Disk(world.random.fork('disk'));
   world.hidden = disk.root;
   let store!: SqliteStore;
@@ -42,7 +41,7 @@ function fileSite(world: World, history: History, faultSet: FaultSet): Site {
     const { clock } = process;
     let hasFailedToSave = false;
     const opened = new SqliteStore({
-      ...{ dataDir: disk.folder, driver, bounds: { maxLength, maxBytes: 2 ** 40, maxKeys } },
+      ...{ dataDir: disk.folder, driver, bounds },
       now: () => clock.now(),
       newId: process.options.random.uuid,
       onSaveFailed: () => {
@@ -52,9 +51,9 @@ function fileSite(world: World, history: History, faultSet: FaultSet): Site {
       syncFile: async () => {
         const { ms, end } = disk.sync();
         await clock.sleep(ms);
-        history.failingSyncs ??= {};
+        world.history.failingSyncs ??= {};
         end();
-        history.failingSyncs = undefined;
+        world.history.failingSyncs = undefined;
       },
     });
     store = opened;
@@ -81,12 +80,12 @@ function fileSite(world: World, history: History, faultSet: FaultSet): Site {
       disk.emptied();
       if (!isKept && disk.fault === undefined) world.broken(SAVED, 'the stop did not save the queue');
     }
-    history.processEnded(isKept);
+    world.history.processEnded(isKept);
   }
 
   function read(): Tables {
     const tables = disk.readTables(store);
-    return callbacks ? { ...tables, callbacks: auditCallbacks(world, history, disk, tables) } : tables;
+    return callbacks ? { ...tables, callbacks: auditCallbacks(world, disk, tables) } : tables;
   }
 
   /** Restarts the log as the maintenance thread does. */
@@ -111,7 +110,7 @@ function fileSite(world: World, history: History, faultSet: FaultSet): Site {
       simulation.kill(process);
       disk.losePower(random);
       world.note('    the power is lost');
-      history.powerLost();
+      world.history.powerLost();
     };
     const waitDay = async () => {
       // In a day of faults, each second would be another attempt to write the same.

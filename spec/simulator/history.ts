@@ -135,7 +135,7 @@ export class History {
   constructor(world: World) {
     this.#world = world;
     this.#limits = limitUse(world);
-    this.#schedules = scheduleOracle(world, this);
+    this.#schedules = scheduleOracle(world);
     this.#pause = knownValue(world);
   }
 
@@ -498,7 +498,7 @@ export class History {
       now === undefined || before === undefined
         ? this.#era > 0
         : now.era !== before.era ||
-          Math.abs(now.number - before.number) >= this.#world.setting.maxKeys ||
+          Math.abs(now.number - before.number) >= this.#world.setting.bounds.maxKeys ||
           Math.abs(now.at - before.at) >= KEY_LIFETIME_MS;
     if (!mayBeForgotten) this.#broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
   }

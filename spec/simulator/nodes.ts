@@ -6,9 +6,8 @@ import type { Connect } from '../../main/nodes/link.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
-import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
-import { History, type ObservedStore } from './history.ts';
+import type { ObservedStore } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
 import { simulatedServer } from './server.ts';
@@ -19,9 +18,8 @@ import {
   type SimulationResult,
   type Site,
 } from './simulation.ts';
-import { tickOracle } from './ticks.ts';
+import { tickOracle, tokenClients } from './ticker.ts';
 import { SimulatedTime, type Time } from './time.ts';
-import { tokenClients } from './tokens.ts';
 import { createWorld, type Setting, type Steps, settingOf, type World } from './world.ts';
 
 const INTERVAL_MS = 1000;
@@ -64,58 +62,50 @@ export async function simulateNodes(
 ): Promise<SimulationResult> {
   const random = new SeededRandom(`nodes ${options.seed}`);
   // Without eviction of keys and rows, because the order of the commits of several nodes is unknown.
-  const setting = { ...settingOf(random.fork('setting'), options.seed), maxKeys: 1000, rows: 0 };
+  const setting = { ...settingOf(random.fork('setting'), options.seed), rows: 0 };
+  setting.bounds.maxKeys = 1000;
   const server = await openServer(time, random.fork('server'), setting);
-  const world = createWorld(time, random, setting, options.note);
-  world.pace = pace;
-  return await runSimulation(world, new History(world), nodeSite(world, server), options);
-}
-
-/** The parts of a process that only several nodes have. */
-export interface Node {
-  process: Process;
-  feed?: TickFeed;
-  tokens?: TokenStore;
+  const world = createWorld(time, random, setting, options.note, pace);
+  return await runSimulation(world, nodeSite(world, server), options);
 }
 
 /** A server that several nodes share. */
 function nodeSite(world: World, server: NodeServer): Site {
   const size = world.random.fork('nodes').between(2, 4);
-  const { log } = world;
+  const { log, processes: nodes } = world;
   const { faults } = server;
-  const nodes: Node[] = [];
-  const ticks = tickOracle(world, nodes);
+  const ticks = tickOracle(world);
   const tokens = tokenClients(world, server);
 
   function steps(simulation: Simulation): Steps {
-    type Run = (node: Node, random: SeededRandom, place: number) => unknown;
+    type Run = (node: Process, random: SeededRandom, place: number) => unknown;
     const at = (run: Run) => (random: SeededRandom) => {
       faults.random = random.fork('server');
       const place = random.below(size);
-      return run(nodes[place] as Node, random, place);
+      return run(nodes[place] as Process, random, place);
     };
     const set = (fault: Partial<typeof faults>) => at(() => void Object.assign(faults, fault));
     const failServer = () => {
       faults.isUp = false;
       server.cut();
     };
-    const find = (node: Node, random: SeededRandom) => {
+    const find = (node: Process, random: SeededRandom) => {
       for (const id of tokens.ids()) if (random.chance(0.4)) tokens.find(node, id);
     };
-    const revoke = (node: Node, random: SeededRandom) => {
+    const revoke = (node: Process, random: SeededRandom) => {
       const id = tokens.revoke(node, random);
       // Some look the token up while it is being revoked.
       for (const other of nodes) if (id !== undefined && random.chance(0.5)) tokens.find(other, id);
     };
     const goOn = async () => {
-      for (const { process } of nodes) await process.goOn();
+      for (const node of nodes) await node.goOn();
     };
     return {
       issue: [4, at((node, random) => tokens.issue(node, `token${simulation.step}`, random))],
       ...{ find: [10, at(find)], revoke: [3, at(revoke)] },
       kill: [1.5, at((_, _random, place) => simulation.restart(place, simulation.kill))],
       stop: [0.5, at((_, _random, place) => simulation.restart(place, simulation.stop))],
-      ...{ standStill: [2, at(({ process }) => process.standStill())], goOn: [3, at(goOn)] },
+      ...{ standStill: [2, at((node) => node.standStill())], goOn: [3, at(goOn)] },
       cut: [3, at((_, random, place) => server.cut(random.chance(0.5) ? place : undefined))],
       ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(() => server.repair())] },
       loseMessages: [2, set({ lossRate: 0.3 })],
@@ -128,15 +118,13 @@ function nodeSite(world: World, server: NodeServer): Site {
   async function openBackend(process: Process): Promise<Backend> {
     const { clock, options } = process;
     const { place, random } = options;
-    const node: Node = { process };
-    nodes[place] = node;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
     const bus = new Bus({ databaseUrl: '', database, connect, clock, random, log });
     process.owner = bus.id;
     process.onKill = () => {
       // Not `close`, which would send the waiting messages of a killed process.
       bus.receiving.close();
-      void node.tokens?.close();
+      void process.tokens?.close();
       server.end(place);
     };
     await bus.open();
@@ -152,14 +140,20 @@ function nodeSite(world: World, server: NodeServer): Site {
       },
       async start() {
         const feed = await new NodeTickFeed({ intervalMs: INTERVAL_MS, bus, clock, log }).open();
-        node.tokens = await new NodeTokenStore({ database, bus, maxTokensPerKey: TOKENS_PER_KEY, clock, log }).open();
-        node.feed = feed;
+        process.tokens = await new NodeTokenStore({
+          database,
+          bus,
+          maxTokensPerKey: TOKENS_PER_KEY,
+          clock,
+          log,
+        }).open();
+        process.feed = feed;
         bus.follow(true);
         makeTicks(process, feed);
       },
       async stop() {
         await store.close();
-        await node.feed?.close();
+        await process.feed?.close();
         await heartbeat.close();
         return true;
       },
@@ -202,7 +196,7 @@ function nodeSite(world: World, server: NodeServer): Site {
   }
 
   async function checkRest({ pass }: Simulation): Promise<void> {
-    const resting = nodes.filter(({ process }) => world.now - process.awakeSince > 5000);
+    const resting = nodes.filter(({ awakeSince }) => world.now - awakeSince > 5000);
     ticks.checkRest(resting);
     for (const node of resting) for (const id of tokens.ids()) tokens.find(node, id, true);
     await pass(5000);

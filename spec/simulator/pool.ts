@@ -1,10 +1,9 @@
 import type { Delivery } from '../../db/task-store.ts';
 import type { DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
-import type { History } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import type { Mood, World } from './world.ts';
+import type { Mood } from './world.ts';
 
 /** Actions of a handler, each after a delay. */
 type Script = { afterMs: number; act: (attempt: Attempt) => void }[];
@@ -26,15 +25,12 @@ const raised = (reason: string, permanent = false) => ({ ended: 'raised' as cons
 const released = (reason: string): Outcome => ({ ended: 'released', reason });
 
 /** Creates a pool whose handlers follow scripts. Each thread runs one handler at a time. */
-export function simulatedPool(
-  process: Process,
-  world: World,
-  history: History,
-  random: SeededRandom,
-): DispatcherOptions['pool'] {
+export function simulatedPool(process: Process, random: SeededRandom): DispatcherOptions['pool'] {
+  const { clock, options } = process;
+  const { history, setting, pace } = options.world;
   const waiting: Run[] = [];
   const attempts = new Set<Attempt>();
-  let [free, runs, isStopping] = [world.setting.threads, 0, false];
+  let [free, runs, isStopping] = [setting.threads, 0, false];
   const idle = Promise.withResolvers<void>();
 
   function run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
@@ -124,12 +120,12 @@ export function simulatedPool(
       assign();
     };
     if (restartMs === 0) replace();
-    else process.clock.timer(restartMs, replace);
+    else clock.timer(restartMs, replace);
     if (isStopping && attempts.size === 0) idle.resolve();
   }
 
   function after(attempt: Attempt, ms: number, run: () => void): void {
-    attempt.cancelTimers.push(process.clock.timer(ms * world.pace, run));
+    attempt.cancelTimers.push(clock.timer(ms * pace, run));
   }
 
   function scriptOf(delivery: Delivery): Pick<Attempt, 'script' | 'heedsAbort'> {

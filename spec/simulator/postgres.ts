@@ -37,7 +37,7 @@ export function simulateOnPostgres(options: SimulationOptions, url: string): Pro
 }
 
 /** Opens a PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
-async function openServer(url: URL, { maxLength, maxKeys }: Setting, random: SeededRandom): Promise<NodeServer> {
+async function openServer(url: URL, { bounds }: Setting, random: SeededRandom): Promise<NodeServer> {
   const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
   const faults: NodeServer['faults'] = { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false, random };
   const proxies = await Promise.all([0, 1, 2, 3].map(() => openProxy(url, faults)));
@@ -58,10 +58,7 @@ async function openServer(url: URL, { maxLength, maxKeys }: Setting, random: See
     return pool;
   };
   const storeOn = (writes: PostgresDatabase, reads: PostgresDatabase, owner: string, clock: Clock) =>
-    new PostgresStore(
-      { writes, reads },
-      { bounds: { maxLength, maxBytes: 2 ** 40, maxKeys }, owner, now: () => clock.now() },
-    );
+    new PostgresStore({ writes, reads }, { bounds, owner, now: () => clock.now() });
   const cut = (node?: number) => {
     for (const [place, { sockets }] of proxies.entries())
       if (node === undefined || node === place) for (const socket of sockets) socket.destroy();

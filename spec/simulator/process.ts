@@ -3,8 +3,10 @@ import { Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
+import type { TickFeed } from '../../main/ticker/ticker.ts';
+import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { simulatedSender } from './callbacks.ts';
-import type { History, ObservedStore } from './history.ts';
+import type { ObservedStore } from './history.ts';
 import { simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
@@ -23,7 +25,6 @@ export interface Backend {
 
 export interface ProcessOptions {
   world: World;
-  history: History;
   name: string;
   /** Number of the process among the others. Its successors have the same. */
   place: number;
@@ -49,6 +50,9 @@ export class Process {
   firesFrom = Number.POSITIVE_INFINITY;
   /** Closes the connections of a process that was killed. Undefined before they are open. */
   onKill: (() => unknown) | undefined;
+  /** The ticks and tokens of one of several nodes. Undefined before they are open. */
+  feed: TickFeed | undefined;
+  tokens: TokenStore | undefined;
   queue!: Queue;
   scheduler!: Scheduler;
   #isStopping = false;
@@ -73,16 +77,16 @@ export class Process {
 
   /** Starts the parts in the order of a service. @throws {Error} if the file or the server cannot be used */
   async open(openBackend: (process: Process) => Backend | Promise<Backend>): Promise<void> {
-    const { world, random, history } = this.options;
+    const { world, random } = this.options;
     const { clock, newTaskId } = this;
-    const { log, setting } = world;
+    const { log, setting, history } = world;
     const backend = await openBackend(this);
     this.#backend = backend;
     const { store, bus } = backend;
     history.observe(store, this);
     this.queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || history.onEvent(event), clock });
     const { queue } = this;
-    const pool = simulatedPool(this, world, history, random.fork('handlers'));
+    const pool = simulatedPool(this, random.fork('handlers'));
     const callbacks = simulatedSender(clock, random.fork('callbacks'));
     this.scheduler = new Scheduler({ queue, actions, newTaskId, clock, log });
     const { prefetch } = setting;
@@ -122,7 +126,7 @@ export class Process {
   kill(): void {
     this.isDead = true;
     this.clock.kill();
-    this.options.history.onDeath(this.owner);
+    this.options.world.history.onDeath(this.owner);
     this.onKill?.();
   }
 

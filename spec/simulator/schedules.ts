@@ -1,5 +1,4 @@
 import type { Firing, Schedules } from '../../db/schedules.ts';
-import type { History } from './history.ts';
 import type { Process } from './process.ts';
 import { type KnownValue, knownValue, watch } from './requests.ts';
 import type { World } from './world.ts';
@@ -19,7 +18,7 @@ export function scheduleFields(name: string, data: object, paused: boolean): Rec
 }
 
 /** Follows the requests to the schedules, and checks each advance. */
-export function scheduleOracle(world: World, history: History) {
+export function scheduleOracle(world: World) {
   /** Next time of each schedule: null if it is paused. */
   const nextTimes = new Map<string, KnownValue<number | null | 'none'>>();
 
@@ -35,8 +34,8 @@ export function scheduleOracle(world: World, history: History) {
     watch(schedules, process, {
       fire(firing) {
         const { name, dueAt, nextAt, task } = firing;
-        const known = task && history.addFired(task.message, firing);
-        const hasOthers = history.unfinishedOf(name).length > 1;
+        const known = task && world.history.addFired(task.message, firing);
+        const hasOthers = world.history.unfinishedOf(name).length > 1;
         const { next, answered } = begin(name);
         const problem = windowProblem(firing, process.firesFrom);
         if (problem !== undefined && !process.isDead) world.broken(CAUGHT_UP, `${name}: ${problem}`);

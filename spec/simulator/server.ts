@@ -26,11 +26,11 @@ const TIME_LIMIT_MS = 2000;
  * are known by their first words; the tables of tasks have a store of their own. Connections lose requests and answers,
  * and end with a delay that the nodes do not know.
  */
-export function simulatedServer(time: Time, random: SeededRandom, { maxLength, maxKeys }: Setting): NodeServer {
+export function simulatedServer(time: Time, random: SeededRandom, { bounds }: Setting): NodeServer {
   const faults: NodeServer['faults'] = { isUp: true, lossRate: 0, latencyMs: 5, isDisordered: false, random };
   const disk = new Disk(random);
   const store = new SqliteStore({
-    ...{ dataDir: disk.folder, driver: 'memory', bounds: { maxLength, maxBytes: 2 ** 40, maxKeys } },
+    ...{ dataDir: disk.folder, driver: 'memory', bounds },
     now: () => time.now,
     newId: () => random.uuid(),
     excessRows: async () => 0,

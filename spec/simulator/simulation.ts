@@ -1,6 +1,6 @@
 import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
 import { clientsOf } from './clients.ts';
-import type { History, Tables } from './history.ts';
+import { History, type Tables } from './history.ts';
 import { type Backend, Process } from './process.ts';
 import { turn } from './time.ts';
 import type { FaultSet, Steps, World } from './world.ts';
@@ -77,13 +77,13 @@ const RESTART_MS = 500;
 /** Runs the steps of a seed: requests of clients, faults, and time. */
 export async function runSimulation(
   world: World,
-  history: History,
   site: Site,
   { steps: count, only }: SimulationOptions,
 ): Promise<SimulationResult> {
-  const { random, setting, time, pace } = world;
-  const processes: Process[] = [];
-  const clients = clientsOf(world, history, processes);
+  const { random, setting, time, pace, processes } = world;
+  const history = new History(world);
+  world.history = history;
+  const clients = clientsOf(world);
   const simulation: Simulation = { step: 0, pass, restart, kill, stop };
   /** Number of processes that were started in the present step. */
   let started = 0;
@@ -113,7 +113,7 @@ export async function runSimulation(
     const name = `process ${place + 1}.${simulation.step}.${started}`;
     const own = random.fork(name);
     const hasModule = isFaulty && own.fork('module').chance(0.7);
-    const process = new Process({ world, history, name, place, random: own, hasModule });
+    const process = new Process({ world, name, place, random: own, hasModule });
     processes[place] = process;
     const onFailed = async (error: Error) => {
       const problem = `${name} cannot start: ${error.message}`;
@@ -192,7 +192,7 @@ export async function runSimulation(
   function auditAll(tables: Tables, counts: QueueCounts): void {
     history.auditCounts(counts, tables.messages);
     history.audit(tables);
-    if (unfinished(counts) > setting.maxLength) world.broken(BOUND, `the queue has ${unfinished(counts)} tasks`);
+    if (unfinished(counts) > setting.bounds.maxLength) world.broken(BOUND, `the queue has ${unfinished(counts)} tasks`);
   }
 
   async function runSteps(): Promise<number[]> {

@@ -1,5 +1,8 @@
 import { pino } from 'pino';
+import type { QueueBounds } from '../../db/task-store.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
+import type { History } from './history.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import type { Time } from './time.ts';
 
@@ -32,8 +35,11 @@ export function settingOf(random: SeededRandom, seed: number) {
     driver: random.chance(0.75) ? ('sqlite' as const) : ('memory' as const),
     threads: random.between(1, 3),
     prefetch: random.between(1, 8),
-    maxLength: random.pick([5, 40, 1000]),
-    maxKeys: random.pick([2, 10, 1000]),
+    bounds: {
+      maxLength: random.pick([5, 40, 1000]),
+      maxKeys: random.pick([2, 10, 1000]),
+      maxBytes: 2 ** 40,
+    } as QueueBounds,
     /** Number of rows that retention keeps. 0 for all. */
     rows: random.chance(0.15) ? random.between(1, 30) : 0,
     /** Names of schedules. None unless tasks have delays, priorities, limit keys and limits, as in every third seed. */
@@ -52,19 +58,30 @@ function newScheduleName(random: SeededRandom): string {
 /** Objects that all parts of a simulation share. */
 export type World = ReturnType<typeof createWorld>;
 
-/** @param write receives the lines of the log. Undefined if nobody reads the log. */
-export function createWorld(time: Time, random: SeededRandom, setting: Setting, write?: (line: string) => void) {
+/**
+ * @param write receives the lines of the log. Undefined if nobody reads the log
+ * @param pace factor of all waits and of the durations of handlers
+ */
+export function createWorld(
+  time: Time,
+  random: SeededRandom,
+  setting: Setting,
+  write?: (line: string) => void,
+  pace = 1,
+) {
   const startedAt = time.now;
   const world = {
-    ...{ time, random, setting },
+    ...{ time, random, setting, pace },
+    /** The processes by their places. */
+    processes: [] as Process[],
+    /** Set by the simulation. */
+    history: undefined as unknown as History,
     /** Text that the log leaves out, because each run has another one. */
     hidden: '\0',
     /** Log of the product. */
     log: pino({ base: null, timestamp: false, level: write === undefined ? 'silent' : 'info' }, { write: writeLog }),
     /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
     violation: undefined as { rule: string; detail: string } | undefined,
-    /** Factor of all waits and of the durations of handlers. */
-    pace: 1,
     /** Values that requests change. They settle when the only process ends, and stay until the end of the run. */
     known: [] as { settle(): void }[],
     get now(): number {
