@@ -6,7 +6,7 @@ import type { SeededRandom } from './random.ts';
 import type { Mood } from './world.ts';
 
 /** Actions of a handler, each after a delay. */
-type Script = { afterMs: number; act: (attempt: Attempt) => void }[];
+type Script = { afterMs: number; act: (attempt: Attempt) => unknown }[];
 
 /** An attempt in a thread. */
 interface Attempt {
@@ -31,7 +31,6 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
   const waiting: Run[] = [];
   const attempts = new Set<Attempt>();
   let [free, runs, isStopping] = [setting.threads, 0, false];
-  const idle = Promise.withResolvers<void>();
 
   function run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
     if (isStopping) return Promise.resolve(STOPPED);
@@ -66,7 +65,7 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     isStopping = true;
     releaseWaiting();
     for (const attempt of attempts) abort(attempt, released('shutdown'));
-    if (attempts.size > 0) await Promise.race([idle.promise, deadline]);
+    await Promise.race([Promise.all([...attempts].map(({ run }) => run.outcome)), deadline]);
     for (const attempt of attempts) end(attempt, released('the pool is stopped'));
   }
 
@@ -121,7 +120,6 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     };
     if (restartMs === 0) replace();
     else clock.timer(restartMs, replace);
-    if (isStopping && attempts.size === 0) idle.resolve();
   }
 
   function after(attempt: Attempt, ms: number, run: () => void): void {
@@ -139,22 +137,15 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     const failed = (reason: string, most?: number) => ending(raised(reason), most);
     const acknowledged = (how: 'ack' | 'nack') => act(20, ({ run }) => run.acknowledge(how));
     const crashed = (most: number) => act(most, (attempt) => crash(attempt, 'thread died: exit code 1'));
-    const progress = () => {
-      const fraction = own.below(100) / 100;
-      return act(300, ({ run }) => run.report({ fraction }));
-    };
-    const died = () =>
-      act(50, () => {
-        process.isKillDue = true;
-      });
-    const busy = () => ending({ ...raised('busy'), retryAfterMs: own.below(5000) });
+    const progress = (fraction = own.below(100) / 100) => act(300, ({ run }) => run.report({ fraction }));
+    const died = () => act(50, () => Object.assign(process, { isKillDue: true }));
     const scripts: Record<Mood, () => Script> = {
       quick: () => [returned(5)],
       slow: () => [returned(2500)],
       large: () => [returned(20, `${name} ${own.chance(0.3) ? LARGE : ''}`)],
       flaky: () => [own.chance(0.5) ? failed('the network is away') : returned()],
       hopeless: () => [ending(raised('the data is wrong', true))],
-      later: () => [own.chance(0.5) ? busy() : returned()],
+      later: () => [own.chance(0.5) ? ending({ ...raised('busy'), retryAfterMs: own.below(5000) }) : returned()],
       reporting: () => [progress(), progress(), own.chance(0.3) ? failed('failed after progress') : returned()],
       hanging: () => [],
       stubborn: () => (own.chance(0.5) ? [] : [returned(4000)]),

@@ -5,12 +5,14 @@ import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { TickFeed } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
+import { sleepOn } from '../support/manual-clock.ts';
 import { simulatedSender } from './callbacks.ts';
 import type { ObservedStore } from './history.ts';
 import { simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
-import { type ProcessClock, processClock } from './time.ts';
+import { turn } from './time.ts';
 import { actions, type World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */
@@ -37,7 +39,7 @@ export interface ProcessOptions {
 export class Process {
   /** The owner of the deliveries. */
   owner: string;
-  readonly clock: ProcessClock;
+  readonly clock: Clock;
   readonly newTaskId: () => string;
   readonly options: ProcessOptions;
   isDead = false;
@@ -56,13 +58,19 @@ export class Process {
   queue!: Queue;
   scheduler!: Scheduler;
   #isStopping = false;
+  /** Timers that were due while the process stood still. */
+  #overdue: (() => void)[] = [];
   #backend: Backend | undefined;
   #dispatcher: Dispatcher | undefined;
 
   constructor(options: ProcessOptions) {
     this.options = options;
     this.owner = options.name;
-    this.clock = processClock(options.world.time);
+    const timer = (delayMs: number, run: () => void) => this.#timer(delayMs, run);
+    this.clock = {
+      ...{ now: () => options.world.now, timer },
+      sleep: (delayMs, signal) => sleepOn({ timer }, delayMs, signal),
+    };
     this.newTaskId = taskIds(options.random);
   }
 
@@ -125,21 +133,38 @@ export class Process {
   /** Ends the process at once, unless it has stopped. */
   kill(): void {
     this.isDead = true;
-    this.clock.kill();
     this.options.world.history.onDeath(this.owner);
     this.onKill?.();
   }
 
-  /** Stops the process as SIGSTOP does. */
+  /** Stops the process as SIGSTOP does. Time goes on. */
   standStill(): void {
-    this.clock.standStill();
     this.isStill = true;
   }
 
+  /** Continues the process, whose overdue timers fire in their order. */
   async goOn(): Promise<void> {
     if (!this.isStill) return;
     this.isStill = false;
-    this.awakeSince = this.options.world.now;
-    await this.clock.goOn();
+    this.awakeSince = this.clock.now();
+    for (const fire of this.#overdue.splice(0)) {
+      fire();
+      await turn();
+    }
+  }
+
+  /** No timer fires after the death of the process. */
+  #timer(delayMs: number, run: () => void): () => void {
+    let isCancelled = false;
+    const fire = () => {
+      if (this.isDead || isCancelled) return;
+      if (this.isStill) this.#overdue.push(fire);
+      else run();
+    };
+    const cancel = this.options.world.time.timer(delayMs, fire);
+    return () => {
+      isCancelled = true;
+      cancel();
+    };
   }
 }
