@@ -32,8 +32,9 @@ const realTime: Time = {
 };
 
 /** Runs nodes on a real server, in a schema of their own. The same seed has the same steps, but not the same history. */
-export function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
-  return simulateNodes(options, realTime, (_, random, setting) => openServer(new URL(url), setting, random), PACE);
+export function simulateOnPostgres(options: SimulationOptions): Promise<SimulationResult> {
+  const url = new URL(options.databaseUrl ?? '');
+  return simulateNodes(options, realTime, (_, random, setting) => openServer(url, setting, random), PACE);
 }
 
 /** Opens a PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */

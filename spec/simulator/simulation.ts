@@ -13,7 +13,9 @@ export interface SimulationOptions {
   /** Numbers of the steps to run. Undefined for all. */
   only?: ReadonlySet<number> | undefined;
   /** Receives the log. */
-  note?: ((line: string) => void) | undefined;
+  note?: ((line: string) => unknown) | undefined;
+  /** A real server to use. */
+  databaseUrl?: string | undefined;
 }
 
 /** Numbers of the steps that ran, and the rule that was broken. */

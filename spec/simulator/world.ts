@@ -66,7 +66,7 @@ export function createWorld(
   time: Time,
   random: SeededRandom,
   setting: Setting,
-  write?: (line: string) => void,
+  write?: (line: string) => unknown,
   pace = 1,
 ) {
   const startedAt = time.now;
