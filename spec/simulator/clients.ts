@@ -107,7 +107,7 @@ export function clientsOf(world: World) {
 
   function cancel(random: SeededRandom): void {
     // Mostly unfinished tasks, and of those the newest.
-    const unfinished = history.in('waiting', 'running');
+    const unfinished = history.tasksIn('waiting', 'running');
     const isUnfinished = random.chance(0.85) && unfinished.length > 0;
     const task = random.pick(isUnfinished ? unfinished : [...history.tasks.values()].slice(-30));
     if (task === undefined) return;
@@ -121,7 +121,7 @@ export function clientsOf(world: World) {
   /** Cancels the tasks that match. Those of earlier answers must all be found. */
   function cancelAll(random: SeededRandom): void {
     const [action, limitKey] = [random.pick(['work', 'twice']), random.pick(['one', 'two', 'three'])];
-    const tasks = history.in('waiting', 'running').slice(-5);
+    const tasks = history.tasksIn('waiting', 'running').slice(-5);
     const schedule = random.pick(schedules);
     const filter = random.pick([{}, { action }, { limitKey }, { action, limitKey }, { schedule }]);
     const isSelected = ({ message }: KnownTask) =>
@@ -139,7 +139,7 @@ export function clientsOf(world: World) {
   }
 
   function changeDead(random: SeededRandom, operation: 'redrive' | 'purge'): void {
-    const letters = history.in('failed');
+    const letters = history.tasksIn('failed');
     const letter = letters.length > 0 ? random.pick(letters) : undefined;
     const reason = letter?.reason === undefined ? {} : { reasons: [letter.reason] };
     const selection = random.pick<SearchFilter>([{ ids: letter === undefined ? [] : [letter.id] }, reason, {}]);
@@ -157,7 +157,7 @@ export function clientsOf(world: World) {
   }
 
   function runNow(random: SeededRandom): void {
-    const tasks = history.in('waiting');
+    const tasks = history.tasksIn('waiting');
     if (tasks.length === 0) return;
     const task = random.pick(tasks);
     request(random, `run ${task.name}`, async ({ queue }) => {

@@ -23,7 +23,7 @@ export function simulateFile(options: SimulationOptions): Promise<SimulationResu
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const world = createWorld(new SimulatedTime(), random, setting, options.note);
+  const world = createWorld({ ...options, time: new SimulatedTime(), random, setting });
   const { driver, threads, prefetch, bounds } = setting;
   world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${bounds.maxLength} tasks`);
   return runSimulation(world, fileSite(world, options.faults), options);

@@ -65,7 +65,7 @@ export async function simulateNodes(
   const setting = { ...settingOf(random.fork('setting'), options.seed), rows: 0 };
   setting.bounds.maxKeys = 1000;
   const server = await openServer(time, random.fork('server'), setting);
-  const world = createWorld(time, random, setting, options.note, pace);
+  const world = createWorld({ ...options, time, random, setting }, pace);
   return await runSimulation(world, nodeSite(world, server), options);
 }
 

@@ -1,6 +1,7 @@
 import type { Delivery } from '../../db/task-store.ts';
 import type { DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
+import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import type { Mood } from './world.ts';
@@ -16,6 +17,9 @@ interface Attempt {
   heedsAbort: boolean;
   cancelTimers: (() => void)[];
 }
+
+/** Actions with settings of their own. */
+export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
 
 const TIME_LIMIT_MS = 3000;
 const GRACE_MS = 500;

@@ -9,11 +9,11 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import { sleepOn } from '../support/manual-clock.ts';
 import { simulatedSender } from './callbacks.ts';
 import type { ObservedStore } from './history.ts';
-import { simulatedPool } from './pool.ts';
+import { actions, simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './schedules.ts';
 import { turn } from './time.ts';
-import { actions, type World } from './world.ts';
+import type { World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */
 export interface Backend {

@@ -1,6 +1,6 @@
 import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
 import { clientsOf } from './clients.ts';
-import { History, type Tables } from './history.ts';
+import type { Tables } from './history.ts';
 import { type Backend, Process } from './process.ts';
 import { turn } from './time.ts';
 import type { FaultSet, Steps, World } from './world.ts';
@@ -82,9 +82,7 @@ export async function runSimulation(
   site: Site,
   { steps: count, only }: SimulationOptions,
 ): Promise<SimulationResult> {
-  const { random, setting, time, pace, processes } = world;
-  const history = new History(world);
-  world.history = history;
+  const { random, setting, time, pace, processes, history } = world;
   const clients = clientsOf(world);
   const simulation: Simulation = { step: 0, pass, restart, kill, stop };
   /** Number of processes that were started in the present step. */
@@ -182,7 +180,7 @@ export async function runSimulation(
   function waitingIdle(): number | undefined {
     if (site.hasFault() || !processes.every(({ isServing }) => isServing) || site.isPaused()) return undefined;
     const { inFlight, oldest } = site.counts() as QueueCounts;
-    return inFlight === 0 && history.in('running').length === 0 ? oldest : undefined;
+    return inFlight === 0 && history.tasksIn('running').length === 0 ? oldest : undefined;
   }
 
   /** Compares the tables with the record. */

@@ -1,9 +1,9 @@
 import { pino } from 'pino';
 import type { QueueBounds } from '../../db/task-store.ts';
-import type { HandlersManifest } from '../../workers/tasks/messages.ts';
-import type { History } from './history.ts';
+import { createHistory, type History } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
+import type { SimulationOptions } from './simulation.ts';
 import type { Time } from './time.ts';
 
 /** How the handler of a task behaves. */
@@ -21,9 +21,6 @@ export type FaultSet = (typeof faultSets)[number];
 
 /** Kinds of steps, each with its weight and what happens. Steps are numbered, and `name` contains the number. */
 export type Steps = Record<string, readonly [weight: number, run: (random: SeededRandom, name: string) => unknown]>;
-
-/** Actions with settings of their own. */
-export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
 
 /** Settings of one simulation. */
 export type Setting = ReturnType<typeof settingOf>;
@@ -56,26 +53,26 @@ function newScheduleName(random: SeededRandom): string {
 }
 
 /** Objects that all parts of a simulation share. */
-export type World = ReturnType<typeof createWorld>;
+export interface World extends ReturnType<typeof sharedObjects> {
+  history: History;
+}
 
-/**
- * @param write receives the lines of the log. Undefined if nobody reads the log
- * @param pace factor of all waits and of the durations of handlers
- */
-export function createWorld(
-  time: Time,
-  random: SeededRandom,
-  setting: Setting,
-  write?: (line: string) => unknown,
-  pace = 1,
-) {
+type WorldOptions = { time: Time; random: SeededRandom; setting: Setting } & Pick<SimulationOptions, 'note'>;
+
+/** @param pace factor of all waits and of the durations of handlers */
+export function createWorld(options: WorldOptions, pace = 1): World {
+  const world = sharedObjects(options, pace) as World;
+  world.history = createHistory(world);
+  return world;
+}
+
+function sharedObjects({ time, random, setting, note: write }: WorldOptions, pace: number) {
   const startedAt = time.now;
+  const writeLog = (line: string) => world.note(`    log ${line.trim()}`);
   const world = {
     ...{ time, random, setting, pace },
     /** The processes by their places. */
     processes: [] as Process[],
-    /** Set by the simulation. */
-    history: undefined as unknown as History,
     /** Text that the log leaves out, because each run has another one. */
     hidden: '\0',
     /** Log of the product. */
@@ -93,11 +90,8 @@ export function createWorld(
     },
     /** Records that a rule did not hold. */
     broken(rule: string, detail: string): void {
-      this.violation ??= { rule, detail };
+      world.violation ??= { rule, detail };
     },
   };
-  function writeLog(line: string): void {
-    world.note(`    log ${line.trim()}`);
-  }
   return world;
 }
