@@ -3,7 +3,7 @@ import type * as db from '../../db/task-store.ts';
 import { KEY_LIFETIME_MS, KeyReused, QueueFull, SUSPECT_DEATHS } from '../../db/task-store.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
-import type { QueueEvent } from '../../main/tasks/task-events.ts';
+import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
 import { limitUse } from './limits.ts';
 import { actions } from './pool.ts';
@@ -39,7 +39,7 @@ export interface Submission {
 
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
-type EventName = QueueEvent['event'];
+type EventName = TaskEvent['event'];
 
 /** A delivery that a handler was given. */
 interface Attempt {
@@ -267,24 +267,31 @@ export function createHistory(world: World) {
     limitUses.gone(process, false);
   }
 
-  /** Called with the events of a process. */
+  /** Checks an event of a process against the one before it. A single process has committed it. */
   function onEvent(event: QueueEvent): void {
     const task = 'id' in event ? tasks.get(event.id) : undefined;
     if (task === undefined) return;
-    const name = event.event;
-    const { state, next } = TRANSITIONS[name] ?? {};
-    world.note(`    ${task.name} ${name}`);
-    task.state = state ?? task.state;
+    const { name, lastEvent } = task;
+    const told = event.event as EventName;
+    const [state = task.state, stored = [undefined], next] = TRANSITIONS[told];
+    world.note(`    ${name} ${told}`);
+    task.state = state;
+    task.lastEvent = told;
     if (event.event === 'failed') task.reason = event.reason;
-    if (name !== 'progress') task.isCancelTold = false;
-    if (name === 'accepted') task.deaths = 0;
+    if (told !== 'progress') task.isCancelTold = false;
+    if (told === 'accepted') task.deaths = 0;
     if (task.key !== undefined) task.keyed ??= { number: keys++, at: world.now, era };
     if (next === undefined) {
-      if (task.end !== undefined) broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
-      task.end = name;
+      if (task.end !== undefined) broken(EVENTS, `${name}: ${told} after ${task.end}`);
+      task.end = told;
     }
-    if (alone !== undefined) checkEvent(task, name, alone);
-    task.lastEvent = name;
+    if (alone === undefined) return;
+    if (!TRANSITIONS[lastEvent][2]?.includes(told)) broken(EVENTS, `'${told}' of ${name} follows '${lastEvent}'`);
+    const [message] = alone.read([task.id], 1) as db.StoredMessage[];
+    const found = message?.state === 'limited' ? 'waiting' : message?.state;
+    // One commit may contain a cancellation as well.
+    const isCancelled = found === undefined && task.isCancelRequested && (told === 'accepted' || told === 'scheduled');
+    if (!isCancelled && !stored.includes(found)) broken(EVENTS, `'${told}' of ${name}, which is ${found}`);
   }
 
   /** Called when the only process has ended. */
@@ -486,21 +493,6 @@ export function createHistory(world: World) {
     if (!mayBeForgotten) broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
   }
 
-  /** Checks an event against the one before it, and against the tables, in which it is committed. */
-  function checkEvent(
-    { id, name, lastEvent, isCancelRequested }: KnownTask,
-    event: EventName,
-    store: db.TaskStore,
-  ): void {
-    if (!TRANSITIONS[lastEvent]?.next?.includes(event)) broken(EVENTS, `'${event}' of ${name} follows '${lastEvent}'`);
-    const [message] = store.read([id], 1) as db.StoredMessage[];
-    const state = message?.state === 'limited' ? 'waiting' : message?.state;
-    // One commit may contain a cancellation as well.
-    const isCancelled = state === undefined && isCancelRequested && (event === 'accepted' || event === 'scheduled');
-    if (!isCancelled && !(TRANSITIONS[event]?.stored ?? [undefined]).includes(state))
-      broken(EVENTS, `'${event}' of ${name}, which is ${state}`);
-  }
-
   function nameOf(id: string): string {
     return tasks.get(id)?.name ?? id;
   }
@@ -536,33 +528,27 @@ const NOTHING: db.Taken = { deliveries: [], nextRunAt: undefined };
 const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
+const NEXT_OF_WAITING: readonly EventName[] = ['accepted', 'started', 'cancelled'];
 
-/** Events by name. An event with no next one is the end of its task, which has no message any more. */
-const TRANSITIONS: Partial<Record<EventName | 'none', Transition>> = {
+/**
+ * Events: the state that each tells, the states in which the tables may have the task at that moment, and the events that
+ * may follow in one process. An event with no next one is the end of its task, which has no message any more.
+ */
+const TRANSITIONS: Record<
+  EventName | 'none',
+  [state: State | undefined, stored?: readonly (string | undefined)[], next?: readonly EventName[]]
+> = {
   // The task was accepted by an earlier process.
-  none: { next: ['started', 'cancelled', 'accepted', 'scheduled', 'purged'] },
-  accepted: { state: 'waiting', stored: ['waiting', 'running'], next: ['started', 'cancelled'] },
-  scheduled: { state: 'waiting', stored: ['scheduled', 'waiting'], next: ['accepted', 'started', 'cancelled'] },
+  none: [undefined, [], [...NEXT_OF_WAITING, 'scheduled', 'purged']],
+  accepted: ['waiting', ['waiting', 'running'], ['started', 'cancelled']],
+  scheduled: ['waiting', ['scheduled', 'waiting'], NEXT_OF_WAITING],
   // A run that is released has no event.
-  started: { state: 'running', stored: ['running'], next: RUNNING },
-  progress: { stored: ['running'], next: RUNNING },
-  retrying: {
-    state: 'waiting',
-    stored: ['retrying', 'waiting', 'running'],
-    next: ['accepted', 'started', 'cancelled'],
-  },
-  failed: { state: 'failed', stored: ['failed'], next: ['accepted', 'purged'] },
-  ...{ completed: { state: 'completed' }, cancelled: { state: 'cancelled' }, purged: { state: 'purged' } },
+  started: ['running', ['running'], RUNNING],
+  progress: [undefined, ['running'], RUNNING],
+  retrying: ['waiting', ['retrying', 'waiting', 'running'], NEXT_OF_WAITING],
+  failed: ['failed', ['failed'], ['accepted', 'purged']],
+  ...{ completed: ['completed'], cancelled: ['cancelled'], purged: ['purged'] },
 };
-
-interface Transition {
-  /** State that the event tells. */
-  state?: State;
-  /** States in which the tables may have the task at its event. */
-  stored?: readonly (string | undefined)[];
-  /** Events that may follow in one process. */
-  next?: readonly EventName[];
-}
 
 /** Whether a handler has failed, so that its attempt is charged. */
 function isFailure({ early, outcome }: Attempt): boolean {
