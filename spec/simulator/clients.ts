@@ -18,14 +18,14 @@ export function clientsOf(world: World) {
   const repeatable: Submission[] = [];
   const waiting = new Set<{ what: string; target: Process }>();
 
-  /** Sends a request to one of the processes. @param send returns the text of the answer for the log */
-  function request(random: SeededRandom, what: string, send: (target: Process) => Promise<string>): void {
+  /** Sends a request to one of the processes. @param send returns the answer for the log */
+  function request(random: SeededRandom, what: string, send: (target: Process) => Promise<unknown>): void {
     const serving = processes.filter(({ isServing }) => isServing);
     if (serving.length === 0) return;
     const sent = { what, target: random.pick(serving) };
     waiting.add(sent);
     world.note(`    ${what}`);
-    const answered = (answer: string) =>
+    const answered = (answer: unknown) =>
       waiting.delete(sent) && !sent.target.isDead && world.note(`    ${what}: ${answer}`);
     send(sent.target).then(answered, ({ name, message }: Error) => answered(`${name}: ${message}`));
   }
@@ -69,7 +69,7 @@ export function clientsOf(world: World) {
   function send(random: SeededRandom, submission: Submission): void {
     const { name, mood, action, key, options } = submission;
     const details = [mood, ...(action === 'twice' ? ['two attempts'] : []), ...(key ? [key] : [])];
-    for (const [option, value] of Object.entries(options)) details.push(`${option} ${value}`);
+    for (const option of Object.entries(options)) details.push(option.join(' '));
     request(random, `submit ${name} (${details.join(', ')})`, async (target) => {
       const { message, key: idempotency } = parse(submission, target);
       const { id, isNew } = await target.queue.publish(message, idempotency);
@@ -140,9 +140,9 @@ export function clientsOf(world: World) {
 
   function changeDead(random: SeededRandom, operation: 'redrive' | 'purge'): void {
     const letters = history.tasksIn('failed');
-    const letter = letters.length > 0 ? random.pick(letters) : undefined;
-    const reason = letter?.reason === undefined ? {} : { reasons: [letter.reason] };
-    const selection = random.pick<SearchFilter>([{ ids: letter === undefined ? [] : [letter.id] }, reason, {}]);
+    const { id, reason } = (letters.length > 0 && random.pick(letters)) || {};
+    const ids = id === undefined ? [] : [id];
+    const selection = random.pick<SearchFilter>([{ ids }, reason === undefined ? {} : { reasons: [reason] }, {}]);
     request(random, operation, async (target) => {
       history[operation === 'purge' ? 'hasPurged' : 'hasRedriven'] = true;
       const { done, remaining } = await target.queue[operation](selection);
@@ -152,8 +152,8 @@ export function clientsOf(world: World) {
   }
 
   function pause(random: SeededRandom, isPaused = true): void {
-    const [what, done] = isPaused ? ['pause', 'paused'] : ['resume', 'resumed'];
-    request(random, what, async ({ queue }) => (await queue.setPaused(isPaused)) ?? done);
+    const what = isPaused ? 'pause' : 'resume';
+    request(random, what, ({ queue }) => queue.setPaused(isPaused).then(() => `${what}d`));
   }
 
   function runNow(random: SeededRandom): void {
@@ -173,19 +173,14 @@ export function clientsOf(world: World) {
     });
     const limits = random.chance(0.2) ? undefined : { ...limitOf(), ...(random.chance(0.5) && { perKey: limitOf() }) };
     const action = random.pick(['work', 'twice']);
-    request(random, `limit ${action} to ${JSON.stringify(limits)}`, async ({ queue }) => {
-      await queue.setLimits(action, limits, 'api');
-      return 'done';
-    });
+    const what = `limit ${action} to ${JSON.stringify(limits)}`;
+    request(random, what, ({ queue }) => queue.setLimits(action, limits, 'api').then(() => 'done'));
   }
 
   function schedule(random: SeededRandom): void {
     const name = random.pick(schedules);
     if (random.chance(0.8)) setSchedule(name, random.chance(0.3), random);
-    else
-      request(random, `delete the schedule ${name}`, async ({ queue }) =>
-        String(await queue.store.schedules.delete(name, 'api')),
-      );
+    else request(random, `delete the schedule ${name}`, ({ queue }) => queue.store.schedules.delete(name, 'api'));
   }
 
   function setSchedule(name: string, isPaused: boolean, random: SeededRandom, source: 'api' | 'module' = 'api'): void {
@@ -193,7 +188,7 @@ export function clientsOf(world: World) {
     const mood = schedules.includes(name) ? random.pick(moods) : 'quick';
     request(random, `${isPaused ? 'pause' : 'set'} the schedule ${name}`, async ({ scheduler }) => {
       const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), world.now, []);
-      return String(await scheduler.put(name, definition, source));
+      return scheduler.put(name, definition, source);
     });
   }
 
@@ -211,8 +206,8 @@ export function clientsOf(world: World) {
       const { mood } = JSON.parse(stored.definition).data;
       const now = { name: `${name} now, ${message.id}`, mood, action: 'work', key: undefined, options: {} };
       history.submissions.set(message.id, now);
-      const { id } = await target.queue.publish(message);
-      history.told(target, id, 'accepted');
+      await target.queue.publish(message);
+      history.told(target, message.id, 'accepted');
       return 'accepted';
     });
   }
