@@ -1,6 +1,6 @@
 import type { Firing } from '../../db/schedules.ts';
 import type * as db from '../../db/task-store.ts';
-import { KEY_LIFETIME_MS, KeyReused, QueueFull, SUSPECT_DEATHS } from '../../db/task-store.ts';
+import { KEY_LIFETIME_MS, KeyReused, QueueFull, SUSPECT_DEATHS, unfinished } from '../../db/task-store.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
@@ -22,6 +22,7 @@ const ONE_TASK = 'An idempotency key names one task for 24 hours.';
 const PAUSED = 'While the queue is paused, no task is given to a thread.';
 const EVENTS = 'Events report the states of a task in order, each after its commit.';
 const COUNTS = 'Counts and lists derive from the tables.';
+const BOUND = 'A full queue refuses tasks.';
 const TIMELY = 'No task starts before its time.';
 const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
@@ -139,8 +140,9 @@ export function createHistory(world: World) {
 
   /** Returns the tasks of a schedule that have not ended. */
   function unfinishedOf(schedule: string): KnownTask[] {
-    const unfinished = tasksIn('waiting', 'running');
-    return unfinished.filter(({ message, answer }) => message.schedule === schedule && answer !== 'refused');
+    return tasksIn('waiting', 'running').filter(
+      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
+    );
   }
 
   /** Returns accepted tasks that no handler has had. */
@@ -331,7 +333,8 @@ export function createHistory(world: World) {
   }
 
   /** Compares the tables with the record. */
-  function audit({ rows, messages, stored = messages.length, callbacks = new Set() }: Tables): void {
+  function audit({ rows, messages, stored = messages.length, callbacks = new Set() }: Tables, counts: db.QueueCounts) {
+    auditCounts(counts, messages);
     const listed = new Set(messages.map(({ id }) => id)).size;
     if (listed !== stored) broken(COUNTS, `${listed} of ${stored} messages are listed`);
     const waiting = new Set(messages.flatMap(({ id }) => (callbacks.has(id) ? [] : id)));
@@ -344,7 +347,7 @@ export function createHistory(world: World) {
     for (const id of waiting) if (!tasks.has(id)) broken(ENDS_ONCE, `${id} was never submitted`);
     const ofKeys = new Map<string, KnownTask>();
     const [ofTimes, ofSchedules] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
-    const unfinished = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
+    const queued = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
     for (const task of tasks.values()) {
       const [hasRow, hasMessage] = [results.has(task.id), waiting.has(task.id)];
       const isStored = hasRow || hasMessage || task.attempts.size > 0;
@@ -355,7 +358,7 @@ export function createHistory(world: World) {
         const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
         if (other !== undefined) broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
         const isFirstRun = !history.hasRedriven || !task.mayHaveFailed;
-        const beside = isExclusive && isFirstRun && unfinished.has(task.id) && twinOf(task, name, ofSchedules);
+        const beside = isExclusive && isFirstRun && queued.has(task.id) && twinOf(task, name, ofSchedules);
         if (beside) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
       if (task.endedAt !== undefined && hasMessage) broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
@@ -375,6 +378,8 @@ export function createHistory(world: World) {
     const isEqual = stored.every(([name, count]) => count === messages.filter(({ state }) => state === name).length);
     if (accepted !== sum || !isEqual || (messages.length === dead && counts.bytes !== 0))
       broken(COUNTS, `${JSON.stringify(counts)} of ${messages.length} messages`);
+    const length = unfinished(counts);
+    if (length > world.setting.bounds.maxLength) broken(BOUND, `the queue has ${length} tasks`);
   }
 
   /** Checks the tables after everything has come to rest. */
@@ -512,7 +517,7 @@ export function createHistory(world: World) {
       onDeath,
       onEvent,
     },
-    ...{ processEnded, powerLost, audit, auditCounts, auditRest, addFired, onEnd },
+    ...{ processEnded, powerLost, audit, auditRest, addFired, onEnd },
     /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
     hasRedriven: false,
     /** Whether a purge was requested. */
