@@ -6,7 +6,7 @@ import { CALLBACK_HOST } from './callbacks.ts';
 import type { KnownTask, Submission } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import { scheduleFields } from './schedules.ts';
+import { scheduleFields } from './rules.ts';
 import type { Steps, World } from './world.ts';
 
 /** Clients of the queue. They call it as the routers do, and choose among the tasks that the history knows. */

@@ -5,11 +5,8 @@ import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
-import { limitUse } from './limits.ts';
-import { actions } from './pool.ts';
-import type { Process } from './process.ts';
-import { knownValue, watch } from './requests.ts';
-import { scheduleOracle } from './schedules.ts';
+import { actions, type Process } from './process.ts';
+import { knownValue, limitUse, scheduleOracle, watch } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';

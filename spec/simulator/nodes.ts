@@ -11,13 +11,7 @@ import type { ObservedStore } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
 import { simulatedServer } from './server.ts';
-import {
-  runSimulation,
-  type Simulation,
-  type SimulationOptions,
-  type SimulationResult,
-  type Site,
-} from './simulation.ts';
+import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
 import { tickOracle, tokenClients } from './ticker.ts';
 import { SimulatedTime, type Time } from './time.ts';
 import { createWorld, type Setting, type Steps, settingOf, type World } from './world.ts';
@@ -59,7 +53,7 @@ export async function simulateNodes(
   time: Time = new SimulatedTime(),
   openServer: OpenServer = simulatedServer,
   pace = 1,
-): Promise<SimulationResult> {
+) {
   const random = new SeededRandom(`nodes ${options.seed}`);
   // Without eviction of keys and rows, because the order of the commits of several nodes is unknown.
   const setting = { ...settingOf(random.fork('setting'), options.seed), rows: 0 };

@@ -1,4 +1,6 @@
-import { Dispatcher } from '../../main/tasks/dispatch/dispatcher.ts';
+import type { Delivery } from '../../db/task-store.ts';
+import { Dispatcher, type DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
+import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
 import { Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
@@ -6,14 +8,14 @@ import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { TickFeed } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
 import { simulatedSender } from './callbacks.ts';
 import type { ObservedStore } from './history.ts';
-import { actions, simulatedPool } from './pool.ts';
 import type { SeededRandom } from './random.ts';
-import { scheduleFields } from './schedules.ts';
+import { scheduleFields } from './rules.ts';
 import { turn } from './time.ts';
-import type { World } from './world.ts';
+import type { Mood, World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */
 export interface Backend {
@@ -167,4 +169,166 @@ export class Process {
       cancel();
     };
   }
+}
+
+/** Actions of a handler, each after a delay. */
+type Script = { afterMs: number; act: (attempt: Attempt) => unknown }[];
+
+/** An attempt in a thread. */
+interface Attempt {
+  run: Run;
+  script: Script;
+  /** Whether the handler ends when its signal is aborted. */
+  heedsAbort: boolean;
+  cancelTimers: (() => void)[];
+}
+
+/** Actions with settings of their own. */
+export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
+
+const TIME_LIMIT_MS = 3000;
+const GRACE_MS = 500;
+const RESTART_MS = 50;
+const LARGE = 'x'.repeat(100 * 1024);
+const raised = (reason: string, permanent = false) => ({ ended: 'raised' as const, reason, permanent });
+const released = (reason: string): Outcome => ({ ended: 'released', reason });
+
+/** Creates a pool whose handlers follow scripts. Each thread runs one handler at a time. */
+export function simulatedPool(process: Process, random: SeededRandom): DispatcherOptions['pool'] {
+  const { clock, options } = process;
+  const { history, setting, pace } = options.world;
+  const waiting: Run[] = [];
+  const attempts = new Set<Attempt>();
+  let [free, runs, isStopping] = [setting.threads, 0, false];
+
+  function run(delivery: Delivery, listener: AttemptListener): Promise<Outcome> {
+    if (isStopping) return Promise.resolve(STOPPED);
+    runs += 1;
+    const watched = history.begin(delivery, listener, () => attempts.size);
+    const run = new Run(runs, delivery, watched);
+    // Recorded before the dispatcher settles the delivery.
+    void run.outcome.then((outcome) => history.onEnd(delivery, outcome));
+    waiting.push(run);
+    assign();
+    return run.outcome;
+  }
+
+  function cancel(delivery: Delivery): boolean {
+    const index = waiting.findIndex((run) => run.delivery === delivery);
+    if (index >= 0) {
+      waiting.splice(index, 1)[0]?.end(released('cancelled'));
+      return true;
+    }
+    const attempt = [...attempts].find(({ run }) => run.delivery === delivery);
+    if (attempt === undefined || attempt.run.isCancelled) return false;
+    attempt.run.isCancelled = true;
+    abort(attempt, raised('the task was cancelled'));
+    return false;
+  }
+
+  function releaseWaiting(): void {
+    for (const run of waiting.splice(0)) run.end(released('no thread was free'));
+  }
+
+  async function stop(deadline: Promise<void>): Promise<void> {
+    isStopping = true;
+    releaseWaiting();
+    for (const attempt of attempts) abort(attempt, released('shutdown'));
+    await Promise.race([Promise.all([...attempts].map(({ run }) => run.outcome)), deadline]);
+    for (const attempt of attempts) end(attempt, released('the pool is stopped'));
+  }
+
+  function assign(): void {
+    for (let run = waiting[0]; run !== undefined && free > 0; run = waiting[0]) {
+      waiting.shift();
+      free -= 1;
+      history.onAssign(run.delivery, process);
+      const attempt: Attempt = { run, ...scriptOf(run.delivery), cancelTimers: [] };
+      attempts.add(attempt);
+      after(attempt, random.below(3), () => start(attempt));
+    }
+  }
+
+  function start(attempt: Attempt): void {
+    attempt.run.start();
+    after(attempt, TIME_LIMIT_MS, () => {
+      attempt.run.hasTimedOut = true;
+      abort(attempt, raised('the signal was aborted at the time limit'));
+    });
+    let afterMs = 0;
+    for (const action of attempt.script) {
+      afterMs += action.afterMs;
+      after(attempt, afterMs, () => action.act(attempt));
+    }
+  }
+
+  /** Aborts a handler's signal, and ends the thread of a handler that ignores it. */
+  function abort(attempt: Attempt, outcome: Outcome): void {
+    const { run, heedsAbort } = attempt;
+    if (run.isAborted) return;
+    run.isAborted = true;
+    if (heedsAbort) after(attempt, 1, () => end(attempt, outcome));
+    after(attempt, GRACE_MS, () =>
+      crash(attempt, run.hasTimedOut ? `took longer than ${TIME_LIMIT_MS} ms` : 'thread died: terminated'),
+    );
+  }
+
+  function crash(attempt: Attempt, reason: string): void {
+    if (isStopping) end(attempt, released(reason));
+    else end(attempt, { ended: 'crashed', reason }, RESTART_MS);
+  }
+
+  /** @param restartMs time after which the thread is replaced, if it has ended */
+  function end(attempt: Attempt, outcome: Outcome, restartMs = 0): void {
+    if (!attempts.delete(attempt)) return;
+    for (const cancel of attempt.cancelTimers) cancel();
+    attempt.run.end(outcome);
+    const replace = () => {
+      free += 1;
+      assign();
+    };
+    if (restartMs === 0) replace();
+    else clock.timer(restartMs, replace);
+  }
+
+  function after(attempt: Attempt, ms: number, run: () => void): void {
+    attempt.cancelTimers.push(clock.timer(ms * pace, run));
+  }
+
+  function scriptOf(delivery: Delivery): Pick<Attempt, 'script' | 'heedsAbort'> {
+    const { name, mood } = history.submissionOf(delivery.id);
+    // Not from the common sequence, so that a run does the same when steps are left out.
+    const own = random.fork(`${name} ${delivery.delivery}`);
+    const act = (most: number, run: Script[number]['act']) => ({ afterMs: own.below(most), act: run });
+    const ending = (outcome: Outcome, most = 20) => act(most, (attempt) => end(attempt, outcome));
+    const returned = (most = 20, text = `${name}, delivery ${delivery.delivery}`) =>
+      ending({ ended: 'returned', output: JSON.stringify(text) }, most);
+    const failed = (reason: string, most?: number) => ending(raised(reason), most);
+    const acknowledged = (how: 'ack' | 'nack') => act(20, ({ run }) => run.acknowledge(how));
+    const crashed = (most: number) => act(most, (attempt) => crash(attempt, 'thread died: exit code 1'));
+    const progress = (fraction = own.below(100) / 100) => act(300, ({ run }) => run.report({ fraction }));
+    const died = () => act(50, () => Object.assign(process, { isKillDue: true }));
+    const scripts: Record<Mood, () => Script> = {
+      quick: () => [returned(5)],
+      slow: () => [returned(2500)],
+      large: () => [returned(20, `${name} ${own.chance(0.3) ? LARGE : ''}`)],
+      flaky: () => [own.chance(0.5) ? failed('the network is away') : returned()],
+      hopeless: () => [ending(raised('the data is wrong', true))],
+      later: () => [own.chance(0.5) ? ending({ ...raised('busy'), retryAfterMs: own.below(5000) }) : returned()],
+      reporting: () => [progress(), progress(), own.chance(0.3) ? failed('failed after progress') : returned()],
+      hanging: () => [],
+      stubborn: () => (own.chance(0.5) ? [] : [returned(4000)]),
+      crashing: () => [own.chance(0.6) ? crashed(20) : returned()],
+      acking: () => [acknowledged('ack'), returned(100)],
+      nacking: () => [acknowledged('nack'), returned(100)],
+      ackingThenFailing: () => [
+        acknowledged('ack'),
+        own.chance(0.5) ? failed('failed after its ack', 100) : crashed(100),
+      ],
+      deadly: () => [own.chance(0.7) ? died() : returned()],
+    };
+    return { script: scripts[mood](), heedsAbort: mood !== 'stubborn' && own.chance(0.8) };
+  }
+
+  return { run, cancel, releaseWaiting, stop };
 }

@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Piscina } from 'piscina';
-import { simulateFile } from './file.ts';
+import { simulateFile } from './disk.ts';
 import { simulateNodes } from './nodes.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import { type FaultSet, faultSets } from './world.ts';
