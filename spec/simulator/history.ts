@@ -6,7 +6,7 @@ import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
 import { actions, type Process } from './process.ts';
-import { knownValue, limitUse, scheduleOracle, watch } from './rules.ts';
+import { knownValue, limitUse, NOTHING, type ObservedStore, scheduleOracle, watch } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
@@ -103,11 +103,6 @@ export interface Tables {
   callbacks?: ReadonlySet<string>;
 }
 
-/** A store of one process, or of one node of several, which recovers the messages of others. */
-export interface ObservedStore extends db.TaskStore {
-  recover?(owner: string): Promise<readonly db.TaskSubject[]>;
-}
-
 /**
  * Record of all answers, deliveries, settlements and events of the tasks, and the guarantees that follow from the record.
  * Most guarantees hold for every store. If one process has the store alone, the record has the order of the commits, so
@@ -118,7 +113,7 @@ export function createHistory(world: World) {
   /** Submissions by the task ids that the service gave them. */
   const submissions = new Map<string, Submission>();
   const { broken } = world;
-  const limitUses = limitUse(world);
+  const limits = limitUse(world);
   const schedules = scheduleOracle(world);
   const knownPause = knownValue<boolean>(world);
   /** Whether the queue survives the death of its only process. */
@@ -164,6 +159,7 @@ export function createHistory(world: World) {
   function observe(store: ObservedStore, process: Process): void {
     const isAlone = !store.isShared;
     if (isAlone) alone = store;
+    limits.observe(store, process);
     schedules.observe(store.schedules, process, isAlone);
     const publishing = (submissions: readonly db.Submission[]) => {
       const tasks = submissions.map(({ message, key }) => add(message, key));
@@ -183,12 +179,10 @@ export function createHistory(world: World) {
       publishAll: publishing,
       take: () => {
         const [pause, answersBefore] = [knownPause.value, answers];
-        const limited = limitUses.taking(process.owner);
         return ({ deliveries } = NOTHING) => {
           // Callbacks are no tasks of clients.
-          const tasks = deliveries.filter(({ callbackOf }) => callbackOf === undefined);
-          for (const delivery of tasks) onTaken(delivery, answersBefore, isAlone);
-          for (const delivery of tasks) limited(delivery);
+          for (const delivery of deliveries)
+            if (delivery.callbackOf === undefined) onTaken(delivery, answersBefore, isAlone);
           const isPaused = pause?.is && pause === knownPause.value;
           if (isPaused && deliveries[0]) broken(PAUSED, `${nameOf(deliveries[0].id)} was taken`);
         };
@@ -204,14 +198,6 @@ export function createHistory(world: World) {
         const task = tasks.get(id);
         if (task !== undefined) task.isCancelRequested = true;
         return undefined;
-      },
-      recover: (owner) => {
-        limitUses.gone(owner, true);
-        return undefined;
-      },
-      setLimits: (action, limits) => {
-        const answered = limitUses.setting(action, limits);
-        return (_, error) => error ?? answered();
       },
       setPaused: (isPaused) => {
         const answered = knownPause.request();
@@ -242,12 +228,12 @@ export function createHistory(world: World) {
         if (isSuspect && busy() > 1) broken(SUSPECT, `${nameOf(id)} starts beside ${busy() - 1} others`);
         const unwritten = isSuspect && tasksIn('running').find((each) => each.isInFlight && each !== task);
         if (unwritten) broken(SUSPECT, `${nameOf(id)} starts before the end of ${unwritten.name} is written`);
-        limitUses.started(delivery);
+        limits.started(delivery);
         listener.onStart();
       },
       onAcknowledged: (how) => {
         attempt.early = how;
-        limitUses.ended(delivery);
+        limits.ended(delivery);
         if (task !== undefined) task[how === 'ack' ? 'hasAcked' : 'mayHaveFailed'] = true;
         listener.onAcknowledged(how);
       },
@@ -259,11 +245,6 @@ export function createHistory(world: World) {
   function onAssign({ id }: db.Delivery, { queue }: Process): void {
     if (queue.isPaused || (alone !== undefined && knownPause.value?.is))
       broken(PAUSED, `${nameOf(id)} was given to a thread`);
-  }
-
-  /** Called when a process has died. */
-  function onDeath(process: string): void {
-    limitUses.gone(process, false);
   }
 
   /** Checks an event of a process against the one before it. A single process has committed it. */
@@ -323,7 +304,7 @@ export function createHistory(world: World) {
   }
 
   function changesLost(): void {
-    limitUses.lost(!isDurable);
+    limits.lost(!isDurable);
     schedules.lost();
     era += 1;
     for (const task of tasks.values()) task.taken = 0;
@@ -457,7 +438,7 @@ export function createHistory(world: World) {
 
   /** Records how a handler has ended, before its delivery is settled. */
   function onEnd(delivery: db.Delivery, outcome: Outcome): void {
-    limitUses.ended(delivery);
+    limits.ended(delivery);
     const task = tasks.get(delivery.id);
     const attempt = task?.attempts.get(delivery.delivery);
     if (task === undefined || attempt === undefined) return;
@@ -500,21 +481,8 @@ export function createHistory(world: World) {
   }
 
   const history = {
-    ...{
-      tasks,
-      submissions,
-      submissionOf,
-      tasksIn,
-      unfinishedOf,
-      untouched,
-      told,
-      observe,
-      begin,
-      onAssign,
-      onDeath,
-      onEvent,
-    },
-    ...{ processEnded, powerLost, audit, auditRest, addFired, onEnd },
+    ...{ tasks, submissions, limits, submissionOf, tasksIn, unfinishedOf, untouched, told, addFired, onEvent, observe },
+    ...{ begin, onAssign, onEnd, processEnded, powerLost, audit, auditRest },
     /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
     hasRedriven: false,
     /** Whether a purge was requested. */
@@ -524,8 +492,6 @@ export function createHistory(world: World) {
   };
   return history;
 }
-
-const NOTHING: db.Taken = { deliveries: [], nextRunAt: undefined };
 
 const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 

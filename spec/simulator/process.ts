@@ -11,8 +11,8 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
 import { simulatedSender } from './callbacks.ts';
-import type { ObservedStore } from './history.ts';
 import type { SeededRandom } from './random.ts';
+import type { ObservedStore } from './rules.ts';
 import { scheduleFields } from './rules.ts';
 import { turn } from './time.ts';
 import type { Mood, World } from './world.ts';
@@ -135,7 +135,7 @@ export class Process {
   /** Ends the process at once, unless it has stopped. */
   kill(): void {
     this.isDead = true;
-    this.options.world.history.onDeath(this.owner);
+    this.options.world.history.limits.gone(this.owner);
     this.onKill?.();
   }
 

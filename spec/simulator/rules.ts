@@ -1,10 +1,17 @@
 import type { Firing, Schedules } from '../../db/schedules.ts';
-import type { ActionLimits, Delivery, Limit } from '../../db/task-store.ts';
+import type { ActionLimits, Delivery, Limit, Taken, TaskStore, TaskSubject } from '../../db/task-store.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
 
+/** A store of one process, or of one node of several, which recovers the messages of others. */
+export interface ObservedStore extends TaskStore {
+  recover?(owner: string): Promise<readonly TaskSubject[]>;
+}
+
+export const NOTHING: Taken = { deliveries: [], nextRunAt: undefined };
+
 /** Time for which a request without an answer may still take effect. */
-export const UNCERTAIN_MS = 10_000;
+const UNCERTAIN_MS = 10_000;
 
 /** Called with the answer to a request, or with its error, unless the process has died meanwhile. */
 type OnAnswer<Answer> = (answer: Answer | undefined, error?: Error) => unknown;
@@ -90,12 +97,40 @@ export function limitUse(world: World) {
   /** When others last took a process for dead, which may have been alive. */
   const recovered = new Map<string, number>();
 
+  /** Called when a process has died, or others take it for dead. */
+  function gone(process: string): void {
+    for (const [delivery, of] of running) if (of === process) running.delete(delivery);
+  }
+
   return {
-    /** Called before a take. Returns a function to call with each delivery. */
-    taking(process: string): (delivery: Delivery) => void {
-      const inForce = new Map([...limits].map(([action, { value }]) => [action, value]));
-      const at = world.now;
-      return (delivery) => takes.set(delivery, { process, at, inForce: inForce.get(delivery.action ?? '') });
+    gone,
+    observe(store: ObservedStore, process: Process): void {
+      watch(store, process, {
+        take() {
+          const inForce = new Map([...limits].map(([action, { value }]) => [action, value]));
+          const [at, { owner }] = [world.now, process];
+          return ({ deliveries } = NOTHING) => {
+            for (const delivery of deliveries)
+              takes.set(delivery, { process: owner, at, inForce: inForce.get(delivery.action ?? '') });
+          };
+        },
+        recover(owner) {
+          gone(owner);
+          recovered.set(owner, world.now);
+          return undefined;
+        },
+        setLimits(action, given = {}) {
+          const known = limits.get(action) ?? knownValue<ActionLimits>(world);
+          limits.set(action, known);
+          const answered = known.request();
+          return (_, error) => {
+            if (error !== undefined) return;
+            // Starts before that may not have been counted.
+            for (const pool of starts.keys()) if (pool.startsWith(`${action} `)) starts.delete(pool);
+            answered(given);
+          };
+        },
+      });
     },
 
     /** Checks the limits when a handler starts. */
@@ -125,28 +160,10 @@ export function limitUse(world: World) {
     /** Called when a handler has ended, or has settled its task. */
     ended: (delivery: Delivery) => running.delete(delivery),
 
-    /** Called when a process has died, or others take it for dead. */
-    gone(process: string, isRecovered: boolean): void {
-      for (const [delivery, of] of running) if (of === process) running.delete(delivery);
-      if (isRecovered) recovered.set(process, world.now);
-    },
-
     /** Called when starts that are not synced may be lost. @param areLimitsLost whether all limits are */
     lost(areLimitsLost: boolean): void {
       starts.clear();
       if (areLimitsLost) limits.clear();
-    },
-
-    /** Called before the limits of an action are set. Returns a function to call after the answer. */
-    setting(action: string, given: ActionLimits = {}): () => void {
-      const known = limits.get(action) ?? knownValue<ActionLimits>(world);
-      limits.set(action, known);
-      const answered = known.request();
-      return () => {
-        // Starts before that may not have been counted.
-        for (const pool of starts.keys()) if (pool.startsWith(`${action} `)) starts.delete(pool);
-        answered(given);
-      };
     },
   };
 }
