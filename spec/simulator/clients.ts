@@ -2,12 +2,13 @@ import type { SearchFilter } from '../../db/task-rows.ts';
 import type { Published, Submission as StoreSubmission } from '../../db/task-store.ts';
 import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
-import { CALLBACK_HOST } from './callbacks.ts';
 import type { KnownTask, Submission } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import { scheduleFields } from './rules.ts';
 import type { Steps, World } from './world.ts';
+
+const CALLBACK_HOST = 'example.com';
 
 /** Clients of the queue. They call it as the routers do, and choose among the tasks that the history knows. */
 export function clientsOf(world: World) {

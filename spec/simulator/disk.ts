@@ -6,10 +6,10 @@ import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import type { SearchPage } from '../../db/task-rows.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
-import { auditCallbacks } from './callbacks.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
+import { auditCallbacks } from './rules.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
 import { SimulatedTime, turn } from './time.ts';
 import { createWorld, type FaultSet, type Steps, settingOf, type World } from './world.ts';
@@ -84,7 +84,9 @@ function fileSite(world: World, faultSet: FaultSet): Site {
 
   function read(): Tables {
     const tables = disk.readTables(store);
-    return callbacks ? { ...tables, callbacks: auditCallbacks(world, disk, tables) } : tables;
+    if (!callbacks) return tables;
+    const bodies = disk.read<{ body: string }>(CALLBACK_BODIES).map(({ body }) => body);
+    return { ...tables, callbacks: auditCallbacks(world, bodies, tables) };
   }
 
   /** Restarts the log as the maintenance thread does. */
@@ -165,6 +167,10 @@ const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
 const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
+
+/** Bodies of callbacks, completed or not. */
+const CALLBACK_BODIES = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
+  UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
 
 /** Number of characters of a row's result that are compared. */
 const COMPARED_LENGTH = 100;

@@ -10,7 +10,6 @@ import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
-import { simulatedSender } from './callbacks.ts';
 import type { SeededRandom } from './random.ts';
 import type { ObservedStore } from './rules.ts';
 import { scheduleFields } from './rules.ts';
@@ -331,4 +330,31 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
   }
 
   return { run, cancel, releaseWaiting, stop };
+}
+
+/** Creates a sender whose receiver answers, fails or hangs. */
+export function simulatedSender(clock: Clock, random: SeededRandom): DispatcherOptions['callbacks'] {
+  const sending = new Map<Delivery, AbortController>();
+  return {
+    isUsed: true,
+    async run(delivery, { onStart }): Promise<Outcome> {
+      const controller = new AbortController();
+      sending.set(delivery, controller);
+      onStart();
+      const hangs = random.chance(0.1);
+      const succeeds = !hangs && random.chance(0.7);
+      await clock.sleep(hangs ? 10_000 : random.below(200), controller.signal);
+      sending.delete(delivery);
+      if (controller.signal.aborted) return controller.signal.reason;
+      if (succeeds) return { ended: 'returned', output: '{"status":204,"answer":""}' };
+      return { ended: 'raised', permanent: false, reason: 'no answer', retryAfterMs: random.below(5000) };
+    },
+    cancel(delivery) {
+      sending.get(delivery)?.abort({ ended: 'cancelled' } satisfies Outcome);
+      return false;
+    },
+    stop() {
+      for (const controller of sending.values()) controller.abort({ ended: 'released', reason: 'stopped' });
+    },
+  };
 }

@@ -1,5 +1,14 @@
 import type { Firing, Schedules } from '../../db/schedules.ts';
-import type { ActionLimits, Delivery, Limit, Taken, TaskStore, TaskSubject } from '../../db/task-store.ts';
+import type {
+  ActionLimits,
+  CallbackData,
+  Delivery,
+  Limit,
+  Taken,
+  TaskStore,
+  TaskSubject,
+} from '../../db/task-store.ts';
+import type { Tables } from './history.ts';
 import type { Process } from './process.ts';
 import type { World } from './world.ts';
 
@@ -168,6 +177,7 @@ export function limitUse(world: World) {
   };
 }
 
+const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
 const ONCE = 'Each time of a schedule makes one task.';
 const CAUGHT_UP = 'Only missed times are left out, as catch_up says.';
 
@@ -255,4 +265,33 @@ export function scheduleOracle(world: World) {
     if (!isPassed && !isLeftOut && !isLastLeftOut && !isCaughtUp) return undefined;
     return `of ${times.join()} until ${now}, with catch_up ${catchUp}, ${at ?? 'none'} is fired`;
   }
+}
+
+/** Checks the callbacks in the tables, completed or not, which have these bodies. Returns their ids. */
+export function auditCallbacks(world: World, bodies: readonly string[], { rows, messages }: Tables): Set<string> {
+  const { tasks, hasPurged, hasRedriven } = world.history;
+  const callbacks = bodies.map((body): { id: string; data: CallbackData } => JSON.parse(body));
+  const ofTasks = Map.groupBy(callbacks, ({ data }) => data.task);
+  const completed = new Set(rows.map(({ id }) => id));
+  const states = new Map<string, string>(messages.map(({ id, state }) => [id, state]));
+  for (const id of ofTasks.keys())
+    if (tasks.get(id)?.message.callbackUrl === undefined) world.broken(CALLBACK, `${id} has no callback URL`);
+  for (const { id, name, message, isEndTold, state: told } of tasks.values()) {
+    if (message.callbackUrl === undefined) continue;
+    const count = (status: string) => ofTasks.get(id)?.filter(({ data }) => data.status === status).length ?? 0;
+    const [done, cancelled, failed] = [count('completed'), count('cancelled'), count('failed')];
+    const state =
+      states.get(id) ?? (completed.has(id) ? 'completed' : isEndTold && told === 'cancelled' ? told : 'gone');
+    // A purge may delete callbacks that have failed.
+    const least = hasPurged ? 0 : 1;
+    const isEnded = !states.has(id);
+    const isFinal = state === 'completed' || state === 'cancelled';
+    const ends = done + cancelled;
+    const isRight =
+      ends <= Number(isEnded) && ends >= (isFinal ? least : 0) && (state !== 'completed' || cancelled === 0);
+    const isFailureRight = failed >= (state === 'failed' ? least : 0) && (failed <= 1 || hasRedriven);
+    if (!isRight || !isFailureRight)
+      world.broken(CALLBACK, `${name}, ${state}: ${done} completed, ${cancelled} cancelled, ${failed} failed`);
+  }
+  return new Set(callbacks.map(({ id }) => id));
 }
