@@ -170,17 +170,15 @@ export class Process {
   }
 }
 
+/** A delivery in the pool. */
+class Attempt extends Run {
+  /** Whether the handler ends when its signal is aborted. */
+  heedsAbort = true;
+  readonly cancelTimers: (() => void)[] = [];
+}
+
 /** Actions of a handler, each after a delay. */
 type Script = { afterMs: number; act: (attempt: Attempt) => unknown }[];
-
-/** An attempt in a thread. */
-interface Attempt {
-  run: Run;
-  script: Script;
-  /** Whether the handler ends when its signal is aborted. */
-  heedsAbort: boolean;
-  cancelTimers: (() => void)[];
-}
 
 /** Actions with settings of their own. */
 export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
@@ -193,10 +191,10 @@ const raised = (reason: string, permanent = false) => ({ ended: 'raised' as cons
 const released = (reason: string): Outcome => ({ ended: 'released', reason });
 
 /** Creates a pool whose handlers follow scripts. Each thread runs one handler at a time. */
-export function simulatedPool(process: Process, random: SeededRandom): DispatcherOptions['pool'] {
+function simulatedPool(process: Process, random: SeededRandom): DispatcherOptions['pool'] {
   const { clock, options } = process;
   const { history, setting, pace } = options.world;
-  const waiting: Run[] = [];
+  const waiting: Attempt[] = [];
   const attempts = new Set<Attempt>();
   let [free, runs, isStopping] = [setting.threads, 0, false];
 
@@ -204,7 +202,7 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     if (isStopping) return Promise.resolve(STOPPED);
     runs += 1;
     const watched = history.begin(delivery, listener, () => attempts.size);
-    const run = new Run(runs, delivery, watched);
+    const run = new Attempt(runs, delivery, watched);
     // Recorded before the dispatcher settles the delivery.
     void run.outcome.then((outcome) => history.onEnd(delivery, outcome));
     waiting.push(run);
@@ -218,9 +216,9 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
       waiting.splice(index, 1)[0]?.end(released('cancelled'));
       return true;
     }
-    const attempt = [...attempts].find(({ run }) => run.delivery === delivery);
-    if (attempt === undefined || attempt.run.isCancelled) return false;
-    attempt.run.isCancelled = true;
+    const attempt = [...attempts].find((each) => each.delivery === delivery);
+    if (attempt === undefined || attempt.isCancelled) return false;
+    attempt.isCancelled = true;
     abort(attempt, raised('the task was cancelled'));
     return false;
   }
@@ -233,29 +231,28 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     isStopping = true;
     releaseWaiting();
     for (const attempt of attempts) abort(attempt, released('shutdown'));
-    await Promise.race([Promise.all([...attempts].map(({ run }) => run.outcome)), deadline]);
+    await Promise.race([Promise.all([...attempts].map(({ outcome }) => outcome)), deadline]);
     for (const attempt of attempts) end(attempt, released('the pool is stopped'));
   }
 
   function assign(): void {
-    for (let run = waiting[0]; run !== undefined && free > 0; run = waiting[0]) {
-      waiting.shift();
+    for (const attempt of waiting.splice(0, free)) {
       free -= 1;
-      history.onAssign(run.delivery, process);
-      const attempt: Attempt = { run, ...scriptOf(run.delivery), cancelTimers: [] };
+      history.onAssign(attempt.delivery, process);
+      const script = scriptOf(attempt);
       attempts.add(attempt);
-      after(attempt, random.below(3), () => start(attempt));
+      after(attempt, random.below(3), () => start(attempt, script));
     }
   }
 
-  function start(attempt: Attempt): void {
-    attempt.run.start();
+  function start(attempt: Attempt, script: Script): void {
+    attempt.start();
     after(attempt, TIME_LIMIT_MS, () => {
-      attempt.run.hasTimedOut = true;
+      attempt.hasTimedOut = true;
       abort(attempt, raised('the signal was aborted at the time limit'));
     });
     let afterMs = 0;
-    for (const action of attempt.script) {
+    for (const action of script) {
       afterMs += action.afterMs;
       after(attempt, afterMs, () => action.act(attempt));
     }
@@ -263,12 +260,11 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
 
   /** Aborts a handler's signal, and ends the thread of a handler that ignores it. */
   function abort(attempt: Attempt, outcome: Outcome): void {
-    const { run, heedsAbort } = attempt;
-    if (run.isAborted) return;
-    run.isAborted = true;
-    if (heedsAbort) after(attempt, 1, () => end(attempt, outcome));
+    if (attempt.isAborted) return;
+    attempt.isAborted = true;
+    if (attempt.heedsAbort) after(attempt, 1, () => end(attempt, outcome));
     after(attempt, GRACE_MS, () =>
-      crash(attempt, run.hasTimedOut ? `took longer than ${TIME_LIMIT_MS} ms` : 'thread died: terminated'),
+      crash(attempt, attempt.hasTimedOut ? `took longer than ${TIME_LIMIT_MS} ms` : 'thread died: terminated'),
     );
   }
 
@@ -281,7 +277,7 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
   function end(attempt: Attempt, outcome: Outcome, restartMs = 0): void {
     if (!attempts.delete(attempt)) return;
     for (const cancel of attempt.cancelTimers) cancel();
-    attempt.run.end(outcome);
+    attempt.end(outcome);
     const replace = () => {
       free += 1;
       assign();
@@ -294,7 +290,8 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     attempt.cancelTimers.push(clock.timer(ms * pace, run));
   }
 
-  function scriptOf(delivery: Delivery): Pick<Attempt, 'script' | 'heedsAbort'> {
+  function scriptOf(attempt: Attempt): Script {
+    const { delivery } = attempt;
     const { name, mood } = history.submissionOf(delivery.id);
     // Not from the common sequence, so that a run does the same when steps are left out.
     const own = random.fork(`${name} ${delivery.delivery}`);
@@ -303,9 +300,9 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
     const returned = (most = 20, text = `${name}, delivery ${delivery.delivery}`) =>
       ending({ ended: 'returned', output: JSON.stringify(text) }, most);
     const failed = (reason: string, most?: number) => ending(raised(reason), most);
-    const acknowledged = (how: 'ack' | 'nack') => act(20, ({ run }) => run.acknowledge(how));
+    const acknowledged = (how: 'ack' | 'nack') => act(20, (attempt) => attempt.acknowledge(how));
     const crashed = (most: number) => act(most, (attempt) => crash(attempt, 'thread died: exit code 1'));
-    const progress = (fraction = own.below(100) / 100) => act(300, ({ run }) => run.report({ fraction }));
+    const progress = (fraction = own.below(100) / 100) => act(300, (attempt) => attempt.report({ fraction }));
     const died = () => act(50, () => Object.assign(process, { isKillDue: true }));
     const scripts: Record<Mood, () => Script> = {
       quick: () => [returned(5)],
@@ -326,14 +323,16 @@ export function simulatedPool(process: Process, random: SeededRandom): Dispatche
       ],
       deadly: () => [own.chance(0.7) ? died() : returned()],
     };
-    return { script: scripts[mood](), heedsAbort: mood !== 'stubborn' && own.chance(0.8) };
+    const script = scripts[mood]();
+    attempt.heedsAbort = mood !== 'stubborn' && own.chance(0.8);
+    return script;
   }
 
   return { run, cancel, releaseWaiting, stop };
 }
 
 /** Creates a sender whose receiver answers, fails or hangs. */
-export function simulatedSender(clock: Clock, random: SeededRandom): DispatcherOptions['callbacks'] {
+function simulatedSender(clock: Clock, random: SeededRandom): DispatcherOptions['callbacks'] {
   const sending = new Map<Delivery, AbortController>();
   return {
     isUsed: true,
