@@ -6,6 +6,7 @@ import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import type { SearchPage } from '../../db/task-rows.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
@@ -48,10 +49,11 @@ function fileSite(world: World, faultSet: FaultSet): Site {
       },
       excessRows: async (kept) => Math.max(0, disk.read('SELECT 1 FROM tasks').length - kept),
       syncFile: async () => {
-        const { ms, end } = disk.sync();
-        await clock.sleep(ms);
-        world.history.failingSyncs ??= {};
-        end();
+        const result = disk.sync(clock);
+        result.catch(() => {
+          world.history.failingSyncs ??= {};
+        });
+        await result;
         world.history.failingSyncs = undefined;
       },
     });
@@ -218,17 +220,13 @@ export class Disk {
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 
-  /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */
-  sync(): { ms: number; end: () => void } {
+  /** Syncs the log. @throws {Error} */
+  async sync(clock: Clock): Promise<void> {
     const [length, generation] = [this.#logLength(), this.#generation];
-    return {
-      ms: this.#random.below(this.syncMs + 1),
-      end: () => {
-        if (this.failsSyncs) throw new Error('the log cannot be synced');
-        // An emptied log was synced before it was emptied.
-        if (generation === this.#generation) this.#synced = Math.max(this.#synced, length);
-      },
-    };
+    await clock.sleep(this.#random.below(this.syncMs + 1));
+    if (this.failsSyncs) throw new Error('the log cannot be synced');
+    // An emptied log was synced before it was emptied.
+    if (generation === this.#generation) this.#synced = Math.max(this.#synced, length);
   }
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */

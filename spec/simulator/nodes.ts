@@ -21,20 +21,24 @@ const TOKENS_PER_KEY = 5;
 
 export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
-/** The server of several nodes, simulated or real, with faults that the simulation controls. */
-export interface NodeServer extends Pick<Site, 'isReal' | 'repair' | 'counts' | 'isPaused' | 'read' | 'close'> {
-  readonly faults: {
-    /** Whether connections can be opened and used. */
-    isUp: boolean;
-    /** Probability that a request, or its answer, is lost. */
-    lossRate: number;
-    /** Longest time in one direction. */
-    latencyMs: number;
-    /** Whether notifications arrive twice and in another order, except for those of revocations. */
-    isDisordered: boolean;
-    /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
-    random: SeededRandom;
-  };
+/** Faults of the server, which the simulation controls. */
+export interface ServerFaults {
+  /** Whether connections can be opened and used. */
+  isUp: boolean;
+  /** Probability that a request, or its answer, is lost. */
+  lossRate: number;
+  /** Longest time in one direction. 0 if the server is as fast as usual. */
+  latencyMs: number;
+  /** Whether notifications arrive twice and in another order, except for those of revocations. */
+  isDisordered: boolean;
+  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
+  random: SeededRandom;
+}
+
+const NO_FAULTS = { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false };
+
+/** The server of several nodes, simulated or real. */
+export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' | 'read' | 'close'> {
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query'>;
   openStore(node: number, owner: string, clock: Clock): NodeStore;
@@ -45,7 +49,7 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'repair' | 'counts' | 
   hasToken(id: string): Awaitable<boolean>;
 }
 
-type OpenServer = (time: Time, random: SeededRandom, setting: Setting) => Awaitable<NodeServer>;
+type OpenServer = (time: Time, faults: ServerFaults, setting: Setting) => Awaitable<NodeServer>;
 
 /** Runs two to four nodes on one server. */
 export async function simulateNodes(
@@ -58,18 +62,20 @@ export async function simulateNodes(
   // Without eviction of keys and rows, because the order of the commits of several nodes is unknown.
   const setting = { ...settingOf(random.fork('setting'), options.seed), rows: 0 };
   setting.bounds.maxKeys = 1000;
-  const server = await openServer(time, random.fork('server'), setting);
+  const faults: ServerFaults = { ...NO_FAULTS, random: random.fork('server') };
+  const server = await openServer(time, faults, setting);
   const world = createWorld({ ...options, time, random, setting }, pace);
-  return await runSimulation(world, nodeSite(world, server), options);
+  return await runSimulation(world, nodeSite(world, server, faults), options);
 }
 
 /** A server that several nodes share. */
-function nodeSite(world: World, server: NodeServer): Site {
+function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site {
   const size = world.random.fork('nodes').between(2, 4);
   const { log, processes: nodes } = world;
-  const { faults } = server;
   const ticks = tickOracle(world);
   const tokens = tokenClients(world, server);
+
+  const repair = () => Object.assign(faults, NO_FAULTS);
 
   function steps(simulation: Simulation): Steps {
     type Run = (node: Process, random: SeededRandom, place: number) => unknown;
@@ -78,7 +84,7 @@ function nodeSite(world: World, server: NodeServer): Site {
       const place = random.below(size);
       return run(nodes[place] as Process, random, place);
     };
-    const set = (fault: Partial<typeof faults>) => at(() => void Object.assign(faults, fault));
+    const set = (fault: Partial<ServerFaults>) => at(() => void Object.assign(faults, fault));
     const failServer = () => {
       faults.isUp = false;
       server.cut();
@@ -101,7 +107,7 @@ function nodeSite(world: World, server: NodeServer): Site {
       stop: [0.5, at((_, _random, place) => simulation.restart(place, simulation.stop))],
       ...{ standStill: [2, at((node) => node.standStill())], goOn: [3, at(goOn)] },
       cut: [3, at((_, random, place) => server.cut(random.chance(0.5) ? place : undefined))],
-      ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(() => server.repair())] },
+      ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(repair)] },
       loseMessages: [2, set({ lossRate: 0.3 })],
       slowDown: [2, at((_, random) => Object.assign(faults, { latencyMs: random.pick([50, 300, 600, 4000]) }))],
       disorder: [1, set({ isDisordered: true })],
@@ -197,7 +203,7 @@ function nodeSite(world: World, server: NodeServer): Site {
   }
 
   return {
-    ...{ ...server, size, steps, openBackend, checkRest },
+    ...{ ...server, size, steps, openBackend, repair, checkRest },
     ended: (process) => process.kill(),
     watch: () => ticks.checkLeaders(),
     // A node looks for messages only each second.

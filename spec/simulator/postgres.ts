@@ -6,9 +6,7 @@ import { migratePostgres } from '../../db/postgres/migrate.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
-import type { NodeServer } from './nodes.ts';
-import { simulateNodes } from './nodes.ts';
-import type { SeededRandom } from './random.ts';
+import { type NodeServer, type ServerFaults, simulateNodes } from './nodes.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Time } from './time.ts';
 import type { Setting } from './world.ts';
@@ -34,13 +32,12 @@ const realTime: Time = {
 /** Runs nodes on a real server, in a schema of their own. The same seed has the same steps, but not the same history. */
 export function simulateOnPostgres(options: SimulationOptions): Promise<SimulationResult> {
   const url = new URL(options.databaseUrl ?? '');
-  return simulateNodes(options, realTime, (_, random, setting) => openServer(url, setting, random), PACE);
+  return simulateNodes(options, realTime, (_, faults, setting) => openServer(url, setting, faults), PACE);
 }
 
 /** Opens a PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
-async function openServer(url: URL, { bounds }: Setting, random: SeededRandom): Promise<NodeServer> {
+async function openServer(url: URL, { bounds }: Setting, faults: ServerFaults): Promise<NodeServer> {
   const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
-  const faults: NodeServer['faults'] = { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false, random };
   const proxies = await Promise.all([0, 1, 2, 3].map(() => openProxy(url, faults)));
   /** Pools of each node. */
   const pools = new Map<number, PostgresDatabase[]>();
@@ -74,8 +71,7 @@ async function openServer(url: URL, { bounds }: Setting, random: SeededRandom): 
   await migratePostgres(urlAt(url.host));
   const store = storeOn(admin, admin, 'admin', systemClock);
   return {
-    ...{ faults, cut, end, isReal: true },
-    repair: () => Object.assign(faults, { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false }),
+    ...{ cut, end, isReal: true },
     connector: (node) => async (_url, options) => connectDirectly(urlOf(node), options),
     database: (node) => openFor(node, 3),
     openStore: (node, owner, clock) => storeOn(openFor(node, WRITE_CONNECTIONS), openFor(node, 3), owner, clock),
@@ -99,7 +95,7 @@ async function openServer(url: URL, { bounds }: Setting, random: SeededRandom): 
   };
 }
 
-async function openProxy(url: URL, faults: NodeServer['faults']) {
+async function openProxy(url: URL, faults: ServerFaults) {
   const sockets = new Set<Socket>();
   const server = createServer((near) => {
     const far = connect(Number(url.port || 5432), url.hostname);

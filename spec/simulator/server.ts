@@ -6,8 +6,7 @@ import type * as db from '../../db/task-store.ts';
 import { DatabaseUnavailable, KeyReused, QueueFull, SUSPECT_DEATHS } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk } from './disk.ts';
-import type { NodeServer, NodeStore } from './nodes.ts';
-import type { SeededRandom } from './random.ts';
+import type { NodeServer, NodeStore, ServerFaults } from './nodes.ts';
 import type { Time } from './time.ts';
 import type { Setting } from './world.ts';
 
@@ -27,8 +26,8 @@ const TIME_LIMIT_MS = 2000;
  * are known by their first words; the tables of tasks have a store of their own. Connections lose requests and answers,
  * and end with a delay that the nodes do not know.
  */
-export function simulatedServer(time: Time, random: SeededRandom, { bounds }: Setting): NodeServer {
-  const faults: NodeServer['faults'] = { isUp: true, lossRate: 0, latencyMs: 5, isDisordered: false, random };
+export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Setting): NodeServer {
+  const { random } = faults;
   const disk = new Disk(random);
   const store = new SqliteStore({
     ...{ dataDir: disk.folder, driver: 'memory', bounds },
@@ -104,7 +103,8 @@ export function simulatedServer(time: Time, random: SeededRandom, { bounds }: Se
 
   // Mostly short, so that some answers overtake others.
   function latency(): number {
-    const { random, latencyMs } = faults;
+    const { random } = faults;
+    const latencyMs = Math.max(5, faults.latencyMs);
     return random.below((random.chance(0.3) ? latencyMs : Math.min(6, latencyMs)) + 1);
   }
 
@@ -165,8 +165,7 @@ export function simulatedServer(time: Time, random: SeededRandom, { bounds }: Se
   }
 
   return {
-    ...{ faults, cut, end: cut },
-    repair: () => Object.assign(faults, { isUp: true, lossRate: 0, latencyMs: 5, isDisordered: false }),
+    ...{ cut, end: cut },
     connector: (node, clock) => async (_url, options) => {
       await clock.sleep(latency());
       if (!faults.isUp) throw new Error('the server cannot be reached');
