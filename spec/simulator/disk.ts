@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import type { SearchPage } from '../../db/task-rows.ts';
@@ -12,7 +13,7 @@ import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
 import { auditCallbacks } from './rules.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
-import { SimulatedTime, turn } from './time.ts';
+import { SimulatedTime } from './time.ts';
 import { createWorld, type FaultSet, type Steps, settingOf, type World } from './world.ts';
 
 const SAVED = 'A stop saves the queue.';

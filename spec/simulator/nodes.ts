@@ -140,13 +140,8 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
       },
       async start() {
         const feed = await new NodeTickFeed({ intervalMs: INTERVAL_MS, bus, clock, log }).open();
-        process.tokens = await new NodeTokenStore({
-          database,
-          bus,
-          maxTokensPerKey: TOKENS_PER_KEY,
-          clock,
-          log,
-        }).open();
+        const tokens = new NodeTokenStore({ database, bus, maxTokensPerKey: TOKENS_PER_KEY, clock, log });
+        process.tokens = await tokens.open();
         process.feed = feed;
         bus.follow(true);
         makeTicks(process, feed);

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import type { Delivery } from '../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
@@ -13,7 +14,6 @@ import { sleepOn } from '../support/manual-clock.ts';
 import type { SeededRandom } from './random.ts';
 import type { ObservedStore } from './rules.ts';
 import { scheduleFields } from './rules.ts';
-import { turn } from './time.ts';
 import type { Mood, World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */

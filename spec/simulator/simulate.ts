@@ -87,9 +87,9 @@ export function planFrom(args: string[]) {
 
 function parse(args: string[]) {
   const [text, flag] = [{ type: 'string' }, { type: 'boolean' }] as const;
-  const numbers = { seed: text, runs: text, minutes: text, steps: text };
+  const texts = { seed: text, runs: text, minutes: text, steps: text, faults: text, only: text };
   try {
-    return parseArgs({ args, options: { ...numbers, faults: text, only: text, postgres: flag, help: flag } }).values;
+    return parseArgs({ args, options: { ...texts, postgres: flag, help: flag } }).values;
   } catch (error) {
     throw new UsageError(`${(error as Error).message.split('.')[0]}: --help lists the options`);
   }

@@ -1,9 +1,9 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
 import { clientsOf } from './clients.ts';
 import type { Tables } from './history.ts';
 import { type Backend, Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import { turn } from './time.ts';
 import type { FaultSet, Steps, World } from './world.ts';
 
 export interface SimulationOptions {

@@ -1,13 +1,10 @@
+import { setImmediate as turn } from 'node:timers/promises';
+
 /** Time at which each simulation starts, in milliseconds since the epoch. */
 const START = 1_800_000_000_000;
 
 /** Waits before which callbacks run, and their number of turns. */
 const [LONG_MS, TURNS] = [1000, 6];
-
-/** Resolves at the end of the event loop turn, after all callbacks that are scheduled for it. */
-export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
 
 /** Time of all processes. */
 export interface Time {

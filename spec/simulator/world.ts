@@ -1,5 +1,4 @@
 import { pino } from 'pino';
-import type { QueueBounds } from '../../db/task-store.ts';
 import { createHistory, type History } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
@@ -32,11 +31,7 @@ export function settingOf(random: SeededRandom, seed: number) {
     driver: random.chance(0.75) ? ('sqlite' as const) : ('memory' as const),
     threads: random.between(1, 3),
     prefetch: random.between(1, 8),
-    bounds: {
-      maxLength: random.pick([5, 40, 1000]),
-      maxKeys: random.pick([2, 10, 1000]),
-      maxBytes: 2 ** 40,
-    } as QueueBounds,
+    bounds: { maxLength: random.pick([5, 40, 1000]), maxKeys: random.pick([2, 10, 1000]), maxBytes: 2 ** 40 },
     /** Number of rows that retention keeps. 0 for all. */
     rows: random.chance(0.15) ? random.between(1, 30) : 0,
     /** Names of schedules. None unless tasks have delays, priorities, limit keys and limits, as in every third seed. */
@@ -47,9 +42,8 @@ export function settingOf(random: SeededRandom, seed: number) {
 }
 
 /** Returns a name with the interval, `catch_up` and `overlap` of a schedule, which therefore never change. */
-function newScheduleName(random: SeededRandom): string {
-  const name = [random.pick([10, 60, 60, 3600]), random.pick(['none', 'one', 'all']), random.pick(['allow', 'skip'])];
-  return name.join('.');
+function newScheduleName(own: SeededRandom): string {
+  return [own.pick([10, 60, 60, 3600]), own.pick(['none', 'one', 'all']), own.pick(['allow', 'skip'])].join('.');
 }
 
 /** Objects that all parts of a simulation share. */
