@@ -175,9 +175,6 @@ const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'faile
 const CALLBACK_BODIES = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
   UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
 
-/** Number of characters of a row's result that are compared. */
-const COMPARED_LENGTH = 100;
-
 /** A migrated file, with which each simulation of this thread begins. */
 let template: Buffer | undefined;
 
@@ -251,12 +248,12 @@ export class Disk {
 
   /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
   readTables(store: SqliteStore): Tables {
-    const result = `substr(result, 1, ${COMPARED_LENGTH}) AS result`;
     const messages = STATES.flatMap((state) =>
       (store.search({ state }, undefined, 10_000) as SearchPage).found.map(({ id }) => ({ id, state })),
     );
     const stored = store.isDurable ? this.read('SELECT 1 FROM messages').length : messages.length;
-    return { rows: this.read(`SELECT id, ${result} FROM tasks`), messages, stored };
+    // Results may be large.
+    return { rows: this.read('SELECT id, substr(result, 1, 100) AS result FROM tasks'), messages, stored };
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
@@ -324,11 +321,9 @@ function commitEnds(log: Buffer): number[] {
 }
 
 function migratedFile(): Buffer {
-  const folder = fs.mkdtempSync(join(PARENT, 'simulator-template-'));
-  migrate(folder);
-  const file = fs.readFileSync(join(folder, 'tasks.db'));
-  fs.rmSync(folder, { recursive: true });
-  return file;
+  using folder = fs.mkdtempDisposableSync(join(PARENT, 'simulator-template-'));
+  migrate(folder.path);
+  return fs.readFileSync(join(folder.path, 'tasks.db'));
 }
 
 /** Whether a statement is one of a transaction on the file, or writes to it. */
@@ -347,7 +342,7 @@ DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string, ...o
   for (const method of ['run', 'get', 'all'] as const) {
     const original = statement[method].bind(statement) as (...values: unknown[]) => never;
     statement[method] = (...values: unknown[]) => {
-      if (isInFile(sql, this)) current?.mayFail(sql.startsWith('BEGIN'));
+      if (current?.fault !== undefined && isInFile(sql, this)) current.mayFail(sql.startsWith('BEGIN'));
       return original(...values);
     };
   }
