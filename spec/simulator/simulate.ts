@@ -146,10 +146,9 @@ export async function runSeed(options: SimulationOptions): Promise<boolean> {
   // A failure on a real server cannot be repeated.
   const note = options.databaseUrl && ((line: string) => log.push(line));
   const { violation } = await simulate({ ...options, ...(note && { note }) });
-  if (violation === undefined) return false;
-  for (const line of log) console.log(line);
+  if (violation !== undefined) for (const line of log) console.log(line);
   if (note) report(options.seed, violation);
-  return true;
+  return violation !== undefined;
 }
 
 /** Prints the shortest history that breaks the same rule. */
