@@ -44,7 +44,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     const opened = new SqliteStore({
       ...{ dataDir: disk.folder, driver, bounds },
       now: () => clock.now(),
-      newId: process.options.random.uuid,
+      newId: process.random.uuid,
       onSaveFailed: () => {
         hasFailedToSave = true;
       },

@@ -116,8 +116,7 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
 
   /** Opens the parts in the order of a node. @throws {Error} if the server cannot be reached */
   async function openBackend(process: Process): Promise<Backend> {
-    const { clock, options } = process;
-    const { place, random } = options;
+    const { clock, place, random } = process;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
     const bus = new Bus({ databaseUrl: '', database, connect, clock, random, log });
     process.owner = bus.id;
@@ -156,7 +155,7 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   }
 
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
-  function makeTicks({ name, clock, options: { random } }: Process, feed: TickFeed): void {
+  function makeTicks({ name, clock, random }: Process, feed: TickFeed): void {
     let price = 100;
     /** When the last message of the thread arrives, because messages keep their order. */
     let arrivesAt = 0;

@@ -26,23 +26,19 @@ export interface Backend {
   stop(): Promise<boolean>;
 }
 
-export interface ProcessOptions {
-  world: World;
-  name: string;
-  /** Number of the process among the others. Its successors have the same. */
-  place: number;
-  random: SeededRandom;
-  /** Whether the handlers module has a schedule. */
-  hasModule: boolean;
-}
-
 /** One process: a queue, its dispatcher and handlers, without HTTP and threads. */
 export class Process {
+  readonly world!: World;
+  readonly name!: string;
+  /** Number of the process among the others. Its successors have the same. */
+  readonly place!: number;
+  readonly random!: SeededRandom;
+  /** Whether the handlers module has a schedule. */
+  readonly hasModule!: boolean;
   /** The owner of the deliveries. */
   owner: string;
   readonly clock: Clock;
   readonly newTaskId: () => string;
-  readonly options: ProcessOptions;
   isDead = false;
   isStill = false;
   /** Time from which on the process has served without standing still. */
@@ -64,8 +60,8 @@ export class Process {
   #backend: Backend | undefined;
   #dispatcher: Dispatcher | undefined;
 
-  constructor(options: ProcessOptions) {
-    this.options = options;
+  constructor(options: Pick<Process, 'world' | 'name' | 'place' | 'random' | 'hasModule'>) {
+    Object.assign(this, options);
     this.owner = options.name;
     const timer = (delayMs: number, run: () => void) => this.#timer(delayMs, run);
     this.clock = {
@@ -75,10 +71,6 @@ export class Process {
     this.newTaskId = taskIds(options.random);
   }
 
-  get name(): string {
-    return this.options.name;
-  }
-
   /** Whether the process answers requests. */
   get isServing(): boolean {
     return this.#dispatcher !== undefined && !this.isDead && !this.isStill && !this.#isStopping;
@@ -86,8 +78,7 @@ export class Process {
 
   /** Starts the parts in the order of a service. @throws {Error} if the file or the server cannot be used */
   async open(openBackend: (process: Process) => Backend | Promise<Backend>): Promise<void> {
-    const { world, random } = this.options;
-    const { clock, newTaskId } = this;
+    const { world, random, clock, newTaskId } = this;
     const { log, setting, history } = world;
     const backend = await openBackend(this);
     this.#backend = backend;
@@ -109,12 +100,12 @@ export class Process {
 
   /** Starts to fire the schedules, and stores that of the handlers module. @throws {Error} if it cannot be stored */
   async startSchedules(): Promise<void> {
-    const { clock, options } = this;
-    const [schedule] = options.world.setting.schedules;
+    const { clock, world, hasModule } = this;
+    const [schedule] = world.setting.schedules;
     if (schedule === undefined) return;
     const definition = () =>
       readDefinition(schedule, scheduleFields(schedule, { mood: 'quick' }, false), clock.now(), []);
-    await this.scheduler.start(new Map(options.hasModule ? [[schedule, definition()]] : []));
+    await this.scheduler.start(new Map(hasModule ? [[schedule, definition()]] : []));
     this.firesFrom = clock.now();
   }
 
@@ -134,7 +125,7 @@ export class Process {
   /** Ends the process at once, unless it has stopped. */
   kill(): void {
     this.isDead = true;
-    this.options.world.history.limits.gone(this.owner);
+    this.world.history.limits.gone(this.owner);
     this.onKill?.();
   }
 
@@ -162,7 +153,7 @@ export class Process {
       if (this.isStill) this.#overdue.push(fire);
       else run();
     };
-    const cancel = this.options.world.time.timer(delayMs, fire);
+    const cancel = this.world.time.timer(delayMs, fire);
     return () => {
       isCancelled = true;
       cancel();
@@ -192,8 +183,8 @@ const released = (reason: string): Outcome => ({ ended: 'released', reason });
 
 /** Creates a pool whose handlers follow scripts. Each thread runs one handler at a time. */
 function simulatedPool(process: Process, random: SeededRandom): DispatcherOptions['pool'] {
-  const { clock, options } = process;
-  const { history, setting, pace } = options.world;
+  const { clock, world } = process;
+  const { history, setting, pace } = world;
   const waiting: Attempt[] = [];
   const attempts = new Set<Attempt>();
   let [free, runs, isStopping] = [setting.threads, 0, false];
