@@ -1,11 +1,10 @@
 import type { SearchFilter } from '../../db/task-rows.ts';
 import type { Published, Submission as StoreSubmission } from '../../db/task-store.ts';
-import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
 import type { KnownTask, Submission } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import { scheduleFields } from './rules.ts';
+import { scheduleOf } from './rules.ts';
 import type { Steps, World } from './world.ts';
 
 const CALLBACK_HOST = 'example.com';
@@ -188,8 +187,7 @@ export function clientsOf(world: World) {
     // The last schedule must not fail for long.
     const mood = schedules.includes(name) ? random.pick(moods) : 'quick';
     request(random, `${isPaused ? 'pause' : 'set'} the schedule ${name}`, async ({ scheduler }) => {
-      const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), world.now, []);
-      return scheduler.put(name, definition, source);
+      return scheduler.put(name, scheduleOf(name, mood, isPaused, world.now), source);
     });
   }
 

@@ -3,7 +3,6 @@ import type { Delivery } from '../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
 import { Queue, type QueueBus } from '../../main/tasks/queue.ts';
-import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
 import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { TickFeed } from '../../main/ticker/ticker.ts';
@@ -13,7 +12,7 @@ import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
 import type { SeededRandom } from './random.ts';
 import type { ObservedStore } from './rules.ts';
-import { scheduleFields } from './rules.ts';
+import { scheduleOf } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */
@@ -103,9 +102,8 @@ export class Process {
     const { clock, world, hasModule } = this;
     const [schedule] = world.setting.schedules;
     if (schedule === undefined) return;
-    const definition = () =>
-      readDefinition(schedule, scheduleFields(schedule, { mood: 'quick' }, false), clock.now(), []);
-    await this.scheduler.start(new Map(hasModule ? [[schedule, definition()]] : []));
+    const definition = scheduleOf(schedule, 'quick', false, clock.now());
+    await this.scheduler.start(new Map(hasModule ? [[schedule, definition]] : []));
     this.firesFrom = clock.now();
   }
 

@@ -8,9 +8,10 @@ import type {
   TaskStore,
   TaskSubject,
 } from '../../db/task-store.ts';
+import { type CompleteDefinition, readDefinition } from '../../main/tasks/schedules/definition.ts';
 import type { Tables } from './history.ts';
 import type { Process } from './process.ts';
-import type { World } from './world.ts';
+import type { Mood, World } from './world.ts';
 
 /** A store of one process, or of one node of several, which recovers the messages of others. */
 export interface ObservedStore extends TaskStore {
@@ -186,10 +187,11 @@ const [LATE_MS, MAX_CAUGHT_UP] = [10_000, 100];
 
 const CRONS = { 5: '*/5 * * * * *', 10: '*/10 * * * * *', 60: '* * * * *', 3600: '0 * * * *' } as const;
 
-/** Returns the fields of a request that sets a schedule. */
-export function scheduleFields(name: string, data: object, paused: boolean): Record<string, unknown> {
+/** Returns the definition of the schedule with a name. */
+export function scheduleOf(name: string, mood: Mood, paused: boolean, now: number): CompleteDefinition {
   const [every = '', catch_up, overlap] = name.split('.');
-  return { cron: CRONS[every as unknown as keyof typeof CRONS], action: 'work', data, catch_up, overlap, paused };
+  const cron = CRONS[every as unknown as keyof typeof CRONS];
+  return readDefinition(name, { cron, action: 'work', data: { mood }, catch_up, overlap, paused }, now, []);
 }
 
 /** Follows the requests to the schedules, and checks each advance. */
