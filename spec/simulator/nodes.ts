@@ -78,11 +78,10 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   const repair = () => Object.assign(faults, NO_FAULTS);
 
   function steps(simulation: Simulation): Steps {
-    type Run = (node: Process, random: SeededRandom, place: number) => unknown;
-    const at = (run: Run) => (random: SeededRandom) => {
+    /** Runs a step on one of the nodes. */
+    const at = (run: (node: Process, random: SeededRandom) => unknown) => (random: SeededRandom) => {
       faults.random = random.fork('server');
-      const place = random.below(size);
-      return run(nodes[place] as Process, random, place);
+      return run(nodes[random.below(size)] as Process, random);
     };
     const set = (fault: Partial<ServerFaults>) => at(() => void Object.assign(faults, fault));
     const failServer = () => {
@@ -103,10 +102,10 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
     return {
       issue: [4, at((node, random) => tokens.issue(node, `token${simulation.step}`, random))],
       ...{ find: [10, at(find)], revoke: [3, at(revoke)] },
-      kill: [1.5, at((_, _random, place) => simulation.restart(place, simulation.kill))],
-      stop: [0.5, at((_, _random, place) => simulation.restart(place, simulation.stop))],
+      kill: [1.5, at(({ place }) => simulation.restart(place, simulation.kill))],
+      stop: [0.5, at(({ place }) => simulation.restart(place, simulation.stop))],
       ...{ standStill: [2, at((node) => node.standStill())], goOn: [3, at(goOn)] },
-      cut: [3, at((_, random, place) => server.cut(random.chance(0.5) ? place : undefined))],
+      cut: [3, at(({ place }, random) => server.cut(random.chance(0.5) ? place : undefined))],
       ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(repair)] },
       loseMessages: [2, set({ lossRate: 0.3 })],
       slowDown: [2, at((_, random) => Object.assign(faults, { latencyMs: random.pick([50, 300, 600, 4000]) }))],

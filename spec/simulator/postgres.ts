@@ -99,10 +99,7 @@ async function openProxy(url: URL, faults: ServerFaults) {
   const sockets = new Set<Socket>();
   const server = createServer((near) => {
     const far = connect(Number(url.port || 5432), url.hostname);
-    for (const [socket, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
+    const connectTo = (socket: Socket, other: Socket) => {
       sockets.add(socket.on('error', () => {}));
       socket.on('close', () => other.destroy() && sockets.delete(socket));
       socket.on('data', (data) => {
@@ -111,7 +108,9 @@ async function openProxy(url: URL, faults: ServerFaults) {
         else if (faults.latencyMs === 0) other.write(data);
         else setTimeout(() => other.write(data), faults.latencyMs / 4);
       });
-    }
+    };
+    connectTo(near, far);
+    connectTo(far, near);
     if (!faults.isUp) near.destroy();
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
