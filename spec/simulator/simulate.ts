@@ -79,7 +79,7 @@ export function planFrom(args: string[]) {
     databaseUrl: values.postgres ? (process.env.DATABASE_URL ?? DEFAULT_URL) : undefined,
     /** The first seed. */
     seed: seed ?? randomInt(2 ** 31),
-    runs: isSingle ? 1 : (runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY)),
+    runs: runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY),
     endsAt: performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000,
     steps: number('steps', 1) ?? 1000,
   };
