@@ -1,34 +1,31 @@
 import type { SearchFilter } from '../../db/task-rows.ts';
 import type { Published, Submission as StoreSubmission } from '../../db/task-store.ts';
-import { readDefinition } from '../../main/tasks/schedules/definition.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
-import { CALLBACK_HOST } from './callbacks.ts';
-import type { History, KnownTask, Submission } from './history.ts';
+import type { KnownTask, Submission } from './history.ts';
 import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
-import { scheduleFields } from './schedules.ts';
+import { scheduleOf } from './rules.ts';
 import type { Steps, World } from './world.ts';
 
-/**
- * Clients of the queue. They call it as the routers do.
- *
- * @param history what is known of the tasks, from which clients choose
- */
-export function clientsOf(world: World, history: History, processes: readonly Process[]) {
+const CALLBACK_HOST = 'example.com';
+
+/** Clients of the queue. They call it as the routers do, and choose among the tasks that the history knows. */
+export function clientsOf(world: World) {
+  const { history, processes } = world;
   const { moods, schedules, callbacks } = world.setting;
   const isScheduling = schedules.length > 0;
   /** Submissions with a key, which a client may repeat. */
   const repeatable: Submission[] = [];
   const waiting = new Set<{ what: string; target: Process }>();
 
-  /** Sends a request to one of the processes. @param send returns the text of the answer for the log */
-  function request(random: SeededRandom, what: string, send: (target: Process) => Promise<string>): void {
+  /** Sends a request to one of the processes. @param send returns the answer for the log */
+  function request(random: SeededRandom, what: string, send: (target: Process) => Promise<unknown>): void {
     const serving = processes.filter(({ isServing }) => isServing);
     if (serving.length === 0) return;
     const sent = { what, target: random.pick(serving) };
     waiting.add(sent);
     world.note(`    ${what}`);
-    const answered = (answer: string) =>
+    const answered = (answer: unknown) =>
       waiting.delete(sent) && !sent.target.isDead && world.note(`    ${what}: ${answer}`);
     send(sent.target).then(answered, ({ name, message }: Error) => answered(`${name}: ${message}`));
   }
@@ -72,7 +69,7 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
   function send(random: SeededRandom, submission: Submission): void {
     const { name, mood, action, key, options } = submission;
     const details = [mood, ...(action === 'twice' ? ['two attempts'] : []), ...(key ? [key] : [])];
-    for (const [option, value] of Object.entries(options)) details.push(`${option} ${value}`);
+    for (const option of Object.entries(options)) details.push(option.join(' '));
     request(random, `submit ${name} (${details.join(', ')})`, async (target) => {
       const { message, key: idempotency } = parse(submission, target);
       const { id, isNew } = await target.queue.publish(message, idempotency);
@@ -110,7 +107,7 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
 
   function cancel(random: SeededRandom): void {
     // Mostly unfinished tasks, and of those the newest.
-    const unfinished = history.in('waiting', 'running');
+    const unfinished = history.tasksIn('waiting', 'running');
     const isUnfinished = random.chance(0.85) && unfinished.length > 0;
     const task = random.pick(isUnfinished ? unfinished : [...history.tasks.values()].slice(-30));
     if (task === undefined) return;
@@ -124,7 +121,7 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
   /** Cancels the tasks that match. Those of earlier answers must all be found. */
   function cancelAll(random: SeededRandom): void {
     const [action, limitKey] = [random.pick(['work', 'twice']), random.pick(['one', 'two', 'three'])];
-    const tasks = history.in('waiting', 'running').slice(-5);
+    const tasks = history.tasksIn('waiting', 'running').slice(-5);
     const schedule = random.pick(schedules);
     const filter = random.pick([{}, { action }, { limitKey }, { action, limitKey }, { schedule }]);
     const isSelected = ({ message }: KnownTask) =>
@@ -142,10 +139,10 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
   }
 
   function changeDead(random: SeededRandom, operation: 'redrive' | 'purge'): void {
-    const letters = history.in('failed');
-    const letter = letters.length > 0 ? random.pick(letters) : undefined;
-    const reason = letter?.reason === undefined ? {} : { reasons: [letter.reason] };
-    const selection = random.pick<SearchFilter>([{ ids: letter === undefined ? [] : [letter.id] }, reason, {}]);
+    const letters = history.tasksIn('failed');
+    const { id, reason } = (letters.length > 0 && random.pick(letters)) || {};
+    const ids = id === undefined ? [] : [id];
+    const selection = random.pick<SearchFilter>([{ ids }, reason === undefined ? {} : { reasons: [reason] }, {}]);
     request(random, operation, async (target) => {
       history[operation === 'purge' ? 'hasPurged' : 'hasRedriven'] = true;
       const { done, remaining } = await target.queue[operation](selection);
@@ -155,12 +152,12 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
   }
 
   function pause(random: SeededRandom, isPaused = true): void {
-    const [what, done] = isPaused ? ['pause', 'paused'] : ['resume', 'resumed'];
-    request(random, what, async ({ queue }) => (await queue.setPaused(isPaused)) ?? done);
+    const what = isPaused ? 'pause' : 'resume';
+    request(random, what, ({ queue }) => queue.setPaused(isPaused).then(() => `${what}d`));
   }
 
   function runNow(random: SeededRandom): void {
-    const tasks = history.in('waiting');
+    const tasks = history.tasksIn('waiting');
     if (tasks.length === 0) return;
     const task = random.pick(tasks);
     request(random, `run ${task.name}`, async ({ queue }) => {
@@ -176,27 +173,21 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
     });
     const limits = random.chance(0.2) ? undefined : { ...limitOf(), ...(random.chance(0.5) && { perKey: limitOf() }) };
     const action = random.pick(['work', 'twice']);
-    request(random, `limit ${action} to ${JSON.stringify(limits)}`, async ({ queue }) => {
-      await queue.setLimits(action, limits, 'api');
-      return 'done';
-    });
+    const what = `limit ${action} to ${JSON.stringify(limits)}`;
+    request(random, what, ({ queue }) => queue.setLimits(action, limits, 'api').then(() => 'done'));
   }
 
   function schedule(random: SeededRandom): void {
     const name = random.pick(schedules);
     if (random.chance(0.8)) setSchedule(name, random.chance(0.3), random);
-    else
-      request(random, `delete the schedule ${name}`, async ({ queue }) =>
-        String(await queue.store.schedules.delete(name, 'api')),
-      );
+    else request(random, `delete the schedule ${name}`, ({ queue }) => queue.store.schedules.delete(name, 'api'));
   }
 
   function setSchedule(name: string, isPaused: boolean, random: SeededRandom, source: 'api' | 'module' = 'api'): void {
     // The last schedule must not fail for long.
     const mood = schedules.includes(name) ? random.pick(moods) : 'quick';
     request(random, `${isPaused ? 'pause' : 'set'} the schedule ${name}`, async ({ scheduler }) => {
-      const definition = readDefinition(name, scheduleFields(name, { mood }, isPaused), world.now, []);
-      return String(await scheduler.put(name, definition, source));
+      return scheduler.put(name, scheduleOf(name, mood, isPaused, world.now), source);
     });
   }
 
@@ -214,8 +205,8 @@ export function clientsOf(world: World, history: History, processes: readonly Pr
       const { mood } = JSON.parse(stored.definition).data;
       const now = { name: `${name} now, ${message.id}`, mood, action: 'work', key: undefined, options: {} };
       history.submissions.set(message.id, now);
-      const { id } = await target.queue.publish(message);
-      history.told(target, id, 'accepted');
+      await target.queue.publish(message);
+      history.told(target, message.id, 'accepted');
       return 'accepted';
     });
   }

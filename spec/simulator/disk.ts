@@ -2,11 +2,156 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import type { SqliteStore } from '../../db/sqlite/store.ts';
+import { SqliteStore } from '../../db/sqlite/store.ts';
 import type { SearchPage } from '../../db/task-rows.ts';
+import { startRetention } from '../../main/tasks/retention.ts';
+import type { Clock } from '../../workers/shared/clock.ts';
 import type { Tables } from './history.ts';
-import type { SeededRandom } from './random.ts';
+import type { Backend, Process } from './process.ts';
+import { SeededRandom } from './random.ts';
+import { auditCallbacks } from './rules.ts';
+import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
+import { SimulatedTime } from './time.ts';
+import { createWorld, type FaultSet, type Steps, settingOf, type World } from './world.ts';
+
+const SAVED = 'A stop saves the queue.';
+
+/** Runs one process with its file. */
+export function simulateFile(options: SimulationOptions) {
+  const random = new SeededRandom(String(options.seed));
+  const drawn = settingOf(random.fork('setting'), options.seed);
+  // Callbacks in memory are lost with the process, and retention deletes their rows.
+  const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
+  const world = createWorld({ ...options, time: new SimulatedTime(), random, setting });
+  const { driver, threads, prefetch, bounds } = setting;
+  world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${bounds.maxLength} tasks`);
+  return runSimulation(world, fileSite(world, options.faults), options);
+}
+
+/** A disk with the file of one process. */
+function fileSite(world: World, faultSet: FaultSet): Site {
+  const { driver, bounds, rows, schedules, callbacks } = world.setting;
+  const disk = new Disk(world.random.fork('disk'));
+  world.hidden = disk.root;
+  let store!: SqliteStore;
+  const repair = () => Object.assign(disk, { fault: undefined, failsSyncs: false, syncMs: 2 });
+
+  function openBackend(process: Process): Backend {
+    const { clock } = process;
+    let hasFailedToSave = false;
+    const opened = new SqliteStore({
+      ...{ dataDir: disk.folder, driver, bounds },
+      now: () => clock.now(),
+      newId: process.random.uuid,
+      onSaveFailed: () => {
+        hasFailedToSave = true;
+      },
+      excessRows: async (kept) => Math.max(0, disk.read('SELECT 1 FROM tasks').length - kept),
+      syncFile: async () => {
+        const result = disk.sync(clock);
+        result.catch(() => {
+          world.history.failingSyncs ??= {};
+        });
+        await result;
+        world.history.failingSyncs = undefined;
+      },
+    });
+    store = opened;
+    process.onKill = () => opened.close();
+    let retention: ReturnType<typeof startRetention> | undefined;
+    return {
+      store: opened,
+      start() {
+        retention = startRetention({ store: opened, rows, days: 0, clock, log: world.log });
+      },
+      async stop() {
+        await retention?.stop();
+        disk.stopReading();
+        await opened.close();
+        return opened.isDurable || !hasFailedToSave;
+      },
+    };
+  }
+
+  function ended(process: Process, isKept?: boolean): void {
+    if (isKept === undefined) disk.loseProcess(process.onKill !== undefined, () => process.kill());
+    else {
+      process.kill();
+      disk.emptied();
+      if (!isKept && disk.fault === undefined) world.broken(SAVED, 'the stop did not save the queue');
+    }
+    world.history.processEnded(isKept);
+  }
+
+  function read(): Tables {
+    const tables = disk.readTables(store);
+    if (!callbacks) return tables;
+    const bodies = disk.read<{ body: string }>(CALLBACK_BODIES).map(({ body }) => body);
+    return { ...tables, callbacks: auditCallbacks(world, bodies, tables) };
+  }
+
+  /** Restarts the log as the maintenance thread does. */
+  async function checkpoint(random: SeededRandom, { pass }: Simulation): Promise<void> {
+    const held = store;
+    held.holdWrites();
+    for (let turns = random.below(4); turns > 0; turns -= 1) await turn();
+    if (random.chance(0.5)) await pass(random.below(100));
+    // A process that was killed meanwhile has another successor.
+    if (held !== store) return;
+    disk.checkpoint();
+    held.resumeWrites();
+    await turn();
+  }
+
+  function steps(simulation: Simulation): Steps {
+    const has = (set: FaultSet) => faultSet === set || faultSet === 'all';
+    /** Restarts the process, perhaps after times of schedules at which none runs. */
+    const restart = (random: SeededRandom, end: (process: Process) => unknown) =>
+      simulation.restart(0, end, () => (schedules.length > 0 ? random.pick([0, 0, 5000, 100_000, 10_000_000]) : 0));
+    const losePower = (process: Process, random: SeededRandom) => {
+      simulation.kill(process);
+      disk.losePower(random);
+      world.note('    the power is lost');
+      world.history.powerLost();
+    };
+    const waitDay = async () => {
+      // In a day of faults, each second would be another attempt to write the same.
+      if (disk.fault !== undefined) await simulation.pass(60_000);
+      disk.fault = undefined;
+      await simulation.pass(25 * 60 * 60 * 1000);
+    };
+    const failDisk = (random: SeededRandom) => {
+      disk.fault = random.pick<DiskFault>(['full', 'broken', 'unreliable', 'locked']);
+      world.note(`    the disk is ${disk.fault}`);
+    };
+    const crash: Steps = {
+      kill: [0.5, (random) => restart(random, simulation.kill)],
+      losePower: [0.7, (random) => restart(random, (process) => losePower(process, random))],
+      stop: [0.4, (random) => restart(random, simulation.stop)],
+    };
+    const failing: Steps = {
+      ...{ failDisk: [1.5, failDisk], repairDisk: [4, repair] },
+      failSyncs: [1, () => Object.assign(disk, { failsSyncs: true })],
+      slowSyncs: [2, (random) => Object.assign(disk, { syncMs: random.pick([0, 20, 300, 3000]) })],
+    };
+    return {
+      checkpoint: [1, (random) => checkpoint(random, simulation)],
+      // Retention wakes up each second.
+      ...(rows === 0 && schedules.length === 0 && { waitDay: [0.2, waitDay] as const }),
+      ...{ ...(has('crash') && crash), ...(has('disk') && failing) },
+    };
+  }
+
+  return {
+    ...{ size: 1, steps, openBackend, ended, repair, read },
+    counts: () => store.counts(),
+    isPaused: () => store.isPaused(),
+    hasFault: () => disk.fault !== undefined || disk.failsSyncs,
+    close: () => disk.remove(),
+  };
+}
 
 /** SQLite's primary result code and message for each state of the disk: `unreliable` fails some writes, `locked` is another program. */
 const FAULTS = {
@@ -26,8 +171,9 @@ const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
 
-/** Number of characters of a row's result that are compared. */
-const COMPARED_LENGTH = 100;
+/** Bodies of callbacks, completed or not. */
+const CALLBACK_BODIES = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
+  UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
 
 /** A migrated file, with which each simulation of this thread begins. */
 let template: Buffer | undefined;
@@ -72,17 +218,13 @@ export class Disk {
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 
-  /** Begins a sync of the log. Returns its duration, and a function that ends it. @throws {Error} from that function */
-  sync(): { ms: number; end: () => void } {
+  /** Syncs the log. @throws {Error} */
+  async sync(clock: Clock): Promise<void> {
     const [length, generation] = [this.#logLength(), this.#generation];
-    return {
-      ms: this.#random.below(this.syncMs + 1),
-      end: () => {
-        if (this.failsSyncs) throw new Error('the log cannot be synced');
-        // An emptied log was synced before it was emptied.
-        if (generation === this.#generation) this.#synced = Math.max(this.#synced, length);
-      },
-    };
+    await clock.sleep(this.#random.below(this.syncMs + 1));
+    if (this.failsSyncs) throw new Error('the log cannot be synced');
+    // An emptied log was synced before it was emptied.
+    if (generation === this.#generation) this.#synced = Math.max(this.#synced, length);
   }
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */
@@ -106,12 +248,12 @@ export class Disk {
 
   /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
   readTables(store: SqliteStore): Tables {
-    const result = `substr(result, 1, ${COMPARED_LENGTH}) AS result`;
     const messages = STATES.flatMap((state) =>
       (store.search({ state }, undefined, 10_000) as SearchPage).found.map(({ id }) => ({ id, state })),
     );
     const stored = store.isDurable ? this.read('SELECT 1 FROM messages').length : messages.length;
-    return { rows: this.read(`SELECT id, ${result} FROM tasks`), messages, stored };
+    // Results may be large.
+    return { rows: this.read('SELECT id, substr(result, 1, 100) AS result FROM tasks'), messages, stored };
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
@@ -179,11 +321,9 @@ function commitEnds(log: Buffer): number[] {
 }
 
 function migratedFile(): Buffer {
-  const folder = fs.mkdtempSync(join(PARENT, 'simulator-template-'));
-  migrate(folder);
-  const file = fs.readFileSync(join(folder, 'tasks.db'));
-  fs.rmSync(folder, { recursive: true });
-  return file;
+  using folder = fs.mkdtempDisposableSync(join(PARENT, 'simulator-template-'));
+  migrate(folder.path);
+  return fs.readFileSync(join(folder.path, 'tasks.db'));
 }
 
 /** Whether a statement is one of a transaction on the file, or writes to it. */
@@ -202,7 +342,7 @@ DatabaseSync.prototype.prepare = function (this: DatabaseSync, sql: string, ...o
   for (const method of ['run', 'get', 'all'] as const) {
     const original = statement[method].bind(statement) as (...values: unknown[]) => never;
     statement[method] = (...values: unknown[]) => {
-      if (isInFile(sql, this)) current?.mayFail(sql.startsWith('BEGIN'));
+      if (current?.fault !== undefined && isInFile(sql, this)) current.mayFail(sql.startsWith('BEGIN'));
       return original(...values);
     };
   }

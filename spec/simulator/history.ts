@@ -1,15 +1,13 @@
 import type { Firing } from '../../db/schedules.ts';
 import type * as db from '../../db/task-store.ts';
-import { KEY_LIFETIME_MS, KeyReused, QueueFull, SUSPECT_DEATHS } from '../../db/task-store.ts';
+import { KEY_LIFETIME_MS, KeyReused, QueueFull, SUSPECT_DEATHS, unfinished } from '../../db/task-store.ts';
 import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
-import type { QueueEvent } from '../../main/tasks/task-events.ts';
+import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
-import { limitUse } from './limits.ts';
-import type { Process } from './process.ts';
-import { type KnownValue, knownValue, watch } from './requests.ts';
-import { scheduleOracle } from './schedules.ts';
-import { actions, type Mood, type World } from './world.ts';
+import { actions, type Process } from './process.ts';
+import { knownValue, limitUse, NOTHING, type ObservedStore, scheduleOracle, watch } from './rules.ts';
+import type { Mood, World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
 const ENDS_ONCE = 'No task has two rows, or both a row and a dead letter.';
@@ -21,6 +19,7 @@ const ONE_TASK = 'An idempotency key names one task for 24 hours.';
 const PAUSED = 'While the queue is paused, no task is given to a thread.';
 const EVENTS = 'Events report the states of a task in order, each after its commit.';
 const COUNTS = 'Counts and lists derive from the tables.';
+const BOUND = 'A full queue refuses tasks.';
 const TIMELY = 'No task starts before its time.';
 const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
@@ -38,7 +37,7 @@ export interface Submission {
 
 export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
-type EventName = QueueEvent['event'];
+type EventName = TaskEvent['event'];
 
 /** A delivery that a handler was given. */
 interface Attempt {
@@ -49,6 +48,8 @@ interface Attempt {
   /** Its settlement. Undefined without an answer. */
   settled?: { kind: string; effect: db.Effect };
 }
+
+export type History = ReturnType<typeof createHistory>;
 
 export type KnownTask = ReturnType<typeof newTask>;
 
@@ -102,93 +103,72 @@ export interface Tables {
   callbacks?: ReadonlySet<string>;
 }
 
-/** A store of one process, or of one node of several, which recovers the messages of others. */
-export interface ObservedStore extends db.TaskStore {
-  recover?(owner: string): Promise<readonly db.TaskSubject[]>;
-}
-
 /**
  * Record of all answers, deliveries, settlements and events of the tasks, and the guarantees that follow from the record.
  * Most guarantees hold for every store. If one process has the store alone, the record has the order of the commits, so
  * more can be checked.
  */
-export class History {
-  readonly tasks = new Map<string, KnownTask>();
+export function createHistory(world: World) {
+  const tasks = new Map<string, KnownTask>();
   /** Submissions by the task ids that the service gave them. */
-  readonly submissions = new Map<string, Submission>();
-  /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
-  hasRedriven = false;
-  /** Whether a purge was requested. */
-  hasPurged = false;
-  /** The syncs of the only process that have failed since the last one that succeeded. */
-  failingSyncs: object | undefined;
-  readonly #world: World;
-  readonly #limits: ReturnType<typeof limitUse>;
-  readonly #schedules: ReturnType<typeof scheduleOracle>;
-  readonly #pause: KnownValue<boolean>;
-  /** Store of the only process. */
-  #alone: db.TaskStore | undefined;
-  #answers = 0;
-  #keys = 0;
-  #era = 0;
-
-  constructor(world: World) {
-    this.#world = world;
-    this.#limits = limitUse(world);
-    this.#schedules = scheduleOracle(world, this);
-    this.#pause = knownValue(world);
-  }
-
+  const submissions = new Map<string, Submission>();
+  const { broken } = world;
+  const limits = limitUse(world);
+  const schedules = scheduleOracle(world);
+  const knownPause = knownValue<boolean>(world);
   /** Whether the queue survives the death of its only process. */
-  get #isDurable(): boolean {
-    return this.#world.setting.driver === 'sqlite';
+  const isDurable = world.setting.driver === 'sqlite';
+  /** Store of the only process. */
+  let alone: db.TaskStore | undefined;
+  let [answers, keys, era] = [0, 0, 0];
+
+  function submissionOf(id: string): Submission {
+    return submissions.get(id) ?? UNKNOWN;
   }
 
-  submissionOf(id: string): Submission {
-    return this.submissions.get(id) ?? UNKNOWN;
-  }
-
-  in(...states: State[]): KnownTask[] {
-    return [...this.tasks.values()].filter(({ state }) => states.includes(state));
+  function tasksIn(...states: State[]): KnownTask[] {
+    return [...tasks.values()].filter(({ state }) => states.includes(state));
   }
 
   /** Returns the tasks of a schedule that have not ended. */
-  unfinishedOf(schedule: string): KnownTask[] {
-    const unfinished = this.in('waiting', 'running');
-    return unfinished.filter(({ message, answer }) => message.schedule === schedule && answer !== 'refused');
+  function unfinishedOf(schedule: string): KnownTask[] {
+    return tasksIn('waiting', 'running').filter(
+      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
+    );
   }
 
   /** Returns accepted tasks that no handler has had. */
-  untouched(): KnownTask[] {
-    const isUntouched = ({ answer, era, attempts, isCancelRequested }: KnownTask) =>
-      answer === 'accepted' && era === this.#era && attempts.size === 0 && !isCancelRequested;
-    return this.in('waiting').filter(isUntouched);
+  function untouched(): KnownTask[] {
+    return tasksIn('waiting').filter(
+      (task) => task.answer === 'accepted' && task.era === era && task.attempts.size === 0 && !task.isCancelRequested,
+    );
   }
 
   /** Records the answer of a process to a client. */
-  told(process: Process, id: string, what: 'accepted' | 'cancelled' | 'requested' | 'purged'): void {
-    const task = this.tasks.get(id);
+  function told(process: Process, id: string, what: 'accepted' | 'cancelled' | 'requested' | 'purged'): void {
+    const task = tasks.get(id);
     if (task === undefined || process.isDead) return;
     if (what === 'accepted') task.answer = 'accepted';
     if (what === 'requested') task.isCancelTold = task.state === 'running';
     if (what !== 'cancelled' && what !== 'purged') return;
-    this.#end(task);
+    end(task);
     task.isEndTold = true;
   }
 
   /** Follows the requests of a process to its store until its death. */
-  observe(store: ObservedStore, process: Process): void {
+  function observe(store: ObservedStore, process: Process): void {
     const isAlone = !store.isShared;
-    if (isAlone) this.#alone = store;
-    this.#schedules.observe(store.schedules, process, isAlone);
+    if (isAlone) alone = store;
+    limits.observe(store, process);
+    schedules.observe(store.schedules, process, isAlone);
     const publishing = (submissions: readonly db.Submission[]) => {
-      const tasks = submissions.map(({ message, key }) => this.#add(message, key));
-      const { failingSyncs } = this;
+      const tasks = submissions.map(({ message, key }) => add(message, key));
+      const { failingSyncs } = history;
       return (results: readonly (db.Published | KeyReused)[] = [], error?: Error) => {
-        const isUnwritten = error && failingSyncs !== undefined && failingSyncs === this.failingSyncs;
+        const isUnwritten = error && failingSyncs !== undefined && failingSyncs === history.failingSyncs;
         const isRefused = isUnwritten || [error, ...results].some((each) => each instanceof KeyReused);
         if (isRefused || error instanceof QueueFull) for (const task of tasks) task.answer = 'refused';
-        else for (const [index, each] of results.entries()) this.#onPublished(tasks[index], each as db.Published);
+        else for (const [index, each] of results.entries()) onPublished(tasks[index], each as db.Published);
       };
     };
     watch(store, process, {
@@ -198,72 +178,62 @@ export class History {
       },
       publishAll: publishing,
       take: () => {
-        const [pause, answers] = [this.#pause.value, this.#answers];
-        const limited = this.#limits.taking(process.owner);
+        const [pause, answersBefore] = [knownPause.value, answers];
         return ({ deliveries } = NOTHING) => {
           // Callbacks are no tasks of clients.
-          const tasks = deliveries.filter(({ callbackOf }) => callbackOf === undefined);
-          for (const delivery of tasks) this.#onTaken(delivery, answers, isAlone);
-          for (const delivery of tasks) limited(delivery);
-          const isPaused = pause?.is && pause === this.#pause.value;
-          if (isPaused && deliveries[0]) this.#broken(PAUSED, `${this.#name(deliveries[0].id)} was taken`);
+          for (const delivery of deliveries)
+            if (delivery.callbackOf === undefined) onTaken(delivery, answersBefore, isAlone);
+          const isPaused = pause?.is && pause === knownPause.value;
+          if (isPaused && deliveries[0]) broken(PAUSED, `${nameOf(deliveries[0].id)} was taken`);
         };
       },
       settle: (settled) => {
-        const former = settled.map(({ delivery }) => delivery.delivery < (this.tasks.get(delivery.id)?.taken ?? 0));
+        const former = settled.map(({ delivery }) => delivery.delivery < (tasks.get(delivery.id)?.taken ?? 0));
         return ({ effects } = { effects: [], evicted: [] }) => {
           for (const [index, effect] of effects.entries())
-            this.#onSettled(settled[index] as db.Settled, effect, former[index] === true);
+            onSettled(settled[index] as db.Settled, effect, former[index] === true);
         };
       },
       cancel: (id) => {
-        const task = this.tasks.get(id);
+        const task = tasks.get(id);
         if (task !== undefined) task.isCancelRequested = true;
         return undefined;
       },
-      recover: (owner) => {
-        this.#limits.gone(owner, true);
-        return undefined;
-      },
-      setLimits: (action, limits) => {
-        const answered = this.#limits.setting(action, limits);
-        return (_, error) => error ?? answered();
-      },
       setPaused: (isPaused) => {
-        const answered = this.#pause.request();
+        const answered = knownPause.request();
         return (_, error) => error ?? answered(isPaused);
       },
     });
   }
 
-  #onPublished(task: KnownTask | undefined, { id, isNew }: db.Published): void {
+  function onPublished(task: KnownTask | undefined, { id, isNew }: db.Published): void {
     if (task === undefined) return;
     if (!isNew) task.answer = 'refused';
-    const named = this.tasks.get(id)?.key;
+    const named = tasks.get(id)?.key;
     const isSame = named?.key === task.key?.key && named?.fingerprint === task.key?.fingerprint;
-    if (!isSame) this.#broken(ONE_TASK, `${task.name} was answered with ${this.#name(id)}`);
+    if (!isSame) broken(ONE_TASK, `${task.name} was answered with ${nameOf(id)}`);
   }
 
   /** Records a delivery that a pool is given. Returns the listener of its run. @param busy number of running handlers */
-  begin(delivery: db.Delivery, listener: AttemptListener, busy: () => number): AttemptListener {
+  function begin(delivery: db.Delivery, listener: AttemptListener, busy: () => number): AttemptListener {
     const attempt: Attempt = { delivery };
     const { id, isSuspect } = delivery;
-    const task = this.tasks.get(id);
+    const task = tasks.get(id);
     if (task?.attempts.has(delivery.delivery) !== false)
-      this.#broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${this.#name(id)} is given twice`);
-    if (task !== undefined) this.#checkCharge(task, delivery);
+      broken(ENDS_ONCE, `delivery ${delivery.delivery} of ${nameOf(id)} is given twice`);
+    if (task !== undefined) checkCharge(task, delivery);
     task?.attempts.set(delivery.delivery, attempt);
     return {
       onStart: () => {
-        if (isSuspect && busy() > 1) this.#broken(SUSPECT, `${this.#name(id)} starts beside ${busy() - 1} others`);
-        const unwritten = isSuspect && this.in('running').find((each) => each.isInFlight && each !== task);
-        if (unwritten) this.#broken(SUSPECT, `${this.#name(id)} starts before the end of ${unwritten.name} is written`);
-        this.#limits.started(delivery);
+        if (isSuspect && busy() > 1) broken(SUSPECT, `${nameOf(id)} starts beside ${busy() - 1} others`);
+        const unwritten = isSuspect && tasksIn('running').find((each) => each.isInFlight && each !== task);
+        if (unwritten) broken(SUSPECT, `${nameOf(id)} starts before the end of ${unwritten.name} is written`);
+        limits.started(delivery);
         listener.onStart();
       },
       onAcknowledged: (how) => {
         attempt.early = how;
-        this.#limits.ended(delivery);
+        limits.ended(delivery);
         if (task !== undefined) task[how === 'ack' ? 'hasAcked' : 'mayHaveFailed'] = true;
         listener.onAcknowledged(how);
       },
@@ -272,57 +242,59 @@ export class History {
   }
 
   /** Called when a thread of a process gets a delivery. A node of several may not know yet of a pause. */
-  onAssign({ id }: db.Delivery, { queue }: Process): void {
-    if (queue.isPaused || (this.#alone !== undefined && this.#pause.value?.is))
-      this.#broken(PAUSED, `${this.#name(id)} was given to a thread`);
+  function onAssign({ id }: db.Delivery, { queue }: Process): void {
+    if (queue.isPaused || (alone !== undefined && knownPause.value?.is))
+      broken(PAUSED, `${nameOf(id)} was given to a thread`);
   }
 
-  /** Called when a process has died. */
-  onDeath(process: string): void {
-    this.#limits.gone(process, false);
-  }
-
-  /** Called with the events of a process. */
-  onEvent(event: QueueEvent): void {
-    const task = 'id' in event ? this.tasks.get(event.id) : undefined;
+  /** Checks an event of a process against the one before it. A single process has committed it. */
+  function onEvent(event: QueueEvent): void {
+    const task = 'id' in event ? tasks.get(event.id) : undefined;
     if (task === undefined) return;
-    const name = event.event;
-    const { state, next } = TRANSITIONS[name] ?? {};
-    this.#world.note(`    ${task.name} ${name}`);
-    task.state = state ?? task.state;
+    const { name, lastEvent } = task;
+    const told = event.event as EventName;
+    const [state = task.state, stored = [undefined], next] = TRANSITIONS[told];
+    world.note(`    ${name} ${told}`);
+    task.state = state;
+    task.lastEvent = told;
     if (event.event === 'failed') task.reason = event.reason;
-    if (name !== 'progress') task.isCancelTold = false;
-    if (name === 'accepted') task.deaths = 0;
-    if (task.key !== undefined) task.keyed ??= { number: this.#keys++, at: this.#world.now, era: this.#era };
+    if (told !== 'progress') task.isCancelTold = false;
+    if (told === 'accepted') task.deaths = 0;
+    if (task.key !== undefined) task.keyed ??= { number: keys++, at: world.now, era };
     if (next === undefined) {
-      if (task.end !== undefined) this.#broken(EVENTS, `${task.name}: ${name} after ${task.end}`);
-      task.end = name;
+      if (task.end !== undefined) broken(EVENTS, `${name}: ${told} after ${task.end}`);
+      task.end = told;
     }
-    if (this.#alone !== undefined) this.#checkEvent(task, name, this.#alone);
-    task.lastEvent = name;
+    if (alone === undefined) return;
+    if (!TRANSITIONS[lastEvent][2]?.includes(told)) broken(EVENTS, `'${told}' of ${name} follows '${lastEvent}'`);
+    const [message] = alone.read([task.id], 1) as db.StoredMessage[];
+    const found = message?.state === 'limited' ? 'waiting' : message?.state;
+    // One commit may contain a cancellation as well.
+    const isCancelled = found === undefined && task.isCancelRequested && (told === 'accepted' || told === 'scheduled');
+    if (!isCancelled && !stored.includes(found)) broken(EVENTS, `'${told}' of ${name}, which is ${found}`);
   }
 
   /** Called when the only process has ended. */
-  processEnded(isQueueKept = this.#isDurable): void {
-    for (const known of this.#world.known) known.settle();
-    this.failingSyncs = undefined;
-    for (const task of this.tasks.values()) {
-      if (task.isInFlight && this.#isDurable) task.deaths += 1;
+  function processEnded(isQueueKept = isDurable): void {
+    for (const known of world.known) known.settle();
+    history.failingSyncs = undefined;
+    for (const task of tasks.values()) {
+      if (task.isInFlight && isDurable) task.deaths += 1;
       task.mayHaveFailed ||= task.isInFlight;
       task.isInFlight = false;
       task.lastEvent = 'none';
       if (!isQueueKept && task.answer === 'accepted') task.answer = undefined;
     }
     if (isQueueKept) return;
-    this.#pause.value = undefined;
-    this.#changesLost();
+    knownPause.value = undefined;
+    changesLost();
   }
 
   /** Called when all changes may be lost that no answer reports. A queue in memory may be back as it was saved. */
-  powerLost(): void {
-    this.#changesLost();
-    for (const task of this.tasks.values()) {
-      task.isEndTold &&= this.#isDurable;
+  function powerLost(): void {
+    changesLost();
+    for (const task of tasks.values()) {
+      task.isEndTold &&= isDurable;
       Object.assign(task, { isCancelTold: false, deaths: Number.NaN, end: undefined });
       task.attempts.clear();
       if (task.isEndTold) continue;
@@ -331,142 +303,143 @@ export class History {
     }
   }
 
-  #changesLost(): void {
-    this.#limits.lost(!this.#isDurable);
-    this.#schedules.lost();
-    this.#era += 1;
-    for (const task of this.tasks.values()) task.taken = 0;
+  function changesLost(): void {
+    limits.lost(!isDurable);
+    schedules.lost();
+    era += 1;
+    for (const task of tasks.values()) task.taken = 0;
   }
 
   /** Compares the tables with the record. */
-  audit({ rows, messages, stored = messages.length, callbacks = new Set() }: Tables): void {
+  function audit({ rows, messages, stored = messages.length, callbacks = new Set() }: Tables, counts: db.QueueCounts) {
+    auditCounts(counts, messages);
     const listed = new Set(messages.map(({ id }) => id)).size;
-    if (listed !== stored) this.#broken(COUNTS, `${listed} of ${stored} messages are listed`);
+    if (listed !== stored) broken(COUNTS, `${listed} of ${stored} messages are listed`);
     const waiting = new Set(messages.flatMap(({ id }) => (callbacks.has(id) ? [] : id)));
     const results = new Map(rows.flatMap(({ id, result }) => (callbacks.has(id) ? [] : [[id, result]])));
     for (const [id, result] of results) {
-      if (waiting.has(id)) this.#broken(ENDS_ONCE, `${this.#name(id)} has a row and a message`);
-      const isKnown = [...(this.tasks.get(id)?.outputs ?? [])].some((output) => output.startsWith(result));
-      if (!isKnown) this.#broken(OUTPUT, `no run of ${this.#name(id)} returned ${result}`);
+      if (waiting.has(id)) broken(ENDS_ONCE, `${nameOf(id)} has a row and a message`);
+      const isKnown = [...(tasks.get(id)?.outputs ?? [])].some((output) => output.startsWith(result));
+      if (!isKnown) broken(OUTPUT, `no run of ${nameOf(id)} returned ${result}`);
     }
-    for (const id of waiting) if (!this.tasks.has(id)) this.#broken(ENDS_ONCE, `${id} was never submitted`);
+    for (const id of waiting) if (!tasks.has(id)) broken(ENDS_ONCE, `${id} was never submitted`);
     const ofKeys = new Map<string, KnownTask>();
     const [ofTimes, ofSchedules] = [new Map<unknown, KnownTask>(), new Map<unknown, KnownTask>()];
-    const unfinished = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
-    for (const task of this.tasks.values()) {
+    const queued = new Set(messages.flatMap(({ id, state }) => (state === 'failed' ? [] : id)));
+    for (const task of tasks.values()) {
       const [hasRow, hasMessage] = [results.has(task.id), waiting.has(task.id)];
       const isStored = hasRow || hasMessage || task.attempts.size > 0;
-      if (isStored && task.answer === 'refused') this.#broken(ACCEPTED, `${task.name} was refused and is stored`);
-      if (isStored && task.key !== undefined) this.#checkKey(task, ofKeys);
+      if (isStored && task.answer === 'refused') broken(ACCEPTED, `${task.name} was refused and is stored`);
+      if (isStored && task.key !== undefined) checkKey(task, ofKeys);
       if (isStored && task.firing !== undefined) {
         const { name, task: time, isExclusive } = task.firing;
         const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
-        if (other !== undefined) this.#broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
-        const isFirstRun = !this.hasRedriven || !task.mayHaveFailed;
-        const beside = isExclusive && isFirstRun && unfinished.has(task.id) && twinOf(task, name, ofSchedules);
-        if (beside) this.#broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
+        if (other !== undefined) broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
+        const isFirstRun = !history.hasRedriven || !task.mayHaveFailed;
+        const beside = isExclusive && isFirstRun && queued.has(task.id) && twinOf(task, name, ofSchedules);
+        if (beside) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
-      if (task.endedAt !== undefined && hasMessage)
-        this.#broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
-      const isTold = this.#alone !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
+      if (task.endedAt !== undefined && hasMessage) broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
+      const isTold = alone !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
       if (isTold && !hasMessage && (task.state === 'waiting' || task.state === 'running'))
-        this.#broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
+        broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
       const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
-      if (isCancelled && hasRow) this.#broken(CANCELLED, `${task.name} is cancelled and has a row`);
+      if (isCancelled && hasRow) broken(CANCELLED, `${task.name} is cancelled and has a row`);
     }
   }
 
   /** Compares the counts with the tables. */
-  auditCounts(counts: db.QueueCounts, messages: Tables['messages']): void {
+  function auditCounts(counts: db.QueueCounts, messages: Tables['messages']): void {
     const { accepted, completed, dropped, cancelled, waiting, limited, scheduled, retrying, inFlight, dead } = counts;
     const stored = Object.entries({ waiting, limited, scheduled, retrying, running: inFlight, failed: dead });
     const sum = stored.reduce((total, [, count]) => total + count, completed + dropped + cancelled);
     const isEqual = stored.every(([name, count]) => count === messages.filter(({ state }) => state === name).length);
     if (accepted !== sum || !isEqual || (messages.length === dead && counts.bytes !== 0))
-      this.#broken(COUNTS, `${JSON.stringify(counts)} of ${messages.length} messages`);
+      broken(COUNTS, `${JSON.stringify(counts)} of ${messages.length} messages`);
+    const length = unfinished(counts);
+    if (length > world.setting.bounds.maxLength) broken(BOUND, `the queue has ${length} tasks`);
   }
 
   /** Checks the tables after everything has come to rest. */
-  auditRest({ rows, messages }: Tables, unanswered: readonly string[]): void {
-    if (unanswered.length > 0) this.#broken(REST, `no answer to ${unanswered.join(', ')}`);
+  function auditRest({ rows, messages }: Tables, unanswered: readonly string[]): void {
+    if (unanswered.length > 0) broken(REST, `no answer to ${unanswered.join(', ')}`);
     const stored = new Set([...rows, ...messages].map(({ id }) => id));
-    for (const { id, state } of messages) if (state !== 'failed') this.#broken(REST, `${this.#name(id)} is ${state}`);
-    for (const task of this.tasks.values()) {
+    for (const { id, state } of messages) if (state !== 'failed') broken(REST, `${nameOf(id)} is ${state}`);
+    for (const task of tasks.values()) {
       if (task.answer !== 'accepted' || stored.has(task.id) || task.isCancelRequested || task.hasAcked) continue;
       const hasDied = [...task.attempts.values()].some(({ outcome }) => outcome === undefined);
       // The commit of a completion may be lost with the process, whose death counts then.
-      const isPurged = this.hasPurged && (task.mayHaveFailed || hasDied || task.deaths !== 0);
-      const isDeleted = this.#world.setting.rows > 0 && task.outputs.size > 0;
-      if (!isPurged && !isDeleted) this.#broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
+      const isPurged = history.hasPurged && (task.mayHaveFailed || hasDied || task.deaths !== 0);
+      const isDeleted = world.setting.rows > 0 && task.outputs.size > 0;
+      if (!isPurged && !isDeleted) broken(ACCEPTED, `${task.name} has neither a row nor a dead letter`);
     }
   }
 
-  #add(message: db.Message, key: db.IdempotencyKey | undefined): KnownTask {
+  function add(message: db.Message, key: db.IdempotencyKey | undefined): KnownTask {
     const { id } = message;
-    const task = this.tasks.get(id) ?? newTask(message, this.submissionOf(id).name, key, this.#era);
-    this.tasks.set(id, task);
+    const task = tasks.get(id) ?? newTask(message, submissionOf(id).name, key, era);
+    tasks.set(id, task);
     return task;
   }
 
   /** Records a message that a schedule may publish. */
-  addFired(message: db.Message, firing: Firing): KnownTask {
+  function addFired(message: db.Message, firing: Firing): KnownTask {
     const { id, action = '', body } = message;
     const name = `${firing.name} at ${firing.task?.at}`;
-    this.submissions.set(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
-    return Object.assign(this.#add(message, undefined), { firing });
+    submissions.set(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
+    return Object.assign(add(message, undefined), { firing });
   }
 
-  #end(task: KnownTask): void {
-    this.#answers += 1;
-    task.endedAt ??= this.#answers;
+  function end(task: KnownTask): void {
+    answers += 1;
+    task.endedAt ??= answers;
   }
 
-  #onTaken({ id, attempt, isSuspect, delivery }: db.Delivery, answers: number, isAlone: boolean): void {
-    const task = this.tasks.get(id);
+  function onTaken({ id, attempt, isSuspect, delivery }: db.Delivery, answers: number, isAlone: boolean): void {
+    const task = tasks.get(id);
     if (task === undefined) {
-      this.#broken(ENDS_ONCE, `${id} was never submitted`);
+      broken(ENDS_ONCE, `${id} was never submitted`);
       return;
     }
     const { name, endedAt, dueAt = 0, deaths } = task;
-    if (endedAt !== undefined && endedAt <= answers) this.#broken(ENDS_ONCE, `${name} was taken after its end`);
-    const earlyMs = dueAt - this.#world.now;
-    if (earlyMs > 0) this.#broken(TIMELY, `${name} was taken ${earlyMs} ms before its time`);
-    const { maxAttempts = retryPolicy.maxAttempts } = actions.get(this.submissionOf(id).action) ?? {};
+    if (endedAt !== undefined && endedAt <= answers) broken(ENDS_ONCE, `${name} was taken after its end`);
+    const earlyMs = dueAt - world.now;
+    if (earlyMs > 0) broken(TIMELY, `${name} was taken ${earlyMs} ms before its time`);
+    const { maxAttempts = retryPolicy.maxAttempts } = actions.get(submissionOf(id).action) ?? {};
     const tooMany = attempt > maxAttempts || deaths > SUSPECT_DEATHS;
     const isWrong = isAlone && !Number.isNaN(deaths) && isSuspect !== deaths >= SUSPECT_DEATHS;
     const detail = `${name} was taken for attempt ${attempt}, after ${deaths} deaths, suspect: ${isSuspect}`;
-    if (tooMany || isWrong) this.#broken(ATTEMPTS, detail);
+    if (tooMany || isWrong) broken(ATTEMPTS, detail);
     task.isInFlight = isAlone;
     task.taken = Math.max(task.taken, delivery);
   }
 
   /** @param isFormer whether a later delivery was known when the settlement was sent */
-  #onSettled({ delivery, settlement: { kind } }: db.Settled, effect: db.Effect, isFormer: boolean): void {
-    const task = this.tasks.get(delivery.id);
+  function onSettled({ delivery, settlement: { kind } }: db.Settled, effect: db.Effect, isFormer: boolean): void {
+    const task = tasks.get(delivery.id);
     if (task === undefined) return;
     const { name } = task;
     const attempt = task.attempts.get(delivery.delivery);
     const isCharged = kind === 'retry' || kind === 'discard';
     if (isCharged && !(attempt !== undefined && isFailure(attempt)))
-      this.#broken(ATTEMPTS, `${name} is charged although its handler has not failed`);
+      broken(ATTEMPTS, `${name} is charged although its handler has not failed`);
     if (attempt !== undefined) attempt.settled = { kind, effect };
     if (effect === 'late') return;
     if (isFormer && kind !== 'row')
-      this.#broken(ENDS_ONCE, `${name}: the settlement of delivery ${delivery.delivery} changes a later one`);
+      broken(ENDS_ONCE, `${name}: the settlement of delivery ${delivery.delivery} changes a later one`);
     task.isInFlight = false;
     if (kind === 'retry') task.deaths = 0;
-    if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') this.#end(task);
+    if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') end(task);
     const isAgain = (kind === 'retry' || kind === 'release') && effect === 'applied';
-    if (this.#alone !== undefined && isAgain && task.isCancelTold)
-      this.#broken(CANCELLED, `${name} waits again, although its cancellation was answered`);
-    if (effect === 'cancelled' && !task.isCancelRequested)
-      this.#broken(CANCELLED, `${name} was cancelled without a request`);
+    if (alone !== undefined && isAgain && task.isCancelTold)
+      broken(CANCELLED, `${name} waits again, although its cancellation was answered`);
+    if (effect === 'cancelled' && !task.isCancelRequested) broken(CANCELLED, `${name} was cancelled without a request`);
   }
 
   /** Records how a handler has ended, before its delivery is settled. */
-  onEnd(delivery: db.Delivery, outcome: Outcome): void {
-    this.#limits.ended(delivery);
-    const task = this.tasks.get(delivery.id);
+  function onEnd(delivery: db.Delivery, outcome: Outcome): void {
+    limits.ended(delivery);
+    const task = tasks.get(delivery.id);
     const attempt = task?.attempts.get(delivery.delivery);
     if (task === undefined || attempt === undefined) return;
     attempt.outcome = outcome;
@@ -475,20 +448,20 @@ export class History {
   }
 
   /** An attempt is charged only if its handler failed, and always if its retry had an effect. */
-  #checkCharge({ name, attempts }: KnownTask, delivery: db.Delivery): void {
+  function checkCharge({ name, attempts }: KnownTask, delivery: db.Delivery): void {
     // A process that stood still may begin an earlier delivery later.
     const former = attempts.get(Math.max(...[...attempts.keys()].filter((number) => number < delivery.delivery)));
-    if (former === undefined || (this.hasRedriven && delivery.attempt === 1)) return;
+    if (former === undefined || (history.hasRedriven && delivery.attempt === 1)) return;
     const { outcome, settled } = former;
     const isCharged = settled?.effect === 'applied' && settled.kind === 'retry';
     const charged = delivery.attempt - former.delivery.attempt;
     if (charged >= Number(isCharged) && charged <= Number(isFailure(former))) return;
     const how = `which ended with ${outcome?.ended}, ${settled?.kind} ${settled?.effect}`;
-    this.#broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
+    broken(ATTEMPTS, `${name}: attempt ${delivery.attempt} follows ${former.delivery.attempt}, ${how}`);
   }
 
   /** @param ofKeys the last task of each key */
-  #checkKey(task: KnownTask, ofKeys: Map<string, KnownTask>): void {
+  function checkKey(task: KnownTask, ofKeys: Map<string, KnownTask>): void {
     const key = task.key?.key ?? '';
     const other = ofKeys.get(key);
     ofKeys.set(key, task);
@@ -496,66 +469,54 @@ export class History {
     const [now, before] = [task.keyed, other.keyed];
     const mayBeForgotten =
       now === undefined || before === undefined
-        ? this.#era > 0
+        ? era > 0
         : now.era !== before.era ||
-          Math.abs(now.number - before.number) >= this.#world.setting.maxKeys ||
+          Math.abs(now.number - before.number) >= world.setting.bounds.maxKeys ||
           Math.abs(now.at - before.at) >= KEY_LIFETIME_MS;
-    if (!mayBeForgotten) this.#broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
+    if (!mayBeForgotten) broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
   }
 
-  /** Checks an event against the one before it, and against the tables, in which it is committed. */
-  #checkEvent({ id, name, lastEvent, isCancelRequested }: KnownTask, event: EventName, store: db.TaskStore): void {
-    if (!TRANSITIONS[lastEvent]?.next?.includes(event))
-      this.#broken(EVENTS, `'${event}' of ${name} follows '${lastEvent}'`);
-    const [message] = store.read([id], 1) as db.StoredMessage[];
-    const state = message?.state === 'limited' ? 'waiting' : message?.state;
-    // One commit may contain a cancellation as well.
-    const isCancelled = state === undefined && isCancelRequested && (event === 'accepted' || event === 'scheduled');
-    if (!isCancelled && !(TRANSITIONS[event]?.stored ?? [undefined]).includes(state))
-      this.#broken(EVENTS, `'${event}' of ${name}, which is ${state}`);
+  function nameOf(id: string): string {
+    return tasks.get(id)?.name ?? id;
   }
 
-  #broken(rule: string, detail: string): void {
-    this.#world.broken(rule, detail);
-  }
-
-  #name(id: string): string {
-    return this.tasks.get(id)?.name ?? id;
-  }
+  const history = {
+    ...{ tasks, submissions, limits, submissionOf, tasksIn, unfinishedOf, untouched, told, addFired, onEvent, observe },
+    ...{ begin, onAssign, onEnd, processEnded, powerLost, audit, auditRest },
+    /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
+    hasRedriven: false,
+    /** Whether a purge was requested. */
+    hasPurged: false,
+    /** The syncs of the only process that have failed since the last one that succeeded. */
+    failingSyncs: undefined as object | undefined,
+  };
+  return history;
 }
-
-const NOTHING: db.Taken = { deliveries: [], nextRunAt: undefined };
 
 const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
+const NEXT_OF_WAITING: readonly EventName[] = ['accepted', 'started', 'cancelled'];
 
-/** Events by name. An event with no next one is the end of its task, which has no message any more. */
-const TRANSITIONS: Partial<Record<EventName | 'none', Transition>> = {
+/**
+ * Events: the state that each tells, the states in which the tables may have the task at that moment, and the events that
+ * may follow in one process. An event with no next one is the end of its task, which has no message any more.
+ */
+const TRANSITIONS: Record<
+  EventName | 'none',
+  [state: State | undefined, stored?: readonly (string | undefined)[], next?: readonly EventName[]]
+> = {
   // The task was accepted by an earlier process.
-  none: { next: ['started', 'cancelled', 'accepted', 'scheduled', 'purged'] },
-  accepted: { state: 'waiting', stored: ['waiting', 'running'], next: ['started', 'cancelled'] },
-  scheduled: { state: 'waiting', stored: ['scheduled', 'waiting'], next: ['accepted', 'started', 'cancelled'] },
+  none: [undefined, [], [...NEXT_OF_WAITING, 'scheduled', 'purged']],
+  accepted: ['waiting', ['waiting', 'running'], ['started', 'cancelled']],
+  scheduled: ['waiting', ['scheduled', 'waiting'], NEXT_OF_WAITING],
   // A run that is released has no event.
-  started: { state: 'running', stored: ['running'], next: RUNNING },
-  progress: { stored: ['running'], next: RUNNING },
-  retrying: {
-    state: 'waiting',
-    stored: ['retrying', 'waiting', 'running'],
-    next: ['accepted', 'started', 'cancelled'],
-  },
-  failed: { state: 'failed', stored: ['failed'], next: ['accepted', 'purged'] },
-  ...{ completed: { state: 'completed' }, cancelled: { state: 'cancelled' }, purged: { state: 'purged' } },
+  started: ['running', ['running'], RUNNING],
+  progress: [undefined, ['running'], RUNNING],
+  retrying: ['waiting', ['retrying', 'waiting', 'running'], NEXT_OF_WAITING],
+  failed: ['failed', ['failed'], ['accepted', 'purged']],
+  ...{ completed: ['completed'], cancelled: ['cancelled'], purged: ['purged'] },
 };
-
-interface Transition {
-  /** State that the event tells. */
-  state?: State;
-  /** States in which the tables may have the task at its event. */
-  stored?: readonly (string | undefined)[];
-  /** Events that may follow in one process. */
-  next?: readonly EventName[];
-}
 
 /** Whether a handler has failed, so that its attempt is charged. */
 function isFailure({ early, outcome }: Attempt): boolean {

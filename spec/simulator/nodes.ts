@@ -6,22 +6,14 @@ import type { Connect } from '../../main/nodes/link.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
-import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
-import { History, type ObservedStore } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { SeededRandom } from './random.ts';
+import type { ObservedStore } from './rules.ts';
 import { simulatedServer } from './server.ts';
-import {
-  runSimulation,
-  type Simulation,
-  type SimulationOptions,
-  type SimulationResult,
-  type Site,
-} from './simulation.ts';
-import { tickOracle } from './ticks.ts';
+import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
+import { tickOracle, tokenClients } from './ticker.ts';
 import { SimulatedTime, type Time } from './time.ts';
-import { tokenClients } from './tokens.ts';
 import { createWorld, type Setting, type Steps, settingOf, type World } from './world.ts';
 
 const INTERVAL_MS = 1000;
@@ -29,20 +21,24 @@ const TOKENS_PER_KEY = 5;
 
 export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
-/** The server of several nodes, simulated or real, with faults that the simulation controls. */
-export interface NodeServer extends Pick<Site, 'isReal' | 'repair' | 'counts' | 'isPaused' | 'read' | 'close'> {
-  readonly faults: {
-    /** Whether connections can be opened and used. */
-    isUp: boolean;
-    /** Probability that a request, or its answer, is lost. */
-    lossRate: number;
-    /** Longest time in one direction. */
-    latencyMs: number;
-    /** Whether notifications arrive twice and in another order, except for those of revocations. */
-    isDisordered: boolean;
-    /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
-    random: SeededRandom;
-  };
+/** Faults of the server, which the simulation controls. */
+export interface ServerFaults {
+  /** Whether connections can be opened and used. */
+  isUp: boolean;
+  /** Probability that a request, or its answer, is lost. */
+  lossRate: number;
+  /** Longest time in one direction. 0 if the server is as fast as usual. */
+  latencyMs: number;
+  /** Whether notifications arrive twice and in another order, except for those of revocations. */
+  isDisordered: boolean;
+  /** Delays and losses. Set for each fault, so that they depend on few of the steps before. */
+  random: SeededRandom;
+}
+
+const NO_FAULTS = { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false };
+
+/** The server of several nodes, simulated or real. */
+export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' | 'read' | 'close'> {
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query'>;
   openStore(node: number, owner: string, clock: Clock): NodeStore;
@@ -53,7 +49,7 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'repair' | 'counts' | 
   hasToken(id: string): Awaitable<boolean>;
 }
 
-type OpenServer = (time: Time, random: SeededRandom, setting: Setting) => Awaitable<NodeServer>;
+type OpenServer = (time: Time, faults: ServerFaults, setting: Setting) => Awaitable<NodeServer>;
 
 /** Runs two to four nodes on one server. */
 export async function simulateNodes(
@@ -61,63 +57,56 @@ export async function simulateNodes(
   time: Time = new SimulatedTime(),
   openServer: OpenServer = simulatedServer,
   pace = 1,
-): Promise<SimulationResult> {
+) {
   const random = new SeededRandom(`nodes ${options.seed}`);
   // Without eviction of keys and rows, because the order of the commits of several nodes is unknown.
-  const setting = { ...settingOf(random.fork('setting'), options.seed), maxKeys: 1000, rows: 0 };
-  const server = await openServer(time, random.fork('server'), setting);
-  const world = createWorld(time, random, setting, options.note);
-  world.pace = pace;
-  return await runSimulation(world, new History(world), nodeSite(world, server), options);
-}
-
-/** The parts of a process that only several nodes have. */
-export interface Node {
-  process: Process;
-  feed?: TickFeed;
-  tokens?: TokenStore;
+  const setting = { ...settingOf(random.fork('setting'), options.seed), rows: 0 };
+  setting.bounds.maxKeys = 1000;
+  const faults: ServerFaults = { ...NO_FAULTS, random: random.fork('server') };
+  const server = await openServer(time, faults, setting);
+  const world = createWorld({ ...options, time, random, setting }, pace);
+  return await runSimulation(world, nodeSite(world, server, faults), options);
 }
 
 /** A server that several nodes share. */
-function nodeSite(world: World, server: NodeServer): Site {
+function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site {
   const size = world.random.fork('nodes').between(2, 4);
-  const { log } = world;
-  const { faults } = server;
-  const nodes: Node[] = [];
-  const ticks = tickOracle(world, nodes);
+  const { log, processes: nodes } = world;
+  const ticks = tickOracle(world);
   const tokens = tokenClients(world, server);
 
+  const repair = () => Object.assign(faults, NO_FAULTS);
+
   function steps(simulation: Simulation): Steps {
-    type Run = (node: Node, random: SeededRandom, place: number) => unknown;
-    const at = (run: Run) => (random: SeededRandom) => {
+    /** Runs a step on one of the nodes. */
+    const at = (run: (node: Process, random: SeededRandom) => unknown) => (random: SeededRandom) => {
       faults.random = random.fork('server');
-      const place = random.below(size);
-      return run(nodes[place] as Node, random, place);
+      return run(nodes[random.below(size)] as Process, random);
     };
-    const set = (fault: Partial<typeof faults>) => at(() => void Object.assign(faults, fault));
+    const set = (fault: Partial<ServerFaults>) => at(() => void Object.assign(faults, fault));
     const failServer = () => {
       faults.isUp = false;
       server.cut();
     };
-    const find = (node: Node, random: SeededRandom) => {
+    const find = (node: Process, random: SeededRandom) => {
       for (const id of tokens.ids()) if (random.chance(0.4)) tokens.find(node, id);
     };
-    const revoke = (node: Node, random: SeededRandom) => {
+    const revoke = (node: Process, random: SeededRandom) => {
       const id = tokens.revoke(node, random);
       // Some look the token up while it is being revoked.
       for (const other of nodes) if (id !== undefined && random.chance(0.5)) tokens.find(other, id);
     };
     const goOn = async () => {
-      for (const { process } of nodes) await process.goOn();
+      for (const node of nodes) await node.goOn();
     };
     return {
       issue: [4, at((node, random) => tokens.issue(node, `token${simulation.step}`, random))],
       ...{ find: [10, at(find)], revoke: [3, at(revoke)] },
-      kill: [1.5, at((_, _random, place) => simulation.restart(place, simulation.kill))],
-      stop: [0.5, at((_, _random, place) => simulation.restart(place, simulation.stop))],
-      ...{ standStill: [2, at(({ process }) => process.standStill())], goOn: [3, at(goOn)] },
-      cut: [3, at((_, random, place) => server.cut(random.chance(0.5) ? place : undefined))],
-      ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(() => server.repair())] },
+      kill: [1.5, at(({ place }) => simulation.restart(place, simulation.kill))],
+      stop: [0.5, at(({ place }) => simulation.restart(place, simulation.stop))],
+      ...{ standStill: [2, at((node) => node.standStill())], goOn: [3, at(goOn)] },
+      cut: [3, at(({ place }, random) => server.cut(random.chance(0.5) ? place : undefined))],
+      ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(repair)] },
       loseMessages: [2, set({ lossRate: 0.3 })],
       slowDown: [2, at((_, random) => Object.assign(faults, { latencyMs: random.pick([50, 300, 600, 4000]) }))],
       disorder: [1, set({ isDisordered: true })],
@@ -126,17 +115,14 @@ function nodeSite(world: World, server: NodeServer): Site {
 
   /** Opens the parts in the order of a node. @throws {Error} if the server cannot be reached */
   async function openBackend(process: Process): Promise<Backend> {
-    const { clock, options } = process;
-    const { place, random } = options;
-    const node: Node = { process };
-    nodes[place] = node;
+    const { clock, place, random } = process;
     const [database, connect] = [server.database(place, clock), server.connector(place, clock)];
     const bus = new Bus({ databaseUrl: '', database, connect, clock, random, log });
     process.owner = bus.id;
     process.onKill = () => {
       // Not `close`, which would send the waiting messages of a killed process.
       bus.receiving.close();
-      void node.tokens?.close();
+      void process.tokens?.close();
       server.end(place);
     };
     await bus.open();
@@ -152,14 +138,15 @@ function nodeSite(world: World, server: NodeServer): Site {
       },
       async start() {
         const feed = await new NodeTickFeed({ intervalMs: INTERVAL_MS, bus, clock, log }).open();
-        node.tokens = await new NodeTokenStore({ database, bus, maxTokensPerKey: TOKENS_PER_KEY, clock, log }).open();
-        node.feed = feed;
+        const tokens = new NodeTokenStore({ database, bus, maxTokensPerKey: TOKENS_PER_KEY, clock, log });
+        process.tokens = await tokens.open();
+        process.feed = feed;
         bus.follow(true);
         makeTicks(process, feed);
       },
       async stop() {
         await store.close();
-        await node.feed?.close();
+        await process.feed?.close();
         await heartbeat.close();
         return true;
       },
@@ -167,7 +154,7 @@ function nodeSite(world: World, server: NodeServer): Site {
   }
 
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
-  function makeTicks({ name, clock, options: { random } }: Process, feed: TickFeed): void {
+  function makeTicks({ name, clock, random }: Process, feed: TickFeed): void {
     let price = 100;
     /** When the last message of the thread arrives, because messages keep their order. */
     let arrivesAt = 0;
@@ -202,14 +189,14 @@ function nodeSite(world: World, server: NodeServer): Site {
   }
 
   async function checkRest({ pass }: Simulation): Promise<void> {
-    const resting = nodes.filter(({ process }) => world.now - process.awakeSince > 5000);
+    const resting = nodes.filter(({ awakeSince }) => world.now - awakeSince > 5000);
     ticks.checkRest(resting);
     for (const node of resting) for (const id of tokens.ids()) tokens.find(node, id, true);
     await pass(5000);
   }
 
   return {
-    ...{ ...server, size, steps, openBackend, checkRest },
+    ...{ ...server, size, steps, openBackend, repair, checkRest },
     ended: (process) => process.kill(),
     watch: () => ticks.checkLeaders(),
     // A node looks for messages only each second.

@@ -6,9 +6,7 @@ import { migratePostgres } from '../../db/postgres/migrate.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { StoredMessage } from '../../db/task-store.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
-import type { NodeServer } from './nodes.ts';
-import { simulateNodes } from './nodes.ts';
-import type { SeededRandom } from './random.ts';
+import { type NodeServer, type ServerFaults, simulateNodes } from './nodes.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
 import type { Time } from './time.ts';
 import type { Setting } from './world.ts';
@@ -32,14 +30,14 @@ const realTime: Time = {
 };
 
 /** Runs nodes on a real server, in a schema of their own. The same seed has the same steps, but not the same history. */
-export function simulateOnPostgres(options: SimulationOptions, url: string): Promise<SimulationResult> {
-  return simulateNodes(options, realTime, (_, random, setting) => openServer(new URL(url), setting, random), PACE);
+export function simulateOnPostgres(options: SimulationOptions): Promise<SimulationResult> {
+  const url = new URL(options.databaseUrl ?? '');
+  return simulateNodes(options, realTime, (_, faults, setting) => openServer(url, setting, faults), PACE);
 }
 
 /** Opens a PostgreSQL server behind proxies, one for each node, which delay, lose and cut its connections. */
-async function openServer(url: URL, { maxLength, maxKeys }: Setting, random: SeededRandom): Promise<NodeServer> {
+async function openServer(url: URL, { bounds }: Setting, faults: ServerFaults): Promise<NodeServer> {
   const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
-  const faults: NodeServer['faults'] = { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false, random };
   const proxies = await Promise.all([0, 1, 2, 3].map(() => openProxy(url, faults)));
   /** Pools of each node. */
   const pools = new Map<number, PostgresDatabase[]>();
@@ -58,10 +56,7 @@ async function openServer(url: URL, { maxLength, maxKeys }: Setting, random: See
     return pool;
   };
   const storeOn = (writes: PostgresDatabase, reads: PostgresDatabase, owner: string, clock: Clock) =>
-    new PostgresStore(
-      { writes, reads },
-      { bounds: { maxLength, maxBytes: 2 ** 40, maxKeys }, owner, now: () => clock.now() },
-    );
+    new PostgresStore({ writes, reads }, { bounds, owner, now: () => clock.now() });
   const cut = (node?: number) => {
     for (const [place, { sockets }] of proxies.entries())
       if (node === undefined || node === place) for (const socket of sockets) socket.destroy();
@@ -76,8 +71,7 @@ async function openServer(url: URL, { maxLength, maxKeys }: Setting, random: See
   await migratePostgres(urlAt(url.host));
   const store = storeOn(admin, admin, 'admin', systemClock);
   return {
-    ...{ faults, cut, end, isReal: true },
-    repair: () => Object.assign(faults, { isUp: true, lossRate: 0, latencyMs: 0, isDisordered: false }),
+    ...{ cut, end, isReal: true },
     connector: (node) => async (_url, options) => connectDirectly(urlOf(node), options),
     database: (node) => openFor(node, 3),
     openStore: (node, owner, clock) => storeOn(openFor(node, WRITE_CONNECTIONS), openFor(node, 3), owner, clock),
@@ -101,14 +95,11 @@ async function openServer(url: URL, { maxLength, maxKeys }: Setting, random: See
   };
 }
 
-async function openProxy(url: URL, faults: NodeServer['faults']) {
+async function openProxy(url: URL, faults: ServerFaults) {
   const sockets = new Set<Socket>();
   const server = createServer((near) => {
     const far = connect(Number(url.port || 5432), url.hostname);
-    for (const [socket, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
+    const connectTo = (socket: Socket, other: Socket) => {
       sockets.add(socket.on('error', () => {}));
       socket.on('close', () => other.destroy() && sockets.delete(socket));
       socket.on('data', (data) => {
@@ -117,7 +108,9 @@ async function openProxy(url: URL, faults: NodeServer['faults']) {
         else if (faults.latencyMs === 0) other.write(data);
         else setTimeout(() => other.write(data), faults.latencyMs / 4);
       });
-    }
+    };
+    connectTo(near, far);
+    connectTo(far, near);
     if (!faults.isUp) near.destroy();
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');

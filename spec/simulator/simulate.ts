@@ -3,10 +3,10 @@ import { randomInt } from 'node:crypto';
 import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { Piscina } from 'piscina';
-import { simulateFile } from './file.ts';
+import { simulateFile } from './disk.ts';
 import { simulateNodes } from './nodes.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
-import { faultSets } from './world.ts';
+import { type FaultSet, faultSets } from './world.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
 
@@ -27,7 +27,6 @@ Ends with exit code 1 when a guarantee is broken.
 /** Bound of the runs that look for the shortest history. */
 const MAX_SHRINKING_RUNS = 300;
 
-type Settings = Pick<SimulationOptions, 'steps' | 'faults'>;
 type Plan = NonNullable<ReturnType<typeof planFrom>>;
 
 export class UsageError extends Error {}
@@ -35,7 +34,8 @@ export class UsageError extends Error {}
 if (import.meta.main) process.exitCode = await main();
 
 /** Runs one seed. With all faults, every fourth seed has several nodes. */
-export function simulate(options: SimulationOptions): Promise<SimulationResult> {
+export async function simulate(options: SimulationOptions): Promise<SimulationResult> {
+  if (options.databaseUrl !== undefined) return (await import('./postgres.ts')).simulateOnPostgres(options);
   const isSeveral = options.faults === 'nodes' || (options.faults === 'all' && options.seed % 4 === 0);
   return isSeveral ? simulateNodes(options) : simulateFile(options);
 }
@@ -43,7 +43,8 @@ export function simulate(options: SimulationOptions): Promise<SimulationResult> 
 async function main(): Promise<number> {
   try {
     const plan = planFrom(process.argv.slice(2));
-    if (plan !== undefined) return await (plan.isSingle || plan.postgres ? runHere : runInThreads)(plan);
+    if (plan?.isSingle) return report(plan.seed, (await simulate({ ...plan, note: console.log })).violation);
+    if (plan !== undefined) return await runAll(plan);
     console.log(USAGE);
     return 0;
   } catch (error) {
@@ -74,10 +75,11 @@ export function planFrom(args: string[]) {
   /** Whether to print the log of one run. */
   const isSingle = seed !== undefined && runs === undefined && minutes === undefined;
   return {
-    ...{ isSingle, faults, only: only && new Set(only), postgres: values.postgres === true },
+    ...{ isSingle, faults, only: only && new Set(only) },
+    databaseUrl: values.postgres ? (process.env.DATABASE_URL ?? DEFAULT_URL) : undefined,
     /** The first seed. */
     seed: seed ?? randomInt(2 ** 31),
-    runs: isSingle ? 1 : (runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY)),
+    runs: runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY),
     endsAt: performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000,
     steps: number('steps', 1) ?? 1000,
   };
@@ -85,37 +87,26 @@ export function planFrom(args: string[]) {
 
 function parse(args: string[]) {
   const [text, flag] = [{ type: 'string' }, { type: 'boolean' }] as const;
-  const numbers = { seed: text, runs: text, minutes: text, steps: text };
+  const texts = { seed: text, runs: text, minutes: text, steps: text, faults: text, only: text };
   try {
-    return parseArgs({ args, options: { ...numbers, faults: text, only: text, postgres: flag, help: flag } }).values;
+    return parseArgs({ args, options: { ...texts, postgres: flag, help: flag } }).values;
   } catch (error) {
     throw new UsageError(`${(error as Error).message.split('.')[0]}: --help lists the options`);
   }
 }
 
-/** Runs one seed, or several on a real server. Prints the log of a single run, or of a failure. */
-async function runHere({ seed: first, runs, endsAt, steps, faults, only, isSingle, postgres }: Plan): Promise<number> {
-  const databaseUrl = process.env.DATABASE_URL ?? DEFAULT_URL;
-  const run = postgres ? (await import('./postgres.ts')).simulateOnPostgres : simulate;
-  for (let seed = first; seed < first + runs && performance.now() < endsAt; seed += 1) {
-    const log: string[] = [];
-    const note = isSingle ? console.log : (line: string) => void log.push(line);
-    const { violation } = await run({ seed, steps, faults, only, note }, databaseUrl);
-    if (violation !== undefined) return report(seed, violation, log);
+function report(seed: number, violation: SimulationResult['violation']): number {
+  if (violation === undefined) {
     console.log(`seed ${seed} holds all guarantees`);
+    return 0;
   }
-  return 0;
-}
-
-function report(seed: number, violation: SimulationResult['violation'], log: readonly string[] = []): number {
-  const { rule, detail } = violation ?? {};
-  console.log([...log, `seed ${seed} breaks a guarantee`, `  rule: ${rule}`, `  ${detail}\n`].join('\n'));
+  console.log(`seed ${seed} breaks a guarantee\n  rule: ${violation.rule}\n  ${violation.detail}\n`);
   return 1;
 }
 
-/** Runs many seeds in one thread per core, until one fails. */
-async function runInThreads({ seed: first, runs, endsAt, ...settings }: Plan): Promise<number> {
-  const { steps, faults } = settings;
+/** Runs seeds until one fails: in one thread per core, or one after another on a real server. */
+async function runAll({ seed: first, runs, endsAt, ...settings }: Plan): Promise<number> {
+  const { steps, faults, databaseUrl } = settings;
   const startedAt = performance.now();
   const failed: number[] = [];
   let [next, done] = [first, 0];
@@ -125,17 +116,13 @@ async function runInThreads({ seed: first, runs, endsAt, ...settings }: Plan): P
   };
   const ticking = setInterval(progress, 10_000);
   console.log(`seeds from ${first}, ${steps} steps each, faults: ${faults}`);
-  const [threads, name] = [availableParallelism(), runSeed.name];
-  const pool = new Piscina<SimulationOptions>({
-    filename: import.meta.url,
-    name,
-    minThreads: threads,
-    maxThreads: threads,
-  });
+  const threads = databaseUrl === undefined ? availableParallelism() : 1;
+  const size = { minThreads: threads, maxThreads: threads };
+  const pool = new Piscina<SimulationOptions>({ filename: import.meta.url, name: runSeed.name, ...size });
   const runThread = async () => {
     while (failed.length === 0 && next < first + runs && performance.now() < endsAt) {
       const seed = next++;
-      const hasFailed = await pool.run({ seed, steps, faults }).catch((error: Error) => {
+      const hasFailed = await pool.run({ seed, steps, faults, databaseUrl }).catch((error: Error) => {
         throw new Error(`seed ${seed}: ${error.message}`, { cause: error });
       });
       done += 1;
@@ -147,19 +134,26 @@ async function runInThreads({ seed: first, runs, endsAt, ...settings }: Plan): P
     await pool.destroy();
   });
   progress();
-  return failed.length === 0 ? 0 : await explain(Math.min(...failed), { steps, faults });
+  if (failed.length > 0 && databaseUrl === undefined) await explain(Math.min(...failed), steps, faults);
+  return Math.sign(failed.length);
 }
 
 /** Runs a seed in a thread of the pool. Returns whether it has failed. */
 export async function runSeed(options: SimulationOptions): Promise<boolean> {
   // The product makes errors by the thousand.
   Error.stackTraceLimit = 0;
-  return (await simulate(options)).violation !== undefined;
+  const log: string[] = [];
+  // A failure on a real server cannot be repeated.
+  const note = options.databaseUrl && ((line: string) => log.push(line));
+  const { violation } = await simulate({ ...options, ...(note && { note }) });
+  if (violation !== undefined) for (const line of log) console.log(line);
+  if (note) report(options.seed, violation);
+  return violation !== undefined;
 }
 
 /** Prints the shortest history that breaks the same rule. */
-async function explain(seed: number, { steps, faults }: Settings): Promise<number> {
-  const run = (only?: readonly number[], note?: (line: string) => void) =>
+async function explain(seed: number, steps: number, faults: FaultSet): Promise<void> {
+  const run = (only?: readonly number[], note?: SimulationOptions['note']) =>
     simulate({ seed, steps, faults, only: only && new Set(only), note });
   const { ran, violation } = await run();
   report(seed, violation);
@@ -169,7 +163,6 @@ async function explain(seed: number, { steps, faults }: Settings): Promise<numbe
   report(seed, (await run(kept, console.log)).violation);
   const only = kept.length === 0 ? '' : ` --only ${kept.join(',')}`;
   console.log(`repeat it with: npm run simulate -- --seed ${seed} --steps ${steps} --faults ${faults}${only}`);
-  return 1;
 }
 
 /** Leaves out steps as long as the rest still fails (delta debugging). */

@@ -1,8 +1,9 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
 import { clientsOf } from './clients.ts';
-import type { History, Tables } from './history.ts';
+import type { Tables } from './history.ts';
 import { type Backend, Process } from './process.ts';
-import { turn } from './time.ts';
+import type { SeededRandom } from './random.ts';
 import type { FaultSet, Steps, World } from './world.ts';
 
 export interface SimulationOptions {
@@ -13,7 +14,9 @@ export interface SimulationOptions {
   /** Numbers of the steps to run. Undefined for all. */
   only?: ReadonlySet<number> | undefined;
   /** Receives the log. */
-  note?: ((line: string) => void) | undefined;
+  note?: ((line: string) => unknown) | undefined;
+  /** A real server to use. */
+  databaseUrl?: string | undefined;
 }
 
 /** Numbers of the steps that ran, and the rule that was broken. */
@@ -63,7 +66,6 @@ export interface Simulation {
 /** Steps between two audits. */
 const AUDIT_STEPS = 100;
 const REST = 'After the faults, processing resumes automatically, and each task ends.';
-const BOUND = 'A full queue refuses tasks.';
 const PAUSE_KNOWN = 'After the faults, each node knows whether the queue is paused.';
 const FIRES = 'After the faults, schedules make tasks.';
 /** No other schedule has this name. */
@@ -77,13 +79,11 @@ const RESTART_MS = 500;
 /** Runs the steps of a seed: requests of clients, faults, and time. */
 export async function runSimulation(
   world: World,
-  history: History,
   site: Site,
   { steps: count, only }: SimulationOptions,
 ): Promise<SimulationResult> {
-  const { random, setting, time, pace } = world;
-  const processes: Process[] = [];
-  const clients = clientsOf(world, history, processes);
+  const { random, setting, time, pace, processes, history } = world;
+  const clients = clientsOf(world);
   const simulation: Simulation = { step: 0, pass, restart, kill, stop };
   /** Number of processes that were started in the present step. */
   let started = 0;
@@ -113,7 +113,7 @@ export async function runSimulation(
     const name = `process ${place + 1}.${simulation.step}.${started}`;
     const own = random.fork(name);
     const hasModule = isFaulty && own.fork('module').chance(0.7);
-    const process = new Process({ world, history, name, place, random: own, hasModule });
+    const process = new Process({ world, name, place, random: own, hasModule });
     processes[place] = process;
     const onFailed = async (error: Error) => {
       const problem = `${name} cannot start: ${error.message}`;
@@ -138,6 +138,9 @@ export async function runSimulation(
 
   async function stop(process: Process): Promise<void> {
     if (!process.isServing) return;
+    const untilAnswered = async () => {
+      while (clients.unanswered().length > 0 && world.violation === undefined) await turn();
+    };
     let isKept: boolean | undefined;
     void process.stop(untilAnswered()).then((kept) => {
       isKept = kept;
@@ -163,12 +166,9 @@ export async function runSimulation(
     await start(place);
   }
 
-  async function untilAnswered(): Promise<void> {
-    while (clients.unanswered().length > 0 && world.violation === undefined) await turn();
-  }
-
-  /** Checks that no message waits for long although nothing holds it up. */
-  async function checkIdle(): Promise<void> {
+  /** Waits long. No message may then wait although nothing holds it up. */
+  async function waitLong(random: SeededRandom): Promise<void> {
+    await pass(random.between(1000, 30_000));
     const before = waitingIdle();
     if (before === undefined) return;
     // The oldest message may have become due just now.
@@ -180,19 +180,13 @@ export async function runSimulation(
   function waitingIdle(): number | undefined {
     if (site.hasFault() || !processes.every(({ isServing }) => isServing) || site.isPaused()) return undefined;
     const { inFlight, oldest } = site.counts() as QueueCounts;
-    return inFlight === 0 && history.in('running').length === 0 ? oldest : undefined;
+    return inFlight === 0 && history.tasksIn('running').length === 0 ? oldest : undefined;
   }
 
   /** Compares the tables with the record. */
   function audit(): void {
     if (!site.isReal && processes.some(({ isServing }) => isServing))
-      auditAll(site.read() as Tables, site.counts() as QueueCounts);
-  }
-
-  function auditAll(tables: Tables, counts: QueueCounts): void {
-    history.auditCounts(counts, tables.messages);
-    history.audit(tables);
-    if (unfinished(counts) > setting.maxLength) world.broken(BOUND, `the queue has ${unfinished(counts)} tasks`);
+      history.audit(site.read() as Tables, site.counts() as QueueCounts);
   }
 
   async function runSteps(): Promise<number[]> {
@@ -216,7 +210,7 @@ export async function runSimulation(
     const steps: Steps = {
       ...clients.steps,
       wait: [20, (own) => pass(own.pick([1, 5, 20, 100, 500]))],
-      waitLong: [3, (own) => pass(own.between(1000, 30_000)).then(checkIdle)],
+      waitLong: [3, waitLong],
       ...site.steps(simulation),
       ...(setting.schedules.length > 0 && clients.scheduling),
     };
@@ -261,7 +255,7 @@ export async function runSimulation(
     await site.checkRest?.(simulation);
     if (world.violation !== undefined) return;
     const tables = await site.read();
-    auditAll(tables, await site.counts());
+    history.audit(tables, await site.counts());
     history.auditRest(tables, clients.unanswered());
     if (site.size === 1) await restart(0, stop);
   }
@@ -284,13 +278,10 @@ export async function runSimulation(
     await rest();
     clients.setSchedule(LAST_SCHEDULE, false, random);
     await pass(12_000 / pace);
-    let lastAt = 0;
     const found = processes.find(({ isServing }) => isServing)?.queue.store.schedules.find(LAST_SCHEDULE);
-    const read = found?.then((schedule) => {
-      lastAt = schedule?.lastAt ?? 0;
-    });
-    read?.catch(() => {});
+    const read = found?.catch(() => undefined);
     await pass(1000 / pace);
+    const lastAt = (await Promise.race([read, turn().then(() => undefined)]))?.lastAt ?? 0;
     if (lastAt < world.now - 7000) world.broken(FIRES, `${LAST_SCHEDULE} was fired at ${lastAt}`);
     clients.pauseSchedules([LAST_SCHEDULE], random);
     await pass(1000);

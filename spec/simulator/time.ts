@@ -1,16 +1,10 @@
-import type { Clock } from '../../workers/shared/clock.ts';
-import { sleepOn } from '../support/manual-clock.ts';
+import { setImmediate as turn } from 'node:timers/promises';
 
 /** Time at which each simulation starts, in milliseconds since the epoch. */
 const START = 1_800_000_000_000;
 
 /** Waits before which callbacks run, and their number of turns. */
 const [LONG_MS, TURNS] = [1000, 6];
-
-/** Resolves at the end of the event loop turn, after all callbacks that are scheduled for it. */
-export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
 
 /** Time of all processes. */
 export interface Time {
@@ -60,49 +54,4 @@ export class SimulatedTime implements Time {
     while (this.#timers.length > 0 && this.#timers.at(-1)?.run === undefined) this.#timers.pop();
     return this.#timers.at(-1)?.at ?? Number.POSITIVE_INFINITY;
   }
-}
-
-export type ProcessClock = ReturnType<typeof processClock>;
-
-/** Creates the clock of one process. After the death of the process, no timer fires. */
-export function processClock(time: Time) {
-  let isDead = false;
-  /** Timers that were due while the process stood still. Undefined while the process runs. */
-  let delayed: (() => void)[] | undefined;
-
-  function timer(delayMs: number, run: () => void): () => void {
-    let isCancelled = false;
-    const fire = () => {
-      if (isDead || isCancelled) return;
-      if (delayed === undefined) run();
-      else delayed.push(fire);
-    };
-    const cancel = time.timer(delayMs, fire);
-    return () => {
-      isCancelled = true;
-      cancel();
-    };
-  }
-
-  return {
-    now: () => time.now,
-    timer,
-    sleep: (delayMs: number, signal?: AbortSignal) => sleepOn({ timer }, delayMs, signal),
-    kill(): void {
-      isDead = true;
-    },
-    /** Stops the process as SIGSTOP does. Time goes on. */
-    standStill(): void {
-      delayed ??= [];
-    },
-    /** Continues the process, whose overdue timers fire in their order. */
-    async goOn(): Promise<void> {
-      const overdue = delayed ?? [];
-      delayed = undefined;
-      for (const fire of overdue) {
-        fire();
-        await turn();
-      }
-    },
-  } satisfies Clock & Record<string, unknown>;
 }

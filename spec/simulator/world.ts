@@ -1,6 +1,8 @@
 import { pino } from 'pino';
-import type { HandlersManifest } from '../../workers/tasks/messages.ts';
+import { createHistory, type History } from './history.ts';
+import type { Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
+import type { SimulationOptions } from './simulation.ts';
 import type { Time } from './time.ts';
 
 /** How the handler of a task behaves. */
@@ -19,9 +21,6 @@ export type FaultSet = (typeof faultSets)[number];
 /** Kinds of steps, each with its weight and what happens. Steps are numbered, and `name` contains the number. */
 export type Steps = Record<string, readonly [weight: number, run: (random: SeededRandom, name: string) => unknown]>;
 
-/** Actions with settings of their own. */
-export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
-
 /** Settings of one simulation. */
 export type Setting = ReturnType<typeof settingOf>;
 
@@ -32,8 +31,7 @@ export function settingOf(random: SeededRandom, seed: number) {
     driver: random.chance(0.75) ? ('sqlite' as const) : ('memory' as const),
     threads: random.between(1, 3),
     prefetch: random.between(1, 8),
-    maxLength: random.pick([5, 40, 1000]),
-    maxKeys: random.pick([2, 10, 1000]),
+    bounds: { maxLength: random.pick([5, 40, 1000]), maxKeys: random.pick([2, 10, 1000]), maxBytes: 2 ** 40 },
     /** Number of rows that retention keeps. 0 for all. */
     rows: random.chance(0.15) ? random.between(1, 30) : 0,
     /** Names of schedules. None unless tasks have delays, priorities, limit keys and limits, as in every third seed. */
@@ -44,27 +42,37 @@ export function settingOf(random: SeededRandom, seed: number) {
 }
 
 /** Returns a name with the interval, `catch_up` and `overlap` of a schedule, which therefore never change. */
-function newScheduleName(random: SeededRandom): string {
-  const name = [random.pick([10, 60, 60, 3600]), random.pick(['none', 'one', 'all']), random.pick(['allow', 'skip'])];
-  return name.join('.');
+function newScheduleName(own: SeededRandom): string {
+  return [own.pick([10, 60, 60, 3600]), own.pick(['none', 'one', 'all']), own.pick(['allow', 'skip'])].join('.');
 }
 
 /** Objects that all parts of a simulation share. */
-export type World = ReturnType<typeof createWorld>;
+export interface World extends ReturnType<typeof sharedObjects> {
+  history: History;
+}
 
-/** @param write receives the lines of the log. Undefined if nobody reads the log. */
-export function createWorld(time: Time, random: SeededRandom, setting: Setting, write?: (line: string) => void) {
+type WorldOptions = { time: Time; random: SeededRandom; setting: Setting } & Pick<SimulationOptions, 'note'>;
+
+/** @param pace factor of all waits and of the durations of handlers */
+export function createWorld(options: WorldOptions, pace = 1): World {
+  const world = sharedObjects(options, pace) as World;
+  world.history = createHistory(world);
+  return world;
+}
+
+function sharedObjects({ time, random, setting, note: write }: WorldOptions, pace: number) {
   const startedAt = time.now;
+  const writeLog = (line: string) => world.note(`    log ${line.trim()}`);
   const world = {
-    ...{ time, random, setting },
+    ...{ time, random, setting, pace },
+    /** The processes by their places. */
+    processes: [] as Process[],
     /** Text that the log leaves out, because each run has another one. */
     hidden: '\0',
     /** Log of the product. */
     log: pino({ base: null, timestamp: false, level: write === undefined ? 'silent' : 'info' }, { write: writeLog }),
     /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
     violation: undefined as { rule: string; detail: string } | undefined,
-    /** Factor of all waits and of the durations of handlers. */
-    pace: 1,
     /** Values that requests change. They settle when the only process ends, and stay until the end of the run. */
     known: [] as { settle(): void }[],
     get now(): number {
@@ -76,11 +84,8 @@ export function createWorld(time: Time, random: SeededRandom, setting: Setting, 
     },
     /** Records that a rule did not hold. */
     broken(rule: string, detail: string): void {
-      this.violation ??= { rule, detail };
+      world.violation ??= { rule, detail };
     },
   };
-  function writeLog(line: string): void {
-    world.note(`    log ${line.trim()}`);
-  }
   return world;
 }
