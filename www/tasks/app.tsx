@@ -1,9 +1,10 @@
 import { computed, effect, untracked } from '@preact/signals';
-import { render } from 'preact';
+import { type ComponentChildren, render } from 'preact';
 import { part } from '../shared/dom.ts';
 import { Activity } from './activity.tsx';
 import { link, linkState, model, situation } from './board.ts';
 import { Charts } from './charts.tsx';
+import { UndoNotice } from './deeds.tsx';
 import { OpenQuestion } from './dialogs.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
@@ -15,19 +16,13 @@ import { OwnTasks } from './own-tasks.tsx';
 import { TimeZoneSelect } from './parts.tsx';
 import { SCHEDULES } from './schedules-view.tsx';
 import { SettingsList } from './settings-list.tsx';
-import { Access, isAsking } from './sign-in.ts';
-import { isFolded, openForm, SubmitForm } from './submit-form.tsx';
+import { connect } from './sign-in.ts';
+import { isFolded, SubmitForm } from './submit-form.tsx';
 import { Pages, Tabs, TITLES } from './tabs.tsx';
 import { TaskListView } from './task-list.tsx';
-import { UndoNotice } from './undoable.tsx';
 
-// Restores the token that the requests of the views need.
-const access = new Access((userId) => {
-  link.start(userId);
-  model.reload();
-});
-
-const toForm = () => openForm();
+// Before the views send requests, because this restores the token that they need.
+connect();
 
 /** Tabs, and the list of the current tab. */
 function Shelf() {
@@ -38,7 +33,7 @@ function Shelf() {
       <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
         <Tabs />
       </nav>
-      <TaskListView state={state} onResubmit={openForm} />
+      <TaskListView state={state} />
     </>
   );
 }
@@ -49,46 +44,29 @@ function Settings() {
   return page === 'limits' && <SettingsList key={page} of={LIMITS} />;
 }
 
-function Dialogs() {
-  return (
-    <>
-      <Inspector onResubmit={openForm} />
-      <OpenQuestion />
-      <UndoNotice />
-      <Help />
-    </>
-  );
-}
-
-function Overview() {
-  return (
-    <>
-      <HealthStrip />
-      <Charts />
-      <Activity />
-    </>
-  );
-}
-
-for (const [name, shown] of Object.entries({
+const parts: Readonly<Record<string, ComponentChildren>> = {
   pages: <Pages />,
-  status: <Masthead toForm={toForm} />,
+  status: <Masthead />,
   'time-zone': <TimeZoneSelect />,
-  overview: <Overview />,
+  overview: [<HealthStrip />, <Charts />, <Activity />],
   shelf: <Shelf />,
   settings: <Settings />,
   form: <SubmitForm />,
-  own: <OwnTasks onEdit={openForm} />,
-  dialogs: <Dialogs />,
-})) {
+  own: <OwnTasks />,
+  dialogs: [<Inspector />, <OpenQuestion />, <UndoNotice />, <Help />],
+};
+for (const [name, shown] of Object.entries(parts)) {
   const host = part(document, name, HTMLElement);
   host.replaceChildren();
   render(shown, host);
 }
 
-listenToKeys(toForm);
+listenToKeys();
 
 const desk = part(document, 'desk', HTMLElement);
+const icon = part(document, 'icon', HTMLLinkElement);
+const kind = computed(() => linkState.value.kind);
+const hasProblem = computed(() => situation.value.problems.length > 0);
 effect(() => {
   const { page, state } = view.value;
   desk.dataset.page = page;
@@ -96,16 +74,13 @@ effect(() => {
   const place = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
   document.title = problem === undefined ? place : `⚠ ${problem.text} ${place}`;
 });
-const icon = part(document, 'icon', HTMLLinkElement);
-const hasProblem = computed(() => situation.value.problems.length > 0);
 effect(() => {
   icon.href = hasProblem.value ? '/icon-problem.svg' : '/icon.svg';
 });
 effect(() => {
   document.body.dataset.form = isFolded.value ? 'folded' : 'open';
-});
-effect(() => {
-  desk.hidden = isAsking.value;
+  document.body.dataset.connection = kind.value;
+  desk.hidden = kind.value === 'signed-out';
 });
 
 const wanted = computed(() => {
@@ -117,11 +92,4 @@ effect(() => {
   untracked(() => model.open(state, filter));
 });
 
-const kind = computed(() => linkState.value.kind);
-effect(() => {
-  document.body.dataset.connection = kind.value;
-  if (kind.value === 'signed-out') access.ask();
-});
-
 for (const change of ['online', 'offline']) addEventListener(change, () => link.now());
-link.start(access.userId);

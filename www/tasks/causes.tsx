@@ -4,7 +4,7 @@ import { useRef } from 'preact/hooks';
 import type { Cause } from '../client/dead-letters.ts';
 import { filterOf, isSearched } from './address.ts';
 import { formatClock, formatCount } from './amounts.ts';
-import { model } from './board.ts';
+import { model, paced } from './board.ts';
 import { changeView, view } from './navigation.ts';
 import { deadLetters } from './service.ts';
 import { visibleText } from './visible-text.ts';
@@ -28,15 +28,8 @@ export const matchingPermanent = computed(() => matching.value.reduce((sum, { pe
 
 const isShown = computed(() => view.value.page === 'tasks' && view.value.state === 'failed');
 let counted: number | undefined;
-let readAt = Number.NEGATIVE_INFINITY;
-
-/** Requests the causes again, if they are shown. */
-export function refreshCauses(): void {
-  if (isShown.peek()) void readCauses();
-}
 
 async function readCauses(): Promise<void> {
-  readAt = performance.now();
   counted = model.count('failed');
   try {
     const { q, last } = view.peek();
@@ -50,16 +43,15 @@ async function readCauses(): Promise<void> {
 }
 
 // Reads the causes when they are shown, for another text or time, when the number of failed tasks changes, and after missed events.
-const searched = computed(() => [isShown.value, view.value.q, view.value.last].join('\n'));
+const searched = computed(() => [view.value.q, view.value.last].join('\n'));
 effect(() => {
   searched.value;
   model.gaps.value;
-  untracked(refreshCauses);
+  if (isShown.value) void untracked(readCauses);
 });
+const poll = paced(INTERVAL_MS, readCauses);
 effect(() => {
-  const count = model.count('failed');
-  model.version.value;
-  if (performance.now() - readAt >= INTERVAL_MS && count !== counted) untracked(refreshCauses);
+  if (model.count('failed') !== counted && isShown.value) untracked(poll);
 });
 
 /** Lists the failed tasks of a cause, or all of them. */

@@ -1,63 +1,56 @@
 import { useSignal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
 import { CopyButton, Icon } from '../shared/controls.tsx';
 import { formatSize, formatSpan } from './amounts.ts';
-import { linkState, model } from './board.ts';
+import { linkState } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
+import { redrive } from './deeds.tsx';
 import { indent, parseJson, readPayload } from './json-text.ts';
 import { JsonTree } from './json-tree.tsx';
-import { changeView, followLink, isMoving, view } from './navigation.ts';
+import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, Progress, Time } from './parts.tsx';
-import { redrive } from './selection.ts';
 import { curlCommand, isSignedOut, runTask, type Submission } from './service.ts';
+import { openForm } from './submit-form.tsx';
 import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
 import { visibleText } from './visible-text.ts';
-import { WatchedTask } from './watched-task.ts';
+import { useTask, type WatchedTask } from './watched-task.ts';
 
 /** Windows that the inspector covers completely. */
 const NARROW = '(max-width: 48rem)';
 
-export interface InspectorProps {
-  onResubmit(submission: Submission): void;
+/** Panel that shows the task of the address with its timeline, payload, result and progress. */
+export function Inspector() {
+  const { task } = view.value;
+  // The inspector must not cover the sign-in form.
+  return task !== undefined && linkState.value.kind !== 'signed-out' && <InspectorDialog id={task} />;
 }
 
-/** Panel that shows the task of the address with its timeline, payload, result and progress. */
-export function Inspector({ onResubmit }: InspectorProps) {
-  const { task: id } = view.value;
+const close = () => changeView({ task: undefined });
+
+/** Dialog that is open while it is rendered. The focus returns to the element that had it before. */
+function InspectorDialog({ id }: { id: string }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const title = useRef<HTMLHeadingElement>(null);
-  const opener = useRef<Element | null>(null);
-  // The inspector must not cover the sign-in form.
-  const isOpen = id !== undefined && linkState.value.kind !== 'signed-out';
-  const close = () => {
-    const { current } = opener;
-    changeView({ task: undefined });
-    if (current instanceof HTMLElement && current.isConnected) current.focus();
-  };
   useLayoutEffect(() => {
-    const { current } = dialog;
-    if (current === null) return;
-    const active = document.activeElement;
-    if (isOpen && !current.open) {
-      opener.current = active;
-      if (matchMedia(NARROW).matches) current.showModal();
-      else current.show();
-    }
-    if (!isOpen && current.open) current.close();
-    if (!isOpen) return;
-    current.scrollTop = 0;
-    if (!isMoving()) title.current?.focus();
-    else if (active instanceof HTMLElement) active.focus();
-  }, [id, isOpen]);
-  useEffect(() => {
+    const current = dialog.current as HTMLDialogElement;
+    if (matchMedia(NARROW).matches) current.showModal();
+    else current.show();
     const onKey = ({ key, target }: KeyboardEvent) => {
-      if (key === 'Escape' && dialog.current?.open && !isElsewhere(target, dialog.current)) close();
+      if (key === 'Escape' && !isElsewhere(target, current)) close();
     };
     document.addEventListener('keydown', onKey);
-    return () => document.removeEventListener('keydown', onKey);
+    return () => {
+      document.removeEventListener('keydown', onKey);
+      current.close();
+    };
   }, []);
+  useLayoutEffect(() => {
+    dialog.current?.scrollTo(0, 0);
+    // The keys that move to another row keep the focus in the list.
+    if (!isReplaced()) title.current?.focus();
+  }, [id]);
   return (
     <dialog
       class="inspector"
@@ -69,18 +62,7 @@ export function Inspector({ onResubmit }: InspectorProps) {
         close();
       }}
     >
-      {isOpen && (
-        <Inspected
-          key={id}
-          id={id}
-          title={title}
-          onClose={close}
-          onResubmit={(submission) => {
-            changeView({ task: undefined });
-            onResubmit(submission);
-          }}
-        />
-      )}
+      <Inspected key={id} id={id} title={title} />
     </dialog>
   );
 }
@@ -91,15 +73,13 @@ function isElsewhere(target: EventTarget | null, inspector: HTMLDialogElement): 
   return (dialog !== null && dialog !== inspector) || (target as Element).matches('input, textarea, select');
 }
 
-interface InspectedProps extends InspectorProps {
+interface InspectedProps {
   id: string;
   title: { current: HTMLHeadingElement | null };
-  onClose(): void;
 }
 
-function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
-  const watched = useMemo(() => new WatchedTask(id, model), []);
-  useEffect(() => () => watched.close(), []);
+function Inspected({ id, title }: InspectedProps) {
+  const watched = useTask(id);
   const idText = useRef<HTMLElement>(null);
   const detail = watched.detail.value;
   const { status, payload } = detail;
@@ -108,25 +88,20 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
   const note = error === undefined || isSignedOut(error) ? noteOf(detail) : `Not up to date: ${error.message}`;
   const facts = factsOf(detail, submission);
   const isKnown = status !== 'unknown' && status !== 'loading';
-  const shownState = status === 'loading' ? (watched.known?.state ?? status) : status;
+  const shownState = status === 'loading' ? (watched.known()?.state ?? status) : status;
   return (
     <>
       <div class="inspector-head row" data-state={shownState}>
         <h2 class="truncate" id="inspector-heading" tabIndex={-1} ref={title}>
-          <bdi data-part="inspector-title">{visibleText(submission?.action ?? watched.known?.action ?? 'Task')}</bdi>
+          <bdi data-part="inspector-title">{visibleText(submission?.action ?? watched.known()?.action ?? 'Task')}</bdi>
         </h2>
         <span class="row small strong">
           <Mark state={shownState} />
           <span data-part="inspector-state">{shownState}</span>
         </span>
-        <button
-          type="button"
-          class="button button-plain button-icon push"
-          aria-label="Close the task"
-          onClick={onClose}
-        >
+        <Button class="button button-plain button-icon push" aria-label="Close the task" onClick={close}>
           <Icon name="close" />
-        </button>
+        </Button>
       </div>
       <div class="inspector-body stack">
         <p class="row">
@@ -146,12 +121,12 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
           </dl>
         )}
         <Progress progress={status === 'running' ? detail.progress : undefined} label="Progress" />
-        <Actions watched={watched} detail={detail} submission={submission} title={title} onResubmit={onResubmit} />
+        <Actions watched={watched} detail={detail} submission={submission} title={title} />
         <section class="stack" aria-labelledby="timeline-heading">
           <h3 id="timeline-heading">Timeline</h3>
           <ol>
             {isKnown &&
-              timelineOf(detail, watched.known).map((step, index, steps) => (
+              timelineOf(detail, watched.known()).map((step, index, steps) => (
                 <TimelineStep key={index} step={step} previous={steps[index - 1]} isLast={index === steps.length - 1} />
               ))}
           </ol>
@@ -268,15 +243,14 @@ function isAhead(kind: Step['kind']): boolean {
   return kind === 'retrying' || kind === 'scheduled';
 }
 
-interface ActionsProps extends InspectorProps {
+interface ActionsProps extends Pick<InspectedProps, 'title'> {
   watched: WatchedTask;
   detail: TaskDetail;
   submission: Submission | undefined;
-  title: { current: HTMLHeadingElement | null };
 }
 
 /** Buttons that run, cancel, redrive, or edit and resubmit the inspected task. */
-function Actions({ watched, detail: { id, status, permanent }, submission, title, onResubmit }: ActionsProps) {
+function Actions({ watched, detail: { id, status, permanent }, submission, title }: ActionsProps) {
   const error = useSignal('');
   const row = useRef<HTMLDivElement>(null);
   const hadFocus = row.current?.contains(document.activeElement) ?? false;
@@ -291,7 +265,7 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     } catch (cause) {
       error.value = `${failure}: ${(cause as Error).message}`;
     }
-    watched.read();
+    void watched.read();
   };
   return (
     <>
@@ -300,16 +274,24 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
           <Button onClick={() => void report(runTask(id), 'Not run')}>Run now</Button>
         )}
         {isUnfinished(status) && (
-          <Button aria-disabled={watched.isCancelling} onClick={() => void report(watched.cancel(), 'Not cancelled')}>
-            {watched.isCancelling ? 'Cancelling' : 'Cancel'}
+          <Button
+            aria-disabled={watched.isCancelling.value}
+            onClick={() => void report(watched.cancel(), 'Not cancelled')}
+          >
+            {watched.isCancelling.value ? 'Cancelling' : 'Cancel'}
           </Button>
         )}
-        {status === 'failed' && (
-          <Button onClick={() => redrive({ id, permanent }, () => watched.read())}>Redrive</Button>
-        )}
+        {status === 'failed' && <Button onClick={() => redrive({ id, permanent })}>Redrive</Button>}
         {/* A submitted copy of a callback would be an ordinary task. */}
         {submission !== undefined && submission.action !== 'callback' && (
-          <Button onClick={() => onResubmit(submission)}>Edit and resubmit</Button>
+          <Button
+            onClick={() => {
+              close();
+              openForm(submission);
+            }}
+          >
+            Edit and resubmit
+          </Button>
         )}
       </div>
       <p class="field-error" role="alert" data-part="inspector-error">

@@ -29,7 +29,7 @@ export const LIMITS: Settings<ActionLimits> = {
   empty: 'No action has limits.',
   hint: 'Limits bound how many tasks of an action, or of each of its keys, run at once and start in a period. Set them',
   intervalMs: 2_000,
-  read: limits.list,
+  read: () => limits.list(),
   put: (action, settings) => limits.put(action, settings),
   delete: limits.delete,
   Cells: ({ per_key, running, next_start_at_ms: nextMs, ...limit }) => (

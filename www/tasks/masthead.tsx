@@ -7,9 +7,10 @@ import { HelpButton } from './keys.tsx';
 import { Button } from './parts.tsx';
 import type { LinkState } from './service-link.ts';
 import { session, signOut } from './sign-in.ts';
+import { openForm } from './submit-form.tsx';
 
 /** State of the connection and of the queue, and the buttons of the page. */
-export function Masthead({ toForm }: { toForm(): void }) {
+export function Masthead() {
   const { kind, text } = describeConnection(linkState.value, model.problem.value);
   const { severity, problems } = situation.value;
   const held = problems.find(({ kind }) => kind === 'stalled' || kind === 'paused' || kind === 'full');
@@ -40,16 +41,16 @@ export function Masthead({ toForm }: { toForm(): void }) {
         href="#submit-heading"
         onClick={(event) => {
           event.preventDefault();
-          toForm();
+          openForm();
         }}
       >
         Queue a task
       </a>
       <HelpButton />
       {session.value !== undefined && (
-        <button type="button" class="button button-plain" data-part="sign-out" onClick={signOut}>
+        <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
           Sign out <span class="quiet">{session.value.userId}</span>
-        </button>
+        </Button>
       )}
     </>
   );

@@ -1,48 +1,32 @@
 import { signal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { addressOf } from './address.ts';
 import { formatSpan } from './amounts.ts';
-import { model } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { now } from './clock.ts';
+import { redrive, say } from './deeds.tsx';
 import { readOutput } from './json-text.ts';
-import { changeView, opensElsewhere } from './navigation.ts';
+import { followLink, view } from './navigation.ts';
 import { Mark, Progress, SmallButton } from './parts.tsx';
-import { redrive } from './selection.ts';
-import type { Submission } from './service.ts';
+import { type OwnTask, openForm, ownTasks } from './submit-form.tsx';
 import { limitText, type TaskDetail } from './task-detail.ts';
-import { say } from './undoable.tsx';
 import { visibleText } from './visible-text.ts';
-import { WatchedTask } from './watched-task.ts';
+import { useTask } from './watched-task.ts';
 
-/** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
-const LIMIT = 8;
 const MAX_ANNOUNCEMENT = 200;
 const MAX_OUTPUT = 1_000;
 
-interface OwnTask {
-  id: string;
-  submission: Submission;
-}
-
-const tasks = signal<readonly OwnTask[]>([]);
 const said = signal('');
 
-/** Adds a task that was queued from this page. */
-export function addOwnTask(id: string, submission: Submission): void {
-  tasks.value = [{ id, submission }, ...tasks.value].slice(0, LIMIT);
-  said.value = `Queued ${visibleText(submission.action)}`;
-}
-
 /** List of the tasks queued from this page. */
-export function OwnTasks({ onEdit }: { onEdit(submission: Submission): void }) {
-  if (tasks.value.length === 0) return null;
+export function OwnTasks() {
+  if (ownTasks.value.length === 0) return null;
   return (
     <section class="panel stack" aria-labelledby="own-heading">
       <h2 id="own-heading">Queued from this page</h2>
       <ol data-part="own-list">
-        {tasks.value.map((task) => (
-          <OwnTaskItem key={task.id} task={task} onEdit={onEdit} />
+        {ownTasks.value.map((task) => (
+          <OwnTaskItem key={task.id} {...task} />
         ))}
       </ol>
       <p class="visually-hidden" role="status" data-part="own-status">
@@ -52,12 +36,11 @@ export function OwnTasks({ onEdit }: { onEdit(submission: Submission): void }) {
   );
 }
 
-function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEdit(submission: Submission): void }) {
-  const watched = useMemo(() => new WatchedTask(id, model), []);
-  useEffect(() => () => watched.close(), []);
+function OwnTaskItem({ id, submission }: OwnTask) {
+  const watched = useTask(id);
   const [queuedAt, setQueuedAt] = useState(() => performance.now());
   const item = useRef<HTMLLIElement>(null);
-  const earlier = useRef('queued');
+  const earlier = useRef('');
   const read = watched.detail.value;
   const detail = read.status === 'loading' ? { ...read, status: 'queued' } : read;
   const { status, permanent } = detail;
@@ -71,7 +54,8 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
     const before = earlier.current;
     earlier.current = status;
     if (before === status) return;
-    if (isUnfinished(before) && !isOpen) {
+    if (before === '') said.value = `Queued ${name}`;
+    else if (isUnfinished(before) && !isOpen) {
       const text = `${SAID[status] ?? status} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`;
       said.value = text.slice(0, MAX_ANNOUNCEMENT);
     } else if (!isUnfinished(before) && isOpen) {
@@ -89,36 +73,30 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
     <li class="own-task" tabIndex={-1} data-id={id} data-state={status} ref={item}>
       <Mark state={status} />
       <bdi class="strong">
-        <a
-          class="bare"
-          href={addressOf({ task: id })}
-          onClick={(event) => {
-            if (opensElsewhere(event)) return;
-            event.preventDefault();
-            changeView({ task: id });
-          }}
-        >
+        <a class="bare" href={addressOf({ ...view.value, task: id })} onClick={followLink}>
           {name}
         </a>
       </bdi>{' '}
       <bdi class="own-output">{visibleText(shorten(output))}</bdi>{' '}
       <span class="own-state small">
-        <span data-part="state">{watched.isCancelling && isOpen ? 'cancelling' : <StateWord detail={detail} />}</span>{' '}
+        <span data-part="state">
+          {watched.isCancelling.value && isOpen ? 'cancelling' : <StateWord detail={detail} />}
+        </span>{' '}
         <span class="quiet">
           {isOpen && status !== 'retrying' && <Elapsed since={queuedAt} />}
           {status === 'completed' && ranText(detail)}
         </span>
       </span>
       {isOpen && (
-        <SmallButton class="own-cancel" aria-disabled={watched.isCancelling} onClick={cancel}>
+        <SmallButton class="own-cancel" aria-disabled={watched.isCancelling.value} onClick={cancel}>
           Cancel
         </SmallButton>
       )}
       <Progress progress={status === 'running' ? detail.progress : undefined} label={`Progress of ${name}`} />
       {status === 'failed' && (
         <div class="row">
-          {!permanent && <SmallButton onClick={() => redrive({ id }, () => watched.read())}>Try again</SmallButton>}
-          <SmallButton onClick={() => onEdit(submission)}>Edit and resubmit</SmallButton>
+          {!permanent && <SmallButton onClick={() => redrive({ id })}>Try again</SmallButton>}
+          <SmallButton onClick={() => openForm(submission)}>Edit and resubmit</SmallButton>
         </div>
       )}
     </li>

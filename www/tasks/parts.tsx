@@ -1,3 +1,4 @@
+import { type Signal, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { TaskProgress } from '../client/task-state.ts';
@@ -24,11 +25,18 @@ export function Time({ at, isExact = false }: { at: number; isExact?: boolean })
   );
 }
 
-try {
-  inUtc.value = localStorage.getItem('utc') === 'true';
-} catch {
-  // The browser blocks storage, so no choice is stored.
+/** Returns a choice that is off at first, and that the browser stores. */
+export function storedChoice(name: string, choice = signal(false)): Signal<boolean> {
+  try {
+    choice.value = !['false', null].includes(localStorage.getItem(name));
+    choice.subscribe((isOn) => (isOn ? localStorage.setItem(name, 'true') : localStorage.removeItem(name)));
+  } catch {
+    // The browser blocks storage, so the choice lasts only until the page is closed.
+  }
+  return choice;
 }
+
+storedChoice('utc', inUtc);
 
 /** Selects the time zone of all times of the page. */
 export function TimeZoneSelect() {
@@ -40,11 +48,6 @@ export function TimeZoneSelect() {
       value={String(inUtc.value)}
       onChange={({ currentTarget }) => {
         inUtc.value = currentTarget.value === 'true';
-        try {
-          localStorage.setItem('utc', currentTarget.value);
-        } catch {
-          // The browser blocks storage, so the choice lasts only until the page is closed.
-        }
       }}
     >
       <option value="false">Local time</option>

@@ -41,7 +41,7 @@ export const SCHEDULES: Settings<Schedule> = {
   empty: 'There is no schedule.',
   hint: 'A schedule makes a task at each time of a cron expression. Make one',
   intervalMs: 5_000,
-  read: schedules.list,
+  read: () => schedules.list(),
   async put(name, settings, isNew) {
     if (isNew && (await found(schedules.get(name)))) throw new FieldError('name', 'A schedule has this name.');
     await schedules.put(name, settings as ScheduleSettings);

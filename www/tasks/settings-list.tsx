@@ -1,8 +1,9 @@
+import { useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { View } from './address.ts';
 import { formatCount } from './amounts.ts';
-import { linkState } from './board.ts';
+import { paced, status } from './board.ts';
 import { ask, Dialog } from './dialogs.tsx';
 import { FieldError, type FormField, objectOf, type Problem, placeError, textOf } from './fields.ts';
 import { FindBar } from './find-bar.tsx';
@@ -35,7 +36,7 @@ export interface Settings<Item> {
   /** Says what an item does, up to the ways to make one. */
   hint: string;
   intervalMs: number;
-  read(options: { signal: AbortSignal }): Promise<Item[]>;
+  read(): Promise<Item[]>;
   put(name: string, settings: object, isNew: boolean): Promise<unknown>;
   delete(name: string): Promise<void>;
   Cells(item: Item): ComponentChildren;
@@ -48,39 +49,31 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
   const [items, setItems] = useState<readonly Item[]>();
   const [problem, setProblem] = useState('');
   const [report, setReport] = useState<ComponentChildren>('');
-  const [isBusy, setBusy] = useState(false);
+  const isBusy = useSignal(false);
   const [edited, setEdited] = useState<Item | 'new'>();
-  const [reads, setReads] = useState(0);
   const newButton = useRef<HTMLButtonElement>(null);
+  const newest = useRef<Promise<Item[]>>(undefined);
 
-  useEffect(() => {
-    const end = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const poll = async () => {
-      const startedAt = performance.now();
-      try {
-        setItems(await of.read({ signal: end.signal }));
-        setProblem('');
-      } catch (error) {
-        if (end.signal.aborted || isSignedOut(error)) return;
-        setProblem(`Not up to date: ${(error as Error).message}`);
-      }
-      timer = setTimeout(poll, Math.max(of.intervalMs, PAUSE_RATIO * (performance.now() - startedAt)));
-    };
-    if (!isBusy && !document.hidden) void poll();
-    document.addEventListener('visibilitychange', readAgain, { signal: end.signal });
-    return () => {
-      end.abort();
-      clearTimeout(timer);
-    };
-  }, [isBusy, reads, linkState.value.kind]);
-  const readAgain = () => setReads((count) => count + 1);
-
+  const read = async () => {
+    const request = of.read();
+    newest.current = request;
+    const [answer] = await Promise.allSettled([request]);
+    // An answer from before a change would show what the change has replaced.
+    if (isBusy.peek() || newest.current !== request) return;
+    if (answer.status === 'fulfilled') setItems(answer.value);
+    const isUpToDate = answer.status === 'fulfilled' || isSignedOut(answer.reason);
+    setProblem(isUpToDate ? '' : `Not up to date: ${answer.reason.message}`);
+  };
+  const poll = useMemo(() => paced(of.intervalMs, read, PAUSE_RATIO), []);
+  useSignalEffect(() => {
+    if (status.value !== undefined) poll();
+  });
   const act: Act = async (action) => {
-    if (isBusy) return;
-    setBusy(true);
+    if (isBusy.peek()) return;
+    isBusy.value = true;
     setReport(await action().catch((error: Error) => error.message));
-    setBusy(false);
+    isBusy.value = false;
+    void read();
   };
   const remove = async (name: string) => {
     const question = `Delete ${subject} ${name}?`;
@@ -134,7 +127,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
       <p class="failed-status pad" role="status" data-part="settings-status">
         {report}
       </p>
-      <ul aria-busy={isBusy}>{rows}</ul>
+      <ul aria-busy={isBusy.value}>{rows}</ul>
       {items?.length === 0 && (
         <div class="empty stack pad">
           <p class="empty-title strong">{of.empty}</p>
@@ -149,7 +142,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
           edited={edited === 'new' ? undefined : edited}
           onSaved={(name) => {
             setReport(`Saved ${subject} ${name}.`);
-            readAgain();
+            void read();
           }}
           onClose={() => setEdited(undefined)}
         />

@@ -10,7 +10,6 @@ import { type Problem, placeError } from './fields.ts';
 import { FormFields, focusField } from './form-fields.tsx';
 import { differences, locate } from './json-text.ts';
 import { openAddress, view } from './navigation.ts';
-import { addOwnTask } from './own-tasks.tsx';
 import { CodeBlock, RadioGroup } from './parts.tsx';
 import { curlCommand, isSignedOut, listActions, type Submission, submitTask } from './service.ts';
 import { visibleText } from './visible-text.ts';
@@ -22,6 +21,16 @@ interface FormProblem extends Problem {
 }
 
 const MAX_DIFFERENCES = 8;
+/** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
+const MAX_OWN_TASKS = 8;
+
+export interface OwnTask {
+  id: string;
+  submission: Submission;
+}
+
+/** Tasks queued from this page, newest first. */
+export const ownTasks = signal<readonly OwnTask[]>([]);
 
 const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 3.5', action: '', data: {} };
 
@@ -175,7 +184,8 @@ async function submit(element: HTMLFormElement): Promise<void> {
   problem.value = undefined;
   try {
     const submission = parseForm(form.value);
-    addOwnTask(await submitTask(submission), submission);
+    const id = await submitTask(submission);
+    ownTasks.value = [{ id, submission }, ...ownTasks.value].slice(0, MAX_OWN_TASKS);
     original.value = undefined;
   } catch (error) {
     if (isSignedOut(error)) link.signOut();

@@ -7,29 +7,36 @@ import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
 import { Causes, causesError } from './causes.tsx';
 import { now } from './clock.ts';
+import {
+  beginSelected,
+  FORMS,
+  isSelectable,
+  isTaken,
+  permanentText,
+  redrive,
+  say,
+  select,
+  selectedPermanent,
+  selection,
+  verbsOf,
+} from './deeds.tsx';
 import { EmptyState } from './empty-state.tsx';
 import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
 import { Button, Mark, SmallButton } from './parts.tsx';
-import { beginSelected, isSelectable, redrive, select, selectedPermanent, selection, verbsOf } from './selection.ts';
-import { findTask, type Submission } from './service.ts';
+import { findTask } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { type StillList, useRowWindow, useStillList } from './still-list.ts';
+import { openForm } from './submit-form.tsx';
 import { TITLES } from './tabs.tsx';
-import { FORMS, isTaken, permanentText, say } from './undoable.tsx';
 import { dataText, visibleText } from './visible-text.ts';
 
 const isPaused = signal(false);
 
-interface TaskListViewProps {
-  state: State;
-  onResubmit(submission: Submission): void;
-}
-
 /** List of the tasks in one state, which the user can filter, select and change. Failed tasks are listed by cause. */
-export function TaskListView({ state, onResubmit }: TaskListViewProps) {
+export function TaskListView({ state }: { state: State }) {
   model.version.value;
   const { q, action, cause, last, task: inspected } = view.value;
   const host = useRef<HTMLElement>(null);
@@ -93,7 +100,7 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
         {isFailed && causes}
         <div class="failed-main">
           {hasVerbs && !(isEmpty && known.length === 0) && bar}
-          <TaskTable key={key} state={state} ids={ids} onResubmit={onResubmit} />
+          <TaskTable key={key} state={state} ids={ids} />
           {isEmpty && known.length === 0 && <EmptyState state={state} />}
           {list !== undefined && <ListFoot key={key} list={list} listed={tasks.length} />}
         </div>
@@ -167,7 +174,7 @@ function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
               data-part={`${verb}-all`}
               // The `r` key clicks the redrive button only if it has `data-redrive-selected`.
               data-redrive-selected={verb === 'redrive' && count > 0 ? '' : undefined}
-              onClick={() => beginSelected(verb, list)}
+              onClick={() => void beginSelected(verb, list)}
             >
               {FORMS[verb].title}
               {count === 0 && ` all ${formatCount(matching.count)}`}
@@ -187,11 +194,7 @@ function countText(state: State, listed: number, { count, isExact }: { count: nu
   return `${state === 'completed' ? 'Newest' : 'At least'} ${formatTasks(count)}`;
 }
 
-interface TaskTableProps extends TaskListViewProps {
-  ids: readonly string[];
-}
-
-function TaskTable({ state, ids, onResubmit }: TaskTableProps) {
+function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const anchor = useRef<string | undefined>(undefined);
   const { from, to, above, below } = useRowWindow(ids.length, body);
@@ -204,7 +207,7 @@ function TaskTable({ state, ids, onResubmit }: TaskTableProps) {
     const end = ids.indexOf(id);
     const range = start < 0 ? [id] : ids.slice(Math.min(start, end), Math.max(start, end) + 1);
     anchor.current = id;
-    const selected = new Set(isAll ? ids : chosen.keys());
+    const selected = new Set(isAll ? ids : chosen);
     for (const each of range) {
       if (isChosen) selected.add(each);
       else selected.delete(each);
@@ -245,7 +248,6 @@ function TaskTable({ state, ids, onResubmit }: TaskTableProps) {
               isInspected={id === shown.task}
               isSelected={isAll || chosen.has(id)}
               onSelect={hasVerbs ? onSelect : undefined}
-              onResubmit={onResubmit}
             />
           );
         })}
@@ -262,8 +264,9 @@ function Spacer({ height }: { height: number }) {
   return <tr aria-hidden="true" style={{ height: `${height}px` }} />;
 }
 
-interface TaskRowProps extends TaskListViewProps {
+interface TaskRowProps {
   task: BoardTask;
+  state: State;
   index: number;
   address: string;
   isInspected: boolean;
@@ -271,7 +274,7 @@ interface TaskRowProps extends TaskListViewProps {
   onSelect: ((id: string, isSelected: boolean, isRange: boolean) => void) | undefined;
 }
 
-function TaskRow({ task, state, index, address, isInspected, isSelected, onSelect, onResubmit }: TaskRowProps) {
+function TaskRow({ task, state, index, address, isInspected, isSelected, onSelect }: TaskRowProps) {
   const { id } = task;
   const { detail, size, count } = COLUMNS[state];
   const isListed = task.state === state;
@@ -340,7 +343,7 @@ function TaskRow({ task, state, index, address, isInspected, isSelected, onSelec
           <SmallButton data-redrive aria-label={`Redrive ${action}`} disabled={!isListed} onClick={() => redrive(task)}>
             Redrive
           </SmallButton>{' '}
-          <SmallButton aria-label={`Edit and resubmit ${action}`} onClick={() => void edit(id, onResubmit)}>
+          <SmallButton aria-label={`Edit and resubmit ${action}`} onClick={() => void edit(id)}>
             Edit
           </SmallButton>
         </td>
@@ -355,11 +358,11 @@ function TaskTime({ task, state }: { task: BoardTask; state: State }) {
   return <>{time(task, isUnfinished(state) ? now.value : 0)}</>;
 }
 
-async function edit(id: string, onResubmit: TaskListViewProps['onResubmit']): Promise<void> {
+async function edit(id: string): Promise<void> {
   try {
     const payload = (await findTask<TaskState>(id))?.payload;
     if (payload === undefined) say('The service no longer knows this task.');
-    else onResubmit(readPayload(payload));
+    else openForm(readPayload(payload));
   } catch (error) {
     say(`Cannot edit the task: ${(error as Error).message}`);
   }

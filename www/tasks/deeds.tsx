@@ -1,10 +1,16 @@
-import { signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { LetterSelection } from '../client/dead-letters.ts';
 import type { CancelSelection } from '../client/task-client.ts';
+import { filterOf } from './address.ts';
 import { formatCount, formatTasks } from './amounts.ts';
+import { model } from './board.ts';
+import { isUnfinished, type State } from './board-task.ts';
+import { matchingPermanent } from './causes.tsx';
 import { now } from './clock.ts';
 import { ask, type Question } from './dialogs.tsx';
+import type { TaskList } from './model.ts';
+import { view } from './navigation.ts';
 import { SmallButton } from './parts.tsx';
 import { changeTasks } from './service.ts';
 
@@ -15,9 +21,17 @@ const MAX_UNASKED = 10;
 /** Tasks a second of a slow redrive. */
 const PACES = [1, 10, 100];
 
+export const FORMS = {
+  redrive: { title: 'Redrive', done: 'Redrove', passive: 'redriven', running: 'Redriving', kept: 'keeps them failed' },
+  purge: { title: 'Purge', done: 'Purged', passive: 'purged', running: 'Purging', kept: 'keeps them' },
+  cancel: { title: 'Cancel', done: 'Cancelled', passive: 'cancelled', running: 'Cancelling', kept: 'keeps them' },
+} as const;
+
+type Verb = keyof typeof FORMS;
+
 /** Change of many tasks. `count` and `permanent` are the numbers of tasks, and of permanent failures. */
-export interface Deed {
-  verb: 'redrive' | 'purge' | 'cancel';
+interface Deed {
+  verb: Verb;
   selection: LetterSelection | CancelSelection;
   /** Selected tasks in the list, which are not shown meanwhile. */
   ids: ReadonlySet<string>;
@@ -27,47 +41,98 @@ export interface Deed {
   /** Whether more tasks than `count` may match. */
   isLowerBound?: boolean;
   permanent: number;
-  /** Called when the deed is confirmed, and after it was undone or answered. */
-  onStart?(): void;
-  onEnd?(isDone: boolean): void;
 }
 
-export const FORMS = {
-  redrive: { title: 'Redrive', done: 'Redrove', passive: 'redriven', running: 'Redriving', kept: 'keeps them failed' },
-  purge: { title: 'Purge', done: 'Purged', passive: 'purged', running: 'Purging', kept: 'keeps them' },
-  cancel: { title: 'Cancel', done: 'Cancelled', passive: 'cancelled', running: 'Cancelling', kept: 'keeps them' },
-} as const;
+/** Selected tasks of the list that is shown, or all that match its filter, including tasks that are not listed. */
+export const selection = signal<{ ids: ReadonlySet<string>; isAll: boolean }>({ ids: new Set(), isAll: false });
+let releaseSelected = () => {};
 
+/** Deeds that are confirmed but not answered. The last one may be pending. */
+const confirmed = signal<readonly Deed[]>([]);
 /** Confirmed deed that the user can still undo, and `performance.now()` when it is sent. */
 const pending = signal<{ deed: Deed; sendAt: number }>();
-/** Deeds that were sent but not answered. */
-const sending = signal<readonly Deed[]>([]);
 /** Text that says what happens or has happened, or an empty string. */
 const said = signal('');
 let sendTimer: ReturnType<typeof setTimeout> | undefined;
 let hideTimer: ReturnType<typeof setTimeout> | undefined;
 
-/** Redrives a few selected tasks at once. Any other deed is asked about, and can then be undone for {@link UNDO_MS}. */
-export async function begin(begun: Deed): Promise<void> {
+/** Returns the changes that the list of a state offers for selected tasks. */
+export function verbsOf(state: string): readonly Verb[] {
+  if (isUnfinished(state)) return ['cancel'];
+  return state === 'failed' ? ['redrive', 'purge'] : [];
+}
+
+/** Whether the changes that the list of a state offers apply to a task. A list that stands still shows other tasks, too. */
+export function isSelectable(id: string, state: State): boolean {
+  const task = model.get(id);
+  return task !== undefined && (isUnfinished(state) ? isUnfinished(task.state) : task.state === state);
+}
+
+/** Selects exactly these tasks, or all that match. */
+export function select(ids: readonly string[], isAll = false): void {
+  releaseSelected();
+  const selected = new Set(ids);
+  releaseSelected = model.keep(selected);
+  selection.value = { ids: selected, isAll };
+}
+
+/** Number of permanent failures among the selected tasks, or without a selection among all that match. */
+export function selectedPermanent(): number {
+  const { ids, isAll } = selection.value;
+  if (isAll || ids.size === 0) return matchingPermanent.value;
+  return [...ids].filter((id) => model.get(id)?.permanent === true).length;
+}
+
+/** Begins a change of the selected tasks, or without a selection of all that match. */
+export async function beginSelected(verb: Verb, list: TaskList): Promise<void> {
+  const { isAll, ids } = selection.peek();
+  const permanent = verb === 'cancel' ? 0 : selectedPermanent();
+  const isOfIds = !isAll && ids.size > 0;
+  const chosen = isOfIds ? { selection: { ids: [...ids] }, ids, count: ids.size } : allMatching(verb, list);
+  if (await begin({ verb, permanent, ...chosen })) select([]);
+}
+
+function allMatching(verb: Verb, list: TaskList): Omit<Deed, 'verb' | 'permanent'> {
+  const fields = { ...filterOf(list.filter), ...(verb === 'cancel' && { state: list.state }) };
+  const matching = Object.keys(fields).length === 0 ? { all: true as const } : (fields as Deed['selection']);
+  const left = model.tasks(list.state).filter((task) => !isTaken(task));
+  const { count, isExact } = model.matching(list, left.length);
+  return { selection: matching, ids: new Set(left.map(({ id }) => id)), count, isLowerBound: !isExact };
+}
+
+/** Redrives one task. */
+export function redrive({ id, permanent }: { id: string; permanent?: boolean | undefined }): void {
+  const selected = { selection: { ids: [id] }, ids: new Set([id]), count: 1 };
+  void begin({ verb: 'redrive', ...selected, permanent: permanent ? 1 : 0 });
+}
+
+/**
+ * Redrives a few selected tasks at once. Any other deed is asked about, and can then be undone for {@link UNDO_MS}.
+ *
+ * @returns whether the deed is confirmed
+ */
+async function begin(begun: Deed): Promise<boolean> {
   const isFew = 'ids' in begun.selection && begun.count <= MAX_UNASKED;
   if (begun.verb === 'redrive' && isFew && begun.permanent === 0) {
-    begun.onStart?.();
-    return send(begun);
+    confirmed.value = [...confirmed.peek(), begun];
+    void send(begun);
+    return true;
   }
   const confirmation = await ask(questionOf(begun));
-  if (confirmation === undefined) return;
+  if (confirmation === undefined) return false;
   const { perSecond } = confirmation;
   const deed = perSecond > 0 ? { ...begun, perSecond } : begun;
   sendPending();
+  confirmed.value = [...confirmed.peek(), deed];
   pending.value = { deed, sendAt: performance.now() + UNDO_MS };
   say('');
   sendTimer = setTimeout(sendPending, UNDO_MS);
-  deed.onStart?.();
+  return true;
 }
 
 /** Returns whether a task belongs to a deed that is pending or being sent. */
 export function isTaken({ id }: { id: string }): boolean {
-  return [...sending.value, ...(pending.value ? [pending.value.deed] : [])].some(({ ids }) => ids.has(id));
+  return confirmed.value.some(({ ids }) => ids.has(id));
 }
 
 function questionOf({ verb, selection, count, isLowerBound, permanent }: Deed): Question {
@@ -101,11 +166,11 @@ globalThis.addEventListener?.('pagehide', () => takeBack(''));
 function takeBack(prefix: string): void {
   const deed = takePending();
   if (deed === undefined) return;
-  const [before] = sending.peek();
+  end(deed);
+  const [before] = confirmed.peek();
   const rest =
     before === undefined ? `Nothing was ${FORMS[deed.verb].passive}.` : `The ${before.verb} before it is being sent.`;
   say(prefix + rest);
-  deed.onEnd?.(false);
 }
 
 function takePending(): Deed | undefined {
@@ -122,11 +187,17 @@ function sendPending(): void {
 
 async function send(deed: Deed): Promise<void> {
   if (pending.peek() === undefined) say(FORMS[deed.verb].running);
-  sending.value = [...sending.peek(), deed];
   const { text, isDone } = await resultOf(deed);
-  deed.onEnd?.(isDone);
-  sending.value = sending.peek().filter((each) => each !== deed);
+  // Events may come later. A running task is listed until its handler has ended.
+  if (isDone)
+    model.forget(({ id, state }) => deed.ids.has(id) && state !== 'running' && verbsOf(state).includes(deed.verb));
+  end(deed);
+  model.reload();
   say(text);
+}
+
+function end(deed: Deed): void {
+  confirmed.value = confirmed.peek().filter((each) => each !== deed);
 }
 
 async function resultOf(deed: Deed): Promise<{ text: string; isDone: boolean }> {
@@ -152,7 +223,7 @@ export function say(text: string): void {
   const deed = pending.peek()?.deed;
   said.value = deed === undefined ? text : `${text} ${pendingText(deed)}`.trim();
   hideTimer = setTimeout(() => {
-    if (pending.peek() === undefined && sending.peek().length === 0) said.value = '';
+    if (confirmed.peek().length === 0) said.value = '';
   }, RESULT_MS);
 }
 
@@ -199,3 +270,28 @@ function Countdown() {
     </span>
   );
 }
+
+// A selection ends with its list, and a selection of all that match also ends with the filter.
+const list = computed(() => {
+  const { state, cause, action } = view.value;
+  // Failures of several actions may have the same cause.
+  return [state, cause, cause && action].join('\n');
+});
+effect(() => {
+  list.value;
+  select([]);
+});
+const filter = computed(() => [view.value.q, view.value.action, view.value.last].join('\n'));
+effect(() => {
+  filter.value;
+  if (selection.peek().isAll) select([]);
+});
+
+// A task is selected until it can no longer be.
+effect(() => {
+  model.version.value;
+  const { state } = view.peek();
+  const { ids } = selection.peek();
+  const left = [...ids].filter((id) => isSelectable(id, state));
+  if (left.length < ids.size) select(left);
+});
