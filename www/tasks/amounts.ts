@@ -56,6 +56,12 @@ export function formatSpan(milliseconds: number): string {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
+/** Formats the time until a task is due as `in 545 ms`, `in 3.2 s` or `now`. @param dueMs since the epoch, like `nowMs` */
+export function formatDue(dueMs: number | undefined, nowMs: number): string {
+  if (dueMs === undefined) return '';
+  return dueMs <= nowMs ? 'now' : `in ${formatSpan(dueMs - nowMs)}`;
+}
+
 /** Formats a time as `14:03:22.123` or `14:03:22`, with the date if it is not today. @param atMs since the epoch */
 export function formatClock(atMs: number, isExact: boolean, now = new Date()): string {
   const { clock, date } = formats.value;

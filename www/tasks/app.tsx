@@ -9,16 +9,14 @@ import { OpenQuestion } from './dialogs.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
-import { LIMITS } from './limits-view.tsx';
-import { Masthead } from './masthead.tsx';
+import { Masthead, Pages, Tabs } from './masthead.tsx';
 import { view } from './navigation.ts';
 import { OwnTasks } from './own-tasks.tsx';
-import { TimeZoneSelect } from './parts.tsx';
-import { SCHEDULES } from './schedules-view.tsx';
+import { TimeZoneSelect, titleOf } from './parts.tsx';
+import { LIMITS, SCHEDULES } from './settings-items.tsx';
 import { SettingsList } from './settings-list.tsx';
 import { connect } from './sign-in.ts';
 import { isFolded, SubmitForm } from './submit-form.tsx';
-import { Pages, Tabs, TITLES } from './tabs.tsx';
 import { TaskListView } from './task-list.tsx';
 
 // Before the views send requests, because this restores the token that they need.
@@ -71,7 +69,7 @@ effect(() => {
   const { page, state } = view.value;
   desk.dataset.page = page;
   const [problem] = situation.value.problems;
-  const place = `${TITLES[page === 'tasks' ? state : page]} · Tasks`;
+  const place = `${titleOf(page === 'tasks' ? state : page)} · Tasks`;
   document.title = problem === undefined ? place : `⚠ ${problem.text} ${place}`;
 });
 effect(() => {

@@ -24,7 +24,7 @@ export const model = new Model();
 export const link = new ServiceLink({
   onStatus(status) {
     answeredAt.value = Date.now();
-    model.setQueue(status);
+    model.setQueue(status, linkState.peek().isStreaming);
     readHistory();
     if (situation.peek().problems.some(({ kind }) => kind === 'failing')) readCauses();
   },

@@ -1,5 +1,4 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { useRef } from 'preact/hooks';
 import type { Cause } from '../client/dead-letters.ts';
 import { filterOf, isSearched } from './address.ts';
@@ -70,7 +69,9 @@ export function Causes({ isHeld }: { isHeld: boolean }) {
   }
   if (total === 0) return null;
   const { action, cause } = view.value;
-  const isChosen = (each: Cause) => each.cause === cause && (each.action ?? '') === action;
+  /** The causes, after all of them unless there is only one. */
+  const choices = shown.current.length > 1 || cause !== '' ? [undefined, ...shown.current] : shown.current;
+  const chosen = choices.findIndex((each) => each?.cause === cause && (each.action ?? '') === action);
   const onKeyDown = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined) return;
@@ -79,26 +80,27 @@ export function Causes({ isHeld }: { isHeld: boolean }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const all = { text: 'All causes', count: total, isChosen: cause === '', onChoose: () => choose() };
   return (
     <div class="reasons" data-hold>
       <h3 id="reasons-heading">Causes</h3>
       <ul aria-labelledby="reasons-heading" onKeyDown={onKeyDown}>
-        {(shown.current.length > 1 || cause !== '') && <Choice {...all} isTabStop={!shown.current.some(isChosen)} />}
-        {shown.current.map((each, index) => (
-          <Choice
-            key={keyOf(each)}
-            text={each.cause}
-            count={each.count}
-            details={detailsOf(each)}
-            isChosen={isChosen(each)}
-            isTabStop={isChosen(each) || (shown.current.length === 1 && cause === '' && index === 0)}
-            onChoose={() => (isChosen(each) ? choose() : choose(each))}
-          >
-            {each.action !== null && <span class="quiet">{visibleText(each.action)}</span>}
-            {each.permanent === each.count && <span class="badge down">permanent</span>}
-            <Sparkline counts={each.minutes} />
-          </Choice>
+        {choices.map((each, index) => (
+          <li key={each && keyOf(each)}>
+            <button
+              type="button"
+              class="reason row"
+              aria-pressed={each === undefined ? cause === '' : index === chosen}
+              tabIndex={index === Math.max(chosen, 0) ? 0 : -1}
+              title={each && detailsOf(each)}
+              onClick={() => choose(index === chosen ? undefined : each)}
+            >
+              <span class="reason-count strong">{formatCount(each?.count ?? total)}</span>{' '}
+              <bdi class="clamp grow">{each ? visibleText(each.cause) : 'All causes'}</bdi>{' '}
+              {each && each.action !== null && <span class="quiet">{visibleText(each.action)}</span>}
+              {each && each.permanent === each.count && <span class="badge down">permanent</span>}
+              {each && <Sparkline counts={each.minutes} />}
+            </button>
+          </li>
         ))}
       </ul>
     </div>
@@ -122,33 +124,5 @@ function Sparkline({ counts }: { counts: readonly number[] }) {
     <svg class="sparkline" viewBox={`0 0 ${counts.length} 1`} preserveAspectRatio="none" aria-hidden="true">
       <path d={bars.join('')} />
     </svg>
-  );
-}
-
-interface ChoiceProps {
-  text: string;
-  count: number;
-  details?: string;
-  isChosen: boolean;
-  isTabStop: boolean;
-  onChoose(): void;
-  children?: ComponentChildren;
-}
-
-function Choice({ text, count, details, isChosen, isTabStop, onChoose, children }: ChoiceProps) {
-  return (
-    <li>
-      <button
-        type="button"
-        class="reason row"
-        aria-pressed={isChosen}
-        tabIndex={isTabStop ? 0 : -1}
-        title={details}
-        onClick={onChoose}
-      >
-        <span class="reason-count strong">{formatCount(count)}</span> <bdi class="clamp grow">{visibleText(text)}</bdi>{' '}
-        {children}
-      </button>
-    </li>
   );
 }

@@ -7,12 +7,12 @@ import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
 import { isUnfinished, type State } from './board-task.ts';
 import { matchingPermanent } from './causes.tsx';
-import { now } from './clock.ts';
 import { ask, type Question } from './dialogs.tsx';
 import type { TaskList } from './model.ts';
 import { view } from './navigation.ts';
-import { SmallButton } from './parts.tsx';
+import { now, SmallButton } from './parts.tsx';
 import { changeTasks } from './service.ts';
+import type { StillList } from './still-list.ts';
 
 const UNDO_MS = 8_000;
 const RESULT_MS = 6_000;
@@ -21,7 +21,7 @@ const MAX_UNASKED = 10;
 /** Tasks a second of a slow redrive. */
 const PACES = [1, 10, 100];
 
-export const FORMS = {
+const FORMS = {
   redrive: { title: 'Redrive', done: 'Redrove', passive: 'redriven', running: 'Redriving', kept: 'keeps them failed' },
   purge: { title: 'Purge', done: 'Purged', passive: 'purged', running: 'Purging', kept: 'keeps them' },
   cancel: { title: 'Cancel', done: 'Cancelled', passive: 'cancelled', running: 'Cancelling', kept: 'keeps them' },
@@ -77,14 +77,14 @@ export function select(ids: readonly string[], isAll = false): void {
 }
 
 /** Number of permanent failures among the selected tasks, or without a selection among all that match. */
-export function selectedPermanent(): number {
+function selectedPermanent(): number {
   const { ids, isAll } = selection.value;
   if (isAll || ids.size === 0) return matchingPermanent.value;
   return [...ids].filter((id) => model.get(id)?.permanent === true).length;
 }
 
 /** Begins a change of the selected tasks, or without a selection of all that match. */
-export async function beginSelected(verb: Verb, list: TaskList): Promise<void> {
+async function beginSelected(verb: Verb, list: TaskList): Promise<void> {
   const { isAll, ids } = selection.peek();
   const permanent = verb === 'cancel' ? 0 : selectedPermanent();
   const isOfIds = !isAll && ids.size > 0;
@@ -149,7 +149,7 @@ function questionOf({ verb, selection, count, isLowerBound, permanent }: Deed): 
   };
 }
 
-export function permanentText(permanent: number, count: number): string {
+function permanentText(permanent: number, count: number): string {
   if (permanent === 0) return '';
   const subject =
     permanent === count && count > 1
@@ -236,6 +236,91 @@ function goneText({ verb, count }: Deed): string {
 function pendingText({ verb, count }: Deed): string {
   const { passive, kept } = FORMS[verb];
   return `${formatTasks(count)} will be ${passive} in ${UNDO_MS / 1_000} seconds. Leaving this page ${kept}.`;
+}
+
+interface BulkBarProps {
+  state: State;
+  list: TaskList | undefined;
+  /** Shown tasks that can be selected. */
+  ids: readonly string[];
+  /** Number of loaded tasks, of which a list that stands still may not show all. */
+  listed: number;
+  still: StillList;
+}
+
+/** Number of tasks, and controls that select tasks, and change the selected ones or all. */
+export function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
+  const first = useRef<HTMLButtonElement>(null);
+  const verbs = verbsOf(state);
+  const { isAll, ids: chosen } = selection.value;
+  const matching = list?.isLoaded ? model.matching(list, listed) : { count: 0, isExact: true };
+  const count = isAll ? matching.count : chosen.size;
+  const shown = isAll ? ids.length : ids.filter((id) => chosen.has(id)).length;
+  const isEachShown = shown > 0 && shown === ids.length;
+  const warning = state === 'failed' ? permanentText(selectedPermanent(), count) : '';
+  return (
+    <fieldset class={verbs.length > 0 ? 'bulk row pad' : 'bulk-plain'} aria-label="Tasks of the list" data-hold>
+      {verbs.length > 0 && (
+        <label>
+          <input
+            type="checkbox"
+            checked={isEachShown}
+            indeterminate={shown > 0 && !isEachShown}
+            onChange={({ currentTarget }) => select(currentTarget.checked ? ids : [])}
+          />
+          <span class="visually-hidden">Select all shown tasks</span>
+        </label>
+      )}
+      <span class="bulk-count keep small" data-part="list-count">
+        {count > 0 ? `${formatCount(count)} selected` : list?.isLoaded && countText(state, listed, matching)}
+      </span>
+      {matching.count > ids.length && isEachShown && !isAll && (
+        <SmallButton
+          onClick={() => {
+            select([], true);
+            first.current?.focus();
+          }}
+        >
+          Select all {formatCount(matching.count)}
+        </SmallButton>
+      )}
+      <SmallButton
+        class="unseen"
+        data-show-unseen
+        data-part="unseen"
+        aria-keyshortcuts="u"
+        data-empty={still.unseen === 0 ? '' : undefined}
+        onClick={still.show}
+      >
+        {formatCount(still.unseen)} new – show
+      </SmallButton>
+      {list !== undefined && matching.count > 0 && verbs.length > 0 && (
+        <span class="row push">
+          {verbs.map((verb, index) => (
+            <SmallButton
+              key={verb}
+              ref={index === 0 ? first : null}
+              data-part={`${verb}-all`}
+              // The `r` key clicks the redrive button only if it has `data-redrive-selected`.
+              data-redrive-selected={verb === 'redrive' && count > 0 ? '' : undefined}
+              onClick={() => void beginSelected(verb, list)}
+            >
+              {FORMS[verb].title}
+              {count === 0 && ` all ${formatCount(matching.count)}`}
+            </SmallButton>
+          ))}
+        </span>
+      )}
+      {count > 0 && warning !== '' && <p class="bulk-note small">{warning}</p>}
+    </fieldset>
+  );
+}
+
+function countText(state: State, listed: number, { count, isExact }: { count: number; isExact: boolean }): string {
+  if (count === 0) return '';
+  if (listed < count) return `${formatCount(listed)} of ${isExact ? '' : 'at least '}${formatTasks(count)}`;
+  if (isExact) return formatTasks(count);
+  return `${state === 'completed' ? 'Newest' : 'At least'} ${formatTasks(count)}`;
 }
 
 /** Notice of a deed that can be undone, and of what has come of it. */

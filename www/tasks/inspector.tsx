@@ -2,15 +2,14 @@ import { useSignal } from '@preact/signals';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
 import { CopyButton, Icon } from '../shared/controls.tsx';
-import { formatSize, formatSpan } from './amounts.ts';
+import { formatDue, formatSize, formatSpan } from './amounts.ts';
 import { linkState } from './board.ts';
 import { isUnfinished } from './board-task.ts';
-import { now } from './clock.ts';
 import { redrive } from './deeds.tsx';
 import { indent, parseJson, readPayload } from './json-text.ts';
 import { JsonTree } from './json-tree.tsx';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
-import { Button, CodeBlock, Mark, Progress, Time } from './parts.tsx';
+import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
 import { curlCommand, isSignedOut, runTask, type Submission } from './service.ts';
 import { openForm } from './submit-form.tsx';
 import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
@@ -224,11 +223,8 @@ function Run({ attempt: { started_at_ms: startedAt, ended_at_ms, node } }: { att
 
 /** Time since a step, or until it. */
 function LiveTime({ step: { kind, atMs } }: { step: Step }) {
-  if (atMs === undefined) return null;
-  const sinceMs = now.value - atMs;
-  if (kind === 'running') return <>{`for ${formatSpan(Math.max(sinceMs, 0))}`}</>;
-  if (isAhead(kind)) return <>{sinceMs < 0 ? `in ${formatSpan(-sinceMs)}` : 'is due'}</>;
-  return null;
+  if (isAhead(kind)) return <>{formatDue(atMs, now.value)}</>;
+  return kind === 'running' && atMs !== undefined && <>{`for ${formatSpan(Math.max(now.value - atMs, 0))}`}</>;
 }
 
 function spanText({ kind, atMs, isExact }: Step, previous: Step | undefined): string {

@@ -102,7 +102,7 @@ function focusFind(): void {
 
 /** Moves the focus by one row from the focused row, or from the inspected row if no row has the focus. */
 function move(step: 1 | -1): void {
-  const rows = visibleRows();
+  const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')];
   const current = currentRow() ?? document.querySelector<HTMLElement>('[data-row][data-inspected]');
   const index = current === null ? -1 : rows.indexOf(current);
   const row = index < 0 ? rows[0] : rows[index + step];
@@ -112,18 +112,13 @@ function move(step: 1 | -1): void {
   if (view.value.task !== undefined) changeView({ task: row.dataset.row }, 'replace');
 }
 
-function visibleRows(): HTMLElement[] {
-  return [...document.querySelectorAll<HTMLElement>('[data-row]')].filter((row) => row.checkVisibility());
-}
-
 function currentRow(): HTMLElement | null {
   return document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
 }
 
 function redrive(): void {
-  const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
-  if (ofSelection?.checkVisibility()) ofSelection.click();
-  else click(currentRow(), 'data-redrive');
+  const isOfSelection = document.querySelector('[data-redrive-selected]') !== null;
+  click(isOfSelection ? document : currentRow(), isOfSelection ? 'data-redrive-selected' : 'data-redrive');
 }
 
 function click(within: ParentNode | null, attribute: string): void {

@@ -1,13 +1,17 @@
 import { ServiceError } from '../client/errors.ts';
-import { formatAge } from './amounts.ts';
-import { link, linkState, model, situation } from './board.ts';
-import { now } from './clock.ts';
+import { addressOf } from './address.ts';
+import { formatAge, formatCount, formatMinute } from './amounts.ts';
+import { history, link, linkState, model, situation } from './board.ts';
+import { STATES, type State } from './board-task.ts';
 import { PauseQueue } from './health-strip.tsx';
 import { HelpButton } from './keys.tsx';
-import { Button } from './parts.tsx';
+import { followLink, view } from './navigation.ts';
+import { Button, Mark, now, titleOf } from './parts.tsx';
 import type { LinkState } from './service-link.ts';
 import { session, signOut } from './sign-in.ts';
 import { openForm } from './submit-form.tsx';
+
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 /** State of the connection and of the queue, and the buttons of the page. */
 export function Masthead() {
@@ -68,12 +72,53 @@ function LastEvent() {
 function describeConnection(state: LinkState, problem: Error | undefined): { kind: LinkState['kind']; text: string } {
   const error = state.kind === 'live' && problem instanceof ServiceError ? problem.message : state.error;
   if (error !== undefined) return { kind: 'failing', text: `Service answers: ${error}` };
-  const words = {
-    connecting: 'Connecting',
-    live: 'Live',
-    offline: 'Offline',
-    failing: 'Failing',
-    'signed-out': 'Signed out',
-  };
-  return { kind: state.kind, text: words[state.kind] };
+  return { kind: state.kind, text: titleOf(state.kind.replace('-', ' ')) };
+}
+
+/** Links to the lists of tasks in each state, with the numbers of tasks. */
+export function Tabs() {
+  const { page, state: shown } = view.value;
+  return STATES.map((state) => (
+    <a
+      key={state}
+      class="tab"
+      href={addressOf({ state })}
+      data-state={state}
+      aria-current={page === 'tasks' && state === shown ? 'page' : undefined}
+      onClick={followLink}
+    >
+      <Mark state={state} />
+      <span class="tab-name">{titleOf(state)}</span>{' '}
+      <span class="tab-count keep" data-part={`count-${state}`}>
+        {countText(state)}
+      </span>
+    </a>
+  ));
+}
+
+/** Links to the pages of the board. */
+export function Pages() {
+  return (['tasks', 'schedules', 'limits'] as const).map((page) => (
+    <a
+      key={page}
+      class="page"
+      href={addressOf({ page })}
+      data-page={page}
+      aria-current={page === view.value.page ? 'page' : undefined}
+      onClick={followLink}
+    >
+      {titleOf(page)}
+    </a>
+  ));
+}
+
+/** Returns the number of tasks in a state. Where completed tasks of before the service's start are listed, its start follows. */
+function countText(state: State): string {
+  model.version.value;
+  const count = model.count(state);
+  if (count === undefined) return '';
+  const text = count < 100_000 ? formatCount(count) : compact.format(count);
+  const start = history.value.seconds.starts.at(-1);
+  const isOlderListed = state === 'completed' && model.tasks(state).length > count;
+  return isOlderListed && start !== undefined ? `${text} since ${formatMinute(start * 1_000)}` : text;
 }

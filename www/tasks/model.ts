@@ -21,6 +21,8 @@ const REFRESH_INTERVAL_MS = 1_000;
 /** Searches for texts and times take the service longer. */
 const SEARCH_INTERVAL_MS = 5_000;
 const COUNT_INTERVAL_MS = 10_000;
+/** Counts of which some change with each task that changes its state. */
+const COUNTS = ['accepted', 'completed', 'dead', 'waiting', 'limited', 'scheduled', 'delayed', 'in_flight'] as const;
 /** Maximum age of the list in a response with unfinished tasks. Nodes that share a queue send a cached list. */
 const LISTING_AGE_MS = 1_500;
 /** When twice this number of tasks is known, the oldest tasks are removed until this number is left. */
@@ -72,12 +74,11 @@ export class Model {
   #refreshTimer: ReturnType<typeof setTimeout> | undefined;
   #renderTimer: ReturnType<typeof setTimeout> | undefined;
   #renderedAt = Number.NEGATIVE_INFINITY;
-  #isRenderingDue = false;
 
   constructor() {
     document.addEventListener('visibilitychange', () => {
       this.#refreshIfNeeded();
-      if (this.#isRenderingDue) this.#render();
+      this.#requestRender();
     });
   }
 
@@ -155,14 +156,14 @@ export class Model {
     this.#requestRender();
   };
 
-  readonly setQueue = (status: QueueStatus): void => {
-    const earlier = this.queue.peek();
+  readonly setQueue = (status: QueueStatus, isStreaming = true): void => {
+    const earlier = this.queue.peek() ?? status;
     this.queue.value = status;
+    const isChanged = COUNTS.some((name) => status[name] !== earlier[name]);
+    // Without events, only changed counts show that tasks have changed.
+    if (isChanged && !isStreaming) this.reload();
     // No event tells that a limit holds a task, or no longer does.
-    const isChanged = (['accepted', 'limited', 'waiting', 'in_flight'] as const).some(
-      (name) => status[name] !== earlier?.[name],
-    );
-    if (this.#active?.state === 'limited' && isChanged) this.#active.changedAt = performance.now();
+    if (isChanged && this.#active?.state === 'limited') this.#active.changedAt = performance.now();
     if (this.problem.peek() !== undefined) this.#refreshSoon();
     else this.#refreshIfNeeded();
   };
@@ -192,7 +193,6 @@ export class Model {
   }
 
   #requestRender(): void {
-    this.#isRenderingDue = true;
     if (document.visibilityState === 'hidden') return;
     const delayMs = Math.max(0, this.#renderedAt + RENDER_INTERVAL_MS - performance.now());
     this.#renderTimer ??= setTimeout(() => this.#render(), delayMs);
@@ -201,7 +201,6 @@ export class Model {
   #render(): void {
     clearTimeout(this.#renderTimer);
     this.#renderTimer = undefined;
-    this.#isRenderingDue = false;
     this.version.value += 1;
     // Set after rendering, so that slow rendering still leaves time for user input.
     this.#renderedAt = performance.now();

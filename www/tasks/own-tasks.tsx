@@ -1,16 +1,14 @@
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { addressOf } from './address.ts';
-import { formatSpan } from './amounts.ts';
+import { formatDue, formatSpan } from './amounts.ts';
 import { isUnfinished } from './board-task.ts';
-import { now } from './clock.ts';
 import { redrive, say } from './deeds.tsx';
-import { readOutput } from './json-text.ts';
 import { followLink, view } from './navigation.ts';
-import { Mark, Progress, SmallButton } from './parts.tsx';
+import { Mark, now, Progress, SmallButton, titleOf } from './parts.tsx';
 import { type OwnTask, openForm, ownTasks } from './submit-form.tsx';
 import { limitText, type TaskDetail } from './task-detail.ts';
-import { visibleText } from './visible-text.ts';
+import { outputText, visibleText } from './visible-text.ts';
 import { useTask } from './watched-task.ts';
 
 const MAX_ANNOUNCEMENT = 200;
@@ -56,7 +54,7 @@ function OwnTaskItem({ id, submission }: OwnTask) {
     if (before === status) return;
     if (before === '') said.value = `Queued ${name}`;
     else if (isUnfinished(before) && !isOpen) {
-      const text = `${SAID[status] ?? status} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`;
+      const text = `${status === 'unknown' ? 'Lost track of' : titleOf(status)} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`;
       said.value = text.slice(0, MAX_ANNOUNCEMENT);
     } else if (!isUnfinished(before) && isOpen) {
       setQueuedAt(performance.now());
@@ -121,20 +119,11 @@ function StateWord({ detail }: { detail: TaskDetail }) {
   if (status === 'running' && attempt > 1) return <>{`running, attempt ${attempt}`}</>;
   const dueAtMs = status === 'scheduled' ? run_at_ms : status === 'retrying' ? next_attempt_at_ms : undefined;
   if (dueAtMs === undefined) return <>{status}</>;
-  const word = status === 'scheduled' ? 'due' : 'again';
-  const delayMs = dueAtMs - now.value;
-  return <>{delayMs > 0 ? `${word} in ${formatSpan(delayMs)}` : `${word} now`}</>;
+  return <>{`${status === 'scheduled' ? 'due' : 'again'} ${formatDue(dueAtMs, now.value)}`}</>;
 }
 
-const SAID: Readonly<Record<string, string>> = {
-  completed: 'Completed',
-  failed: 'Failed',
-  cancelled: 'Cancelled',
-  unknown: 'Lost track of',
-};
-
 function outputOf({ status, result, reason = '', limit }: TaskDetail): string {
-  if (status === 'completed') return readOutput(result ?? null);
+  if (status === 'completed') return outputText(result ?? null);
   if (status === 'failed' || status === 'retrying') return reason;
   if (status === 'limited') return limit === undefined ? '' : limitText(limit);
   return status === 'unknown' ? 'The service no longer knows this task.' : '';

@@ -6,10 +6,21 @@ import { CopyButton, SmallButton } from '../shared/controls.tsx';
 import { formatClock, formatMoment, formatSize, inUtc } from './amounts.ts';
 import { visibleText } from './visible-text.ts';
 
+const TICK_MS = 200;
 /** Characters of a long text that are shown until the user asks for all. */
 const SHOWN = 20_000;
 
 export { Button, SmallButton } from '../shared/controls.tsx';
+
+/** Milliseconds since the epoch, five times per second while the page is visible. */
+export const now = signal(Date.now());
+
+setInterval(() => {
+  if (document.visibilityState === 'visible') now.value = Date.now();
+}, TICK_MS);
+
+/** Title of a state or page, which is its name. */
+export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 
 /** Mark of a task state. States differ in shape and colour. */
 export function Mark({ state }: { state: string }) {

@@ -214,11 +214,8 @@ export class ServiceLink {
   }
 
   #receive(status: QueueStatus): void {
-    // Without the event stream, only changed counts in `GET /queue` responses show that events were missed.
-    const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
     this.#status = status;
     this.#listeners.onStatus(status);
-    if (isChanged && !this.#state.peek().isStreaming) this.#listeners.onGap();
   }
 
   #show(change: Partial<LinkState>): void {
@@ -231,8 +228,4 @@ export class ServiceLink {
     if (!this.#group.isLeader) return;
     this.#group.send({ kind: 'news', state: this.#state.peek(), position: this.#position, status: this.#status });
   }
-}
-
-function countsOf({ accepted, completed, dead, waiting, limited, scheduled, delayed, in_flight }: QueueStatus): string {
-  return [accepted, completed, dead, waiting, limited, scheduled, delayed, in_flight].join();
 }

@@ -9,9 +9,8 @@ import { FieldError, type FormField, objectOf, type Problem, placeError, textOf 
 import { FindBar } from './find-bar.tsx';
 import { FormFields, focusField } from './form-fields.tsx';
 import { view } from './navigation.ts';
-import { Button, SmallButton } from './parts.tsx';
+import { Button, SmallButton, titleOf } from './parts.tsx';
 import { isSignedOut } from './service.ts';
-import { TITLES } from './tabs.tsx';
 import { visibleText } from './visible-text.ts';
 
 /** Ratio of the pause between two requests to the duration of a request, so that a long list is read less often. */
@@ -110,7 +109,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
   return (
     <section class="panel settings" data-part={page} aria-labelledby={`${page}-heading`}>
       <h2 class="visually-hidden" id={`${page}-heading`}>
-        {TITLES[page]}
+        {titleOf(page)}
       </h2>
       <div class="list-head row pad">
         <FindBar />

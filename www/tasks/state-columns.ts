@@ -1,4 +1,4 @@
-import { formatClock, formatSize, formatSpan } from './amounts.ts';
+import { formatClock, formatDue, formatSize, formatSpan } from './amounts.ts';
 import type { BoardTask, State } from './board-task.ts';
 import { limitText } from './task-detail.ts';
 import { dataText, outputText, visibleText } from './visible-text.ts';
@@ -74,12 +74,6 @@ export const COLUMNS: Record<State, Columns> = {
 export function orderText({ priority = NORMAL_PRIORITY, limit_key, limit }: BoardTask): string {
   const key = limit?.key === undefined ? limit_key : undefined;
   return visibleText([priority !== NORMAL_PRIORITY && `priority ${priority}`, key].filter(Boolean).join(', '));
-}
-
-/** Formats the time until a task is due as `in 545 ms`, `in 3.2 s` or `now`. */
-export function formatDue(dueMs: number | undefined, now: number): string {
-  if (dueMs === undefined) return '';
-  return dueMs <= now ? 'now' : `in ${formatSpan(dueMs - now)}`;
 }
 
 function percent(fraction: number): string {

@@ -3,14 +3,13 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import type { ActionList } from '../client/task-client.ts';
 import { link, linkState, situation } from './board.ts';
-import { now } from './clock.ts';
 import { dataFields, fieldAt } from './data-schema.ts';
 import { type Draft, draftOf, fieldsOf, formOf, parseForm } from './draft.ts';
 import { type Problem, placeError } from './fields.ts';
 import { FormFields, focusField } from './form-fields.tsx';
 import { differences, locate } from './json-text.ts';
 import { openAddress, view } from './navigation.ts';
-import { CodeBlock, RadioGroup } from './parts.tsx';
+import { CodeBlock, now, RadioGroup } from './parts.tsx';
 import { curlCommand, isSignedOut, listActions, type Submission, submitTask } from './service.ts';
 import { visibleText } from './visible-text.ts';
 

@@ -2,35 +2,20 @@ import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { TaskState } from '../client/task-state.ts';
 import { addressOf } from './address.ts';
-import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
 import { Causes, causesError } from './causes.tsx';
-import { now } from './clock.ts';
-import {
-  beginSelected,
-  FORMS,
-  isSelectable,
-  isTaken,
-  permanentText,
-  redrive,
-  say,
-  select,
-  selectedPermanent,
-  selection,
-  verbsOf,
-} from './deeds.tsx';
+import { BulkBar, isSelectable, isTaken, redrive, say, select, selection, verbsOf } from './deeds.tsx';
 import { EmptyState } from './empty-state.tsx';
 import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
-import { Button, Mark, SmallButton } from './parts.tsx';
+import { Button, Mark, now, SmallButton, titleOf } from './parts.tsx';
 import { findTask } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
-import { type StillList, useRowWindow, useStillList } from './still-list.ts';
+import { useRowWindow, useStillList } from './still-list.ts';
 import { openForm } from './submit-form.tsx';
-import { TITLES } from './tabs.tsx';
 import { dataText, visibleText } from './visible-text.ts';
 
 const isPaused = signal(false);
@@ -78,7 +63,7 @@ export function TaskListView({ state }: { state: State }) {
       ref={host}
     >
       <h2 class="visually-hidden" id="list-heading">
-        {TITLES[state]} tasks
+        {titleOf(state)} tasks
       </h2>
       <div class="list-head row pad">
         <FindBar />
@@ -107,91 +92,6 @@ export function TaskListView({ state }: { state: State }) {
       </div>
     </section>
   );
-}
-
-interface BulkBarProps {
-  state: State;
-  list: TaskList | undefined;
-  /** Shown tasks that can be selected. */
-  ids: readonly string[];
-  /** Number of loaded tasks, of which a list that stands still may not show all. */
-  listed: number;
-  still: StillList;
-}
-
-/** Number of tasks, and controls that select tasks, and change the selected ones or all. */
-function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
-  const first = useRef<HTMLButtonElement>(null);
-  const verbs = verbsOf(state);
-  const { isAll, ids: chosen } = selection.value;
-  const matching = list?.isLoaded ? model.matching(list, listed) : { count: 0, isExact: true };
-  const count = isAll ? matching.count : chosen.size;
-  const shown = isAll ? ids.length : ids.filter((id) => chosen.has(id)).length;
-  const isEachShown = shown > 0 && shown === ids.length;
-  const warning = state === 'failed' ? permanentText(selectedPermanent(), count) : '';
-  return (
-    <fieldset class={verbs.length > 0 ? 'bulk row pad' : 'bulk-plain'} aria-label="Tasks of the list" data-hold>
-      {verbs.length > 0 && (
-        <label>
-          <input
-            type="checkbox"
-            checked={isEachShown}
-            indeterminate={shown > 0 && !isEachShown}
-            onChange={({ currentTarget }) => select(currentTarget.checked ? ids : [])}
-          />
-          <span class="visually-hidden">Select all shown tasks</span>
-        </label>
-      )}
-      <span class="bulk-count keep small" data-part="list-count">
-        {count > 0 ? `${formatCount(count)} selected` : list?.isLoaded && countText(state, listed, matching)}
-      </span>
-      {matching.count > ids.length && isEachShown && !isAll && (
-        <SmallButton
-          onClick={() => {
-            select([], true);
-            first.current?.focus();
-          }}
-        >
-          Select all {formatCount(matching.count)}
-        </SmallButton>
-      )}
-      <SmallButton
-        class="unseen"
-        data-show-unseen
-        data-part="unseen"
-        aria-keyshortcuts="u"
-        data-empty={still.unseen === 0 ? '' : undefined}
-        onClick={still.show}
-      >
-        {formatCount(still.unseen)} new – show
-      </SmallButton>
-      {list !== undefined && matching.count > 0 && verbs.length > 0 && (
-        <span class="row push">
-          {verbs.map((verb, index) => (
-            <SmallButton
-              key={verb}
-              ref={index === 0 ? first : null}
-              data-part={`${verb}-all`}
-              // The `r` key clicks the redrive button only if it has `data-redrive-selected`.
-              data-redrive-selected={verb === 'redrive' && count > 0 ? '' : undefined}
-              onClick={() => void beginSelected(verb, list)}
-            >
-              {FORMS[verb].title}
-              {count === 0 && ` all ${formatCount(matching.count)}`}
-            </SmallButton>
-          ))}
-        </span>
-      )}
-      {count > 0 && warning !== '' && <p class="bulk-note small">{warning}</p>}
-    </fieldset>
-  );
-}
-
-function countText(state: State, listed: number, { count, isExact }: { count: number; isExact: boolean }): string {
-  if (count === 0) return '';
-  if (listed < count) return `${formatCount(listed)} of ${isExact ? '' : 'at least '}${formatTasks(count)}`;
-  if (isExact) return formatTasks(count);
-  return `${state === 'completed' ? 'Newest' : 'At least'} ${formatTasks(count)}`;
 }
 
 function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
@@ -375,18 +275,12 @@ function openRow(event: MouseEvent, task: string): void {
   changeView({ task });
 }
 
-/** Button that loads the next page, and what has come of it. */
+/** Button that loads the next page. */
 function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
-  const [said, say] = useState('');
   const [isLoading, setLoading] = useState(false);
   const load = async () => {
     setLoading(true);
-    try {
-      await model.loadMore(list);
-      say('');
-    } catch (error) {
-      say((error as Error).message);
-    }
+    await model.loadMore(list).catch((error: Error) => say(`Cannot list more tasks: ${error.message}`));
     setLoading(false);
   };
   return (
@@ -397,7 +291,7 @@ function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
         </Button>
       )}{' '}
       <p class="quiet" role="status" data-part="older-status">
-        {said || (list.next === null && listed > PAGE_SIZE ? 'These are all.' : '')}
+        {list.next === null && listed > PAGE_SIZE && 'These are all.'}
       </p>
     </div>
   );

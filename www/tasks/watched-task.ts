@@ -33,9 +33,10 @@ function watch(id: string) {
 
   /** Requests the details. If they are being requested, requests them once more after that. */
   const read = async () => {
-    isDue = true;
     // The service does not know a cancelled task.
-    if (isReading || known()?.state === 'cancelled') return;
+    if (known()?.state === 'cancelled') return;
+    isDue = true;
+    if (isReading) return;
     isReading = true;
     while (isDue) {
       isDue = false;

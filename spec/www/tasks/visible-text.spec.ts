@@ -18,6 +18,7 @@ describe('the summary of a task', () => {
   it('has the output of a whole result', () => {
     expect(outputText('{"output":"HELLO"}')).to.equal('HELLO');
     expect(outputText('{"output":{"a":[1]}}')).to.equal('{"a":[1]}');
+    expect(outputText('{"output":6.5}')).to.equal('6.5');
     expect(outputText(null)).to.equal('');
   });
 
