@@ -25,15 +25,7 @@ connect();
 /** Tabs, and the list of the current tab. */
 function Shelf() {
   const { page, state } = view.value;
-  if (page !== 'tasks') return null;
-  return (
-    <>
-      <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
-        <Tabs />
-      </nav>
-      <TaskListView state={state} />
-    </>
-  );
+  return page === 'tasks' && [<Tabs key="tabs" />, <TaskListView key="list" state={state} />];
 }
 
 function Settings() {
@@ -81,13 +73,9 @@ effect(() => {
   desk.hidden = kind.value === 'signed-out';
 });
 
-const wanted = computed(() => {
-  const { state, q, action, cause, last } = view.value;
-  return JSON.stringify({ state, filter: { q, action, cause: state === 'failed' ? cause : '', last } });
-});
 effect(() => {
-  const { state, filter } = JSON.parse(wanted.value);
-  untracked(() => model.open(state, filter));
+  const { state, q, action, cause, last } = view.value;
+  untracked(() => model.open(state, { q, action, cause: state === 'failed' ? cause : '', last }));
 });
 
 for (const change of ['online', 'offline']) addEventListener(change, () => link.now());

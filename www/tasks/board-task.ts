@@ -62,37 +62,29 @@ export function fromListed({ status, created_at, processed_at, first_at, last_at
   };
 }
 
+/** State of a task after an event, and the field that has the time of the event. */
+const CHANGES = {
+  scheduled: ['scheduled', 'accepted_at_ms'],
+  started: ['running', 'started_at_ms'],
+  progress: ['running'],
+  retrying: ['retrying'],
+  completed: ['completed', 'ended_at_ms'],
+  cancelled: ['cancelled', 'ended_at_ms'],
+  failed: ['failed', 'ended_at_ms'],
+} as const;
+
 /** Applies an event to a task. @param task undefined if unknown @returns undefined if the event purges the task */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
-  const { id, at } = event;
-  const action = event.action ?? task?.action ?? 'unknown';
-  const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
-  const base = { ...known, id, action };
-  switch (event.event) {
-    case 'accepted':
-      // The accepting node may report a task later than the node that started it.
-      if (isAcceptedLate(task)) return { ...task, action, accepted_at_ms: at };
-      return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
-    case 'scheduled':
-      return { ...base, state: 'scheduled', accepted_at_ms: at, ...present({ run_at_ms: event.run_at_ms }) };
-    case 'started':
-      return { ...base, state: 'running', started_at_ms: at, ...present({ attempt: event.attempt }) };
-    case 'progress':
-      return { ...base, state: 'running', ...present({ attempt: event.attempt, progress: event.progress }) };
-    case 'retrying': {
-      const { attempts, reason, next_attempt_at_ms } = event;
-      return { ...base, state: 'retrying', ...present({ attempts, reason, next_attempt_at_ms }) };
-    }
-    case 'completed':
-    case 'cancelled':
-      return { ...base, state: event.event, ended_at_ms: at };
-    case 'failed': {
-      const { attempts, reason, permanent }: typeof event & { permanent?: boolean } = event;
-      return { ...base, state: 'failed', ended_at_ms: at, ...present({ attempts, reason, permanent }) };
-    }
-    case 'purged':
-      return undefined;
+  const { event: name, id, at, action = task?.action ?? 'unknown', ...fields } = event;
+  if (name === 'purged') return undefined;
+  if (name === 'accepted') {
+    // The accepting node may report a task later than the node that started it.
+    if (isAcceptedLate(task)) return { ...task, action, accepted_at_ms: at };
+    return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
   }
+  const [state, time] = CHANGES[name];
+  const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
+  return { ...known, id, action, state, ...(time && { [time]: at }), ...fields };
 }
 
 /** Whether an event `accepted` can only be late. That of a failed task is the start of a redrive. */
@@ -123,9 +115,6 @@ function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<
 /** Returns the values that a queued task keeps: its submission, and the time at which it was scheduled if it is run before its time. */
 function submitted({ state, accepted_at_ms, payload, payload_bytes, priority, limit_key }: Partial<BoardTask> = {}) {
   const scheduled = state === 'scheduled' ? { accepted_at_ms } : {};
-  return present({ payload, payload_bytes, priority, limit_key, ...scheduled });
-}
-
-export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+  const fields = Object.entries({ payload, payload_bytes, priority, limit_key, ...scheduled });
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined)) as Partial<BoardTask>;
 }

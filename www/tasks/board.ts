@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals';
 import { Model } from './model.ts';
 import { type Histories, QueueHistory } from './queue-history.ts';
-import { deadLetters, queue } from './service.ts';
+import { deadLetters, queue, repeated } from './service.ts';
 import { ServiceLink } from './service-link.ts';
 import { type Facts, type Situation, situationOf } from './situation.ts';
 
@@ -11,13 +11,29 @@ const CAUSES_MS = 5_000;
 const CAUSES_SECONDS = 900;
 
 const answeredAt = signal(Date.now());
-const causes = signal<Facts['causes']>({ causes: [], total: 0 });
+const seconds = new QueueHistory(1, 900);
+const minutes = new QueueHistory(60, 1_440);
 
-/** History of the queue, read about every two seconds while the service answers. */
-export const history = signal<Histories>({ seconds: new QueueHistory(1, 900), minutes: new QueueHistory(60, 1_440) });
+const histories = repeated(
+  HISTORY_MS,
+  async (): Promise<Histories> => {
+    await seconds.extend(queue.history);
+    const isMinuteOver = Math.floor((seconds.end ?? 0) / 60) * 60 !== minutes.end;
+    if (isMinuteOver) await minutes.extend(queue.history);
+    return { seconds, minutes };
+  },
+  { seconds, minutes },
+);
 
-/** Why the history is not up to date, or an empty string. */
-export const historyError = signal('');
+/** History of the queue, and why it is not up to date, or an empty string. */
+export const { answer: history, problem: historyProblem } = histories;
+
+// Without an answer, the situation names the number of failures only.
+const causes = repeated<Facts['causes']>(
+  CAUSES_MS,
+  () => deadLetters.reasons({ since: (seconds.end ?? CAUSES_SECONDS) - CAUSES_SECONDS }),
+  { causes: [], total: 0 },
+);
 
 export const model = new Model();
 
@@ -25,8 +41,8 @@ export const link = new ServiceLink({
   onStatus(status) {
     answeredAt.value = Date.now();
     model.setQueue(status, linkState.peek().isStreaming);
-    readHistory();
-    if (situation.peek().problems.some(({ kind }) => kind === 'failing')) readCauses();
+    histories.poll();
+    if (situation.peek().problems.some(({ kind }) => kind === 'failing')) causes.poll();
   },
   onEvents: model.apply,
   onGap: model.reload,
@@ -39,49 +55,11 @@ export const linkState = link.state;
 export const status = model.queue;
 
 export const situation = computed((): Situation => {
-  const facts = { status: status.value, history: history.value, causes: causes.value, answeredAt: answeredAt.value };
-  return situationOf({ ...facts, link: linkState.value }, location.origin);
-});
-
-/**
- * Returns a function that calls `request`, unless the last call began less than `intervalMs` ago or has not ended. It
- * is called with each answer of `GET /queue`, so requests pause while the page is hidden or the service does not answer.
- *
- * @param pauseRatio least ratio of the pause between two calls to the duration of a call
- */
-export function paced(intervalMs: number, request: () => Promise<void>, pauseRatio = 0): () => void {
-  let isOpen = true;
-  let notBefore = Number.NEGATIVE_INFINITY;
-  return () => {
-    // Answers come about once per second, a little earlier or later.
-    if (!isOpen || performance.now() < notBefore) return;
-    isOpen = false;
-    const startedAt = performance.now();
-    void request().finally(() => {
-      isOpen = true;
-      notBefore = Math.max(
-        startedAt + intervalMs - 500,
-        performance.now() + pauseRatio * (performance.now() - startedAt),
-      );
-    });
+  const facts = {
+    status: status.value,
+    history: history.value,
+    causes: causes.answer.value,
+    answeredAt: answeredAt.value,
   };
-}
-
-const readHistory = paced(HISTORY_MS, async () => {
-  const { seconds, minutes } = history.peek();
-  try {
-    await seconds.extend(queue.history);
-    const isMinuteOver = Math.floor((seconds.end ?? 0) / 60) * 60 !== minutes.end;
-    if (isMinuteOver) await minutes.extend(queue.history);
-    history.value = { seconds, minutes };
-    historyError.value = '';
-  } catch (error) {
-    historyError.value = `Not up to date: ${(error as Error).message}`;
-  }
-});
-
-const readCauses = paced(CAUSES_MS, async () => {
-  const since = (history.peek().seconds.end ?? CAUSES_SECONDS) - CAUSES_SECONDS;
-  // Without an answer, the situation names the number of failures only.
-  causes.value = await deadLetters.reasons({ since }).catch(() => ({ causes: [], total: 0 }));
+  return situationOf({ ...facts, link: linkState.value }, location.origin);
 });

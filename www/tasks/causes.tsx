@@ -1,54 +1,54 @@
-import { computed, effect, signal, untracked } from '@preact/signals';
+import { computed, effect, untracked } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { Cause } from '../client/dead-letters.ts';
 import { filterOf, isSearched } from './address.ts';
-import { formatClock, formatCount } from './amounts.ts';
-import { model, paced } from './board.ts';
+import { model } from './board.ts';
 import { changeView, view } from './navigation.ts';
-import { deadLetters } from './service.ts';
-import { visibleText } from './visible-text.ts';
+import { deadLetters, repeated } from './service.ts';
+import { formatClock, formatCount, visibleText } from './texts.ts';
 
 const INTERVAL_MS = 2_000;
 /** Maximum number of causes in a response. */
 const MAX_CAUSES = 100;
 
-/** Most frequent causes of the failed tasks, and the number of all failed tasks, with the time and text of the view. */
-const read = signal<{ causes: readonly Cause[]; total: number }>({ causes: [], total: 0 });
-/** Error of the last request for the causes. */
-export const causesError = signal<Error>();
-
-const matching = computed(() => {
-  const { action, cause } = view.value;
-  const isChosen = (each: Cause) => (action || each.action) === each.action && (cause || each.cause) === each.cause;
-  return read.value.causes.filter(isChosen);
-});
-/** Number of permanent failures with the chosen action and cause. */
-export const matchingPermanent = computed(() => matching.value.reduce((sum, { permanent }) => sum + permanent, 0));
-
 const isShown = computed(() => view.value.page === 'tasks' && view.value.state === 'failed');
 let counted: number | undefined;
 
-async function readCauses(): Promise<void> {
-  counted = model.count('failed');
-  try {
+/** Most frequent causes of the failed tasks, and the number of all failed tasks, with the time and text of the view. */
+const { answer, problem, read, poll } = repeated<{ causes: readonly Cause[]; total: number }>(
+  INTERVAL_MS,
+  async () => {
+    counted = model.count('failed');
     const { q, last } = view.peek();
-    read.value = await deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
-    causesError.value = undefined;
-    const isWhole = !isSearched({ q, last }) && read.peek().causes.length < MAX_CAUSES;
-    if (view.peek().cause !== '' && isWhole && matching.peek().length === 0) choose();
-  } catch (error) {
-    causesError.value = error as Error;
-  }
+    const found = await deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
+    const isWhole = !isSearched({ q, last }) && found.causes.length < MAX_CAUSES;
+    if (view.peek().cause !== '' && isWhole && !found.causes.some(isMatching)) choose();
+    return found;
+  },
+  { causes: [], total: 0 },
+);
+
+/** Why the causes are not up to date, or an empty string. */
+export const causesProblem = problem;
+
+/** Whether the view has the cause and its action, or any. */
+function isMatching(each: Cause): boolean {
+  const { action, cause } = view.value;
+  return (action || each.action) === each.action && (cause || each.cause) === each.cause;
 }
+
+/** Number of permanent failures with the chosen action and cause. */
+export const matchingPermanent = computed(() =>
+  answer.value.causes.filter(isMatching).reduce((sum, { permanent }) => sum + permanent, 0),
+);
 
 // Reads the causes when they are shown, for another text or time, when the number of failed tasks changes, and after missed events.
 const searched = computed(() => [view.value.q, view.value.last].join('\n'));
 effect(() => {
   searched.value;
   model.gaps.value;
-  if (isShown.value) void untracked(readCauses);
+  if (isShown.value) void untracked(read);
 });
-const poll = paced(INTERVAL_MS, readCauses);
 effect(() => {
   if (model.count('failed') !== counted && isShown.value) untracked(poll);
 });
@@ -61,7 +61,7 @@ function choose({ action, cause }: Pick<Cause, 'action' | 'cause'> = { action: n
 /** Causes with counts, of which the user chooses one or all. They stand still with the list. The arrow keys move between them. */
 export function Causes({ isHeld }: { isHeld: boolean }) {
   const shown = useRef<readonly Cause[]>([]);
-  const { causes, total } = read.value;
+  const { causes, total } = answer.value;
   if (!isHeld || causes.length === shown.current.length) {
     const order = isHeld ? shown.current.map(keyOf) : [];
     const rank = (cause: Cause) => order.indexOf(keyOf(cause));

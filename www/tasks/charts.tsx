@@ -1,11 +1,11 @@
 import { computed } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { RANGES, type Range } from './address.ts';
-import { formatClock, formatCount, formatRate } from './amounts.ts';
-import { history, historyError } from './board.ts';
+import { history, historyProblem } from './board.ts';
 import { changeView, view } from './navigation.ts';
 import { FigureTable, RadioGroup } from './parts.tsx';
 import type { Periods } from './queue-history.ts';
+import { formatClock, formatCount, formatRate } from './texts.ts';
 import { type ChartLine, timeChart } from './time-chart.ts';
 
 /** Seconds over which the newest rates are averaged. */
@@ -53,7 +53,7 @@ export function Charts() {
         <summary>
           <h2>The last {label}</h2>{' '}
           <span class="quiet" role="status">
-            {historyError}
+            {historyProblem}
           </span>
         </summary>
         <div class="grid">
@@ -93,7 +93,7 @@ interface ChartCardProps {
   heading: string;
   /** Description of the chart for screen readers. */
   about: string;
-  lines: Readonly<Partial<Record<Line, ChartLine & { label: string }>>>;
+  lines: Readonly<Record<string, ChartLine & { label: string }>>;
   minTop: number;
   format(value: number): string;
 }
@@ -106,11 +106,8 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
   const names = Object.keys(lines) as Line[];
   useEffect(() => {
     if (shown.value === undefined) return;
-    const options = { lines: Object.values(lines), minTop, onIndex: setIndex };
-    render.current ??= timeChart(host.current as HTMLElement, options);
-    const { periods, from, end, starts } = shown.value;
-    const columns = names.map((name) => periods[name]);
-    render.current({ times: periods.times, columns, from, to: end, marks: starts });
+    render.current ??= timeChart(host.current as HTMLElement, { lines, minTop, onIndex: setIndex });
+    render.current(shown.value);
   }, [shown.value]);
   const time = index === undefined ? undefined : shown.value?.periods.times[index];
   const textOf = (name: Line) => {

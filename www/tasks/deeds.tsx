@@ -3,9 +3,8 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { LetterSelection } from '../client/dead-letters.ts';
 import type { CancelSelection } from '../client/task-client.ts';
 import { filterOf } from './address.ts';
-import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
-import { isUnfinished, type State } from './board-task.ts';
+import { type BoardTask, isUnfinished, type State } from './board-task.ts';
 import { matchingPermanent } from './causes.tsx';
 import { ask, type Question } from './dialogs.tsx';
 import type { TaskList } from './model.ts';
@@ -13,6 +12,7 @@ import { view } from './navigation.ts';
 import { now, SmallButton } from './parts.tsx';
 import { changeTasks } from './service.ts';
 import type { StillList } from './still-list.ts';
+import { formatCount, formatTasks } from './texts.ts';
 
 const UNDO_MS = 8_000;
 const RESULT_MS = 6_000;
@@ -47,13 +47,12 @@ interface Deed {
 export const selection = signal<{ ids: ReadonlySet<string>; isAll: boolean }>({ ids: new Set(), isAll: false });
 let releaseSelected = () => {};
 
-/** Deeds that are confirmed but not answered. The last one may be pending. */
+/** Deeds that are confirmed but not answered. One of them may be pending. */
 const confirmed = signal<readonly Deed[]>([]);
 /** Confirmed deed that the user can still undo, and `performance.now()` when it is sent. */
-const pending = signal<{ deed: Deed; sendAt: number }>();
+const pending = signal<{ deed: Deed; sendAt: number; decide(isSent: boolean): void }>();
 /** Text that says what happens or has happened, or an empty string. */
 const said = signal('');
-let sendTimer: ReturnType<typeof setTimeout> | undefined;
 let hideTimer: ReturnType<typeof setTimeout> | undefined;
 
 /** Returns the changes that the list of a state offers for selected tasks. */
@@ -111,23 +110,47 @@ export function redrive({ id, permanent }: { id: string; permanent?: boolean | u
  *
  * @returns whether the deed is confirmed
  */
-async function begin(begun: Deed): Promise<boolean> {
-  const isFew = 'ids' in begun.selection && begun.count <= MAX_UNASKED;
-  if (begun.verb === 'redrive' && isFew && begun.permanent === 0) {
-    confirmed.value = [...confirmed.peek(), begun];
-    void send(begun);
+async function begin(deed: Deed): Promise<boolean> {
+  const isFew = 'ids' in deed.selection && deed.count <= MAX_UNASKED;
+  if (deed.verb === 'redrive' && isFew && deed.permanent === 0) {
+    void perform(deed, false);
     return true;
   }
-  const confirmation = await ask(questionOf(begun));
+  const confirmation = await ask(questionOf(deed));
   if (confirmation === undefined) return false;
   const { perSecond } = confirmation;
-  const deed = perSecond > 0 ? { ...begun, perSecond } : begun;
-  sendPending();
-  confirmed.value = [...confirmed.peek(), deed];
-  pending.value = { deed, sendAt: performance.now() + UNDO_MS };
-  say('');
-  sendTimer = setTimeout(sendPending, UNDO_MS);
+  pending.peek()?.decide(true);
+  void perform(perSecond > 0 ? { ...deed, perSecond } : deed, true);
   return true;
+}
+
+/** Sends a confirmed deed, unless the user undoes it in time. */
+async function perform(deed: Deed, isUndoable: boolean): Promise<void> {
+  confirmed.value = [...confirmed.peek(), deed];
+  const isSent = !isUndoable || (await untilDecided(deed));
+  if (isSent && pending.peek() === undefined) say(FORMS[deed.verb].running);
+  const { text, isDone } = isSent ? await resultOf(deed) : { text: undoneText(deed), isDone: false };
+  // Events may come later. A running task is listed until its handler has ended.
+  const isGone = ({ id, state }: BoardTask) =>
+    deed.ids.has(id) && state !== 'running' && verbsOf(state).includes(deed.verb);
+  if (isDone) model.forget(isGone);
+  confirmed.value = confirmed.peek().filter((each) => each !== deed);
+  if (isSent) model.reload();
+  say(text);
+}
+
+/** Offers to undo a deed for {@link UNDO_MS}. @returns whether the deed is to be sent */
+function untilDecided(deed: Deed): Promise<boolean> {
+  return new Promise((resolve) => {
+    const decide = (isSent: boolean) => {
+      clearTimeout(timer);
+      pending.value = undefined;
+      resolve(isSent);
+    };
+    const timer = setTimeout(() => decide(true), UNDO_MS);
+    pending.value = { deed, sendAt: performance.now() + UNDO_MS, decide };
+    say('');
+  });
 }
 
 /** Returns whether a task belongs to a deed that is pending or being sent. */
@@ -161,43 +184,12 @@ function permanentText(permanent: number, count: number): string {
 }
 
 // Leaving the page cancels the deed, even if the browser keeps the page in its back/forward cache.
-globalThis.addEventListener?.('pagehide', () => takeBack(''));
+globalThis.addEventListener?.('pagehide', () => pending.peek()?.decide(false));
 
-function takeBack(prefix: string): void {
-  const deed = takePending();
-  if (deed === undefined) return;
-  end(deed);
-  const [before] = confirmed.peek();
-  const rest =
-    before === undefined ? `Nothing was ${FORMS[deed.verb].passive}.` : `The ${before.verb} before it is being sent.`;
-  say(prefix + rest);
-}
-
-function takePending(): Deed | undefined {
-  clearTimeout(sendTimer);
-  const deed = pending.peek()?.deed;
-  pending.value = undefined;
-  return deed;
-}
-
-function sendPending(): void {
-  const deed = takePending();
-  if (deed !== undefined) void send(deed);
-}
-
-async function send(deed: Deed): Promise<void> {
-  if (pending.peek() === undefined) say(FORMS[deed.verb].running);
-  const { text, isDone } = await resultOf(deed);
-  // Events may come later. A running task is listed until its handler has ended.
-  if (isDone)
-    model.forget(({ id, state }) => deed.ids.has(id) && state !== 'running' && verbsOf(state).includes(deed.verb));
-  end(deed);
-  model.reload();
-  say(text);
-}
-
-function end(deed: Deed): void {
-  confirmed.value = confirmed.peek().filter((each) => each !== deed);
+function undoneText(deed: Deed): string {
+  const other = confirmed.peek().find((each) => each !== deed);
+  const rest = other ? `The ${other.verb} before it is being sent.` : `Nothing was ${FORMS[deed.verb].passive}.`;
+  return `Undone. ${rest}`;
 }
 
 async function resultOf(deed: Deed): Promise<{ text: string; isDone: boolean }> {
@@ -337,7 +329,7 @@ export function UndoNotice() {
       </p>
       <Countdown />
       {isPending && (
-        <SmallButton data-part="purge-undo" ref={button} onClick={() => takeBack('Undone. ')}>
+        <SmallButton data-part="purge-undo" ref={button} onClick={() => pending.peek()?.decide(false)}>
           Undo
         </SmallButton>
       )}

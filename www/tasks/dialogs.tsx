@@ -7,19 +7,25 @@ interface DialogProps {
   part: string;
   class: string;
   heading: string;
-  title: ComponentChildren;
+  title?: ComponentChildren;
   /** Whether a click beside the dialog leaves it open, because it holds the user's input. */
   isForm?: boolean;
+  /** Whether the page can be used beside the dialog, except in a narrow window. */
+  isBeside?: boolean;
   onClose(): void;
   children: ComponentChildren;
 }
 
-/** Modal dialog that is open while it is rendered. The focus returns to the element that had it before. */
-export function Dialog({ part, class: name, heading, title, isForm, onClose, children }: DialogProps) {
+/** Windows that a dialog beside the page covers completely. */
+const NARROW = '(max-width: 48rem)';
+
+/** Dialog that is open while it is rendered. The focus returns to the element that had it before. */
+export function Dialog({ part, class: name, heading, title, isForm, isBeside, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const { current } = dialog;
-    current?.showModal();
+    if (isBeside && !matchMedia(NARROW).matches) current?.show();
+    else current?.showModal();
     return () => current?.close();
   }, []);
   return (

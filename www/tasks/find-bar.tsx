@@ -2,7 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { SPANS, type Span } from './address.ts';
 import { changeView, view } from './navigation.ts';
 import { RadioGroup, SmallButton } from './parts.tsx';
-import { visibleText } from './visible-text.ts';
+import { visibleText } from './texts.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

@@ -1,6 +1,5 @@
 import { useRef } from 'preact/hooks';
 import type { QueueStatus } from '../client/queue-api.ts';
-import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './amounts.ts';
 import { history, link, linkState, situation, status } from './board.ts';
 import { say } from './deeds.tsx';
 import { ask } from './dialogs.tsx';
@@ -8,6 +7,7 @@ import { Button, now, SmallButton } from './parts.tsx';
 import type { Histories } from './queue-history.ts';
 import { queue } from './service.ts';
 import { lengthOf, type Problem, usageOf } from './situation.ts';
+import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './texts.ts';
 
 /** What is wrong in a sentence, and the figures of the queue. They are marked as outdated while the service is not reached. */
 export function HealthStrip() {

@@ -2,22 +2,19 @@ import { useSignal } from '@preact/signals';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
 import { CopyButton, Icon } from '../shared/controls.tsx';
-import { formatDue, formatSize, formatSpan } from './amounts.ts';
 import { linkState } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { redrive } from './deeds.tsx';
+import { Dialog } from './dialogs.tsx';
 import { indent, parseJson, readPayload } from './json-text.ts';
 import { JsonTree } from './json-tree.tsx';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
-import { curlCommand, isSignedOut, runTask, type Submission } from './service.ts';
+import { curlCommand, runTask, type Submission } from './service.ts';
 import { openForm } from './submit-form.tsx';
 import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
-import { visibleText } from './visible-text.ts';
+import { formatDue, formatSize, formatSpan, visibleText } from './texts.ts';
 import { useTask, type WatchedTask } from './watched-task.ts';
-
-/** Windows that the inspector covers completely. */
-const NARROW = '(max-width: 48rem)';
 
 /** Panel that shows the task of the address with its timeline, payload, result and progress. */
 export function Inspector() {
@@ -28,48 +25,24 @@ export function Inspector() {
 
 const close = () => changeView({ task: undefined });
 
-/** Dialog that is open while it is rendered. The focus returns to the element that had it before. */
+document.addEventListener('keydown', ({ key, target }) => {
+  // Elsewhere the key closes another dialog or clears an input.
+  const isOther = document.querySelector('dialog:modal:not(.inspector)') !== null;
+  if (key === 'Escape' && !isOther && !(target as Element).matches('input, textarea, select')) close();
+});
+
 function InspectorDialog({ id }: { id: string }) {
-  const dialog = useRef<HTMLDialogElement>(null);
   const title = useRef<HTMLHeadingElement>(null);
   useLayoutEffect(() => {
-    const current = dialog.current as HTMLDialogElement;
-    if (matchMedia(NARROW).matches) current.showModal();
-    else current.show();
-    const onKey = ({ key, target }: KeyboardEvent) => {
-      if (key === 'Escape' && !isElsewhere(target, current)) close();
-    };
-    document.addEventListener('keydown', onKey);
-    return () => {
-      document.removeEventListener('keydown', onKey);
-      current.close();
-    };
-  }, []);
-  useLayoutEffect(() => {
-    dialog.current?.scrollTo(0, 0);
+    title.current?.closest('dialog')?.scrollTo(0, 0);
     // The keys that move to another row keep the focus in the list.
     if (!isReplaced()) title.current?.focus();
   }, [id]);
   return (
-    <dialog
-      class="inspector"
-      data-part="inspector"
-      aria-labelledby="inspector-heading"
-      ref={dialog}
-      onCancel={(event) => {
-        event.preventDefault();
-        close();
-      }}
-    >
+    <Dialog part="inspector" class="inspector" heading="inspector-heading" isForm isBeside onClose={close}>
       <Inspected key={id} id={id} title={title} />
-    </dialog>
+    </Dialog>
   );
-}
-
-/** Returns whether the Escape key has another function at an element: closing another dialog or clearing an input. */
-function isElsewhere(target: EventTarget | null, inspector: HTMLDialogElement): boolean {
-  const dialog = document.querySelector('dialog:modal');
-  return (dialog !== null && dialog !== inspector) || (target as Element).matches('input, textarea, select');
 }
 
 interface InspectedProps {
@@ -83,8 +56,7 @@ function Inspected({ id, title }: InspectedProps) {
   const detail = watched.detail.value;
   const { status, payload } = detail;
   const submission = payload === undefined ? undefined : readPayload(payload);
-  const error = watched.error.value;
-  const note = error === undefined || isSignedOut(error) ? noteOf(detail) : `Not up to date: ${error.message}`;
+  const note = watched.problem.value || noteOf(detail);
   const facts = factsOf(detail, submission);
   const isKnown = status !== 'unknown' && status !== 'loading';
   const shownState = status === 'loading' ? (watched.known()?.state ?? status) : status;
@@ -261,7 +233,7 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     } catch (cause) {
       error.value = `${failure}: ${(cause as Error).message}`;
     }
-    void watched.read();
+    watched.read();
   };
   return (
     <>

@@ -1,4 +1,4 @@
-import { visibleText } from './visible-text.ts';
+import { visibleText } from './texts.ts';
 
 /** Entries of an object or array that are shown, and nested levels. What is beyond is in the text only. */
 const MAX_ENTRIES = 100;

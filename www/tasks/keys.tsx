@@ -82,7 +82,8 @@ export function Help() {
 export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
-    if (!isForPage || isTyping(event.target) || isBehindDialog() || isOff.value) return;
+    if (!isForPage || isTyping(event.target) || isOff.value) return;
+    if (document.querySelector('dialog:modal') !== null) return;
     const [, , press] = KEYS.find(([keys]) => event.key.length === 1 && keys.includes(event.key)) ?? [];
     if (press === undefined) return;
     press(event.key);
@@ -128,8 +129,4 @@ function click(within: ParentNode | null, attribute: string): void {
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   return target.matches('textarea, select, input:not([type="checkbox"], [type="radio"])') || target.isContentEditable;
-}
-
-function isBehindDialog(): boolean {
-  return document.querySelector('dialog:modal') !== null;
 }

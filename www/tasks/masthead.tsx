@@ -1,15 +1,16 @@
 import { ServiceError } from '../client/errors.ts';
 import { addressOf } from './address.ts';
-import { formatAge, formatCount, formatMinute } from './amounts.ts';
 import { history, link, linkState, model, situation } from './board.ts';
 import { STATES, type State } from './board-task.ts';
 import { PauseQueue } from './health-strip.tsx';
 import { HelpButton } from './keys.tsx';
 import { followLink, view } from './navigation.ts';
 import { Button, Mark, now, titleOf } from './parts.tsx';
+import { session } from './service.ts';
 import type { LinkState } from './service-link.ts';
-import { session, signOut } from './sign-in.ts';
+import { signOut } from './sign-in.ts';
 import { openForm } from './submit-form.tsx';
+import { formatAge, formatCount, formatMinute } from './texts.ts';
 
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
@@ -78,22 +79,26 @@ function describeConnection(state: LinkState, problem: Error | undefined): { kin
 /** Links to the lists of tasks in each state, with the numbers of tasks. */
 export function Tabs() {
   const { page, state: shown } = view.value;
-  return STATES.map((state) => (
-    <a
-      key={state}
-      class="tab"
-      href={addressOf({ state })}
-      data-state={state}
-      aria-current={page === 'tasks' && state === shown ? 'page' : undefined}
-      onClick={followLink}
-    >
-      <Mark state={state} />
-      <span class="tab-name">{titleOf(state)}</span>{' '}
-      <span class="tab-count keep" data-part={`count-${state}`}>
-        {countText(state)}
-      </span>
-    </a>
-  ));
+  return (
+    <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
+      {STATES.map((state) => (
+        <a
+          key={state}
+          class="tab"
+          href={addressOf({ state })}
+          data-state={state}
+          aria-current={page === 'tasks' && state === shown ? 'page' : undefined}
+          onClick={followLink}
+        >
+          <Mark state={state} />
+          <span class="tab-name">{titleOf(state)}</span>{' '}
+          <span class="tab-count keep" data-part={`count-${state}`}>
+            {countText(state)}
+          </span>
+        </a>
+      ))}
+    </nav>
+  );
 }
 
 /** Links to the pages of the board. */

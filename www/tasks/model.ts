@@ -121,10 +121,12 @@ export class Model {
     return () => this.#kept.delete(ids);
   }
 
-  /** Reads the newest tasks in a state, and again whenever they change until another list is opened. */
+  /** Reads the newest tasks in a state unless they are open, and again whenever they change until another list is opened. */
   open(state: State, filter: ListFilter): void {
     let list = this.#lists.get(state);
-    if (list === undefined || JSON.stringify(list.filter) !== JSON.stringify(filter)) {
+    const isSame = JSON.stringify(list?.filter) === JSON.stringify(filter);
+    if (isSame && list === this.#active) return;
+    if (list === undefined || !isSame) {
       const never = Number.NEGATIVE_INFINITY;
       list = { state, filter, ids: [], next: null, total: undefined, isLoaded: false, changedAt: never, readAt: never };
       this.#lists.set(state, list);

@@ -1,14 +1,13 @@
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { addressOf } from './address.ts';
-import { formatDue, formatSpan } from './amounts.ts';
 import { isUnfinished } from './board-task.ts';
 import { redrive, say } from './deeds.tsx';
 import { followLink, view } from './navigation.ts';
 import { Mark, now, Progress, SmallButton, titleOf } from './parts.tsx';
 import { type OwnTask, openForm, ownTasks } from './submit-form.tsx';
 import { limitText, type TaskDetail } from './task-detail.ts';
-import { outputText, visibleText } from './visible-text.ts';
+import { formatDue, formatSpan, outputText, visibleText } from './texts.ts';
 import { useTask } from './watched-task.ts';
 
 const MAX_ANNOUNCEMENT = 200;
@@ -75,7 +74,9 @@ function OwnTaskItem({ id, submission }: OwnTask) {
           {name}
         </a>
       </bdi>{' '}
-      <bdi class="own-output">{visibleText(shorten(output))}</bdi>{' '}
+      <bdi class="own-output">
+        {visibleText(output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)}…` : output)}
+      </bdi>{' '}
       <span class="own-state small">
         <span data-part="state">
           {watched.isCancelling.value && isOpen ? 'cancelling' : <StateWord detail={detail} />}
@@ -127,8 +128,4 @@ function outputOf({ status, result, reason = '', limit }: TaskDetail): string {
   if (status === 'failed' || status === 'retrying') return reason;
   if (status === 'limited') return limit === undefined ? '' : limitText(limit);
   return status === 'unknown' ? 'The service no longer knows this task.' : '';
-}
-
-function shorten(text: string): string {
-  return text.length > MAX_OUTPUT ? `${text.slice(0, MAX_OUTPUT)}…` : text;
 }

@@ -3,8 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { TaskProgress } from '../client/task-state.ts';
 import { CopyButton, SmallButton } from '../shared/controls.tsx';
-import { formatClock, formatMoment, formatSize, inUtc } from './amounts.ts';
-import { visibleText } from './visible-text.ts';
+import { formatClock, formatMoment, formatSize, inUtc, visibleText } from './texts.ts';
 
 const TICK_MS = 200;
 /** Characters of a long text that are shown until the user asks for all. */

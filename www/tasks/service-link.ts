@@ -93,7 +93,7 @@ export class ServiceLink {
 
   /** Disconnects from the service until `start` is called. */
   signOut(): void {
-    this.#group.enter(undefined);
+    this.#group.enter('');
     this.#show({ kind: 'signed-out', isStreaming: false });
   }
 

@@ -3,13 +3,12 @@ import { useEffect, useState } from 'preact/hooks';
 import type { ActionLimits, Limit } from '../client/limits.ts';
 import type { Schedule, ScheduleSettings } from '../client/schedules.ts';
 import { addressOf } from './address.ts';
-import { formatCount } from './amounts.ts';
 import { FieldError, type FormField, parseData } from './fields.ts';
 import { followLink } from './navigation.ts';
 import { Time } from './parts.tsx';
 import { found, limits, schedules } from './service.ts';
 import { type Act, ItemButton, type Settings } from './settings-list.tsx';
-import { visibleText } from './visible-text.ts';
+import { formatCount, visibleText } from './texts.ts';
 
 const PRIORITIES = { 1: '1, first', 2: '2', 3: '3, normal', 4: '4', 5: '5, last' };
 const CATCH_UP = { none: 'Do not run', one: 'Run once', all: 'All run' };

@@ -2,16 +2,15 @@ import { useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { View } from './address.ts';
-import { formatCount } from './amounts.ts';
-import { paced, status } from './board.ts';
+import { status } from './board.ts';
 import { ask, Dialog } from './dialogs.tsx';
 import { FieldError, type FormField, objectOf, type Problem, placeError, textOf } from './fields.ts';
 import { FindBar } from './find-bar.tsx';
 import { FormFields, focusField } from './form-fields.tsx';
 import { view } from './navigation.ts';
 import { Button, SmallButton, titleOf } from './parts.tsx';
-import { isSignedOut } from './service.ts';
-import { visibleText } from './visible-text.ts';
+import { repeated } from './service.ts';
+import { formatCount, visibleText } from './texts.ts';
 
 /** Ratio of the pause between two requests to the duration of a request, so that a long list is read less often. */
 const PAUSE_RATIO = 20;
@@ -45,25 +44,15 @@ export interface Settings<Item> {
 /** List of settings that the user can make, edit and delete. It is read again while it is visible. */
 export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: { of: Settings<Item> }) {
   const { page, noun, key, subject, overridesModule, Cells, Actions } = of;
-  const [items, setItems] = useState<readonly Item[]>();
-  const [problem, setProblem] = useState('');
   const [report, setReport] = useState<ComponentChildren>('');
   const isBusy = useSignal(false);
   const [edited, setEdited] = useState<Item | 'new'>();
   const newButton = useRef<HTMLButtonElement>(null);
-  const newest = useRef<Promise<Item[]>>(undefined);
-
-  const read = async () => {
-    const request = of.read();
-    newest.current = request;
-    const [answer] = await Promise.allSettled([request]);
-    // An answer from before a change would show what the change has replaced.
-    if (isBusy.peek() || newest.current !== request) return;
-    if (answer.status === 'fulfilled') setItems(answer.value);
-    const isUpToDate = answer.status === 'fulfilled' || isSignedOut(answer.reason);
-    setProblem(isUpToDate ? '' : `Not up to date: ${answer.reason.message}`);
-  };
-  const poll = useMemo(() => paced(of.intervalMs, read, PAUSE_RATIO), []);
+  const { answer, problem, read, poll } = useMemo(
+    () => repeated<readonly Item[] | undefined>(of.intervalMs, () => of.read(), undefined, PAUSE_RATIO),
+    [],
+  );
+  const items = answer.value;
   useSignalEffect(() => {
     if (status.value !== undefined) poll();
   });

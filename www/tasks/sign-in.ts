@@ -1,18 +1,14 @@
-import { computed, signal } from '@preact/signals';
+import { computed } from '@preact/signals';
 import { keepSession, keptSession, revoke, type Session, SignInForm } from '../shared/sign-in.ts';
 import { link, linkState, model } from './board.ts';
-import { useToken } from './service.ts';
+import { session, useSession } from './service.ts';
 
 const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
-
-/** Session of the signed-in user. Undefined if the service requires no token, too. */
-export const session = signal<Session>();
 
 /** Connects to the service. A sign-in form appears only if the service requires a token. */
 export function connect(): void {
   const begin = (started: Session | undefined) => {
-    session.value = started;
-    useToken(started?.token);
+    useSession(started);
     link.start(started?.userId ?? '');
   };
   const form = new SignInForm((started) => {
@@ -24,9 +20,8 @@ export function connect(): void {
   computed(() => linkState.value.kind).subscribe((kind) => {
     if (kind !== 'signed-out') return;
     form.open(session.peek() && SESSION_ENDED);
-    session.value = undefined;
+    useSession(undefined);
     keepSession(undefined);
-    useToken(undefined);
   });
 }
 

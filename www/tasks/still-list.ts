@@ -78,9 +78,8 @@ export function useStillList({ host, key, ids, isPinned, isHeld, isPaused }: Sti
     let pressed: { control: HTMLElement | null; x: number; y: number } | undefined;
     const press = ({ target, clientX: x, clientY: y }: PointerEvent) => {
       point(isAt(target));
-      pressed = isAt(target)
-        ? { control: (target as Element).closest('button, a, label, [data-row]'), x, y }
-        : undefined;
+      const control = isAt(target) ? (target as Element).closest<HTMLElement>('button, a, label, [data-row]') : null;
+      pressed = { control, x, y };
     };
     /** Lets a click act on the element under the pressed pointer, although the page has moved since. */
     const click = (event: MouseEvent) => {

@@ -11,7 +11,7 @@ import { differences, locate } from './json-text.ts';
 import { openAddress, view } from './navigation.ts';
 import { CodeBlock, now, RadioGroup } from './parts.tsx';
 import { curlCommand, isSignedOut, listActions, type Submission, submitTask } from './service.ts';
-import { visibleText } from './visible-text.ts';
+import { visibleText } from './texts.ts';
 
 interface FormProblem extends Problem {
   /** Time at which the request may be repeated, if the service has named one. */

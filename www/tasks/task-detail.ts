@@ -1,8 +1,8 @@
 import type { Attempt, TaskLimit, TaskState } from '../client/task-state.ts';
-import { addressOf, type View } from './address.ts';
-import { formatClock, formatCount, formatSpan } from './amounts.ts';
+import { addressOf } from './address.ts';
 import type { BoardTask } from './board-task.ts';
 import type { Submission } from './service.ts';
+import { formatClock, formatCount, formatSpan } from './texts.ts';
 
 type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
   fields: infer Fields,
@@ -83,15 +83,20 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
     case 'completed': {
       const end = lastAttempt && { atMs: lastAttempt.ended_at_ms, isExact: true, run: lastAttempt };
       const title = attempts > 1 ? `Completed by attempt ${attempts}` : 'Completed';
-      return { kind: 'completed', title, ...(end ?? endedAt(detail.processed_at, known)) };
+      return { kind: 'completed', title, ...(end ?? exactOr(known?.ended_at_ms, detail.processed_at)) };
     }
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
       // If the task has a history, the last failed attempt already shows the reason.
-      return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(lastAttempt === undefined && { reason }) };
+      return {
+        kind: 'failed',
+        title,
+        ...exactOr(known?.ended_at_ms, detail.last_at),
+        ...(lastAttempt === undefined && { reason }),
+      };
     }
     case 'cancelled':
-      return { kind: 'cancelled', title: 'Cancelled', ...endedAt(undefined, known) };
+      return { kind: 'cancelled', title: 'Cancelled', ...exactOr(known?.ended_at_ms) };
     default:
       return undefined;
   }
@@ -103,15 +108,10 @@ function withPriority({ priority = NORMAL_PRIORITY }: TaskDetail): string {
 
 function acceptedAt({ accepted_at_ms, first_at, created_at }: TaskDetail, known: BoardTask | undefined): Partial<Step> {
   if (accepted_at_ms !== undefined) return { atMs: accepted_at_ms, isExact: true };
-  const second = first_at ?? created_at;
-  return exactOr(known?.accepted_at_ms, second);
+  return exactOr(known?.accepted_at_ms, first_at ?? created_at);
 }
 
-function endedAt(second: number | null | undefined, known: BoardTask | undefined): Partial<Step> {
-  return exactOr(known?.ended_at_ms, second);
-}
-
-function exactOr(exactMs: number | undefined, second: number | null | undefined): Partial<Step> {
+function exactOr(exactMs: number | undefined, second?: number | null): Partial<Step> {
   if (exactMs !== undefined && exactMs % 1_000 !== 0) return { atMs: exactMs, isExact: true };
   return { atMs: second == null ? exactMs : second * 1_000, isExact: false };
 }
@@ -140,18 +140,16 @@ export interface Fact {
 /** Returns how often and how long a task ran, the options of its submission and, for a callback, the task that it reports. */
 export function factsOf(detail: TaskDetail, submission: Submission | undefined): Fact[] {
   const { id, priority = NORMAL_PRIORITY, limit_key, schedule, callback_url } = detail;
-  const ofAction = submission && { q: submission.action };
-  const facts: { [term: string]: [text: string | undefined, view?: Partial<View>] } = {
-    Duration: [durationText(detail)],
-    Priority: [priority === NORMAL_PRIORITY ? undefined : `${priority}`],
-    'Limit key': [limit_key, { page: 'limits', ...ofAction }],
-    Schedule: [schedule, { page: 'schedules', ...(schedule !== undefined && { q: schedule }) }],
-    Callback: [callback_url, { state: 'completed', action: 'callback', q: id }],
-  };
-  const known = Object.entries(facts).flatMap(([term, [text, view]]) =>
-    text === undefined ? [] : [{ term, text, ...(view && { address: addressOf(view) }) }],
-  );
-  return submission?.action === 'callback' ? [...known, ...callbackFacts(detail, submission)] : known;
+  const q = submission?.action ?? '';
+  const facts = [
+    { term: 'Duration', text: durationText(detail) },
+    { term: 'Priority', text: priority === NORMAL_PRIORITY ? undefined : `${priority}` },
+    { term: 'Limit key', text: limit_key, address: addressOf({ page: 'limits', q }) },
+    { term: 'Schedule', text: schedule, address: addressOf({ page: 'schedules', q: schedule ?? '' }) },
+    { term: 'Callback', text: callback_url, address: addressOf({ action: 'callback', q: id }) },
+    ...(submission?.action === 'callback' ? callbackFacts(detail, submission) : []),
+  ];
+  return facts.filter((fact): fact is Fact => fact.text !== undefined);
 }
 
 function durationText({ attempts = 1, waited_ms, ran_ms }: TaskDetail): string | undefined {
@@ -160,16 +158,12 @@ function durationText({ attempts = 1, waited_ms, ran_ms }: TaskDetail): string |
   return `${waited}ran ${formatSpan(ran_ms)}${attempts === 1 ? '' : ` in ${attempts} attempts`}`;
 }
 
-function callbackFacts({ reason, result }: TaskDetail, { data }: Submission): Fact[] {
+function callbackFacts({ reason, result }: TaskDetail, { data }: Submission) {
   const { url, task } = data ?? {};
   if (typeof url !== 'string' || typeof task !== 'string') return [];
-  const address = addressOf({ task });
-  const answer = reason ?? answerOf(result);
-  const facts = [{ term: 'Callback for', text: task, address, rest: ` to ${url}` }];
-  return answer === undefined ? facts : [...facts, { term: 'Last answer', text: answer }];
-}
-
-function answerOf(result: string | null | undefined): string | undefined {
   const { status, answer = '' } = JSON.parse(result ?? '{}').output ?? {};
-  return status === undefined ? undefined : `${status} ${answer}`.trim();
+  return [
+    { term: 'Callback for', text: task, address: addressOf({ task }), rest: ` to ${url}` },
+    { term: 'Last answer', text: reason ?? (status === undefined ? undefined : `${status} ${answer}`.trim()) },
+  ];
 }

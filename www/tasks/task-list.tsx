@@ -1,10 +1,9 @@
-import { signal } from '@preact/signals';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { TaskState } from '../client/task-state.ts';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
-import { Causes, causesError } from './causes.tsx';
+import { Causes, causesProblem } from './causes.tsx';
 import { BulkBar, isSelectable, isTaken, redrive, say, select, selection, verbsOf } from './deeds.tsx';
 import { EmptyState } from './empty-state.tsx';
 import { FindBar } from './find-bar.tsx';
@@ -16,9 +15,7 @@ import { findTask } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
 import { openForm } from './submit-form.tsx';
-import { dataText, visibleText } from './visible-text.ts';
-
-const isPaused = signal(false);
+import { dataText, visibleText } from './texts.ts';
 
 /** List of the tasks in one state, which the user can filter, select and change. Failed tasks are listed by cause. */
 export function TaskListView({ state }: { state: State }) {
@@ -26,10 +23,8 @@ export function TaskListView({ state }: { state: State }) {
   const { q, action, cause, last, task: inspected } = view.value;
   const host = useRef<HTMLElement>(null);
   const key = [state, cause, action, q, last].join('\n');
-  // Another list is not paused.
-  useEffect(() => {
-    isPaused.value = false;
-  }, [key]);
+  const [pausedList, pause] = useState('');
+  const isPaused = pausedList === key;
   const list = model.list(state);
   const known = model.tasks(state);
   const tasks = known.filter((task) => !isTaken(task));
@@ -39,7 +34,7 @@ export function TaskListView({ state }: { state: State }) {
     ids: tasks.map(({ id }) => id),
     isPinned: (id) => id === inspected && (state !== 'failed' || model.get(id)?.state === state),
     isHeld: selection.value.ids.size > 0,
-    isPaused: isPaused.value,
+    isPaused,
   });
   // What the user has just changed leaves the list, although it stands still.
   const ids = still.ids.filter((id) => {
@@ -47,8 +42,8 @@ export function TaskListView({ state }: { state: State }) {
     return task !== undefined && !isTaken(task);
   });
   const isFailed = state === 'failed';
-  const isEmpty = list?.isLoaded === true && ids.length === 0;
-  const problem = isFailed ? (model.problem.value ?? causesError.value) : undefined;
+  const isEmpty = list?.isLoaded === true && ids.length === 0 && known.length === 0;
+  const { message = '' } = model.problem.value ?? {};
   // The same element is not rendered again with the list.
   const causes = useMemo(() => <Causes isHeld={still.isHeld} />, [still.isHeld]);
   const selectable = ids.filter((id) => isSelectable(id, state));
@@ -59,7 +54,7 @@ export function TaskListView({ state }: { state: State }) {
       class={`panel list ${isFailed ? 'failed' : ''}`}
       data-part="list"
       aria-labelledby="list-heading"
-      data-paused={isPaused.value ? '' : undefined}
+      data-paused={isPaused ? '' : undefined}
       ref={host}
     >
       <h2 class="visually-hidden" id="list-heading">
@@ -68,25 +63,20 @@ export function TaskListView({ state }: { state: State }) {
       <div class="list-head row pad">
         <FindBar />
         {!hasVerbs && bar}
-        <SmallButton
-          data-part="pause"
-          onClick={() => {
-            isPaused.value = !isPaused.value;
-          }}
-        >
+        <SmallButton data-part="pause" onClick={() => pause(isPaused ? '' : key)}>
           <span class="pause-mark" aria-hidden="true" />
-          {isPaused.value ? 'Resume list' : 'Pause list'}
+          {isPaused ? 'Resume list' : 'Pause list'}
         </SmallButton>
       </div>
       <p class="notice" role="status">
-        {problem && `Not up to date: ${problem.message}`}
+        {isFailed && (message ? `Not up to date: ${message}` : causesProblem)}
       </p>
       <div class="failed-columns">
         {isFailed && causes}
         <div class="failed-main">
-          {hasVerbs && !(isEmpty && known.length === 0) && bar}
+          {hasVerbs && !isEmpty && bar}
           <TaskTable key={key} state={state} ids={ids} />
-          {isEmpty && known.length === 0 && <EmptyState state={state} />}
+          {isEmpty && <EmptyState state={state} />}
           {list !== undefined && <ListFoot key={key} list={list} listed={tasks.length} />}
         </div>
       </div>
@@ -98,8 +88,6 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const anchor = useRef<string | undefined>(undefined);
   const { from, to, above, below } = useRowWindow(ids.length, body);
-  const { value: shown } = view;
-  const { isAll, ids: chosen } = selection.value;
   const hasVerbs = verbsOf(state).length > 0;
   /** Selects or deselects a task. A range also contains all tasks back to the previously clicked one. */
   const onSelect = (id: string, isChosen: boolean, isRange: boolean) => {
@@ -107,7 +95,7 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
     const end = ids.indexOf(id);
     const range = start < 0 ? [id] : ids.slice(Math.min(start, end), Math.max(start, end) + 1);
     anchor.current = id;
-    const selected = new Set(isAll ? ids : chosen);
+    const selected = new Set(selection.value.isAll ? ids : selection.value.ids);
     for (const each of range) {
       if (isChosen) selected.add(each);
       else selected.delete(each);
@@ -144,9 +132,6 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
               task={task}
               state={state}
               index={from + index}
-              address={addressOf({ ...shown, task: id })}
-              isInspected={id === shown.task}
-              isSelected={isAll || chosen.has(id)}
               onSelect={hasVerbs ? onSelect : undefined}
             />
           );
@@ -168,14 +153,13 @@ interface TaskRowProps {
   task: BoardTask;
   state: State;
   index: number;
-  address: string;
-  isInspected: boolean;
-  isSelected: boolean;
   onSelect: ((id: string, isSelected: boolean, isRange: boolean) => void) | undefined;
 }
 
-function TaskRow({ task, state, index, address, isInspected, isSelected, onSelect }: TaskRowProps) {
+function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
   const { id } = task;
+  const isInspected = id === view.value.task;
+  const isSelected = selection.value.isAll || selection.value.ids.has(id);
   const { detail, size, count } = COLUMNS[state];
   const isListed = task.state === state;
   const fraction = isListed && state === 'running' ? task.progress?.fraction : undefined;
@@ -210,7 +194,7 @@ function TaskRow({ task, state, index, address, isInspected, isSelected, onSelec
         <Mark state={task.state} />
         <a
           class="bare"
-          href={address}
+          href={addressOf({ ...view.value, task: id })}
           data-open
           data-part="action"
           title={task.action.length > 24 ? action : undefined}

@@ -1,8 +1,8 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { model, paced, status } from './board.ts';
-import { type BoardTask, isUnfinished, present } from './board-task.ts';
-import { cancelTask, findTask, hasStatus } from './service.ts';
+import { model, status } from './board.ts';
+import { type BoardTask, isUnfinished } from './board-task.ts';
+import { cancelTask, findTask, hasStatus, repeated } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
 
 /** Interval of requests for an unfinished task, in case an event was missed. */
@@ -19,84 +19,55 @@ export function useTask(id: string): WatchedTask {
 
 /** One task with its details, which are requested after each event of the task and each gap. */
 function watch(id: string) {
-  const answer = signal<TaskDetail>({ id, status: 'loading' });
-  /** Error of the last request, or undefined if it succeeded. */
-  const error = signal<Error>();
   /** Whether a cancellation was requested, so that an unknown task counts as cancelled. */
   const isCancelling = signal(false);
   /** Version of the known task when the details were requested. */
-  const seen = signal('');
+  let seen = '';
   /** Task as known from events and lists. */
   const known = () => model.get(id);
-  let isReading = false;
-  let isDue = false;
+  const request = async (): Promise<TaskDetail> => {
+    seen = versionOf(known());
+    const unknown = { ...answer.peek(), status: isCancelling.peek() ? 'cancelled' : 'unknown' };
+    const found = (await findTask<TaskDetail>(id)) ?? unknown;
+    if (!isUnfinished(found.status)) isCancelling.value = false;
+    return found;
+  };
+  const { answer, problem, read, poll } = repeated<TaskDetail>(POLL_MS, request, { id, status: 'loading' });
 
-  /** Requests the details. If they are being requested, requests them once more after that. */
-  const read = async () => {
-    // The service does not know a cancelled task.
-    if (known()?.state === 'cancelled') return;
-    isDue = true;
-    if (isReading) return;
-    isReading = true;
-    while (isDue) {
-      isDue = false;
-      seen.value = versionOf(known());
-      try {
-        answer.value = (await findTask<TaskDetail>(id)) ?? lost();
-        error.value = undefined;
-        if (!isUnfinished(answer.value.status)) isCancelling.value = false;
-      } catch (reason) {
-        error.value = reason as Error;
-      }
-    }
-    isReading = false;
+  /** Details of the latest response, with the progress of the latest event. The status is `loading` before the first response. */
+  const detail = computed((): TaskDetail => {
+    model.version.value;
+    const { state, progress } = known() ?? {};
+    if (state === 'cancelled') return { ...answer.value, status: state };
+    const isRunning = state === 'running' && answer.value.status === 'running';
+    return isRunning && progress !== undefined ? { ...answer.value, progress } : answer.value;
+  });
+  /** Requests the details, unless the task is cancelled, because the service does not know it then. */
+  const readAgain = () => {
+    if (![known()?.state, answer.peek().status].includes('cancelled')) void read();
   };
-  /** Details of a task that the service does not know. */
-  const lost = (): TaskDetail => {
-    const isCancelled = isCancelling.peek() || answer.peek().status === 'cancelled';
-    return { ...answer.peek(), status: isCancelled ? 'cancelled' : 'unknown' };
-  };
-  const poll = paced(POLL_MS, read);
   const stops = [
     model.keep([id]),
     effect(() => {
       model.gaps.value;
-      void untracked(read);
+      untracked(readAgain);
     }),
     effect(() => {
       model.version.value;
-      if (versionOf(known()) !== seen.peek()) void untracked(read);
+      if (versionOf(known()) !== seen) untracked(readAgain);
     }),
     effect(() => {
       status.value;
-      if (error.peek() !== undefined || isUnfinished(answer.peek().status)) poll();
+      if (problem.peek() !== '' || isUnfinished(answer.peek().status)) poll();
     }),
   ];
 
-  /** Details by the latest response or event. Its status is `loading` before the first and `unknown` without a task. */
-  const detail = computed((): TaskDetail => {
-    model.version.value;
-    const task = known();
-    const details = answer.value;
-    if (task?.state === 'cancelled') return { ...details, status: task.state };
-    if (task === undefined || details.status === 'cancelled' || details.status === 'unknown') return details;
-    const { state, attempt, attempts, reason, limit, progress } = task;
-    // Only a response has the result or the details of a failure.
-    if (versionOf(task) === seen.value || state === 'completed' || state === 'failed') {
-      return details.status === 'running' && state === 'running' ? { ...details, ...present({ progress }) } : details;
-    }
-    const { started_at_ms, run_at_ms, next_attempt_at_ms } = task;
-    const times = { started_at_ms, run_at_ms, next_attempt_at_ms };
-    const { progress: _, ...rest } = details;
-    return { ...rest, status: state, ...present({ attempt, attempts, reason, limit, progress, ...times }) };
-  });
-
   return {
     detail,
-    error,
+    problem,
     isCancelling,
     known,
-    read,
+    read: readAgain,
     /**
      * Requests the cancellation once. An unknown (404) or finished (409) task is no error, because its state is shown.
      *
@@ -106,13 +77,14 @@ function watch(id: string) {
       if (isCancelling.peek()) return false;
       isCancelling.value = true;
       try {
-        return await cancelTask(id);
+        const isCancelled = await cancelTask(id);
+        if (isCancelled) answer.value = { ...answer.peek(), status: 'cancelled' };
+        return isCancelled;
       } catch (reason) {
         isCancelling.value = false;
         if (!hasStatus(reason, 404, 409)) throw reason;
+        readAgain();
         return true;
-      } finally {
-        void read();
       }
     },
     close() {

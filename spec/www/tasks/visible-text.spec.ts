@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { dataText, outputText } from '../../../www/tasks/visible-text.ts';
+import { dataText, outputText } from '../../../www/tasks/texts.ts';
 
 const payload = (action: string, data: object) => JSON.stringify({ id: 'x', action, data, created_at: 1_800_000_000 });
 
