@@ -1,4 +1,5 @@
-import type { TaskEvent, TaskLimit, TaskProgress } from '../client/task-state.ts';
+import type { SearchResult } from '../client/task-client.ts';
+import type { TaskEvent, TaskState } from '../client/task-state.ts';
 
 /** The states of tasks, in the order of the tabs. */
 export const STATES = ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed', 'failed'] as const;
@@ -11,54 +12,41 @@ export function isUnfinished(state: string): boolean {
   return UNFINISHED.includes(state);
 }
 
+type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
+  fields: infer Fields,
+) => void
+  ? Fields
+  : never;
+
+/** Fields of tasks in all states. */
+export type TaskFields = Partial<FieldsOf<TaskState>>;
+
 /** Task as reported by responses and events, with the names of the service. Texts may be truncated. */
-export interface BoardTask {
+export interface BoardTask extends Omit<TaskFields, 'ran_ms'> {
   id: string;
   action: string;
   state: State | 'cancelled';
-  accepted_at_ms?: number;
-  started_at_ms?: number;
   ended_at_ms?: number;
-  run_at_ms?: number;
-  next_attempt_at_ms?: number;
-  /** Number of the running attempt. */
-  attempt?: number;
-  /** Number of failed attempts. */
-  attempts?: number;
-  reason?: string;
   /** Reason of a failed task without numbers, ids and quoted parts. Events do not tell it. */
   cause?: string;
-  permanent?: boolean;
-  progress?: TaskProgress;
-  payload?: string;
   payload_bytes?: number;
-  result?: string | null;
   result_bytes?: number;
   /** Duration of all attempts of a completed task. Events do not tell it. */
   ran_ms?: number | null;
-  priority?: number;
-  limit_key?: string;
-  limit?: TaskLimit;
 }
 
 /** Task in a response. Result rows and dead letters have no status of a queued task, and times in Unix seconds. */
-export interface ListedTask extends Omit<BoardTask, 'action' | 'state'> {
-  action: string | null;
-  status: State;
-  created_at?: number;
-  processed_at?: number;
-  first_at?: number;
-  last_at?: number;
-}
+type ListedTask = Omit<BoardTask, 'action' | 'state'> & { action: string | null; status: State };
 
-export function fromListed({ status, created_at, processed_at, first_at, last_at, ...task }: ListedTask): BoardTask {
+export function fromListed(listed: SearchResult['tasks'][number]): BoardTask {
+  const { status, created_at, processed_at, first_at, last_at, ...task } = listed as ListedTask;
   const [accepted, ended] = [created_at ?? first_at, processed_at ?? last_at];
   return {
     ...task,
     action: task.action ?? 'unreadable',
     state: created_at !== undefined ? 'completed' : task.cause !== undefined ? 'failed' : status,
     ...(accepted !== undefined && { accepted_at_ms: accepted * 1_000 }),
-    ...(ended !== undefined && { ended_at_ms: ended * 1_000 }),
+    ...(ended != null && { ended_at_ms: ended * 1_000 }),
   };
 }
 

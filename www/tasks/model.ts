@@ -1,16 +1,9 @@
 import { signal } from '@preact/signals';
 import type { QueueStatus } from '../client/queue-api.ts';
+import type { SearchResult } from '../client/task-client.ts';
 import type { TaskEvent } from '../client/task-state.ts';
 import { filterOf, isFiltered, isSearched, type ListFilter } from './address.ts';
-import {
-  afterEvent,
-  afterListing,
-  type BoardTask,
-  fromListed,
-  isUnfinished,
-  type ListedTask,
-  type State,
-} from './board-task.ts';
+import { afterEvent, afterListing, type BoardTask, fromListed, isUnfinished, type State } from './board-task.ts';
 import { http } from './service.ts';
 
 /** Maximum number of tasks in one response. */
@@ -43,14 +36,6 @@ export interface TaskList {
   changedAt: number;
   /** `performance.now()` when the last successful request for the newest tasks was sent. */
   readAt: number;
-}
-
-/** Response of `GET /tasks/search`. `total` is a lower bound unless `total_is_exact`. */
-interface Page {
-  tasks: ListedTask[];
-  next_cursor: string | null;
-  total?: number;
-  total_is_exact?: boolean;
 }
 
 interface Known {
@@ -217,9 +202,9 @@ export class Model {
     // Counting takes the service longer.
     const isCounted = cursor === undefined && isDue && isFiltered(filter);
     const query = { ...filterOf(filter), state, cursor, ...(!isCounted && { total: '0' }) };
-    let page: Page;
+    let page: SearchResult;
     try {
-      page = await http.request<Page>('tasks/search', { query });
+      page = await http.request<SearchResult>('tasks/search', { query });
     } catch (error) {
       if (cursor === undefined) this.problem.value = error as Error;
       throw error;

@@ -1,17 +1,11 @@
 import type { Attempt, TaskLimit, TaskState } from '../client/task-state.ts';
 import { addressOf } from './address.ts';
-import type { BoardTask } from './board-task.ts';
+import type { BoardTask, TaskFields } from './board-task.ts';
 import type { Submission } from './service.ts';
 import { formatClock, formatCount, formatSpan } from './texts.ts';
 
-type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
-  fields: infer Fields,
-) => void
-  ? Fields
-  : never;
-
 /** Response of `GET /tasks/<id>`, with the optional fields of all states. */
-export type TaskDetail = { id: string; status: string } & Partial<FieldsOf<TaskState>>;
+export type TaskDetail = { id: string; status: string } & TaskFields;
 
 const NORMAL_PRIORITY = 3;
 const UNKNOWN =
