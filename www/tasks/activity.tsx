@@ -1,8 +1,7 @@
 import { computed, effect, signal, untracked } from '@preact/signals';
 import type { QueueActivity } from '../client/queue-api.ts';
-import { addressOf } from './address.ts';
+import { addressOf, RANGES } from './address.ts';
 import { status } from './board.ts';
-import { RANGE_SPANS } from './charts.tsx';
 import { followLink, view } from './navigation.ts';
 import { FigureTable, type FigureTableProps } from './parts.tsx';
 import { queue, repeated } from './service.ts';
@@ -21,7 +20,7 @@ const shownRange = computed(() => (isOpen.value && view.value.page === 'tasks' ?
 const { answer, problem, read, poll } = repeated(
   REFRESH_MS,
   async (): Promise<(QueueActivity & { period: string }) | undefined> => {
-    const { seconds, label } = RANGE_SPANS[view.peek().range];
+    const { seconds, label } = RANGES[view.peek().range];
     const activity = await queue.activity({ seconds });
     const covered = activity.window_seconds;
     const isWhole = covered >= LEAST_SHARE * seconds;
@@ -42,7 +41,7 @@ effect(() => {
 
 /** Folded tables of the tasks of each action in the range of the charts, and of what each worker thread runs. */
 export function Activity() {
-  const { label } = RANGE_SPANS[view.value.range];
+  const { label } = RANGES[view.value.range];
   const { actions = [], workers = [], period = `of the last ${label}`, counts_are_exact = true } = answer.value ?? {};
   return (
     <details class="charts" data-part="activity" onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>

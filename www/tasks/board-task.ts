@@ -66,18 +66,14 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
   const { event: name, id, at, action = task?.action ?? 'unknown', ...fields } = event;
   if (name === 'purged') return undefined;
   if (name === 'accepted') {
-    // The accepting node may report a task later than the node that started it.
-    if (isAcceptedLate(task)) return { ...task, action, accepted_at_ms: at };
+    // The accepting node may report a task later than the node that started it. A failed task is redriven.
+    const isLate = task !== undefined && !['scheduled', 'queued', 'failed'].includes(task.state);
+    if (isLate) return { ...task, action, accepted_at_ms: at };
     return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
   }
   const [state, time] = CHANGES[name];
   const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
   return { ...known, id, action, state, ...(time && { [time]: at }), ...fields };
-}
-
-/** Whether an event `accepted` can only be late. That of a failed task is the start of a redrive. */
-function isAcceptedLate(task: BoardTask | undefined): task is BoardTask {
-  return task !== undefined && !['scheduled', 'queued', 'failed'].includes(task.state);
 }
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */

@@ -13,16 +13,9 @@ const NEWEST_SECONDS = 5;
 
 type Line = 'accepted' | 'completed' | 'failed' | 'depth';
 
-/** Length of a range, of a period in the charts, and of one in the table, in seconds. */
-export const RANGE_SPANS = {
-  '15m': { label: '15 minutes', short: '15 min', seconds: 900, from: 'seconds', period: 5, row: 60 },
-  '1h': { label: 'hour', short: '1 h', seconds: 3_600, from: 'minutes', period: 60, row: 300 },
-  '24h': { label: '24 hours', short: '24 h', seconds: 86_400, from: 'minutes', period: 60, row: 3_600 },
-} as const satisfies Record<Range, unknown>;
-
 /** The chosen range of the history, in periods for the charts and for the table. Undefined before it is read. */
 const shown = computed(() => {
-  const { seconds, period, row, from } = RANGE_SPANS[view.value.range];
+  const { seconds, period, row, from } = RANGES[view.value.range];
   const source = history.value[from];
   const { end } = source;
   if (end === undefined) return undefined;
@@ -46,7 +39,7 @@ const DEPTH = { depth: { label: 'Waiting, running and retrying', colour: '--acce
 /** Charts of a time range: tasks per second, and unfinished tasks. */
 export function Charts() {
   const isWide = useMemo(() => matchMedia('(min-width: 48rem)').matches, []);
-  const { label } = RANGE_SPANS[view.value.range];
+  const { label } = RANGES[view.value.range];
   return (
     <section class="charts" aria-label={`The last ${label}`}>
       <details open={isWide} data-part="charts-details">
@@ -80,7 +73,7 @@ export function Charts() {
         legend="Time range"
         name="range"
         class="ranges small"
-        options={RANGES.map((range) => [range, RANGE_SPANS[range].short] as const)}
+        options={(Object.keys(RANGES) as Range[]).map((range) => [range, RANGES[range].short] as const)}
         chosen={view.value.range}
         onChoose={(range) => changeView({ range }, 'replace')}
       />
@@ -154,7 +147,7 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
 
 /** The charts as a table for screen readers. A period that is incomplete at its end is left out. */
 function HistoryTable() {
-  const { label, row } = RANGE_SPANS[view.value.range];
+  const { label, row } = RANGES[view.value.range];
   const { rows, starts = [] } = shown.value ?? {};
   const cell = (name: string, value: number | null | undefined) =>
     value == null ? 'unknown' : name === 'depth' ? formatCount(value) : formatRate(value);

@@ -62,9 +62,7 @@ export interface Question {
 }
 
 /** Confirmation of a question. `perSecond` is the chosen pace, or 0. */
-interface Confirmation {
-  perSecond: number;
-}
+type Confirmation = { perSecond: number };
 
 const open = signal<Question & { answer(confirmation?: Confirmation): void }>();
 

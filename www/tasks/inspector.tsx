@@ -233,7 +233,6 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     } catch (cause) {
       error.value = `${failure}: ${(cause as Error).message}`;
     }
-    watched.read();
   };
   return (
     <>

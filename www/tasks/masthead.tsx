@@ -1,5 +1,5 @@
 import { ServiceError } from '../client/errors.ts';
-import { addressOf } from './address.ts';
+import { addressOf, PAGES } from './address.ts';
 import { history, link, linkState, model, situation } from './board.ts';
 import { STATES, type State } from './board-task.ts';
 import { PauseQueue } from './health-strip.tsx';
@@ -103,7 +103,7 @@ export function Tabs() {
 
 /** Links to the pages of the board. */
 export function Pages() {
-  return (['tasks', 'schedules', 'limits'] as const).map((page) => (
+  return PAGES.map((page) => (
     <a
       key={page}
       class="page"

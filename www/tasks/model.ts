@@ -38,11 +38,6 @@ export interface TaskList {
   readAt: number;
 }
 
-interface Known {
-  task: BoardTask;
-  eventAt: number;
-}
-
 /** Tasks, their lists and the state of the queue, updated by events and responses of the service. */
 export class Model {
   /** Changes with tasks and lists, at most ten times per second and not while the page is hidden. */
@@ -52,7 +47,7 @@ export class Model {
   readonly gaps = signal(0);
   /** Error of the last list request, or undefined if the request succeeded. */
   readonly problem = signal<Error>();
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Map<string, { task: BoardTask; eventAt: number }>();
   readonly #kept = new Set<Iterable<string>>();
   readonly #lists = new Map<State, TaskList>();
   #active: TaskList | undefined;

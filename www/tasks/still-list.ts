@@ -145,16 +145,12 @@ function withPinned(ids: readonly string[], earlier: readonly string[], isPinned
   return order;
 }
 
-/** Rows to render. `above` and `below` are the heights of the other rows in pixels. */
-export interface RowWindow {
-  from: number;
-  to: number;
-  above: number;
-  below: number;
-}
-
-/** Selects the rows near the visible part of a long list. @param list element whose children are the rendered rows */
-export function useRowWindow(count: number, list: Ref): RowWindow {
+/**
+ * Selects the rows near the visible part of a long list. `above` and `below` are the heights of the others in pixels.
+ *
+ * @param list element whose children are the rendered rows
+ */
+export function useRowWindow(count: number, list: Ref) {
   const [from, setFrom] = useState(0);
   const [most, setMost] = useState(ROWS_AT_ONCE);
   const rowHeight = useRef(0);

@@ -67,7 +67,6 @@ function watch(id: string) {
     problem,
     isCancelling,
     known,
-    read: readAgain,
     /**
      * Requests the cancellation once. An unknown (404) or finished (409) task is no error, because its state is shown.
      *
@@ -83,7 +82,6 @@ function watch(id: string) {
       } catch (reason) {
         isCancelling.value = false;
         if (!hasStatus(reason, 404, 409)) throw reason;
-        readAgain();
         return true;
       }
     },
