@@ -11,12 +11,11 @@ import { Inspector } from './inspector.tsx';
 import { Help, listenToKeys } from './keys.tsx';
 import { Masthead, Pages, Tabs } from './masthead.tsx';
 import { view } from './navigation.ts';
-import { OwnTasks } from './own-tasks.tsx';
 import { TimeZoneSelect, titleOf } from './parts.tsx';
 import { LIMITS, SCHEDULES } from './settings-items.tsx';
 import { SettingsList } from './settings-list.tsx';
 import { connect } from './sign-in.ts';
-import { isFolded, SubmitForm } from './submit-form.tsx';
+import { isFolded, OwnTasks, SubmitForm } from './submit-form.tsx';
 import { TaskListView } from './task-list.tsx';
 
 // Before the views send requests, because this restores the token that they need.

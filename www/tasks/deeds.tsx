@@ -9,7 +9,7 @@ import { matchingPermanent } from './causes.tsx';
 import { ask, type Question } from './dialogs.tsx';
 import type { TaskList } from './model.ts';
 import { view } from './navigation.ts';
-import { now, SmallButton } from './parts.tsx';
+import { Live, SmallButton } from './parts.tsx';
 import { changeTasks } from './service.ts';
 import type { StillList } from './still-list.ts';
 import { formatCount, formatTasks } from './texts.ts';
@@ -278,7 +278,6 @@ export function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
       )}
       <SmallButton
         class="unseen"
-        data-show-unseen
         data-part="unseen"
         aria-keyshortcuts="u"
         data-empty={still.unseen === 0 ? '' : undefined}
@@ -317,34 +316,27 @@ function countText(state: State, listed: number, { count, isExact }: { count: nu
 
 /** Notice of a deed that can be undone, and of what has come of it. */
 export function UndoNotice() {
-  const isPending = pending.value !== undefined;
+  const { value: undoable } = pending;
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
-    if (isPending) button.current?.focus();
-  }, [pending.value]);
+    button.current?.focus();
+  }, [undoable]);
   return (
     <div class="purge-notice panel row pad" data-part="purge-notice" hidden={said.value === ''}>
       <p class="grow" role="status" data-part="purge-text">
         {said}
       </p>
-      <Countdown />
-      {isPending && (
-        <SmallButton data-part="purge-undo" ref={button} onClick={() => pending.peek()?.decide(false)}>
-          Undo
-        </SmallButton>
+      {undoable && (
+        <>
+          <span class="quiet" aria-hidden="true">
+            <Live text={() => `${Math.max(Math.ceil((undoable.sendAt - performance.now()) / 1_000), 0)} s`} />
+          </span>
+          <SmallButton data-part="purge-undo" ref={button} onClick={() => undoable.decide(false)}>
+            Undo
+          </SmallButton>
+        </>
       )}
     </div>
-  );
-}
-
-function Countdown() {
-  now.value;
-  const { value } = pending;
-  const seconds = value && Math.max(Math.ceil((value.sendAt - performance.now()) / 1_000), 0);
-  return (
-    <span class="quiet" aria-hidden="true">
-      {seconds === undefined ? '' : `${seconds} s`}
-    </span>
   );
 }
 

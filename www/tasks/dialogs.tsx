@@ -7,7 +7,6 @@ interface DialogProps {
   part: string;
   class: string;
   heading: string;
-  title?: ComponentChildren;
   /** Whether a click beside the dialog leaves it open, because it holds the user's input. */
   isForm?: boolean;
   /** Whether the page can be used beside the dialog, except in a narrow window. */
@@ -20,7 +19,7 @@ interface DialogProps {
 const NARROW = '(max-width: 48rem)';
 
 /** Dialog that is open while it is rendered. The focus returns to the element that had it before. */
-export function Dialog({ part, class: name, heading, title, isForm, isBeside, onClose, children }: DialogProps) {
+export function Dialog({ part, class: name, heading, isForm, isBeside, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const { current } = dialog;
@@ -44,7 +43,6 @@ export function Dialog({ part, class: name, heading, title, isForm, isBeside, on
         if (event.target === event.currentTarget && !isForm) onClose();
       }}
     >
-      {title}
       {children}
     </dialog>
   );
@@ -85,13 +83,8 @@ export function OpenQuestion() {
   if (open.value === undefined) return null;
   const { question, warning, consequence, yes, no, paces = [], answer } = open.value;
   return (
-    <Dialog
-      part="confirmation"
-      class="panel stack"
-      heading="question"
-      title={<h2 id="question">{question}</h2>}
-      onClose={answer}
-    >
+    <Dialog part="confirmation" class="panel stack" heading="question" onClose={answer}>
+      <h2 id="question">{question}</h2>
       {warning && (
         <p>
           <strong>{warning}</strong>
@@ -113,14 +106,13 @@ export function OpenQuestion() {
       )}
       <div class="row end">
         <Button onClick={() => answer()}>{no}</Button>
-        <button
-          type="button"
+        <Button
           class="button button-danger"
           data-part="purge-confirm"
           onClick={() => answer({ perSecond: Number(pace.current?.value ?? 0) })}
         >
           {yes}
-        </button>
+        </Button>
       </div>
     </Dialog>
   );

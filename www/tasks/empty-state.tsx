@@ -48,28 +48,23 @@ const TEXTS: Record<State, [title: string, hint: string, curl: string]> = {
 /** Message shown instead of an empty task list, with a curl command unless there is a filter. */
 export function EmptyState({ state }: { state: State }) {
   const [title, hint, curl] = TEXTS[state];
-  if (isFiltered(view.value)) {
-    return (
-      <div class="empty stack pad" data-part="empty">
-        <p class="empty-title strong" data-part="empty-title">
-          No {state} task matches.
-        </p>
+  const command = curl.replaceAll('curl', `curl${tokenOption()}`).replaceAll('URL', location.origin);
+  const hasFilter = isFiltered(view.value);
+  return (
+    <div class="empty stack pad" data-part="empty">
+      <p class="empty-title strong">{hasFilter ? `No ${state} task matches.` : title}</p>
+      {hasFilter ? (
         <Button data-part="show-all" onClick={() => changeView({ q: '', action: '', cause: '', last: '' })}>
           Show all
         </Button>
-      </div>
-    );
-  }
-  const command = curl.replaceAll('curl', `curl${tokenOption()}`).replaceAll('URL', location.origin);
-  return (
-    <div class="empty stack pad" data-part="empty">
-      <p class="empty-title strong" data-part="empty-title">
-        {title}
-      </p>
-      <p class="quiet">{hint}</p>
-      <div class="row">
-        <CodeBlock text={command} part="empty-curl" />
-      </div>
+      ) : (
+        <>
+          <p class="quiet">{hint}</p>
+          <div class="row">
+            <CodeBlock text={command} part="empty-curl" />
+          </div>
+        </>
+      )}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import type { QueueStatus } from '../client/queue-api.ts';
 import { history, link, linkState, situation, status } from './board.ts';
 import { say } from './deeds.tsx';
 import { ask } from './dialogs.tsx';
-import { Button, now, SmallButton } from './parts.tsx';
+import { Button, Live, SmallButton } from './parts.tsx';
 import type { Histories } from './queue-history.ts';
 import { queue } from './service.ts';
 import { lengthOf, type Problem, usageOf } from './situation.ts';
@@ -22,7 +22,7 @@ export function HealthStrip() {
         </p>
         {since !== undefined && (
           <p class="quiet" data-part="since">
-            for {formatAge(now.value - since)}
+            for <Live text={(nowMs) => formatAge(nowMs - since)} />
           </p>
         )}
         {status.value?.paused && <SmallButton onClick={() => void change(queue.resume)}>Resume the queue</SmallButton>}

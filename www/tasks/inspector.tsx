@@ -7,7 +7,6 @@ import { isUnfinished } from './board-task.ts';
 import { redrive } from './deeds.tsx';
 import { Dialog } from './dialogs.tsx';
 import { indent, parseJson, readPayload } from './json-text.ts';
-import { JsonTree } from './json-tree.tsx';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
 import { curlCommand, runTask, type Submission } from './service.ts';
@@ -16,12 +15,20 @@ import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } fr
 import { formatDue, formatSize, formatSpan, visibleText } from './texts.ts';
 import { useTask, type WatchedTask } from './watched-task.ts';
 
+/** Entries of an object or array that are shown, and nested levels. What is beyond is in the text only. */
+const MAX_ENTRIES = 100;
+const MAX_DEPTH = 8;
+const OPEN_DEPTH = 2;
+const MAX_CHARACTERS = 200;
+
 /** Panel that shows the task of the address with its timeline, payload, result and progress. */
 export function Inspector() {
   const { task } = view.value;
   // The inspector must not cover the sign-in form.
   return task !== undefined && linkState.value.kind !== 'signed-out' && <InspectorDialog id={task} />;
 }
+
+type Heading = { current: HTMLHeadingElement | null };
 
 const close = () => changeView({ task: undefined });
 
@@ -45,12 +52,7 @@ function InspectorDialog({ id }: { id: string }) {
   );
 }
 
-interface InspectedProps {
-  id: string;
-  title: { current: HTMLHeadingElement | null };
-}
-
-function Inspected({ id, title }: InspectedProps) {
+function Inspected({ id, title }: { id: string; title: Heading }) {
   const watched = useTask(id);
   const idText = useRef<HTMLElement>(null);
   const detail = watched.detail.value;
@@ -135,6 +137,43 @@ function LongText({ part, name, text }: { part: string; name: string; text: stri
   );
 }
 
+/** Objects and arrays of a JSON value as folders. Shows nothing for any other value. */
+function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number }) {
+  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return null;
+  const entries = Object.entries(value);
+  return (
+    <ul class="tree small" data-part={depth === 0 ? 'tree' : undefined}>
+      {entries.slice(0, MAX_ENTRIES).map(([key, each]) => (
+        <li key={key}>
+          {typeof each !== 'object' || each === null || Object.keys(each).length === 0 || depth === MAX_DEPTH ? (
+            <>
+              <bdi class="quiet">{visibleText(key)}</bdi>: <bdi>{scalarText(each)}</bdi>
+            </>
+          ) : (
+            <details open={depth + 1 < OPEN_DEPTH}>
+              <summary>
+                <bdi class="quiet">{visibleText(key)}</bdi>: {countText(each)}
+              </summary>
+              <JsonTree value={each} depth={depth + 1} />
+            </details>
+          )}
+        </li>
+      ))}
+      {entries.length > MAX_ENTRIES && <li class="quiet">{entries.length - MAX_ENTRIES} more</li>}
+    </ul>
+  );
+}
+
+function countText(value: object): string {
+  const count = Object.keys(value).length;
+  return Array.isArray(value) ? `[${count}]` : `{${count}}`;
+}
+
+function scalarText(value: unknown): string {
+  const text = typeof value === 'object' && value !== null ? countText(value) : JSON.stringify(value);
+  return visibleText(text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text);
+}
+
 function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) {
   const shown = visibleText(text);
   return (
@@ -211,7 +250,8 @@ function isAhead(kind: Step['kind']): boolean {
   return kind === 'retrying' || kind === 'scheduled';
 }
 
-interface ActionsProps extends Pick<InspectedProps, 'title'> {
+interface ActionsProps {
+  title: Heading;
   watched: WatchedTask;
   detail: TaskDetail;
   submission: Submission | undefined;

@@ -14,7 +14,7 @@ const KEYS: readonly Key[] = [
   ['n', 'Queue a task', () => openForm()],
   ['jk', 'Next, previous row', (key) => move(key === 'j' ? 1 : -1)],
   ['', 'Open the row', () => {}, 'Enter'],
-  ['u', 'Show new rows', () => click(document, 'data-show-unseen')],
+  ['u', 'Show new rows', () => click(document, 'data-part="unseen"')],
   ['x', 'Select the row', () => click(currentRow(), 'data-select')],
   ['r', 'Redrive the selected tasks', redrive],
   ['1234567', 'Tabs', (key) => openAddress(addressOf({ state: STATES[Number(key) - 1] as State })), '1 – 7'],
@@ -48,14 +48,12 @@ export function Help() {
   const close = () => {
     isHelpOpen.value = false;
   };
-  const title = (
-    <div class="row spread">
-      <h2 id="help-heading">Keys</h2>
-      <SmallButton onClick={close}>Close</SmallButton>
-    </div>
-  );
   return (
-    <Dialog part="help" class="panel stack" heading="help-heading" title={title} onClose={close}>
+    <Dialog part="help" class="panel stack" heading="help-heading" onClose={close}>
+      <div class="row spread">
+        <h2 id="help-heading">Keys</h2>
+        <SmallButton onClick={close}>Close</SmallButton>
+      </div>
       <dl class="facts">
         {KEYS.map(([keys, effect, , name]) => (
           <div key={effect}>

@@ -18,6 +18,11 @@ setInterval(() => {
   if (document.visibilityState === 'visible') now.value = Date.now();
 }, TICK_MS);
 
+/** Text that changes with the time. As time passes, only this is rendered again. */
+export function Live({ text }: { text(nowMs: number): string }) {
+  return <>{text(now.value)}</>;
+}
+
 /** Title of a state or page, which is its name. */
 export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 

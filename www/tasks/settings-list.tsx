@@ -190,9 +190,9 @@ function EditDialog<Item extends object>({ of, edited, onSaved, onClose }: EditD
     setProblem(undefined);
     setTexts((all) => ({ ...all, [name]: text }));
   };
-  const title = <h2 id="edit-heading">{edited ? `Edit the ${noun}` : `New ${noun}`}</h2>;
   return (
-    <Dialog part="edit-dialog" class="edit-dialog panel stack" heading="edit-heading" isForm {...{ title, onClose }}>
+    <Dialog part="edit-dialog" class="edit-dialog panel stack" heading="edit-heading" isForm onClose={onClose}>
+      <h2 id="edit-heading">{edited ? `Edit the ${noun}` : `New ${noun}`}</h2>
       <form ref={form} noValidate onSubmit={submit}>
         <div class="grid">
           <FormFields {...{ fields, texts, problem, onText }} prefix="edit-" fixed={edited && key} />

@@ -2,9 +2,8 @@
 const GRACE_MS = 3_000;
 
 export interface GroupListeners<Message> {
-  /** Called when this tab has joined the group, and when it has left. */
-  onMember(isMember: boolean): void;
-  /** Called when this tab becomes the leader, and when another tab replaces this tab as the leader. */
+  onJoin(): void;
+  /** Called when this tab becomes the leader, and when it leaves the group or another tab replaces it as the leader. */
   onLead(leads: boolean): void;
   onMessage(message: Message): void;
 }
@@ -71,7 +70,7 @@ export class TabGroup<Message> {
       this.#channel.addEventListener('message', ({ data }) => this.#listeners.onMessage(data));
       this.#campaign(this.#membership.signal);
     }
-    this.#listeners.onMember(true);
+    this.#listeners.onJoin();
     if (this.#isLeader) this.#listeners.onLead(true);
   }
 
@@ -83,7 +82,7 @@ export class TabGroup<Message> {
     this.#isLeader = false;
     this.#membership.abort();
     this.#membership = undefined;
-    this.#listeners.onMember(false);
+    this.#listeners.onLead(false);
   }
 
   /** Requests the lock, which this tab holds until it leaves the group or another tab steals the lock. */

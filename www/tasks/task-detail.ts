@@ -34,8 +34,8 @@ export interface Step {
 
 /** Returns the steps of a task, oldest first. @param known task from events, whose times have milliseconds */
 export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): Step[] {
-  const { history = [], status } = detail;
-  const failed = attemptsBefore(detail);
+  const { history = [], status, attempt, attempts } = detail;
+  const failed = (status === 'running' && attempt !== undefined ? attempt - 1 : attempts) ?? history.length;
   const hidden = failed - history.length;
   const steps: Step[] = [{ kind: 'accepted', title: 'Accepted', ...acceptedAt(detail, known) }];
   if (hidden > 0 && (status !== 'completed' || history.length > 0)) {
@@ -49,10 +49,6 @@ export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): St
   }
   const last = lastStep(detail, known);
   return last === undefined ? steps : [...steps, last];
-}
-
-function attemptsBefore({ status, attempt, attempts, history = [] }: TaskDetail): number {
-  return (status === 'running' && attempt !== undefined ? attempt - 1 : attempts) ?? history.length;
 }
 
 function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | undefined {

@@ -10,7 +10,7 @@ import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
-import { Button, Mark, now, SmallButton, titleOf } from './parts.tsx';
+import { Button, Live, Mark, SmallButton, titleOf } from './parts.tsx';
 import { findTask } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
@@ -160,7 +160,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
   const { id } = task;
   const isInspected = id === view.value.task;
   const isSelected = selection.value.isAll || selection.value.ids.has(id);
-  const { detail, size, count } = COLUMNS[state];
+  const { detail, size, count, time } = COLUMNS[state];
   const isListed = task.state === state;
   const fraction = isListed && state === 'running' ? task.progress?.fraction : undefined;
   const action = visibleText(task.action);
@@ -220,7 +220,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
       </td>
       <td class="task-count quiet">{isListed ? count(task) : ''}</td>
       <td class="task-time quiet" data-part="time">
-        {isListed && <TaskTime task={task} state={state} />}
+        {isListed && (isUnfinished(state) ? <Live text={(nowMs) => time(task, nowMs)} /> : time(task, 0))}
       </td>
       {state === 'failed' && (
         <td class="task-actions">
@@ -234,12 +234,6 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
       )}
     </tr>
   );
-}
-
-/** Age of a task, or countdown to its next attempt. */
-function TaskTime({ task, state }: { task: BoardTask; state: State }) {
-  const { time } = COLUMNS[state];
-  return <>{time(task, isUnfinished(state) ? now.value : 0)}</>;
 }
 
 async function edit(id: string): Promise<void> {
