@@ -1,4 +1,4 @@
-import { computed, effect, signal, untracked } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { QueueActivity } from '../client/queue-api.ts';
 import { addressOf, RANGES } from './address.ts';
 import { status } from './board.ts';
@@ -32,12 +32,8 @@ const { answer, problem, read, poll } = repeated(
   undefined,
 );
 
-effect(() => {
-  if (shownRange.value !== undefined) void untracked(read);
-});
-effect(() => {
-  if (status.value !== undefined && shownRange.peek() !== undefined) poll();
-});
+shownRange.subscribe((range) => range && void read());
+status.subscribe(() => shownRange.peek() && poll());
 
 /** Folded tables of the tasks of each action in the range of the charts, and of what each worker thread runs. */
 export function Activity() {

@@ -1,4 +1,4 @@
-import { computed, effect, untracked } from '@preact/signals';
+import { computed, effect } from '@preact/signals';
 import { type ComponentChildren, render } from 'preact';
 import { part } from '../shared/dom.ts';
 import { Activity } from './activity.tsx';
@@ -55,7 +55,6 @@ listenToKeys();
 const desk = part(document, 'desk', HTMLElement);
 const icon = part(document, 'icon', HTMLLinkElement);
 const kind = computed(() => linkState.value.kind);
-const hasProblem = computed(() => situation.value.problems.length > 0);
 effect(() => {
   const { page, state } = view.value;
   desk.dataset.page = page;
@@ -63,8 +62,8 @@ effect(() => {
   const place = `${titleOf(page === 'tasks' ? state : page)} · Tasks`;
   document.title = problem === undefined ? place : `⚠ ${problem.text} ${place}`;
 });
-effect(() => {
-  icon.href = hasProblem.value ? '/icon-problem.svg' : '/icon.svg';
+computed(() => situation.value.problems.length > 0).subscribe((hasProblem) => {
+  icon.href = hasProblem ? '/icon-problem.svg' : '/icon.svg';
 });
 effect(() => {
   document.body.dataset.form = isFolded.value ? 'folded' : 'open';
@@ -72,9 +71,8 @@ effect(() => {
   desk.hidden = kind.value === 'signed-out';
 });
 
-effect(() => {
-  const { state, q, action, cause, last } = view.value;
-  untracked(() => model.open(state, { q, action, cause: state === 'failed' ? cause : '', last }));
+view.subscribe(({ state, q, action, cause, last }) => {
+  model.open(state, { q, action, cause: state === 'failed' ? cause : '', last });
 });
 
 for (const change of ['online', 'offline']) addEventListener(change, () => link.now());

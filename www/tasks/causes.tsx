@@ -1,4 +1,4 @@
-import { computed, effect, untracked } from '@preact/signals';
+import { computed } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { Cause } from '../client/dead-letters.ts';
 import { filterOf, isSearched } from './address.ts';
@@ -43,15 +43,9 @@ export const matchingPermanent = computed(() =>
 );
 
 // Reads the causes when they are shown, for another text or time, when the number of failed tasks changes, and after missed events.
-const searched = computed(() => [view.value.q, view.value.last].join('\n'));
-effect(() => {
-  searched.value;
-  model.gaps.value;
-  if (isShown.value) void untracked(read);
-});
-effect(() => {
-  if (model.count('failed') !== counted && isShown.value) untracked(poll);
-});
+const searched = computed(() => isShown.value && [view.value.q, view.value.last, model.gaps.value].join('\n'));
+searched.subscribe((search) => search !== false && void read());
+model.queue.subscribe(() => isShown.peek() && model.count('failed') !== counted && poll());
 
 /** Lists the failed tasks of a cause, or all of them. */
 function choose({ action, cause }: Pick<Cause, 'action' | 'cause'> = { action: null, cause: '' }): void {

@@ -1,4 +1,4 @@
-import { computed, effect, signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { LetterSelection } from '../client/dead-letters.ts';
 import type { CancelSelection } from '../client/task-client.ts';
@@ -184,7 +184,7 @@ function permanentText(permanent: number, count: number): string {
 }
 
 // Leaving the page cancels the deed, even if the browser keeps the page in its back/forward cache.
-globalThis.addEventListener?.('pagehide', () => pending.peek()?.decide(false));
+addEventListener('pagehide', () => pending.peek()?.decide(false));
 
 function undoneText(deed: Deed): string {
   const other = confirmed.peek().find((each) => each !== deed);
@@ -346,19 +346,12 @@ const list = computed(() => {
   // Failures of several actions may have the same cause.
   return [state, cause, cause && action].join('\n');
 });
-effect(() => {
-  list.value;
-  select([]);
-});
 const filter = computed(() => [view.value.q, view.value.action, view.value.last].join('\n'));
-effect(() => {
-  filter.value;
-  if (selection.peek().isAll) select([]);
-});
+list.subscribe(() => select([]));
+filter.subscribe(() => selection.peek().isAll && select([]));
 
 // A task is selected until it can no longer be.
-effect(() => {
-  model.version.value;
+model.version.subscribe(() => {
   const { state } = view.peek();
   const { ids } = selection.peek();
   const left = [...ids].filter((id) => isSelectable(id, state));

@@ -1,4 +1,4 @@
-import { useSignal, useSignalEffect } from '@preact/signals';
+import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { View } from './address.ts';
@@ -53,9 +53,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
     [],
   );
   const items = answer.value;
-  useSignalEffect(() => {
-    if (status.value !== undefined) poll();
-  });
+  useEffect(() => status.subscribe(poll), []);
   const act: Act = async (action) => {
     if (isBusy.peek()) return;
     isBusy.value = true;

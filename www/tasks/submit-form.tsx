@@ -1,4 +1,4 @@
-import { computed, effect, signal, untracked } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import type { ActionList } from '../client/task-client.ts';
@@ -24,15 +24,14 @@ interface FormProblem extends Problem {
   isUnreachable?: boolean;
 }
 
-const MAX_DIFFERENCES = 8;
-/** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
-const MAX_OWN_TASKS = 8;
-
 interface OwnTask {
   id: string;
   submission: Submission;
 }
 
+const MAX_DIFFERENCES = 8;
+/** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
+const MAX_OWN_TASKS = 8;
 const MAX_ANNOUNCEMENT = 200;
 const MAX_OUTPUT = 1_000;
 
@@ -57,11 +56,11 @@ const focusRequests = signal(0);
 const isLive = computed(() => linkState.value.kind === 'live');
 const waitSeconds = computed(() => Math.ceil(Math.max((problem.value?.retryAt ?? 0) - now.value, 0) / 1_000));
 
-effect(() => {
-  if (!isLive.value) return;
+isLive.subscribe((isConnected) => {
+  if (!isConnected) return;
   if (problem.peek()?.isUnreachable) problem.value = undefined;
   // After a failure, the next connection repeats the request.
-  void untracked(offered.read);
+  void offered.read();
 });
 effect(() => {
   const isFull = situation.value.problems.some(({ kind }) => kind === 'full');
@@ -72,8 +71,8 @@ effect(() => {
 /** Whether the user has opened or changed the form. */
 const isWanted = signal(false);
 const wasCritical = signal(false);
-effect(() => {
-  if (situation.value.severity === 'critical') wasCritical.value = true;
+situation.subscribe(({ severity }) => {
+  wasCritical.value ||= severity === 'critical';
 });
 /** Whether the form is hidden. A critical problem hides it, unless the user wants it. */
 export const isFolded = computed(() => wasCritical.value && !isWanted.value);

@@ -1,4 +1,4 @@
-import { computed, effect, signal, untracked } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { model, status } from './board.ts';
 import { type BoardTask, isUnfinished } from './board-task.ts';
@@ -48,18 +48,9 @@ function watch(id: string) {
   };
   const stops = [
     model.keep([id]),
-    effect(() => {
-      model.gaps.value;
-      untracked(readAgain);
-    }),
-    effect(() => {
-      model.version.value;
-      if (versionOf(known()) !== seen) untracked(readAgain);
-    }),
-    effect(() => {
-      status.value;
-      if (problem.peek() !== '' || isUnfinished(answer.peek().status)) poll();
-    }),
+    model.gaps.subscribe(readAgain),
+    model.version.subscribe(() => versionOf(known()) !== seen && readAgain()),
+    status.subscribe(() => (problem.peek() !== '' || isUnfinished(answer.peek().status)) && poll()),
   ];
 
   return {
