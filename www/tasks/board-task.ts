@@ -82,18 +82,14 @@ export function afterListing(known: BoardTask | undefined, listed: BoardTask, is
   const isLimited = known?.state === 'queued' && listed.state === 'limited';
   // Events of version 0.1.0 have no action.
   if (isNewer && !isLimited) return { ...listed, ...known, action: listed.action };
-  return { ...listed, ...preciseTimes(known, listed) };
-}
-
-/** Returns the known times in milliseconds that, rounded down to seconds, equal the listed times. */
-function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
-  const times: Partial<BoardTask> = {};
+  const merged = { ...listed };
+  // Listed times may be rounded down to seconds, and those of events are not.
   for (const name of ['accepted_at_ms', 'ended_at_ms'] as const) {
     const precise = known?.[name];
     const isSame = precise !== undefined && Math.floor(precise / 1000) === Math.floor((listed[name] ?? 0) / 1000);
-    if (isSame) times[name] = precise;
+    if (isSame) merged[name] = precise;
   }
-  return times;
+  return merged;
 }
 
 /** Returns the values that a queued task keeps: its submission, and the time at which it was scheduled if it is run before its time. */
