@@ -1,13 +1,11 @@
-import { effect, signal, untracked } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { QueueActivity } from '../client/queue-api.ts';
-import { addressOf, RANGES, type Range } from './address.ts';
-import { formatAge, formatCount, formatRate, formatSpan } from './amounts.ts';
-import { paced, status } from './board.ts';
-import { RANGE_SPANS } from './charts.tsx';
+import { addressOf, RANGES } from './address.ts';
+import { status } from './board.ts';
 import { followLink, view } from './navigation.ts';
 import { FigureTable, type FigureTableProps } from './parts.tsx';
-import { queue } from './service.ts';
-import { visibleText } from './visible-text.ts';
+import { queue, repeated } from './service.ts';
+import { formatAge, formatCount, formatRate, formatSpan, visibleText } from './texts.ts';
 
 const REFRESH_MS = 2_000;
 /** Least share of a range that an answer covers, unless the service was started within the range. */
@@ -16,42 +14,37 @@ const LEAST_SHARE = 0.9;
 type Action = QueueActivity['actions'][number];
 
 const isOpen = signal(false);
-/** Newest answer, with its period in words. */
-const activity = signal<QueueActivity & { period: string }>();
-const note = signal('');
+const shownRange = computed(() => (isOpen.value && view.value.page === 'tasks' ? view.value.range : undefined));
 
-const reads = new Map(RANGES.map((range) => [range, paced(REFRESH_MS, () => read(range))]));
-
-async function read(range: Range): Promise<void> {
-  const { seconds, label } = RANGE_SPANS[range];
-  try {
-    const answer = await queue.activity({ seconds });
-    if (range !== view.peek().range) return;
-    const { window_seconds: covered, counts_are_exact: isExact } = answer;
+/** Newest activity, with its period in words. */
+const { answer, problem, read, poll } = repeated(
+  REFRESH_MS,
+  async (): Promise<(QueueActivity & { period: string }) | undefined> => {
+    const { seconds, label } = RANGES[view.peek().range];
+    const activity = await queue.activity({ seconds });
+    const covered = activity.window_seconds;
     const isWhole = covered >= LEAST_SHARE * seconds;
-    const period = isWhole ? `of the last ${label}` : `since the start ${formatAge(covered * 1_000)} ago`;
-    activity.value = { ...answer, period };
-    note.value = isExact ? '' : 'Only the newest tasks are counted.';
-  } catch (error) {
-    if (range === view.peek().range) note.value = `Not up to date: ${(error as Error).message}`;
-  }
-}
+    return {
+      ...activity,
+      period: isWhole ? `of the last ${label}` : `since the start ${formatAge(covered * 1_000)} ago`,
+    };
+  },
+  undefined,
+);
 
-effect(() => {
-  const { page, range } = view.value;
-  if (isOpen.value && page === 'tasks' && status.value !== undefined) untracked(() => reads.get(range)?.());
-});
+shownRange.subscribe((range) => range && void read());
+status.subscribe(() => shownRange.peek() && poll());
 
 /** Folded tables of the tasks of each action in the range of the charts, and of what each worker thread runs. */
 export function Activity() {
-  const { label } = RANGE_SPANS[view.value.range];
-  const { actions = [], workers = [], period = `of the last ${label}` } = activity.value ?? {};
+  const { label } = RANGES[view.value.range];
+  const { actions = [], workers = [], period = `of the last ${label}`, counts_are_exact = true } = answer.value ?? {};
   return (
     <details class="charts" data-part="activity" onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>
       <summary>
         <h2>Actions and workers</h2>{' '}
         <span class="quiet" role="status">
-          {note}
+          {problem.value || (counts_are_exact ? '' : 'Only the newest tasks are counted.')}
         </span>
       </summary>
       <Panel

@@ -1,16 +1,22 @@
 import type { TaskFilter } from '../client/dead-letters.ts';
 import { STATES, type State } from './board-task.ts';
 
-/** Time ranges of the charts. */
-export const RANGES = ['15m', '1h', '24h'] as const;
-export type Range = (typeof RANGES)[number];
+/** Time ranges of the charts, each with its length, that of a period in the charts, and of one in the table, in seconds. */
+export const RANGES = {
+  '15m': { label: '15 minutes', short: '15 min', seconds: 900, from: 'seconds', period: 5, row: 60 },
+  '1h': { label: 'hour', short: '1 h', seconds: 3_600, from: 'minutes', period: 60, row: 300 },
+  '24h': { label: '24 hours', short: '24 h', seconds: 86_400, from: 'minutes', period: 60, row: 3_600 },
+} as const;
+export type Range = keyof typeof RANGES;
+
+export const PAGES = ['tasks', 'schedules', 'limits'] as const;
 
 /** Times until now of which a list shows the tasks, in seconds. */
 export const SPANS = { '10m': 600, '1h': 3_600, '24h': 86_400 } as const;
 export type Span = keyof typeof SPANS;
 
 export interface View {
-  page: 'tasks' | 'schedules' | 'limits';
+  page: (typeof PAGES)[number];
   state: State;
   q: string;
   action: string;
@@ -27,8 +33,6 @@ const DEFAULT: View = {
   ...{ page: 'tasks', state: 'completed', q: '', action: '', cause: '', last: '', task: undefined, range: '15m' },
 };
 
-const PAGES = ['schedules', 'limits'] as const;
-
 /** Returns the view of an address's query, such as `?state=failed`. */
 export function readView(search: string): View {
   const query = new URLSearchParams(search);
@@ -36,7 +40,7 @@ export function readView(search: string): View {
   const page = PAGES.find((each) => each === query.get('view')) ?? DEFAULT.page;
   const [q = '', action = '', cause = '', task] = ['q', 'action', 'cause', 'task'].map((name) => query.get(name) ?? '');
   const last = (Object.keys(SPANS) as Span[]).find((each) => each === query.get('last')) ?? DEFAULT.last;
-  const range = RANGES.find((each) => each === query.get('range')) ?? DEFAULT.range;
+  const range = (Object.keys(RANGES) as Range[]).find((each) => each === query.get('range')) ?? DEFAULT.range;
   return { page, state, q, action, cause, last, task: task || undefined, range };
 }
 

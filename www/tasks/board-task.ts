@@ -1,4 +1,5 @@
-import type { TaskEvent, TaskLimit, TaskProgress } from '../client/task-state.ts';
+import type { SearchResult } from '../client/task-client.ts';
+import type { TaskEvent, TaskState } from '../client/task-state.ts';
 
 /** The states of tasks, in the order of the tabs. */
 export const STATES = ['scheduled', 'queued', 'limited', 'running', 'retrying', 'completed', 'failed'] as const;
@@ -11,93 +12,68 @@ export function isUnfinished(state: string): boolean {
   return UNFINISHED.includes(state);
 }
 
+type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
+  fields: infer Fields,
+) => void
+  ? Fields
+  : never;
+
+/** Fields of tasks in all states. */
+export type TaskFields = Partial<FieldsOf<TaskState>>;
+
 /** Task as reported by responses and events, with the names of the service. Texts may be truncated. */
-export interface BoardTask {
+export interface BoardTask extends Omit<TaskFields, 'ran_ms'> {
   id: string;
   action: string;
   state: State | 'cancelled';
-  accepted_at_ms?: number;
-  started_at_ms?: number;
   ended_at_ms?: number;
-  run_at_ms?: number;
-  next_attempt_at_ms?: number;
-  /** Number of the running attempt. */
-  attempt?: number;
-  /** Number of failed attempts. */
-  attempts?: number;
-  reason?: string;
   /** Reason of a failed task without numbers, ids and quoted parts. Events do not tell it. */
   cause?: string;
-  permanent?: boolean;
-  progress?: TaskProgress;
-  payload?: string;
   payload_bytes?: number;
-  result?: string | null;
   result_bytes?: number;
   /** Duration of all attempts of a completed task. Events do not tell it. */
   ran_ms?: number | null;
-  priority?: number;
-  limit_key?: string;
-  limit?: TaskLimit;
 }
 
 /** Task in a response. Result rows and dead letters have no status of a queued task, and times in Unix seconds. */
-export interface ListedTask extends Omit<BoardTask, 'action' | 'state'> {
-  action: string | null;
-  status: State;
-  created_at?: number;
-  processed_at?: number;
-  first_at?: number;
-  last_at?: number;
-}
+type ListedTask = Omit<BoardTask, 'action' | 'state'> & { action: string | null; status: State };
 
-export function fromListed({ status, created_at, processed_at, first_at, last_at, ...task }: ListedTask): BoardTask {
+export function fromListed(listed: SearchResult['tasks'][number]): BoardTask {
+  const { status, created_at, processed_at, first_at, last_at, ...task } = listed as ListedTask;
   const [accepted, ended] = [created_at ?? first_at, processed_at ?? last_at];
   return {
     ...task,
     action: task.action ?? 'unreadable',
     state: created_at !== undefined ? 'completed' : task.cause !== undefined ? 'failed' : status,
     ...(accepted !== undefined && { accepted_at_ms: accepted * 1_000 }),
-    ...(ended !== undefined && { ended_at_ms: ended * 1_000 }),
+    ...(ended != null && { ended_at_ms: ended * 1_000 }),
   };
 }
 
+/** State of a task after an event, and the field that has the time of the event. */
+const CHANGES = {
+  scheduled: ['scheduled', 'accepted_at_ms'],
+  started: ['running', 'started_at_ms'],
+  progress: ['running'],
+  retrying: ['retrying'],
+  completed: ['completed', 'ended_at_ms'],
+  cancelled: ['cancelled', 'ended_at_ms'],
+  failed: ['failed', 'ended_at_ms'],
+} as const;
+
 /** Applies an event to a task. @param task undefined if unknown @returns undefined if the event purges the task */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
-  const { id, at } = event;
-  const action = event.action ?? task?.action ?? 'unknown';
-  const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
-  const base = { ...known, id, action };
-  switch (event.event) {
-    case 'accepted':
-      // The accepting node may report a task later than the node that started it.
-      if (isAcceptedLate(task)) return { ...task, action, accepted_at_ms: at };
-      return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
-    case 'scheduled':
-      return { ...base, state: 'scheduled', accepted_at_ms: at, ...present({ run_at_ms: event.run_at_ms }) };
-    case 'started':
-      return { ...base, state: 'running', started_at_ms: at, ...present({ attempt: event.attempt }) };
-    case 'progress':
-      return { ...base, state: 'running', ...present({ attempt: event.attempt, progress: event.progress }) };
-    case 'retrying': {
-      const { attempts, reason, next_attempt_at_ms } = event;
-      return { ...base, state: 'retrying', ...present({ attempts, reason, next_attempt_at_ms }) };
-    }
-    case 'completed':
-    case 'cancelled':
-      return { ...base, state: event.event, ended_at_ms: at };
-    case 'failed': {
-      const { attempts, reason, permanent }: typeof event & { permanent?: boolean } = event;
-      return { ...base, state: 'failed', ended_at_ms: at, ...present({ attempts, reason, permanent }) };
-    }
-    case 'purged':
-      return undefined;
+  const { event: name, id, at, action = task?.action ?? 'unknown', ...fields } = event;
+  if (name === 'purged') return undefined;
+  if (name === 'accepted') {
+    // The accepting node may report a task later than the node that started it. A failed task is redriven.
+    const isLate = task !== undefined && !['scheduled', 'queued', 'failed'].includes(task.state);
+    if (isLate) return { ...task, action, accepted_at_ms: at };
+    return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
   }
-}
-
-/** Whether an event `accepted` can only be late. That of a failed task is the start of a redrive. */
-function isAcceptedLate(task: BoardTask | undefined): task is BoardTask {
-  return task !== undefined && !['scheduled', 'queued', 'failed'].includes(task.state);
+  const [state, time] = CHANGES[name];
+  const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
+  return { ...known, id, action, state, ...(time && { [time]: at }), ...fields };
 }
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */
@@ -106,26 +82,19 @@ export function afterListing(known: BoardTask | undefined, listed: BoardTask, is
   const isLimited = known?.state === 'queued' && listed.state === 'limited';
   // Events of version 0.1.0 have no action.
   if (isNewer && !isLimited) return { ...listed, ...known, action: listed.action };
-  return { ...listed, ...preciseTimes(known, listed) };
-}
-
-/** Returns the known times in milliseconds that, rounded down to seconds, equal the listed times. */
-function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
-  const times: Partial<BoardTask> = {};
+  const merged = { ...listed };
+  // Listed times may be rounded down to seconds, and those of events are not.
   for (const name of ['accepted_at_ms', 'ended_at_ms'] as const) {
     const precise = known?.[name];
     const isSame = precise !== undefined && Math.floor(precise / 1000) === Math.floor((listed[name] ?? 0) / 1000);
-    if (isSame) times[name] = precise;
+    if (isSame) merged[name] = precise;
   }
-  return times;
+  return merged;
 }
 
 /** Returns the values that a queued task keeps: its submission, and the time at which it was scheduled if it is run before its time. */
 function submitted({ state, accepted_at_ms, payload, payload_bytes, priority, limit_key }: Partial<BoardTask> = {}) {
   const scheduled = state === 'scheduled' ? { accepted_at_ms } : {};
-  return present({ payload, payload_bytes, priority, limit_key, ...scheduled });
-}
-
-export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+  const fields = Object.entries({ payload, payload_bytes, priority, limit_key, ...scheduled });
+  return Object.fromEntries(fields.filter(([, value]) => value !== undefined)) as Partial<BoardTask>;
 }

@@ -1,66 +1,51 @@
-import { computed, effect, signal, untracked } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
+import { computed } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { Cause } from '../client/dead-letters.ts';
 import { filterOf, isSearched } from './address.ts';
-import { formatClock, formatCount } from './amounts.ts';
 import { model } from './board.ts';
 import { changeView, view } from './navigation.ts';
-import { deadLetters } from './service.ts';
-import { visibleText } from './visible-text.ts';
+import { deadLetters, repeated } from './service.ts';
+import { formatClock, formatCount, visibleText } from './texts.ts';
 
 const INTERVAL_MS = 2_000;
 /** Maximum number of causes in a response. */
 const MAX_CAUSES = 100;
 
-/** Most frequent causes of the failed tasks, and the number of all failed tasks, with the time and text of the view. */
-const read = signal<{ causes: readonly Cause[]; total: number }>({ causes: [], total: 0 });
-/** Error of the last request for the causes. */
-export const causesError = signal<Error>();
-
-const matching = computed(() => {
-  const { action, cause } = view.value;
-  const isChosen = (each: Cause) => (action || each.action) === each.action && (cause || each.cause) === each.cause;
-  return read.value.causes.filter(isChosen);
-});
-/** Number of permanent failures with the chosen action and cause. */
-export const matchingPermanent = computed(() => matching.value.reduce((sum, { permanent }) => sum + permanent, 0));
-
 const isShown = computed(() => view.value.page === 'tasks' && view.value.state === 'failed');
 let counted: number | undefined;
-let readAt = Number.NEGATIVE_INFINITY;
 
-/** Requests the causes again, if they are shown. */
-export function refreshCauses(): void {
-  if (isShown.peek()) void readCauses();
-}
-
-async function readCauses(): Promise<void> {
-  readAt = performance.now();
-  counted = model.count('failed');
-  try {
+/** Most frequent causes of the failed tasks, and the number of all failed tasks, with the time and text of the view. */
+const { answer, problem, read, poll } = repeated<{ causes: readonly Cause[]; total: number }>(
+  INTERVAL_MS,
+  async () => {
+    counted = model.count('failed');
     const { q, last } = view.peek();
-    read.value = await deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
-    causesError.value = undefined;
-    const isWhole = !isSearched({ q, last }) && read.peek().causes.length < MAX_CAUSES;
-    if (view.peek().cause !== '' && isWhole && matching.peek().length === 0) choose();
-  } catch (error) {
-    causesError.value = error as Error;
-  }
+    const found = await deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
+    const isWhole = !isSearched({ q, last }) && found.causes.length < MAX_CAUSES;
+    if (view.peek().cause !== '' && isWhole && !found.causes.some(isMatching)) choose();
+    return found;
+  },
+  { causes: [], total: 0 },
+);
+
+/** Why the causes are not up to date, or an empty string. */
+export const causesProblem = problem;
+
+/** Whether the view has the cause and its action, or any. */
+function isMatching(each: Cause): boolean {
+  const { action, cause } = view.value;
+  return (action || each.action) === each.action && (cause || each.cause) === each.cause;
 }
+
+/** Number of permanent failures with the chosen action and cause. */
+export const matchingPermanent = computed(() =>
+  answer.value.causes.filter(isMatching).reduce((sum, { permanent }) => sum + permanent, 0),
+);
 
 // Reads the causes when they are shown, for another text or time, when the number of failed tasks changes, and after missed events.
-const searched = computed(() => [isShown.value, view.value.q, view.value.last].join('\n'));
-effect(() => {
-  searched.value;
-  model.gaps.value;
-  untracked(refreshCauses);
-});
-effect(() => {
-  const count = model.count('failed');
-  model.version.value;
-  if (performance.now() - readAt >= INTERVAL_MS && count !== counted) untracked(refreshCauses);
-});
+const searched = computed(() => isShown.value && [view.value.q, view.value.last, model.gaps.value].join('\n'));
+searched.subscribe((search) => search !== false && void read());
+model.queue.subscribe(() => isShown.peek() && model.count('failed') !== counted && poll());
 
 /** Lists the failed tasks of a cause, or all of them. */
 function choose({ action, cause }: Pick<Cause, 'action' | 'cause'> = { action: null, cause: '' }): void {
@@ -70,7 +55,7 @@ function choose({ action, cause }: Pick<Cause, 'action' | 'cause'> = { action: n
 /** Causes with counts, of which the user chooses one or all. They stand still with the list. The arrow keys move between them. */
 export function Causes({ isHeld }: { isHeld: boolean }) {
   const shown = useRef<readonly Cause[]>([]);
-  const { causes, total } = read.value;
+  const { causes, total } = answer.value;
   if (!isHeld || causes.length === shown.current.length) {
     const order = isHeld ? shown.current.map(keyOf) : [];
     const rank = (cause: Cause) => order.indexOf(keyOf(cause));
@@ -78,7 +63,9 @@ export function Causes({ isHeld }: { isHeld: boolean }) {
   }
   if (total === 0) return null;
   const { action, cause } = view.value;
-  const isChosen = (each: Cause) => each.cause === cause && (each.action ?? '') === action;
+  /** The causes, after all of them unless there is only one. */
+  const choices = shown.current.length > 1 || cause !== '' ? [undefined, ...shown.current] : shown.current;
+  const chosen = choices.findIndex((each) => each?.cause === cause && (each.action ?? '') === action);
   const onKeyDown = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined) return;
@@ -87,26 +74,27 @@ export function Causes({ isHeld }: { isHeld: boolean }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const all = { text: 'All causes', count: total, isChosen: cause === '', onChoose: () => choose() };
   return (
     <div class="reasons" data-hold>
       <h3 id="reasons-heading">Causes</h3>
       <ul aria-labelledby="reasons-heading" onKeyDown={onKeyDown}>
-        {(shown.current.length > 1 || cause !== '') && <Choice {...all} isTabStop={!shown.current.some(isChosen)} />}
-        {shown.current.map((each, index) => (
-          <Choice
-            key={keyOf(each)}
-            text={each.cause}
-            count={each.count}
-            details={detailsOf(each)}
-            isChosen={isChosen(each)}
-            isTabStop={isChosen(each) || (shown.current.length === 1 && cause === '' && index === 0)}
-            onChoose={() => (isChosen(each) ? choose() : choose(each))}
-          >
-            {each.action !== null && <span class="quiet">{visibleText(each.action)}</span>}
-            {each.permanent === each.count && <span class="badge down">permanent</span>}
-            <Sparkline counts={each.minutes} />
-          </Choice>
+        {choices.map((each, index) => (
+          <li key={each && keyOf(each)}>
+            <button
+              type="button"
+              class="reason row"
+              aria-pressed={each === undefined ? cause === '' : index === chosen}
+              tabIndex={index === Math.max(chosen, 0) ? 0 : -1}
+              title={each && detailsOf(each)}
+              onClick={() => choose(index === chosen ? undefined : each)}
+            >
+              <span class="reason-count strong">{formatCount(each?.count ?? total)}</span>{' '}
+              <bdi class="clamp grow">{each ? visibleText(each.cause) : 'All causes'}</bdi>{' '}
+              {each && each.action !== null && <span class="quiet">{visibleText(each.action)}</span>}
+              {each && each.permanent === each.count && <span class="badge down">permanent</span>}
+              {each && <Sparkline counts={each.minutes} />}
+            </button>
+          </li>
         ))}
       </ul>
     </div>
@@ -130,33 +118,5 @@ function Sparkline({ counts }: { counts: readonly number[] }) {
     <svg class="sparkline" viewBox={`0 0 ${counts.length} 1`} preserveAspectRatio="none" aria-hidden="true">
       <path d={bars.join('')} />
     </svg>
-  );
-}
-
-interface ChoiceProps {
-  text: string;
-  count: number;
-  details?: string;
-  isChosen: boolean;
-  isTabStop: boolean;
-  onChoose(): void;
-  children?: ComponentChildren;
-}
-
-function Choice({ text, count, details, isChosen, isTabStop, onChoose, children }: ChoiceProps) {
-  return (
-    <li>
-      <button
-        type="button"
-        class="reason row"
-        aria-pressed={isChosen}
-        tabIndex={isTabStop ? 0 : -1}
-        title={details}
-        onClick={onChoose}
-      >
-        <span class="reason-count strong">{formatCount(count)}</span> <bdi class="clamp grow">{visibleText(text)}</bdi>{' '}
-        {children}
-      </button>
-    </li>
   );
 }

@@ -1,11 +1,11 @@
 import { computed } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { RANGES, type Range } from './address.ts';
-import { formatClock, formatCount, formatRate } from './amounts.ts';
-import { history, historyError } from './board.ts';
+import { history, historyProblem } from './board.ts';
 import { changeView, view } from './navigation.ts';
 import { FigureTable, RadioGroup } from './parts.tsx';
 import type { Periods } from './queue-history.ts';
+import { formatClock, formatCount, formatRate } from './texts.ts';
 import { type ChartLine, timeChart } from './time-chart.ts';
 
 /** Seconds over which the newest rates are averaged. */
@@ -13,16 +13,9 @@ const NEWEST_SECONDS = 5;
 
 type Line = 'accepted' | 'completed' | 'failed' | 'depth';
 
-/** Length of a range, of a period in the charts, and of one in the table, in seconds. */
-export const RANGE_SPANS = {
-  '15m': { label: '15 minutes', short: '15 min', seconds: 900, from: 'seconds', period: 5, row: 60 },
-  '1h': { label: 'hour', short: '1 h', seconds: 3_600, from: 'minutes', period: 60, row: 300 },
-  '24h': { label: '24 hours', short: '24 h', seconds: 86_400, from: 'minutes', period: 60, row: 3_600 },
-} as const satisfies Record<Range, unknown>;
-
 /** The chosen range of the history, in periods for the charts and for the table. Undefined before it is read. */
 const shown = computed(() => {
-  const { seconds, period, row, from } = RANGE_SPANS[view.value.range];
+  const { seconds, period, row, from } = RANGES[view.value.range];
   const source = history.value[from];
   const { end } = source;
   if (end === undefined) return undefined;
@@ -46,14 +39,14 @@ const DEPTH = { depth: { label: 'Waiting, running and retrying', colour: '--acce
 /** Charts of a time range: tasks per second, and unfinished tasks. */
 export function Charts() {
   const isWide = useMemo(() => matchMedia('(min-width: 48rem)').matches, []);
-  const { label } = RANGE_SPANS[view.value.range];
+  const { label } = RANGES[view.value.range];
   return (
     <section class="charts" aria-label={`The last ${label}`}>
       <details open={isWide} data-part="charts-details">
         <summary>
           <h2>The last {label}</h2>{' '}
           <span class="quiet" role="status">
-            {historyError}
+            {historyProblem}
           </span>
         </summary>
         <div class="grid">
@@ -80,7 +73,7 @@ export function Charts() {
         legend="Time range"
         name="range"
         class="ranges small"
-        options={RANGES.map((range) => [range, RANGE_SPANS[range].short] as const)}
+        options={(Object.keys(RANGES) as Range[]).map((range) => [range, RANGES[range].short] as const)}
         chosen={view.value.range}
         onChoose={(range) => changeView({ range }, 'replace')}
       />
@@ -93,7 +86,7 @@ interface ChartCardProps {
   heading: string;
   /** Description of the chart for screen readers. */
   about: string;
-  lines: Readonly<Partial<Record<Line, ChartLine & { label: string }>>>;
+  lines: Readonly<Record<string, ChartLine & { label: string }>>;
   minTop: number;
   format(value: number): string;
 }
@@ -106,11 +99,8 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
   const names = Object.keys(lines) as Line[];
   useEffect(() => {
     if (shown.value === undefined) return;
-    const options = { lines: Object.values(lines), minTop, onIndex: setIndex };
-    render.current ??= timeChart(host.current as HTMLElement, options);
-    const { periods, from, end, starts } = shown.value;
-    const columns = names.map((name) => periods[name]);
-    render.current({ times: periods.times, columns, from, to: end, marks: starts });
+    render.current ??= timeChart(host.current as HTMLElement, { lines, minTop, onIndex: setIndex });
+    render.current(shown.value);
   }, [shown.value]);
   const time = index === undefined ? undefined : shown.value?.periods.times[index];
   const textOf = (name: Line) => {
@@ -157,7 +147,7 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
 
 /** The charts as a table for screen readers. A period that is incomplete at its end is left out. */
 function HistoryTable() {
-  const { label, row } = RANGE_SPANS[view.value.range];
+  const { label, row } = RANGES[view.value.range];
   const { rows, starts = [] } = shown.value ?? {};
   const cell = (name: string, value: number | null | undefined) =>
     value == null ? 'unknown' : name === 'depth' ? formatCount(value) : formatRate(value);

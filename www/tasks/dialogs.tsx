@@ -7,19 +7,24 @@ interface DialogProps {
   part: string;
   class: string;
   heading: string;
-  title: ComponentChildren;
   /** Whether a click beside the dialog leaves it open, because it holds the user's input. */
   isForm?: boolean;
+  /** Whether the page can be used beside the dialog, except in a narrow window. */
+  isBeside?: boolean;
   onClose(): void;
   children: ComponentChildren;
 }
 
-/** Modal dialog that is open while it is rendered. The focus returns to the element that had it before. */
-export function Dialog({ part, class: name, heading, title, isForm, onClose, children }: DialogProps) {
+/** Windows that a dialog beside the page covers completely. */
+const NARROW = '(max-width: 48rem)';
+
+/** Dialog that is open while it is rendered. The focus returns to the element that had it before. */
+export function Dialog({ part, class: name, heading, isForm, isBeside, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     const { current } = dialog;
-    current?.showModal();
+    if (isBeside && !matchMedia(NARROW).matches) current?.show();
+    else current?.showModal();
     return () => current?.close();
   }, []);
   return (
@@ -38,7 +43,6 @@ export function Dialog({ part, class: name, heading, title, isForm, onClose, chi
         if (event.target === event.currentTarget && !isForm) onClose();
       }}
     >
-      {title}
       {children}
     </dialog>
   );
@@ -56,9 +60,7 @@ export interface Question {
 }
 
 /** Confirmation of a question. `perSecond` is the chosen pace, or 0. */
-interface Confirmation {
-  perSecond: number;
-}
+type Confirmation = { perSecond: number };
 
 const open = signal<Question & { answer(confirmation?: Confirmation): void }>();
 
@@ -81,13 +83,8 @@ export function OpenQuestion() {
   if (open.value === undefined) return null;
   const { question, warning, consequence, yes, no, paces = [], answer } = open.value;
   return (
-    <Dialog
-      part="confirmation"
-      class="panel stack"
-      heading="question"
-      title={<h2 id="question">{question}</h2>}
-      onClose={answer}
-    >
+    <Dialog part="confirmation" class="panel stack" heading="question" onClose={answer}>
+      <h2 id="question">{question}</h2>
       {warning && (
         <p>
           <strong>{warning}</strong>
@@ -109,14 +106,13 @@ export function OpenQuestion() {
       )}
       <div class="row end">
         <Button onClick={() => answer()}>{no}</Button>
-        <button
-          type="button"
+        <Button
           class="button button-danger"
           data-part="purge-confirm"
           onClick={() => answer({ perSecond: Number(pace.current?.value ?? 0) })}
         >
           {yes}
-        </button>
+        </Button>
       </div>
     </Dialog>
   );

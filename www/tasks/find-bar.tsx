@@ -1,8 +1,8 @@
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { SPANS, type Span } from './address.ts';
 import { changeView, view } from './navigation.ts';
 import { RadioGroup, SmallButton } from './parts.tsx';
-import { visibleText } from './visible-text.ts';
+import { visibleText } from './texts.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -10,17 +10,10 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 export function FindBar() {
   const { page, state, q, action, last } = view.value;
   const field = useRef<HTMLInputElement>(null);
-  const write = () => {
-    const { value } = view;
-    if (field.current !== null && field.current.value.trim() !== value.q) field.current.value = value.q;
-  };
-  // Before the browser paints, so that nobody sees or edits the text of an earlier view.
-  useLayoutEffect(write, [q]);
-  useEffect(() => {
-    // Browsers may restore an earlier text of the search field after a reload and from the back/forward cache.
-    addEventListener('pageshow', write);
-    return () => removeEventListener('pageshow', write);
-  }, []);
+  // Before the browser paints, so that nobody sees or edits the text of an earlier view. A space at the end stays.
+  useLayoutEffect(() => {
+    if (field.current !== null && field.current.value.trim() !== q) field.current.value = q;
+  }, [q]);
   return (
     <>
       <search class="grow">

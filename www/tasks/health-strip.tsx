@@ -1,19 +1,17 @@
-import { useSignal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import type { QueueStatus } from '../client/queue-api.ts';
-import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './amounts.ts';
 import { history, link, linkState, situation, status } from './board.ts';
-import { now } from './clock.ts';
+import { say } from './deeds.tsx';
 import { ask } from './dialogs.tsx';
-import { Button, SmallButton } from './parts.tsx';
+import { Button, Live, SmallButton } from './parts.tsx';
 import type { Histories } from './queue-history.ts';
 import { queue } from './service.ts';
 import { lengthOf, type Problem, usageOf } from './situation.ts';
+import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './texts.ts';
 
 /** What is wrong in a sentence, and the figures of the queue. They are marked as outdated while the service is not reached. */
 export function HealthStrip() {
   const { severity, sentence, since, problems } = situation.value;
-  const error = useSignal('');
   const figures = status.value === undefined ? undefined : figuresOf(status.value, history.value);
   return (
     <section class="stack tight" data-part="health" aria-label="State of the queue" data-condition={severity}>
@@ -24,15 +22,10 @@ export function HealthStrip() {
         </p>
         {since !== undefined && (
           <p class="quiet" data-part="since">
-            for {formatAge(now.value - since)}
+            for <Live text={(nowMs) => formatAge(nowMs - since)} />
           </p>
         )}
-        {status.value?.paused && (
-          <SmallButton onClick={() => void change(queue.resume, error)}>Resume the queue</SmallButton>
-        )}
-        <p class="field-error" role="alert">
-          {error}
-        </p>
+        {status.value?.paused && <SmallButton onClick={() => void change(queue.resume)}>Resume the queue</SmallButton>}
       </div>
       <dl class="health-figures" data-outdated={linkState.value.kind === 'live' ? undefined : ''}>
         {Object.entries(TERMS).map(([name, term]) => {
@@ -80,7 +73,6 @@ function Announcement({ problems }: { problems: readonly Problem[] }) {
 
 /** Button that pauses the queue after a confirmation. */
 export function PauseQueue() {
-  const error = useSignal('');
   if (status.value?.paused !== false || linkState.value.kind !== 'live') return null;
   const pause = async () => {
     const isConfirmed = await ask({
@@ -90,25 +82,17 @@ export function PauseQueue() {
       yes: 'Pause the queue',
       no: 'Keep it running',
     });
-    if (isConfirmed) await change(queue.pause, error);
+    if (isConfirmed) await change(queue.pause);
   };
-  return (
-    <>
-      <Button onClick={() => void pause()}>Pause queue</Button>
-      <span class="field-error" role="alert">
-        {error}
-      </span>
-    </>
-  );
+  return <Button onClick={() => void pause()}>Pause queue</Button>;
 }
 
-async function change(request: () => Promise<void>, error: { value: string }): Promise<void> {
-  error.value = '';
+async function change(request: () => Promise<void>): Promise<void> {
   try {
     await request();
     link.now();
-  } catch (cause) {
-    error.value = (cause as Error).message;
+  } catch (error) {
+    say(`Cannot change the queue: ${(error as Error).message}`);
   }
 }
 

@@ -1,132 +1,80 @@
 import { useSignal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
 import { CopyButton, Icon } from '../shared/controls.tsx';
-import { formatSize, formatSpan } from './amounts.ts';
-import { linkState, model } from './board.ts';
+import { linkState } from './board.ts';
 import { isUnfinished } from './board-task.ts';
-import { now } from './clock.ts';
+import { redrive } from './deeds.tsx';
+import { Dialog } from './dialogs.tsx';
 import { indent, parseJson, readPayload } from './json-text.ts';
-import { JsonTree } from './json-tree.tsx';
-import { changeView, followLink, isMoving, view } from './navigation.ts';
-import { Button, CodeBlock, Mark, Progress, Time } from './parts.tsx';
-import { redrive } from './selection.ts';
-import { curlCommand, isSignedOut, runTask, type Submission } from './service.ts';
+import { changeView, followLink, isReplaced, view } from './navigation.ts';
+import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
+import { curlCommand, runTask, type Submission } from './service.ts';
+import { openForm } from './submit-form.tsx';
 import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
-import { visibleText } from './visible-text.ts';
-import { WatchedTask } from './watched-task.ts';
+import { formatDue, formatSize, formatSpan, visibleText } from './texts.ts';
+import { useTask, type WatchedTask } from './watched-task.ts';
 
-/** Windows that the inspector covers completely. */
-const NARROW = '(max-width: 48rem)';
-
-export interface InspectorProps {
-  onResubmit(submission: Submission): void;
-}
+/** Entries of an object or array that are shown, and nested levels. What is beyond is in the text only. */
+const MAX_ENTRIES = 100;
+const MAX_DEPTH = 8;
+const OPEN_DEPTH = 2;
+const MAX_CHARACTERS = 200;
 
 /** Panel that shows the task of the address with its timeline, payload, result and progress. */
-export function Inspector({ onResubmit }: InspectorProps) {
-  const { task: id } = view.value;
-  const dialog = useRef<HTMLDialogElement>(null);
-  const title = useRef<HTMLHeadingElement>(null);
-  const opener = useRef<Element | null>(null);
+export function Inspector() {
+  const { task } = view.value;
   // The inspector must not cover the sign-in form.
-  const isOpen = id !== undefined && linkState.value.kind !== 'signed-out';
-  const close = () => {
-    const { current } = opener;
-    changeView({ task: undefined });
-    if (current instanceof HTMLElement && current.isConnected) current.focus();
-  };
+  return task !== undefined && linkState.value.kind !== 'signed-out' && <InspectorDialog id={task} />;
+}
+
+type Heading = { current: HTMLHeadingElement | null };
+
+const close = () => changeView({ task: undefined });
+
+document.addEventListener('keydown', ({ key, target }) => {
+  // Elsewhere the key closes another dialog or clears an input.
+  const isOther = document.querySelector('dialog:modal:not(.inspector)') !== null;
+  if (key === 'Escape' && !isOther && !(target as Element).matches('input, textarea, select')) close();
+});
+
+function InspectorDialog({ id }: { id: string }) {
+  const title = useRef<HTMLHeadingElement>(null);
   useLayoutEffect(() => {
-    const { current } = dialog;
-    if (current === null) return;
-    const active = document.activeElement;
-    if (isOpen && !current.open) {
-      opener.current = active;
-      if (matchMedia(NARROW).matches) current.showModal();
-      else current.show();
-    }
-    if (!isOpen && current.open) current.close();
-    if (!isOpen) return;
-    current.scrollTop = 0;
-    if (!isMoving()) title.current?.focus();
-    else if (active instanceof HTMLElement) active.focus();
-  }, [id, isOpen]);
-  useEffect(() => {
-    const onKey = ({ key, target }: KeyboardEvent) => {
-      if (key === 'Escape' && dialog.current?.open && !isElsewhere(target, dialog.current)) close();
-    };
-    document.addEventListener('keydown', onKey);
-    return () => document.removeEventListener('keydown', onKey);
-  }, []);
+    title.current?.closest('dialog')?.scrollTo(0, 0);
+    // The keys that move to another row keep the focus in the list.
+    if (!isReplaced()) title.current?.focus();
+  }, [id]);
   return (
-    <dialog
-      class="inspector"
-      data-part="inspector"
-      aria-labelledby="inspector-heading"
-      ref={dialog}
-      onCancel={(event) => {
-        event.preventDefault();
-        close();
-      }}
-    >
-      {isOpen && (
-        <Inspected
-          key={id}
-          id={id}
-          title={title}
-          onClose={close}
-          onResubmit={(submission) => {
-            changeView({ task: undefined });
-            onResubmit(submission);
-          }}
-        />
-      )}
-    </dialog>
+    <Dialog part="inspector" class="inspector" heading="inspector-heading" isForm isBeside onClose={close}>
+      <Inspected key={id} id={id} title={title} />
+    </Dialog>
   );
 }
 
-/** Returns whether the Escape key has another function at an element: closing another dialog or clearing an input. */
-function isElsewhere(target: EventTarget | null, inspector: HTMLDialogElement): boolean {
-  const dialog = document.querySelector('dialog:modal');
-  return (dialog !== null && dialog !== inspector) || (target as Element).matches('input, textarea, select');
-}
-
-interface InspectedProps extends InspectorProps {
-  id: string;
-  title: { current: HTMLHeadingElement | null };
-  onClose(): void;
-}
-
-function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
-  const watched = useMemo(() => new WatchedTask(id, model), []);
-  useEffect(() => () => watched.close(), []);
+function Inspected({ id, title }: { id: string; title: Heading }) {
+  const watched = useTask(id);
   const idText = useRef<HTMLElement>(null);
   const detail = watched.detail.value;
   const { status, payload } = detail;
   const submission = payload === undefined ? undefined : readPayload(payload);
-  const error = watched.error.value;
-  const note = error === undefined || isSignedOut(error) ? noteOf(detail) : `Not up to date: ${error.message}`;
+  const note = watched.problem.value || noteOf(detail);
   const facts = factsOf(detail, submission);
   const isKnown = status !== 'unknown' && status !== 'loading';
-  const shownState = status === 'loading' ? (watched.known?.state ?? status) : status;
+  const shownState = status === 'loading' ? (watched.known()?.state ?? status) : status;
   return (
     <>
       <div class="inspector-head row" data-state={shownState}>
         <h2 class="truncate" id="inspector-heading" tabIndex={-1} ref={title}>
-          <bdi data-part="inspector-title">{visibleText(submission?.action ?? watched.known?.action ?? 'Task')}</bdi>
+          <bdi data-part="inspector-title">{visibleText(submission?.action ?? watched.known()?.action ?? 'Task')}</bdi>
         </h2>
         <span class="row small strong">
           <Mark state={shownState} />
           <span data-part="inspector-state">{shownState}</span>
         </span>
-        <button
-          type="button"
-          class="button button-plain button-icon push"
-          aria-label="Close the task"
-          onClick={onClose}
-        >
+        <Button class="button button-plain button-icon push" aria-label="Close the task" onClick={close}>
           <Icon name="close" />
-        </button>
+        </Button>
       </div>
       <div class="inspector-body stack">
         <p class="row">
@@ -146,12 +94,12 @@ function Inspected({ id, title, onClose, onResubmit }: InspectedProps) {
           </dl>
         )}
         <Progress progress={status === 'running' ? detail.progress : undefined} label="Progress" />
-        <Actions watched={watched} detail={detail} submission={submission} title={title} onResubmit={onResubmit} />
+        <Actions watched={watched} detail={detail} submission={submission} title={title} />
         <section class="stack" aria-labelledby="timeline-heading">
           <h3 id="timeline-heading">Timeline</h3>
           <ol>
             {isKnown &&
-              timelineOf(detail, watched.known).map((step, index, steps) => (
+              timelineOf(detail, watched.known()).map((step, index, steps) => (
                 <TimelineStep key={index} step={step} previous={steps[index - 1]} isLast={index === steps.length - 1} />
               ))}
           </ol>
@@ -187,6 +135,43 @@ function LongText({ part, name, text }: { part: string; name: string; text: stri
       </CodeBlock>
     </section>
   );
+}
+
+/** Objects and arrays of a JSON value as folders. Shows nothing for any other value. */
+function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number }) {
+  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return null;
+  const entries = Object.entries(value);
+  return (
+    <ul class="tree small" data-part={depth === 0 ? 'tree' : undefined}>
+      {entries.slice(0, MAX_ENTRIES).map(([key, each]) => (
+        <li key={key}>
+          {typeof each !== 'object' || each === null || Object.keys(each).length === 0 || depth === MAX_DEPTH ? (
+            <>
+              <bdi class="quiet">{visibleText(key)}</bdi>: <bdi>{scalarText(each)}</bdi>
+            </>
+          ) : (
+            <details open={depth + 1 < OPEN_DEPTH}>
+              <summary>
+                <bdi class="quiet">{visibleText(key)}</bdi>: {countText(each)}
+              </summary>
+              <JsonTree value={each} depth={depth + 1} />
+            </details>
+          )}
+        </li>
+      ))}
+      {entries.length > MAX_ENTRIES && <li class="quiet">{entries.length - MAX_ENTRIES} more</li>}
+    </ul>
+  );
+}
+
+function countText(value: object): string {
+  const count = Object.keys(value).length;
+  return Array.isArray(value) ? `[${count}]` : `{${count}}`;
+}
+
+function scalarText(value: unknown): string {
+  const text = typeof value === 'object' && value !== null ? countText(value) : JSON.stringify(value);
+  return visibleText(text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text);
 }
 
 function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) {
@@ -249,11 +234,8 @@ function Run({ attempt: { started_at_ms: startedAt, ended_at_ms, node } }: { att
 
 /** Time since a step, or until it. */
 function LiveTime({ step: { kind, atMs } }: { step: Step }) {
-  if (atMs === undefined) return null;
-  const sinceMs = now.value - atMs;
-  if (kind === 'running') return <>{`for ${formatSpan(Math.max(sinceMs, 0))}`}</>;
-  if (isAhead(kind)) return <>{sinceMs < 0 ? `in ${formatSpan(-sinceMs)}` : 'is due'}</>;
-  return null;
+  if (isAhead(kind)) return <>{formatDue(atMs, now.value)}</>;
+  return kind === 'running' && atMs !== undefined && <>{`for ${formatSpan(Math.max(now.value - atMs, 0))}`}</>;
 }
 
 function spanText({ kind, atMs, isExact }: Step, previous: Step | undefined): string {
@@ -268,15 +250,15 @@ function isAhead(kind: Step['kind']): boolean {
   return kind === 'retrying' || kind === 'scheduled';
 }
 
-interface ActionsProps extends InspectorProps {
+interface ActionsProps {
+  title: Heading;
   watched: WatchedTask;
   detail: TaskDetail;
   submission: Submission | undefined;
-  title: { current: HTMLHeadingElement | null };
 }
 
 /** Buttons that run, cancel, redrive, or edit and resubmit the inspected task. */
-function Actions({ watched, detail: { id, status, permanent }, submission, title, onResubmit }: ActionsProps) {
+function Actions({ watched, detail: { id, status, permanent }, submission, title }: ActionsProps) {
   const error = useSignal('');
   const row = useRef<HTMLDivElement>(null);
   const hadFocus = row.current?.contains(document.activeElement) ?? false;
@@ -291,7 +273,6 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     } catch (cause) {
       error.value = `${failure}: ${(cause as Error).message}`;
     }
-    watched.read();
   };
   return (
     <>
@@ -300,16 +281,24 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
           <Button onClick={() => void report(runTask(id), 'Not run')}>Run now</Button>
         )}
         {isUnfinished(status) && (
-          <Button aria-disabled={watched.isCancelling} onClick={() => void report(watched.cancel(), 'Not cancelled')}>
-            {watched.isCancelling ? 'Cancelling' : 'Cancel'}
+          <Button
+            aria-disabled={watched.isCancelling.value}
+            onClick={() => void report(watched.cancel(), 'Not cancelled')}
+          >
+            {watched.isCancelling.value ? 'Cancelling' : 'Cancel'}
           </Button>
         )}
-        {status === 'failed' && (
-          <Button onClick={() => redrive({ id, permanent }, () => watched.read())}>Redrive</Button>
-        )}
+        {status === 'failed' && <Button onClick={() => redrive({ id, permanent })}>Redrive</Button>}
         {/* A submitted copy of a callback would be an ordinary task. */}
         {submission !== undefined && submission.action !== 'callback' && (
-          <Button onClick={() => onResubmit(submission)}>Edit and resubmit</Button>
+          <Button
+            onClick={() => {
+              close();
+              openForm(submission);
+            }}
+          >
+            Edit and resubmit
+          </Button>
         )}
       </div>
       <p class="field-error" role="alert" data-part="inspector-error">

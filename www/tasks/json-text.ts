@@ -12,12 +12,6 @@ export function readPayload(payload: string): Submission {
   return { action: String(action), data };
 }
 
-/** Returns the handler's output in a stored result as text, or an empty string if there is no result. */
-export function readOutput(result: string | null): string {
-  const { output = result ?? '' } = Object(parseJson(result ?? ''));
-  return typeof output === 'string' ? output : JSON.stringify(output);
-}
-
 /** Returns the JSON Pointers of the parts in which two JSON values differ. */
 export function differences(one: unknown, other: unknown, pointer = ''): string[] {
   if (one === other) return [];

@@ -2,20 +2,19 @@ import { signal } from '@preact/signals';
 import { addressOf } from './address.ts';
 import { STATES, type State } from './board-task.ts';
 import { Dialog } from './dialogs.tsx';
-import { moveInspector, openAddress, view } from './navigation.ts';
-import { SmallButton } from './parts.tsx';
-
-const OFF = 'keys-off';
+import { changeView, openAddress, view } from './navigation.ts';
+import { Button, SmallButton, storedChoice } from './parts.tsx';
+import { openForm } from './submit-form.tsx';
 
 /** Keys with the same effect: the characters, the effect as the help says it, the action, and a name for the help if it differs from the characters. */
-type Key = [keys: string, effect: string, press: (key: string, toForm: () => void) => void, name?: string];
+type Key = [keys: string, effect: string, press: (key: string) => void, name?: string];
 
 const KEYS: readonly Key[] = [
   ['/', 'Find', focusFind],
-  ['n', 'Queue a task', (_, toForm) => toForm()],
+  ['n', 'Queue a task', () => openForm()],
   ['jk', 'Next, previous row', (key) => move(key === 'j' ? 1 : -1)],
   ['', 'Open the row', () => {}, 'Enter'],
-  ['u', 'Show new rows', () => click(document, 'data-show-unseen')],
+  ['u', 'Show new rows', () => click(document, 'data-part="unseen"')],
   ['x', 'Select the row', () => click(currentRow(), 'data-select')],
   ['r', 'Redrive the selected tasks', redrive],
   ['1234567', 'Tabs', (key) => openAddress(addressOf({ state: STATES[Number(key) - 1] as State })), '1 – 7'],
@@ -24,15 +23,14 @@ const KEYS: readonly Key[] = [
   ['?', 'This help', openHelp],
 ];
 
-/** Whether single-key shortcuts are on. The user can switch them off, because speech input may type characters. */
-const isOn = signal(!isStoredAsOff());
+/** Whether single-key shortcuts are off. The user can switch them off, because speech input may type characters. */
+const isOff = storedChoice('keys-off');
 const isHelpOpen = signal(false);
 
 /** Button that opens the list of keys. */
 export function HelpButton() {
   return (
-    <button
-      type="button"
+    <Button
       class="button button-plain button-icon"
       data-part="help-button"
       aria-label="Keys"
@@ -40,7 +38,7 @@ export function HelpButton() {
       onClick={openHelp}
     >
       ?
-    </button>
+    </Button>
   );
 }
 
@@ -50,14 +48,12 @@ export function Help() {
   const close = () => {
     isHelpOpen.value = false;
   };
-  const title = (
-    <div class="row spread">
-      <h2 id="help-heading">Keys</h2>
-      <SmallButton onClick={close}>Close</SmallButton>
-    </div>
-  );
   return (
-    <Dialog part="help" class="panel stack" heading="help-heading" title={title} onClose={close}>
+    <Dialog part="help" class="panel stack" heading="help-heading" onClose={close}>
+      <div class="row spread">
+        <h2 id="help-heading">Keys</h2>
+        <SmallButton onClick={close}>Close</SmallButton>
+      </div>
       <dl class="facts">
         {KEYS.map(([keys, effect, , name]) => (
           <div key={effect}>
@@ -69,10 +65,9 @@ export function Help() {
       <label class="switch">
         <input
           type="checkbox"
-          checked={isOn.value}
+          checked={!isOff.value}
           onChange={({ currentTarget }) => {
-            isOn.value = currentTarget.checked;
-            store(!currentTarget.checked);
+            isOff.value = !currentTarget.checked;
           }}
         />{' '}
         Keys of one character
@@ -81,14 +76,15 @@ export function Help() {
   );
 }
 
-/** Starts to act on single-key shortcuts. @param toForm moves the focus to the form that queues a task */
-export function listenToKeys(toForm: () => void): void {
+/** Starts to act on single-key shortcuts. */
+export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
-    if (!isForPage || isTyping(event.target) || isBehindDialog() || !isOn.value) return;
+    if (!isForPage || isTyping(event.target) || isOff.value) return;
+    if (document.querySelector('dialog:modal') !== null) return;
     const [, , press] = KEYS.find(([keys]) => event.key.length === 1 && keys.includes(event.key)) ?? [];
     if (press === undefined) return;
-    press(event.key, toForm);
+    press(event.key);
     event.preventDefault();
   });
 }
@@ -105,35 +101,14 @@ function focusFind(): void {
 
 /** Moves the focus by one row from the focused row, or from the inspected row if no row has the focus. */
 function move(step: 1 | -1): void {
-  const rows = visibleRows();
+  const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')];
   const current = currentRow() ?? document.querySelector<HTMLElement>('[data-row][data-inspected]');
   const index = current === null ? -1 : rows.indexOf(current);
   const row = index < 0 ? rows[0] : rows[index + step];
   if (row === undefined) return;
   row.querySelector<HTMLElement>('[data-open]')?.focus({ preventScroll: true });
   row.scrollIntoView({ block: 'nearest' });
-  if (view.value.task !== undefined) moveInspector(row.dataset.row ?? '');
-}
-
-function isStoredAsOff(): boolean {
-  try {
-    return localStorage.getItem(OFF) !== null;
-  } catch {
-    return false;
-  }
-}
-
-function store(isOff: boolean): void {
-  try {
-    if (isOff) localStorage.setItem(OFF, '');
-    else localStorage.removeItem(OFF);
-  } catch {
-    // The browser blocks storage, so switched-off shortcuts are on again when the page is reopened.
-  }
-}
-
-function visibleRows(): HTMLElement[] {
-  return [...document.querySelectorAll<HTMLElement>('[data-row]')].filter((row) => row.checkVisibility());
+  if (view.value.task !== undefined) changeView({ task: row.dataset.row }, 'replace');
 }
 
 function currentRow(): HTMLElement | null {
@@ -141,9 +116,8 @@ function currentRow(): HTMLElement | null {
 }
 
 function redrive(): void {
-  const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
-  if (ofSelection?.checkVisibility()) ofSelection.click();
-  else click(currentRow(), 'data-redrive');
+  const isOfSelection = document.querySelector('[data-redrive-selected]') !== null;
+  click(isOfSelection ? document : currentRow(), isOfSelection ? 'data-redrive-selected' : 'data-redrive');
 }
 
 function click(within: ParentNode | null, attribute: string): void {
@@ -153,8 +127,4 @@ function click(within: ParentNode | null, attribute: string): void {
 function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   return target.matches('textarea, select, input:not([type="checkbox"], [type="radio"])') || target.isContentEditable;
-}
-
-function isBehindDialog(): boolean {
-  return document.querySelector('dialog:modal') !== null;
 }

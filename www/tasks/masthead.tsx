@@ -1,15 +1,21 @@
 import { ServiceError } from '../client/errors.ts';
-import { formatAge } from './amounts.ts';
-import { link, linkState, model, situation } from './board.ts';
-import { now } from './clock.ts';
+import { addressOf, PAGES } from './address.ts';
+import { history, link, linkState, model, situation } from './board.ts';
+import { STATES, type State } from './board-task.ts';
 import { PauseQueue } from './health-strip.tsx';
 import { HelpButton } from './keys.tsx';
-import { Button } from './parts.tsx';
+import { followLink, view } from './navigation.ts';
+import { Button, Mark, now, titleOf } from './parts.tsx';
+import { session } from './service.ts';
 import type { LinkState } from './service-link.ts';
-import { session, signOut } from './sign-in.ts';
+import { signOut } from './sign-in.ts';
+import { openForm } from './submit-form.tsx';
+import { formatAge, formatCount, formatMinute } from './texts.ts';
+
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
 /** State of the connection and of the queue, and the buttons of the page. */
-export function Masthead({ toForm }: { toForm(): void }) {
+export function Masthead() {
   const { kind, text } = describeConnection(linkState.value, model.problem.value);
   const { severity, problems } = situation.value;
   const held = problems.find(({ kind }) => kind === 'stalled' || kind === 'paused' || kind === 'full');
@@ -40,16 +46,16 @@ export function Masthead({ toForm }: { toForm(): void }) {
         href="#submit-heading"
         onClick={(event) => {
           event.preventDefault();
-          toForm();
+          openForm();
         }}
       >
         Queue a task
       </a>
       <HelpButton />
       {session.value !== undefined && (
-        <button type="button" class="button button-plain" data-part="sign-out" onClick={signOut}>
+        <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
           Sign out <span class="quiet">{session.value.userId}</span>
-        </button>
+        </Button>
       )}
     </>
   );
@@ -67,12 +73,57 @@ function LastEvent() {
 function describeConnection(state: LinkState, problem: Error | undefined): { kind: LinkState['kind']; text: string } {
   const error = state.kind === 'live' && problem instanceof ServiceError ? problem.message : state.error;
   if (error !== undefined) return { kind: 'failing', text: `Service answers: ${error}` };
-  const words = {
-    connecting: 'Connecting',
-    live: 'Live',
-    offline: 'Offline',
-    failing: 'Failing',
-    'signed-out': 'Signed out',
-  };
-  return { kind: state.kind, text: words[state.kind] };
+  return { kind: state.kind, text: titleOf(state.kind.replace('-', ' ')) };
+}
+
+/** Links to the lists of tasks in each state, with the numbers of tasks. */
+export function Tabs() {
+  const { page, state: shown } = view.value;
+  return (
+    <nav class="tabs" data-part="tabs" aria-label="Tasks by state">
+      {STATES.map((state) => (
+        <a
+          key={state}
+          class="tab"
+          href={addressOf({ state })}
+          data-state={state}
+          aria-current={page === 'tasks' && state === shown ? 'page' : undefined}
+          onClick={followLink}
+        >
+          <Mark state={state} />
+          <span class="tab-name">{titleOf(state)}</span>{' '}
+          <span class="tab-count keep" data-part={`count-${state}`}>
+            {countText(state)}
+          </span>
+        </a>
+      ))}
+    </nav>
+  );
+}
+
+/** Links to the pages of the board. */
+export function Pages() {
+  return PAGES.map((page) => (
+    <a
+      key={page}
+      class="page"
+      href={addressOf({ page })}
+      data-page={page}
+      aria-current={page === view.value.page ? 'page' : undefined}
+      onClick={followLink}
+    >
+      {titleOf(page)}
+    </a>
+  ));
+}
+
+/** Returns the number of tasks in a state. Where completed tasks of before the service's start are listed, its start follows. */
+function countText(state: State): string {
+  model.version.value;
+  const count = model.count(state);
+  if (count === undefined) return '';
+  const text = count < 100_000 ? formatCount(count) : compact.format(count);
+  const start = history.value.seconds.starts.at(-1);
+  const isOlderListed = state === 'completed' && model.tasks(state).length > count;
+  return isOlderListed && start !== undefined ? `${text} since ${formatMinute(start * 1_000)}` : text;
 }

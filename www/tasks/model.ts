@@ -1,16 +1,9 @@
-import { type ReadonlySignal, signal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import type { QueueStatus } from '../client/queue-api.ts';
+import type { SearchResult } from '../client/task-client.ts';
 import type { TaskEvent } from '../client/task-state.ts';
 import { filterOf, isFiltered, isSearched, type ListFilter } from './address.ts';
-import {
-  afterEvent,
-  afterListing,
-  type BoardTask,
-  fromListed,
-  isUnfinished,
-  type ListedTask,
-  type State,
-} from './board-task.ts';
+import { afterEvent, afterListing, type BoardTask, fromListed, isUnfinished, type State } from './board-task.ts';
 import { http } from './service.ts';
 
 /** Maximum number of tasks in one response. */
@@ -21,6 +14,8 @@ const REFRESH_INTERVAL_MS = 1_000;
 /** Searches for texts and times take the service longer. */
 const SEARCH_INTERVAL_MS = 5_000;
 const COUNT_INTERVAL_MS = 10_000;
+/** Counts of which some change with each task that changes its state. */
+const COUNTS = ['accepted', 'completed', 'dead', 'waiting', 'limited', 'scheduled', 'delayed', 'in_flight'] as const;
 /** Maximum age of the list in a response with unfinished tasks. Nodes that share a queue send a cached list. */
 const LISTING_AGE_MS = 1_500;
 /** When twice this number of tasks is known, the oldest tasks are removed until this number is left. */
@@ -43,51 +38,33 @@ export interface TaskList {
   readAt: number;
 }
 
-/** Response of `GET /tasks/search`. `total` is a lower bound unless `total_is_exact`. */
-interface Page {
-  tasks: ListedTask[];
-  next_cursor: string | null;
-  total?: number;
-  total_is_exact?: boolean;
-}
-
-interface Known {
-  task: BoardTask;
-  eventAt: number;
-}
-
 /** Tasks, their lists and the state of the queue, updated by events and responses of the service. */
 export class Model {
-  readonly #version = signal(0);
-  readonly #queue = signal<QueueStatus>();
-  readonly #problem = signal<Error>();
-  readonly #gaps = signal(0);
   /** Changes with tasks and lists, at most ten times per second and not while the page is hidden. */
-  readonly version: ReadonlySignal<number> = this.#version;
-  readonly queue: ReadonlySignal<QueueStatus | undefined> = this.#queue;
-  /** Number of times that events were missed. */
-  readonly gaps: ReadonlySignal<number> = this.#gaps;
+  readonly version = signal(0);
+  readonly queue = signal<QueueStatus>();
+  /** Number of times that events were missed, or that tasks were changed from this page. */
+  readonly gaps = signal(0);
   /** Error of the last list request, or undefined if the request succeeded. */
-  readonly problem: ReadonlySignal<Error | undefined> = this.#problem;
-  readonly #known = new Map<string, Known>();
-  readonly #kept = new Map<string, number>();
+  readonly problem = signal<Error>();
+  readonly #known = new Map<string, { task: BoardTask; eventAt: number }>();
+  readonly #kept = new Set<Iterable<string>>();
   readonly #lists = new Map<State, TaskList>();
   #active: TaskList | undefined;
   #refreshTimer: ReturnType<typeof setTimeout> | undefined;
   #renderTimer: ReturnType<typeof setTimeout> | undefined;
   #renderedAt = Number.NEGATIVE_INFINITY;
-  #isRenderingDue = false;
 
   constructor() {
     document.addEventListener('visibilitychange', () => {
       this.#refreshIfNeeded();
-      if (this.#isRenderingDue) this.#render();
+      this.#requestRender();
     });
   }
 
   /** Number of tasks in a state. Tasks that wait for a thread do not count as running. Completed tasks are counted since the service's start. */
   count(state: State): number | undefined {
-    const status = this.#queue.value;
+    const status = this.queue.value;
     if (status === undefined) return undefined;
     const { scheduled, waiting: queued, limited = 0, running, delayed: retrying } = status;
     const { completed, dead: failed } = status;
@@ -118,20 +95,18 @@ export class Model {
     return { count: Math.max(count, listed), isExact: count > 0 };
   }
 
-  /** Keeps a task in memory until the returned function is called. */
-  keep(id: string): () => void {
-    this.#kept.set(id, (this.#kept.get(id) ?? 0) + 1);
-    return () => {
-      const uses = (this.#kept.get(id) ?? 1) - 1;
-      if (uses > 0) this.#kept.set(id, uses);
-      else this.#kept.delete(id);
-    };
+  /** Keeps tasks in memory until the returned function is called. */
+  keep(ids: Iterable<string>): () => void {
+    this.#kept.add(ids);
+    return () => this.#kept.delete(ids);
   }
 
-  /** Reads the newest tasks in a state, and again whenever they change until another list is opened. */
+  /** Reads the newest tasks in a state unless they are open, and again whenever they change until another list is opened. */
   open(state: State, filter: ListFilter): void {
     let list = this.#lists.get(state);
-    if (list === undefined || JSON.stringify(list.filter) !== JSON.stringify(filter)) {
+    const isSame = JSON.stringify(list?.filter) === JSON.stringify(filter);
+    if (isSame && list === this.#active) return;
+    if (list === undefined || !isSame) {
       const never = Number.NEGATIVE_INFINITY;
       list = { state, filter, ids: [], next: null, total: undefined, isLoaded: false, changedAt: never, readAt: never };
       this.#lists.set(state, list);
@@ -163,40 +138,33 @@ export class Model {
     this.#requestRender();
   };
 
-  readonly setQueue = (status: QueueStatus): void => {
-    const earlier = this.#queue.peek();
-    this.#queue.value = status;
+  readonly setQueue = (status: QueueStatus, isStreaming = true): void => {
+    const earlier = this.queue.peek() ?? status;
+    this.queue.value = status;
+    const isChanged = COUNTS.some((name) => status[name] !== earlier[name]);
+    // Without events, only changed counts show that tasks have changed.
+    if (isChanged && !isStreaming) this.reload();
     // No event tells that a limit holds a task, or no longer does.
-    const isChanged = (['accepted', 'limited', 'waiting', 'in_flight'] as const).some(
-      (name) => status[name] !== earlier?.[name],
-    );
-    if (this.#active?.state === 'limited' && isChanged) this.#active.changedAt = performance.now();
-    if (this.#problem.peek() !== undefined) this.#refreshSoon();
+    if (isChanged && this.#active?.state === 'limited') this.#active.changedAt = performance.now();
+    if (this.problem.peek() !== undefined) this.#refreshSoon();
     else this.#refreshIfNeeded();
   };
 
-  /** Requests the current list again and discards all other lists, because events were missed. */
+  /** Requests the current list again, and discards all other lists, because events were missed. */
   readonly reload = (): void => {
     for (const list of this.#lists.values()) {
       if (list === this.#active) list.changedAt = performance.now();
       else this.#lists.delete(list.state);
     }
     this.#refreshSoon();
-    this.#gaps.value += 1;
+    this.gaps.value += 1;
   };
 
-  /** Removes known tasks that the service no longer has in their state. */
+  /** Removes known tasks that the service no longer has in their state. The next request counts the list again. */
   forget(isGone: (task: BoardTask) => boolean): void {
     for (const [id, { task }] of this.#known) if (isGone(task)) this.#known.delete(id);
+    if (this.#active?.total !== undefined) this.#active.total.at = Number.NEGATIVE_INFINITY;
     this.#render();
-  }
-
-  /** Requests the current list and its total again soon. */
-  refresh(): void {
-    const list = this.#active;
-    if (list !== undefined) list.changedAt = performance.now();
-    if (list?.total !== undefined) list.total.at = Number.NEGATIVE_INFINITY;
-    this.#refreshSoon();
   }
 
   #noteChange(id: string, earlier: BoardTask | undefined, task: BoardTask | undefined, at: number): void {
@@ -207,7 +175,6 @@ export class Model {
   }
 
   #requestRender(): void {
-    this.#isRenderingDue = true;
     if (document.visibilityState === 'hidden') return;
     const delayMs = Math.max(0, this.#renderedAt + RENDER_INTERVAL_MS - performance.now());
     this.#renderTimer ??= setTimeout(() => this.#render(), delayMs);
@@ -216,8 +183,7 @@ export class Model {
   #render(): void {
     clearTimeout(this.#renderTimer);
     this.#renderTimer = undefined;
-    this.#isRenderingDue = false;
-    this.#version.value += 1;
+    this.version.value += 1;
     // Set after rendering, so that slow rendering still leaves time for user input.
     this.#renderedAt = performance.now();
   }
@@ -231,11 +197,11 @@ export class Model {
     // Counting takes the service longer.
     const isCounted = cursor === undefined && isDue && isFiltered(filter);
     const query = { ...filterOf(filter), state, cursor, ...(!isCounted && { total: '0' }) };
-    let page: Page;
+    let page: SearchResult;
     try {
-      page = await http.request<Page>('tasks/search', { query });
+      page = await http.request<SearchResult>('tasks/search', { query });
     } catch (error) {
-      if (cursor === undefined) this.#problem.value = error as Error;
+      if (cursor === undefined) this.problem.value = error as Error;
       throw error;
     }
     if (this.#lists.get(state) !== list) return;
@@ -261,7 +227,7 @@ export class Model {
   }
 
   #replaceNewest(list: TaskList, ids: readonly string[], next: string | null): void {
-    this.#problem.value = undefined;
+    this.problem.value = undefined;
     const end = list.ids.length > PAGE_SIZE && ids.length > 0 ? list.ids.indexOf(ids.at(-1) as string) : -1;
     const older = end < 0 ? [] : list.ids.slice(end + 1);
     this.#setIds(list, [...ids, ...older], older.length > 0 ? list.next : next);
@@ -276,7 +242,7 @@ export class Model {
     const list = this.#active;
     if (list === undefined || list.changedAt + ageOf(list.state) < list.readAt) return;
     // While `problem` is set, `setQueue` repeats the failed request at the next response of `GET /queue`.
-    if (list.readAt > Number.NEGATIVE_INFINITY && this.#problem.peek() === undefined) this.#refreshSoon();
+    if (list.readAt > Number.NEGATIVE_INFINITY && this.problem.peek() === undefined) this.#refreshSoon();
   }
 
   #refreshSoon(): void {
@@ -299,10 +265,11 @@ export class Model {
 
   #prune(): void {
     if (this.#known.size <= MAX_TASKS * 2) return;
-    const needed = new Set([...this.#lists.values()].flatMap(({ ids }) => ids));
+    const kept = [...[...this.#lists.values()].map(({ ids }) => ids), ...this.#kept];
+    const needed = new Set(kept.flatMap((ids) => [...ids]));
     for (const id of this.#known.keys()) {
       if (this.#known.size <= MAX_TASKS) return;
-      if (!needed.has(id) && !this.#kept.has(id)) this.#known.delete(id);
+      if (!needed.has(id)) this.#known.delete(id);
     }
   }
 }

@@ -2,11 +2,13 @@ import { type ReadonlySignal, signal } from '@preact/signals';
 import { addressOf, readView, type View } from './address.ts';
 
 const current = signal(readView(location.search));
+let lastEntry: 'push' | 'replace' = 'push';
 
 /** Current view of the page, stored in the URL's query so that links and the browser's history restore it. */
 export const view: ReadonlySignal<View> = current;
 
 addEventListener('popstate', () => {
+  lastEntry = 'push';
   current.value = readView(location.search);
 });
 
@@ -17,6 +19,7 @@ export function changeView(fields: Partial<View>, entry: 'push' | 'replace' = 'p
   if (address === addressOf(current.value)) return;
   if (entry === 'push') history.pushState(null, '', address);
   else history.replaceState(null, '', address);
+  lastEntry = entry;
   current.value = changed;
 }
 
@@ -37,19 +40,7 @@ export function opensElsewhere({ ctrlKey, metaKey, shiftKey }: MouseEvent): bool
   return ctrlKey || metaKey || shiftKey;
 }
 
-let moving = false;
-
-/** Inspects another task without moving the focus. */
-export function moveInspector(task: string): void {
-  moving = true;
-  changeView({ task }, 'replace');
-  // The inspector is rendered before the next timer.
-  setTimeout(() => {
-    moving = false;
-  }, 0);
-}
-
-/** Whether the inspected task has just been changed by {@link moveInspector}. */
-export function isMoving(): boolean {
-  return moving;
+/** Whether the last change of the view has replaced its history entry. */
+export function isReplaced(): boolean {
+  return lastEntry === 'replace';
 }

@@ -1,14 +1,30 @@
+import { type Signal, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { TaskProgress } from '../client/task-state.ts';
 import { CopyButton, SmallButton } from '../shared/controls.tsx';
-import { formatClock, formatMoment, formatSize, inUtc } from './amounts.ts';
-import { visibleText } from './visible-text.ts';
+import { formatClock, formatMoment, formatSize, inUtc, visibleText } from './texts.ts';
 
+const TICK_MS = 200;
 /** Characters of a long text that are shown until the user asks for all. */
 const SHOWN = 20_000;
 
 export { Button, SmallButton } from '../shared/controls.tsx';
+
+/** Milliseconds since the epoch, five times per second while the page is visible. */
+export const now = signal(Date.now());
+
+setInterval(() => {
+  if (document.visibilityState === 'visible') now.value = Date.now();
+}, TICK_MS);
+
+/** Text that changes with the time. As time passes, only this is rendered again. */
+export function Live({ text }: { text(nowMs: number): string }) {
+  return <>{text(now.value)}</>;
+}
+
+/** Title of a state or page, which is its name. */
+export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 
 /** Mark of a task state. States differ in shape and colour. */
 export function Mark({ state }: { state: string }) {
@@ -24,11 +40,18 @@ export function Time({ at, isExact = false }: { at: number; isExact?: boolean })
   );
 }
 
-try {
-  inUtc.value = localStorage.getItem('utc') === 'true';
-} catch {
-  // The browser blocks storage, so no choice is stored.
+/** Returns a choice that is off at first, and that the browser stores. */
+export function storedChoice(name: string, choice = signal(false)): Signal<boolean> {
+  try {
+    choice.value = !['false', null].includes(localStorage.getItem(name));
+    choice.subscribe((isOn) => (isOn ? localStorage.setItem(name, 'true') : localStorage.removeItem(name)));
+  } catch {
+    // The browser blocks storage, so the choice lasts only until the page is closed.
+  }
+  return choice;
 }
+
+storedChoice('utc', inUtc);
 
 /** Selects the time zone of all times of the page. */
 export function TimeZoneSelect() {
@@ -40,11 +63,6 @@ export function TimeZoneSelect() {
       value={String(inUtc.value)}
       onChange={({ currentTarget }) => {
         inUtc.value = currentTarget.value === 'true';
-        try {
-          localStorage.setItem('utc', currentTarget.value);
-        } catch {
-          // The browser blocks storage, so the choice lasts only until the page is closed.
-        }
       }}
     >
       <option value="false">Local time</option>

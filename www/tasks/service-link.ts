@@ -56,7 +56,6 @@ export class ServiceLink {
   readonly state: ReadonlySignal<LinkState> = this.#state;
   #status: QueueStatus | undefined;
   #position: string | undefined;
-  #timer: ReturnType<typeof setInterval> | undefined;
   #ticks = 0;
   #contactAt = 0;
   /** Numbers of the last request that was sent, and of the last that was answered. */
@@ -68,7 +67,7 @@ export class ServiceLink {
   constructor(listeners: LinkListeners) {
     this.#listeners = listeners;
     this.#group = new TabGroup({
-      onMember: (isMember) => this.#onMember(isMember),
+      onJoin: () => this.#onJoin(),
       onLead: (leads) => this.#onLead(leads),
       onMessage: (message) => this.#onMessage(message),
     });
@@ -76,6 +75,7 @@ export class ServiceLink {
       onStatus: ({ state }) => this.#show({ isStreaming: state === 'live' || state === 'stale' }),
       onEvents: (events, from, to) => this.#onBatch({ events, from, to }),
     });
+    setInterval(() => this.#tick(), TICK_MS);
   }
 
   /** Connects while the page is visible. @param user id of the user, or an empty string if no user is signed in */
@@ -93,28 +93,18 @@ export class ServiceLink {
 
   /** Disconnects from the service until `start` is called. */
   signOut(): void {
-    this.#group.enter(undefined);
+    this.#group.enter('');
     this.#show({ kind: 'signed-out', isStreaming: false });
   }
 
-  #onMember(isMember: boolean): void {
-    clearInterval(this.#timer);
-    if (!isMember) {
-      this.#disconnect();
-      return;
-    }
+  #onJoin(): void {
     this.#contactAt = performance.now();
-    this.#timer = setInterval(() => this.#tick(), TICK_MS);
     this.#group.send({ kind: 'hello' });
     this.#requestInTime();
   }
 
-  #disconnect(): void {
-    this.#stream.stop('not the leader');
-    this.#answered = this.#sent;
-  }
-
   #tick(): void {
+    if (!this.#group.isMember) return;
     this.#ticks += 1;
     if (this.#group.isLeader || this.#ticks % CHECK_TICKS === 0) this.#requestInTime();
     const silenceMs = performance.now() - this.#contactAt;
@@ -125,7 +115,9 @@ export class ServiceLink {
 
   #onLead(leads: boolean): void {
     if (!leads) {
-      this.#disconnect();
+      this.#stream.stop('not the leader');
+      // Answers that are still open are ignored.
+      this.#answered = this.#sent;
       return;
     }
     if (this.#state.peek().kind === 'live') this.#stream.start(this.#position);
@@ -214,11 +206,8 @@ export class ServiceLink {
   }
 
   #receive(status: QueueStatus): void {
-    // Without the event stream, only changed counts in `GET /queue` responses show that events were missed.
-    const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
     this.#status = status;
     this.#listeners.onStatus(status);
-    if (isChanged && !this.#state.peek().isStreaming) this.#listeners.onGap();
   }
 
   #show(change: Partial<LinkState>): void {
@@ -231,8 +220,4 @@ export class ServiceLink {
     if (!this.#group.isLeader) return;
     this.#group.send({ kind: 'news', state: this.#state.peek(), position: this.#position, status: this.#status });
   }
-}
-
-function countsOf({ accepted, completed, dead, waiting, limited, scheduled, delayed, in_flight }: QueueStatus): string {
-  return [accepted, completed, dead, waiting, limited, scheduled, delayed, in_flight].join();
 }

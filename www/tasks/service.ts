@@ -6,6 +6,7 @@ import { limits as limitsOf } from '../client/limits.ts';
 import { queueApi } from '../client/queue-api.ts';
 import { schedules as schedulesOf } from '../client/schedules.ts';
 import type { ActionList } from '../client/task-client.ts';
+import type { Session } from '../shared/sign-in.ts';
 
 export interface Submission {
   action: string;
@@ -17,24 +18,26 @@ const MAX_IDS = 1_000;
 /** Time limit of a request that may cancel all tasks. */
 const BULK_MS = 60_000;
 
-const token = signal<string>();
+/** Session of the signed-in user. Undefined if the service requires no token, too. */
+export const session = signal<Session>();
 
 /** The page sends a request once, because it shows a failure at once and reads again on its own. */
-export const http = new HttpClient(new URL('/', import.meta.url), { token: () => token.peek() }, 0);
+export const http = new HttpClient(new URL('/', import.meta.url), { token: () => session.peek()?.token }, 0);
 export const queue = queueApi(http);
 export const deadLetters = deadLettersOf(http);
 export const schedules = schedulesOf(http);
 export const limits = limitsOf(http);
 
-/** Sets or removes the token for all further requests. The client keeps the earlier token until it is refused. */
-export function useToken(newToken: string | undefined): void {
-  const earlier = token.peek();
-  token.value = newToken;
+/** Sets or removes the session for all further requests. The client keeps the earlier token until it is refused. */
+export function useSession(started: Session | undefined): void {
+  const earlier = session.peek()?.token;
+  session.value = started;
   void http.credentials.refuse(earlier);
 }
 
-export function isSignedIn(): boolean {
-  return token.value !== undefined;
+/** Option of curl commands that sends the shell variable `TOKEN`, if the service requires a token. */
+export function tokenOption(): string {
+  return session.value === undefined ? '' : ' -H "Authorization: Bearer $TOKEN"';
 }
 
 /** Whether a request failed because the token is missing or no longer valid. */
@@ -53,6 +56,40 @@ export function found<Answer>(request: Promise<Answer>): Promise<Answer | undefi
     if (hasStatus(error, 404)) return undefined;
     throw error;
   });
+}
+
+/**
+ * Returns a request to repeat. `answer` is its newest answer, and `problem` says why that is not up to date, or is empty.
+ * `read` sends the request. `poll` does so unless the last one is open or was sent less than `intervalMs` ago: it is
+ * called with each answer of `GET /queue`, so it pauses while the page is hidden or the service does not answer.
+ *
+ * @param pauseRatio least ratio of the pause before a poll to the time until the last answer
+ */
+export function repeated<Answer>(intervalMs: number, request: () => Promise<Answer>, initial: Answer, pauseRatio = 0) {
+  const answer = signal(initial);
+  const problem = signal('');
+  let sent = 0;
+  let answered = 0;
+  let notBefore = Number.NEGATIVE_INFINITY;
+  const read = async () => {
+    sent += 1;
+    const number = sent;
+    const sentAt = performance.now();
+    const [result] = await Promise.allSettled([request()]);
+    const answeredAt = performance.now();
+    // Answers of `GET /queue` come about once per second, a little earlier or later.
+    notBefore = Math.max(sentAt + intervalMs - 500, answeredAt + pauseRatio * (answeredAt - sentAt));
+    // Answers may come out of order.
+    if (number < answered) return;
+    answered = number;
+    if (result.status === 'fulfilled') answer.value = result.value;
+    const isUpToDate = result.status === 'fulfilled' || isSignedOut(result.reason);
+    problem.value = isUpToDate ? '' : `Not up to date: ${result.reason.message}`;
+  };
+  const poll = () => {
+    if (sent === answered && performance.now() >= notBefore) void read();
+  };
+  return { answer, problem, read, poll };
 }
 
 /** Queues a task. @returns the task's id @throws {ServiceError | UnreachableError} */
@@ -87,7 +124,8 @@ const BULK = {
  */
 export async function changeTasks(verb: keyof typeof BULK, selection: object, perSecond?: number): Promise<BulkResult> {
   const { ids }: { ids?: string[] } = selection;
-  const parts = ids === undefined ? [selection] : chunksOf(ids).map((chunk) => ({ ids: chunk }));
+  const chunks = Array.from({ length: Math.ceil((ids?.length ?? 0) / MAX_IDS) }, (_, index) => index * MAX_IDS);
+  const parts = ids === undefined ? [selection] : chunks.map((start) => ({ ids: ids.slice(start, start + MAX_IDS) }));
   const pace = perSecond === undefined ? {} : { per_second: perSecond / parts.length };
   const sum = { count: 0, remaining: 0 };
   for (const part of parts) {
@@ -96,11 +134,6 @@ export async function changeTasks(verb: keyof typeof BULK, selection: object, pe
     sum.remaining += remaining;
   }
   return sum;
-}
-
-function chunksOf(ids: readonly string[]): string[][] {
-  const length = Math.ceil(ids.length / MAX_IDS);
-  return Array.from({ length }, (_, index) => ids.slice(index * MAX_IDS, (index + 1) * MAX_IDS));
 }
 
 /** Makes a scheduled or retrying task due. @throws {ServiceError | UnreachableError} */
@@ -113,9 +146,8 @@ export function listActions(): Promise<ActionList> {
   return http.request('actions');
 }
 
-/** Returns a curl command that queues a task, with the shell variable `TOKEN` if the service requires a token. */
+/** Returns a curl command that queues a task. */
 export function curlCommand(submission: Submission): string {
-  const header = isSignedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '';
   const body = JSON.stringify(submission).replaceAll("'", "'\\''");
-  return `curl ${location.origin}/tasks${header} -d '${body}'`;
+  return `curl ${location.origin}/tasks${tokenOption()} -d '${body}'`;
 }

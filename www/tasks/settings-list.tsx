@@ -1,17 +1,16 @@
+import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { View } from './address.ts';
-import { formatCount } from './amounts.ts';
-import { linkState } from './board.ts';
+import { status } from './board.ts';
 import { ask, Dialog } from './dialogs.tsx';
 import { FieldError, type FormField, objectOf, type Problem, placeError, textOf } from './fields.ts';
 import { FindBar } from './find-bar.tsx';
 import { FormFields, focusField } from './form-fields.tsx';
 import { view } from './navigation.ts';
-import { Button, SmallButton } from './parts.tsx';
-import { isSignedOut } from './service.ts';
-import { TITLES } from './tabs.tsx';
-import { visibleText } from './visible-text.ts';
+import { Button, SmallButton, titleOf } from './parts.tsx';
+import { repeated } from './service.ts';
+import { formatCount, visibleText } from './texts.ts';
 
 /** Ratio of the pause between two requests to the duration of a request, so that a long list is read less often. */
 const PAUSE_RATIO = 20;
@@ -35,7 +34,7 @@ export interface Settings<Item> {
   /** Says what an item does, up to the ways to make one. */
   hint: string;
   intervalMs: number;
-  read(options: { signal: AbortSignal }): Promise<Item[]>;
+  read(): Promise<Item[]>;
   put(name: string, settings: object, isNew: boolean): Promise<unknown>;
   delete(name: string): Promise<void>;
   Cells(item: Item): ComponentChildren;
@@ -45,42 +44,22 @@ export interface Settings<Item> {
 /** List of settings that the user can make, edit and delete. It is read again while it is visible. */
 export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: { of: Settings<Item> }) {
   const { page, noun, key, subject, overridesModule, Cells, Actions } = of;
-  const [items, setItems] = useState<readonly Item[]>();
-  const [problem, setProblem] = useState('');
   const [report, setReport] = useState<ComponentChildren>('');
-  const [isBusy, setBusy] = useState(false);
+  const isBusy = useSignal(false);
   const [edited, setEdited] = useState<Item | 'new'>();
-  const [reads, setReads] = useState(0);
   const newButton = useRef<HTMLButtonElement>(null);
-
-  useEffect(() => {
-    const end = new AbortController();
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const poll = async () => {
-      const startedAt = performance.now();
-      try {
-        setItems(await of.read({ signal: end.signal }));
-        setProblem('');
-      } catch (error) {
-        if (end.signal.aborted || isSignedOut(error)) return;
-        setProblem(`Not up to date: ${(error as Error).message}`);
-      }
-      timer = setTimeout(poll, Math.max(of.intervalMs, PAUSE_RATIO * (performance.now() - startedAt)));
-    };
-    if (!isBusy && !document.hidden) void poll();
-    document.addEventListener('visibilitychange', readAgain, { signal: end.signal });
-    return () => {
-      end.abort();
-      clearTimeout(timer);
-    };
-  }, [isBusy, reads, linkState.value.kind]);
-  const readAgain = () => setReads((count) => count + 1);
-
+  const { answer, problem, read, poll } = useMemo(
+    () => repeated<readonly Item[] | undefined>(of.intervalMs, () => of.read(), undefined, PAUSE_RATIO),
+    [],
+  );
+  const items = answer.value;
+  useEffect(() => status.subscribe(poll), []);
   const act: Act = async (action) => {
-    if (isBusy) return;
-    setBusy(true);
+    if (isBusy.peek()) return;
+    isBusy.value = true;
     setReport(await action().catch((error: Error) => error.message));
-    setBusy(false);
+    isBusy.value = false;
+    void read();
   };
   const remove = async (name: string) => {
     const question = `Delete ${subject} ${name}?`;
@@ -117,7 +96,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
   return (
     <section class="panel settings" data-part={page} aria-labelledby={`${page}-heading`}>
       <h2 class="visually-hidden" id={`${page}-heading`}>
-        {TITLES[page]}
+        {titleOf(page)}
       </h2>
       <div class="list-head row pad">
         <FindBar />
@@ -134,7 +113,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
       <p class="failed-status pad" role="status" data-part="settings-status">
         {report}
       </p>
-      <ul aria-busy={isBusy}>{rows}</ul>
+      <ul aria-busy={isBusy.value}>{rows}</ul>
       {items?.length === 0 && (
         <div class="empty stack pad">
           <p class="empty-title strong">{of.empty}</p>
@@ -149,7 +128,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
           edited={edited === 'new' ? undefined : edited}
           onSaved={(name) => {
             setReport(`Saved ${subject} ${name}.`);
-            readAgain();
+            void read();
           }}
           onClose={() => setEdited(undefined)}
         />
@@ -209,9 +188,9 @@ function EditDialog<Item extends object>({ of, edited, onSaved, onClose }: EditD
     setProblem(undefined);
     setTexts((all) => ({ ...all, [name]: text }));
   };
-  const title = <h2 id="edit-heading">{edited ? `Edit the ${noun}` : `New ${noun}`}</h2>;
   return (
-    <Dialog part="edit-dialog" class="edit-dialog panel stack" heading="edit-heading" isForm {...{ title, onClose }}>
+    <Dialog part="edit-dialog" class="edit-dialog panel stack" heading="edit-heading" isForm onClose={onClose}>
+      <h2 id="edit-heading">{edited ? `Edit the ${noun}` : `New ${noun}`}</h2>
       <form ref={form} noValidate onSubmit={submit}>
         <div class="grid">
           <FormFields {...{ fields, texts, problem, onText }} prefix="edit-" fixed={edited && key} />

@@ -1,47 +1,28 @@
-import { signal } from '@preact/signals';
+import { computed } from '@preact/signals';
 import { keepSession, keptSession, revoke, type Session, SignInForm } from '../shared/sign-in.ts';
-import { useToken } from './service.ts';
+import { link, linkState, model } from './board.ts';
+import { session, useSession } from './service.ts';
 
 const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
 
-/** Session of the signed-in user. Undefined if the service requires no token, too. */
-export const session = signal<Session>();
-export const isAsking = signal(false);
-
-/** Sign-in form, which appears only if the service requires a token. */
-export class Access {
-  readonly #form: SignInForm;
-
-  constructor(onSignIn: (userId: string) => void) {
-    this.#form = new SignInForm((started) => {
-      this.#start(started);
-      onSignIn(started.userId);
-    });
-    const kept = keptSession();
-    if (kept !== undefined) this.#start(kept);
-  }
-
-  /** Id of the signed-in user, or an empty string. */
-  get userId(): string {
-    return session.peek()?.userId ?? '';
-  }
-
-  ask(): void {
-    if (isAsking.peek()) return;
-    const reason = session.peek() === undefined ? undefined : SESSION_ENDED;
-    session.value = undefined;
+/** Connects to the service. A sign-in form appears only if the service requires a token. */
+export function connect(): void {
+  const begin = (started: Session | undefined) => {
+    useSession(started);
+    link.start(started?.userId ?? '');
+  };
+  const form = new SignInForm((started) => {
+    form.close();
+    begin(started);
+    model.reload();
+  });
+  begin(keptSession());
+  computed(() => linkState.value.kind).subscribe((kind) => {
+    if (kind !== 'signed-out') return;
+    form.open(session.peek() && SESSION_ENDED);
+    useSession(undefined);
     keepSession(undefined);
-    useToken(undefined);
-    isAsking.value = true;
-    this.#form.open(reason);
-  }
-
-  #start(started: Session): void {
-    session.value = started;
-    useToken(started.token);
-    this.#form.close();
-    isAsking.value = false;
-  }
+  });
 }
 
 export function signOut(): void {

@@ -1,8 +1,16 @@
 import type { Cause } from '../client/dead-letters.ts';
 import type { QueueStatus } from '../client/queue-api.ts';
-import { formatChange, formatClock, formatCount, formatMinute, formatRate, formatSize, formatSpan } from './amounts.ts';
 import { beginningOf, type Histories } from './queue-history.ts';
-import { visibleText } from './visible-text.ts';
+import {
+  formatChange,
+  formatClock,
+  formatCount,
+  formatMinute,
+  formatRate,
+  formatSize,
+  formatSpan,
+  visibleText,
+} from './texts.ts';
 
 export interface Problem {
   kind: 'unreachable' | 'stalled' | 'paused' | 'full' | 'filling' | 'refused' | 'failing' | 'evicted' | 'module';

@@ -1,7 +1,6 @@
-import { formatClock, formatSize, formatSpan } from './amounts.ts';
 import type { BoardTask, State } from './board-task.ts';
 import { limitText } from './task-detail.ts';
-import { dataText, outputText, visibleText } from './visible-text.ts';
+import { dataText, formatClock, formatDue, formatSize, formatSpan, outputText, visibleText } from './texts.ts';
 
 export interface Columns {
   headings: [detail: string, count: string, time: string];
@@ -46,10 +45,10 @@ export const COLUMNS: Record<State, Columns> = {
   scheduled: { ...WAITING, headings: ['Data', 'Accepted', 'Due'], time: due },
   running: {
     headings: ['Progress', 'Attempt', 'Running for'],
-    detail: (task) =>
-      task.progress === undefined
-        ? dataOf(task)
-        : visibleText(`${percent(task.progress.fraction)} ${task.progress.note ?? ''}`),
+    detail({ progress, ...task }) {
+      if (progress === undefined) return dataOf(task);
+      return visibleText(`${Math.floor(progress.fraction * 100)} % ${progress.note ?? ''}`);
+    },
     count: ({ attempt }) => `${attempt ?? ''}`,
     time: ({ started_at_ms }, now) => since(started_at_ms, now),
   },
@@ -74,14 +73,4 @@ export const COLUMNS: Record<State, Columns> = {
 export function orderText({ priority = NORMAL_PRIORITY, limit_key, limit }: BoardTask): string {
   const key = limit?.key === undefined ? limit_key : undefined;
   return visibleText([priority !== NORMAL_PRIORITY && `priority ${priority}`, key].filter(Boolean).join(', '));
-}
-
-/** Formats the time until a task is due as `in 545 ms`, `in 3.2 s` or `now`. */
-export function formatDue(dueMs: number | undefined, now: number): string {
-  if (dueMs === undefined) return '';
-  return dueMs <= now ? 'now' : `in ${formatSpan(dueMs - now)}`;
-}
-
-function percent(fraction: number): string {
-  return `${Math.floor(fraction * 100)} %`;
 }

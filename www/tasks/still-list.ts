@@ -78,9 +78,8 @@ export function useStillList({ host, key, ids, isPinned, isHeld, isPaused }: Sti
     let pressed: { control: HTMLElement | null; x: number; y: number } | undefined;
     const press = ({ target, clientX: x, clientY: y }: PointerEvent) => {
       point(isAt(target));
-      pressed = isAt(target)
-        ? { control: (target as Element).closest('button, a, label, [data-row]'), x, y }
-        : undefined;
+      const control = isAt(target) ? (target as Element).closest<HTMLElement>('button, a, label, [data-row]') : null;
+      pressed = { control, x, y };
     };
     /** Lets a click act on the element under the pressed pointer, although the page has moved since. */
     const click = (event: MouseEvent) => {
@@ -146,16 +145,12 @@ function withPinned(ids: readonly string[], earlier: readonly string[], isPinned
   return order;
 }
 
-/** Rows to render. `above` and `below` are the heights of the other rows in pixels. */
-export interface RowWindow {
-  from: number;
-  to: number;
-  above: number;
-  below: number;
-}
-
-/** Selects the rows near the visible part of a long list. @param list element whose children are the rendered rows */
-export function useRowWindow(count: number, list: Ref): RowWindow {
+/**
+ * Selects the rows near the visible part of a long list. `above` and `below` are the heights of the others in pixels.
+ *
+ * @param list element whose children are the rendered rows
+ */
+export function useRowWindow(count: number, list: Ref) {
   const [from, setFrom] = useState(0);
   const [most, setMost] = useState(ROWS_AT_ONCE);
   const rowHeight = useRef(0);

@@ -1,19 +1,22 @@
 import { computed, effect, signal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import type { ActionList } from '../client/task-client.ts';
+import { addressOf } from './address.ts';
 import { link, linkState, situation } from './board.ts';
-import { now } from './clock.ts';
+import { isUnfinished } from './board-task.ts';
 import { dataFields, fieldAt } from './data-schema.ts';
+import { redrive, say } from './deeds.tsx';
 import { type Draft, draftOf, fieldsOf, formOf, parseForm } from './draft.ts';
 import { type Problem, placeError } from './fields.ts';
 import { FormFields, focusField } from './form-fields.tsx';
 import { differences, locate } from './json-text.ts';
-import { openAddress, view } from './navigation.ts';
-import { addOwnTask } from './own-tasks.tsx';
-import { CodeBlock, RadioGroup } from './parts.tsx';
-import { curlCommand, isSignedOut, listActions, type Submission, submitTask } from './service.ts';
-import { visibleText } from './visible-text.ts';
+import { followLink, openAddress, view } from './navigation.ts';
+import { CodeBlock, Live, Mark, now, Progress, RadioGroup, SmallButton, titleOf } from './parts.tsx';
+import { curlCommand, isSignedOut, listActions, repeated, type Submission, submitTask } from './service.ts';
+import { limitText, type TaskDetail } from './task-detail.ts';
+import { formatDue, formatSpan, outputText, visibleText } from './texts.ts';
+import { useTask } from './watched-task.ts';
 
 interface FormProblem extends Problem {
   /** Time at which the request may be repeated, if the service has named one. */
@@ -21,7 +24,21 @@ interface FormProblem extends Problem {
   isUnreachable?: boolean;
 }
 
+interface OwnTask {
+  id: string;
+  submission: Submission;
+}
+
 const MAX_DIFFERENCES = 8;
+/** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
+const MAX_OWN_TASKS = 8;
+const MAX_ANNOUNCEMENT = 200;
+const MAX_OUTPUT = 1_000;
+
+/** Tasks queued from this page, newest first. */
+const ownTasks = signal<readonly OwnTask[]>([]);
+/** Announcement of what becomes of these tasks. */
+const announced = signal('');
 
 const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 3.5', action: '', data: {} };
 
@@ -29,8 +46,8 @@ const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 
 const draft = signal<Draft>({ ...EMPTY, ...history.state?.draft });
 addEventListener('beforeunload', () => history.replaceState({ draft: draft.value }, ''));
 
-const offered = signal<ActionList>({ actions: [], unknown_actions: 'process' });
-const form = computed(() => formOf(draft.value, offered.value));
+const offered = repeated<ActionList>(0, listActions, { actions: [], unknown_actions: 'process' });
+const form = computed(() => formOf(draft.value, offered.answer.value));
 /** Earlier task that the form was filled with, until a task is queued. */
 const original = signal<Submission>();
 const problem = signal<FormProblem>();
@@ -39,6 +56,12 @@ const focusRequests = signal(0);
 const isLive = computed(() => linkState.value.kind === 'live');
 const waitSeconds = computed(() => Math.ceil(Math.max((problem.value?.retryAt ?? 0) - now.value, 0) / 1_000));
 
+isLive.subscribe((isConnected) => {
+  if (!isConnected) return;
+  if (problem.peek()?.isUnreachable) problem.value = undefined;
+  // After a failure, the next connection repeats the request.
+  void offered.read();
+});
 effect(() => {
   const isFull = situation.value.problems.some(({ kind }) => kind === 'full');
   const isOver = problem.value?.retryAt !== undefined && waitSeconds.value === 0 && isLive.value && !isFull;
@@ -48,8 +71,8 @@ effect(() => {
 /** Whether the user has opened or changed the form. */
 const isWanted = signal(false);
 const wasCritical = signal(false);
-effect(() => {
-  if (situation.value.severity === 'critical') wasCritical.value = true;
+situation.subscribe(({ severity }) => {
+  wasCritical.value ||= severity === 'critical';
 });
 /** Whether the form is hidden. A critical problem hides it, unless the user wants it. */
 export const isFolded = computed(() => wasCritical.value && !isWanted.value);
@@ -67,17 +90,6 @@ export function openForm(submission?: Submission): void {
 export function SubmitForm() {
   const element = useRef<HTMLFormElement>(null);
   const { kinds, kind, choice, data } = form.value;
-  useEffect(() => {
-    if (!isLive.value) return;
-    if (problem.value?.isUnreachable) problem.value = undefined;
-    // After a failure, the next connection repeats the request.
-    listActions().then(
-      (actions) => {
-        offered.value = actions;
-      },
-      () => {},
-    );
-  }, [isLive.value]);
   useLayoutEffect(() => {
     if (focusRequests.value === 0) return;
     element.current?.closest('section')?.scrollIntoView({ block: 'nearest' });
@@ -175,7 +187,8 @@ async function submit(element: HTMLFormElement): Promise<void> {
   problem.value = undefined;
   try {
     const submission = parseForm(form.value);
-    addOwnTask(await submitTask(submission), submission);
+    const id = await submitTask(submission);
+    ownTasks.value = [{ id, submission }, ...ownTasks.value].slice(0, MAX_OWN_TASKS);
     original.value = undefined;
   } catch (error) {
     if (isSignedOut(error)) link.signOut();
@@ -217,4 +230,114 @@ function taskOf(shown: typeof form.value): Submission | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** List of the tasks queued from this page. */
+export function OwnTasks() {
+  if (ownTasks.value.length === 0) return null;
+  return (
+    <section class="panel stack" aria-labelledby="own-heading">
+      <h2 id="own-heading">Queued from this page</h2>
+      <ol data-part="own-list">
+        {ownTasks.value.map((task) => (
+          <OwnTaskItem key={task.id} {...task} />
+        ))}
+      </ol>
+      <p class="visually-hidden" role="status" data-part="own-status">
+        {announced}
+      </p>
+    </section>
+  );
+}
+
+function OwnTaskItem({ id, submission }: OwnTask) {
+  const watched = useTask(id);
+  const [queuedAt, setQueuedAt] = useState(() => performance.now());
+  const item = useRef<HTMLLIElement>(null);
+  const earlier = useRef('');
+  const read = watched.detail.value;
+  const detail = read.status === 'loading' ? { ...read, status: 'queued' } : read;
+  const { status, permanent } = detail;
+  const isOpen = isUnfinished(status);
+  const name = visibleText(submission.action);
+  const output = outputOf(detail);
+  const hadFocus = item.current?.contains(document.activeElement) ?? false;
+  useLayoutEffect(() => {
+    // If the button with the focus is gone, the item gets the focus.
+    if (hadFocus && document.activeElement === document.body) item.current?.focus();
+    const before = earlier.current;
+    earlier.current = status;
+    if (before === status) return;
+    if (before === '') announced.value = `Queued ${name}`;
+    else if (isUnfinished(before) && !isOpen) {
+      const text = `${status === 'unknown' ? 'Lost track of' : titleOf(status)} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`;
+      announced.value = text.slice(0, MAX_ANNOUNCEMENT);
+    } else if (!isUnfinished(before) && isOpen) {
+      setQueuedAt(performance.now());
+    }
+  }, [status]);
+  const cancel = async () => {
+    try {
+      if (!(await watched.cancel())) announced.value = `Cancelling ${name}`;
+    } catch (cause) {
+      say(`Cannot cancel ${name}: ${(cause as Error).message}`);
+    }
+  };
+  return (
+    <li class="own-task" tabIndex={-1} data-id={id} data-state={status} ref={item}>
+      <Mark state={status} />
+      <bdi class="strong">
+        <a class="bare" href={addressOf({ ...view.value, task: id })} onClick={followLink}>
+          {name}
+        </a>
+      </bdi>{' '}
+      <bdi class="own-output">
+        {visibleText(output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)}…` : output)}
+      </bdi>{' '}
+      <span class="own-state small">
+        <span data-part="state">
+          {watched.isCancelling.value && isOpen ? 'cancelling' : <StateWord detail={detail} />}
+        </span>{' '}
+        <span class="quiet">
+          {isOpen && status !== 'retrying' && <Live text={() => formatSpan(performance.now() - queuedAt)} />}
+          {status === 'completed' && ranText(detail)}
+        </span>
+      </span>
+      {isOpen && (
+        <SmallButton class="own-cancel" aria-disabled={watched.isCancelling.value} onClick={cancel}>
+          Cancel
+        </SmallButton>
+      )}
+      <Progress progress={status === 'running' ? detail.progress : undefined} label={`Progress of ${name}`} />
+      {status === 'failed' && (
+        <div class="row">
+          {!permanent && <SmallButton onClick={() => redrive({ id })}>Try again</SmallButton>}
+          <SmallButton onClick={() => openForm(submission)}>Edit and resubmit</SmallButton>
+        </div>
+      )}
+    </li>
+  );
+}
+
+/** Says how long the handler of a completed task ran, and how often if more than once. */
+function ranText({ ran_ms, attempts = 1 }: TaskDetail): string {
+  if (ran_ms === undefined) return '';
+  return `after ${formatSpan(ran_ms)}${attempts > 1 ? ` in ${attempts} attempts` : ''}`;
+}
+
+/** State of a task in words, with a countdown while it waits for a time. */
+function StateWord({ detail }: { detail: TaskDetail }) {
+  const { status, attempt = 1, run_at_ms, next_attempt_at_ms } = detail;
+  if (status === 'unknown') return <>unknown</>;
+  if (status === 'running' && attempt > 1) return <>{`running, attempt ${attempt}`}</>;
+  const dueAtMs = status === 'scheduled' ? run_at_ms : status === 'retrying' ? next_attempt_at_ms : undefined;
+  if (dueAtMs === undefined) return <>{status}</>;
+  return <>{`${status === 'scheduled' ? 'due' : 'again'} ${formatDue(dueAtMs, now.value)}`}</>;
+}
+
+function outputOf({ status, result, reason = '', limit }: TaskDetail): string {
+  if (status === 'completed') return outputText(result ?? null);
+  if (status === 'failed' || status === 'retrying') return reason;
+  if (status === 'limited') return limit === undefined ? '' : limitText(limit);
+  return status === 'unknown' ? 'The service no longer knows this task.' : '';
 }

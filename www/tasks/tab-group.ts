@@ -2,9 +2,8 @@
 const GRACE_MS = 3_000;
 
 export interface GroupListeners<Message> {
-  /** Called when this tab has joined the group, and when it has left. */
-  onMember(isMember: boolean): void;
-  /** Called when this tab becomes the leader, and when another tab replaces this tab as the leader. */
+  onJoin(): void;
+  /** Called when this tab becomes the leader, and when it leaves the group or another tab replaces it as the leader. */
   onLead(leads: boolean): void;
   onMessage(message: Message): void;
 }
@@ -12,13 +11,12 @@ export interface GroupListeners<Message> {
 /** Visible browser tabs that elect a leader by a Web Lock. In browsers without Web Locks, each tab is its own leader. */
 export class TabGroup<Message> {
   readonly #listeners: GroupListeners<Message>;
-  #name: string | undefined;
-  #isMember = false;
+  #name = '';
   #graceTimer: ReturnType<typeof setTimeout> | undefined;
   #channel: BroadcastChannel | undefined;
-  #request: AbortController | undefined;
-  /** Releases the Web Lock. Undefined unless this tab is the leader. */
-  #release: (() => void) | undefined;
+  /** Aborted when this tab leaves the group. Undefined unless it is in the group. */
+  #membership: AbortController | undefined;
+  #isLeader = false;
 
   constructor(listeners: GroupListeners<Message>) {
     this.#listeners = listeners;
@@ -28,15 +26,15 @@ export class TabGroup<Message> {
   }
 
   get isMember(): boolean {
-    return this.#isMember;
+    return this.#membership !== undefined;
   }
 
   get isLeader(): boolean {
-    return this.#release !== undefined;
+    return this.#isLeader;
   }
 
-  /** Joins the group `name` whenever the page is visible. Undefined leaves the group. */
-  enter(name: string | undefined): void {
+  /** Joins the group `name` whenever the page is visible. An empty name leaves the group. */
+  enter(name: string): void {
     this.#leave();
     this.#name = name;
     if (document.visibilityState === 'visible') this.#join();
@@ -53,9 +51,7 @@ export class TabGroup<Message> {
 
   /** Makes this browser tab the leader in place of a tab that no longer responds. */
   takeOver(): void {
-    if (this.#name === undefined || !this.#isMember || this.isLeader || navigator.locks === undefined) return;
-    this.#request?.abort();
-    this.#campaign(this.#name, { steal: true });
+    if (this.#membership !== undefined && !this.#isLeader) this.#campaign(this.#membership.signal, true);
   }
 
   #onVisibility(): void {
@@ -65,50 +61,44 @@ export class TabGroup<Message> {
   }
 
   #join(): void {
-    if (this.#name === undefined || this.#isMember) return;
-    this.#isMember = true;
+    if (this.#name === '' || this.#membership !== undefined) return;
+    this.#membership = new AbortController();
     if (navigator.locks === undefined) {
-      this.#release = () => {};
+      this.#isLeader = true;
     } else {
       this.#channel = new BroadcastChannel(this.#name);
       this.#channel.addEventListener('message', ({ data }) => this.#listeners.onMessage(data));
-      this.#campaign(this.#name, {});
+      this.#campaign(this.#membership.signal);
     }
-    this.#listeners.onMember(true);
-    if (this.isLeader) this.#listeners.onLead(true);
+    this.#listeners.onJoin();
+    if (this.#isLeader) this.#listeners.onLead(true);
   }
 
   #leave(): void {
     clearTimeout(this.#graceTimer);
-    if (!this.#isMember) return;
-    this.#isMember = false;
+    if (this.#membership === undefined) return;
     this.#channel?.close();
     this.#channel = undefined;
-    this.#request?.abort();
-    this.#request = undefined;
-    this.#release?.();
-    this.#release = undefined;
-    this.#listeners.onMember(false);
+    this.#isLeader = false;
+    this.#membership.abort();
+    this.#membership = undefined;
+    this.#listeners.onLead(false);
   }
 
-  #campaign(name: string, options: LockOptions): void {
-    const request = new AbortController();
-    this.#request = request;
+  /** Requests the lock, which this tab holds until it leaves the group or another tab steals the lock. */
+  #campaign(left: AbortSignal, steal = false): void {
     const lead = () => {
-      if (request.signal.aborted) return undefined;
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#release = resolve;
+      if (left.aborted) return undefined;
+      this.#isLeader = true;
       this.#listeners.onLead(true);
-      return promise;
+      return new Promise((resolve) => left.addEventListener('abort', resolve));
     };
     // The Web Locks API rejects requests with both `steal` and `signal`.
-    const signal = options.steal ? {} : { signal: request.signal };
-    navigator.locks.request(name, { ...options, ...signal }, lead).catch(() => {
-      // `#leave` and `takeOver` replace `#request`. If `#request` is unchanged, another tab has stolen the lock.
-      if (this.#request !== request) return;
-      this.#release = undefined;
+    navigator.locks.request(this.#name, steal ? { steal } : { signal: left }, lead).catch(() => {
+      if (left.aborted) return;
+      this.#isLeader = false;
       this.#listeners.onLead(false);
-      this.#campaign(name, {});
+      this.#campaign(left);
     });
   }
 }

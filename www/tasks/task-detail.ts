@@ -1,17 +1,11 @@
 import type { Attempt, TaskLimit, TaskState } from '../client/task-state.ts';
-import { addressOf, type View } from './address.ts';
-import { formatClock, formatCount, formatSpan } from './amounts.ts';
-import type { BoardTask } from './board-task.ts';
+import { addressOf } from './address.ts';
+import type { BoardTask, TaskFields } from './board-task.ts';
 import type { Submission } from './service.ts';
-
-type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
-  fields: infer Fields,
-) => void
-  ? Fields
-  : never;
+import { formatClock, formatCount, formatSpan } from './texts.ts';
 
 /** Response of `GET /tasks/<id>`, with the optional fields of all states. */
-export type TaskDetail = { id: string; status: string } & Partial<FieldsOf<TaskState>>;
+export type TaskDetail = { id: string; status: string } & TaskFields;
 
 const NORMAL_PRIORITY = 3;
 const UNKNOWN =
@@ -40,8 +34,8 @@ export interface Step {
 
 /** Returns the steps of a task, oldest first. @param known task from events, whose times have milliseconds */
 export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): Step[] {
-  const { history = [], status } = detail;
-  const failed = attemptsBefore(detail);
+  const { history = [], status, attempt, attempts } = detail;
+  const failed = (status === 'running' && attempt !== undefined ? attempt - 1 : attempts) ?? history.length;
   const hidden = failed - history.length;
   const steps: Step[] = [{ kind: 'accepted', title: 'Accepted', ...acceptedAt(detail, known) }];
   if (hidden > 0 && (status !== 'completed' || history.length > 0)) {
@@ -55,10 +49,6 @@ export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): St
   }
   const last = lastStep(detail, known);
   return last === undefined ? steps : [...steps, last];
-}
-
-function attemptsBefore({ status, attempt, attempts, history = [] }: TaskDetail): number {
-  return (status === 'running' && attempt !== undefined ? attempt - 1 : attempts) ?? history.length;
 }
 
 function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | undefined {
@@ -83,15 +73,20 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
     case 'completed': {
       const end = lastAttempt && { atMs: lastAttempt.ended_at_ms, isExact: true, run: lastAttempt };
       const title = attempts > 1 ? `Completed by attempt ${attempts}` : 'Completed';
-      return { kind: 'completed', title, ...(end ?? endedAt(detail.processed_at, known)) };
+      return { kind: 'completed', title, ...(end ?? exactOr(known?.ended_at_ms, detail.processed_at)) };
     }
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
       // If the task has a history, the last failed attempt already shows the reason.
-      return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(lastAttempt === undefined && { reason }) };
+      return {
+        kind: 'failed',
+        title,
+        ...exactOr(known?.ended_at_ms, detail.last_at),
+        ...(lastAttempt === undefined && { reason }),
+      };
     }
     case 'cancelled':
-      return { kind: 'cancelled', title: 'Cancelled', ...endedAt(undefined, known) };
+      return { kind: 'cancelled', title: 'Cancelled', ...exactOr(known?.ended_at_ms) };
     default:
       return undefined;
   }
@@ -103,15 +98,10 @@ function withPriority({ priority = NORMAL_PRIORITY }: TaskDetail): string {
 
 function acceptedAt({ accepted_at_ms, first_at, created_at }: TaskDetail, known: BoardTask | undefined): Partial<Step> {
   if (accepted_at_ms !== undefined) return { atMs: accepted_at_ms, isExact: true };
-  const second = first_at ?? created_at;
-  return exactOr(known?.accepted_at_ms, second);
+  return exactOr(known?.accepted_at_ms, first_at ?? created_at);
 }
 
-function endedAt(second: number | null | undefined, known: BoardTask | undefined): Partial<Step> {
-  return exactOr(known?.ended_at_ms, second);
-}
-
-function exactOr(exactMs: number | undefined, second: number | null | undefined): Partial<Step> {
+function exactOr(exactMs: number | undefined, second?: number | null): Partial<Step> {
   if (exactMs !== undefined && exactMs % 1_000 !== 0) return { atMs: exactMs, isExact: true };
   return { atMs: second == null ? exactMs : second * 1_000, isExact: false };
 }
@@ -140,18 +130,16 @@ export interface Fact {
 /** Returns how often and how long a task ran, the options of its submission and, for a callback, the task that it reports. */
 export function factsOf(detail: TaskDetail, submission: Submission | undefined): Fact[] {
   const { id, priority = NORMAL_PRIORITY, limit_key, schedule, callback_url } = detail;
-  const ofAction = submission && { q: submission.action };
-  const facts: { [term: string]: [text: string | undefined, view?: Partial<View>] } = {
-    Duration: [durationText(detail)],
-    Priority: [priority === NORMAL_PRIORITY ? undefined : `${priority}`],
-    'Limit key': [limit_key, { page: 'limits', ...ofAction }],
-    Schedule: [schedule, { page: 'schedules', ...(schedule !== undefined && { q: schedule }) }],
-    Callback: [callback_url, { state: 'completed', action: 'callback', q: id }],
-  };
-  const known = Object.entries(facts).flatMap(([term, [text, view]]) =>
-    text === undefined ? [] : [{ term, text, ...(view && { address: addressOf(view) }) }],
-  );
-  return submission?.action === 'callback' ? [...known, ...callbackFacts(detail, submission)] : known;
+  const q = submission?.action ?? '';
+  const facts = [
+    { term: 'Duration', text: durationText(detail) },
+    { term: 'Priority', text: priority === NORMAL_PRIORITY ? undefined : `${priority}` },
+    { term: 'Limit key', text: limit_key, address: addressOf({ page: 'limits', q }) },
+    { term: 'Schedule', text: schedule, address: addressOf({ page: 'schedules', q: schedule ?? '' }) },
+    { term: 'Callback', text: callback_url, address: addressOf({ action: 'callback', q: id }) },
+    ...(submission?.action === 'callback' ? callbackFacts(detail, submission) : []),
+  ];
+  return facts.filter((fact): fact is Fact => fact.text !== undefined);
 }
 
 function durationText({ attempts = 1, waited_ms, ran_ms }: TaskDetail): string | undefined {
@@ -160,16 +148,12 @@ function durationText({ attempts = 1, waited_ms, ran_ms }: TaskDetail): string |
   return `${waited}ran ${formatSpan(ran_ms)}${attempts === 1 ? '' : ` in ${attempts} attempts`}`;
 }
 
-function callbackFacts({ reason, result }: TaskDetail, { data }: Submission): Fact[] {
+function callbackFacts({ reason, result }: TaskDetail, { data }: Submission) {
   const { url, task } = data ?? {};
   if (typeof url !== 'string' || typeof task !== 'string') return [];
-  const address = addressOf({ task });
-  const answer = reason ?? answerOf(result);
-  const facts = [{ term: 'Callback for', text: task, address, rest: ` to ${url}` }];
-  return answer === undefined ? facts : [...facts, { term: 'Last answer', text: answer }];
-}
-
-function answerOf(result: string | null | undefined): string | undefined {
   const { status, answer = '' } = JSON.parse(result ?? '{}').output ?? {};
-  return status === undefined ? undefined : `${status} ${answer}`.trim();
+  return [
+    { term: 'Callback for', text: task, address: addressOf({ task }), rest: ` to ${url}` },
+    { term: 'Last answer', text: reason ?? (status === undefined ? undefined : `${status} ${answer}`.trim()) },
+  ];
 }

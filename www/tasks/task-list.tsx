@@ -1,43 +1,30 @@
-import { signal } from '@preact/signals';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { TaskState } from '../client/task-state.ts';
 import { addressOf } from './address.ts';
-import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
-import { Causes, causesError } from './causes.tsx';
-import { now } from './clock.ts';
+import { Causes, causesProblem } from './causes.tsx';
+import { BulkBar, isSelectable, isTaken, redrive, say, select, selection, verbsOf } from './deeds.tsx';
 import { EmptyState } from './empty-state.tsx';
 import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
-import { Button, Mark, SmallButton } from './parts.tsx';
-import { beginSelected, isSelectable, redrive, select, selectedPermanent, selection, verbsOf } from './selection.ts';
-import { findTask, type Submission } from './service.ts';
+import { Button, Live, Mark, SmallButton, titleOf } from './parts.tsx';
+import { findTask } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
-import { type StillList, useRowWindow, useStillList } from './still-list.ts';
-import { TITLES } from './tabs.tsx';
-import { FORMS, isTaken, permanentText, say } from './undoable.tsx';
-import { dataText, visibleText } from './visible-text.ts';
-
-const isPaused = signal(false);
-
-interface TaskListViewProps {
-  state: State;
-  onResubmit(submission: Submission): void;
-}
+import { useRowWindow, useStillList } from './still-list.ts';
+import { openForm } from './submit-form.tsx';
+import { dataText, visibleText } from './texts.ts';
 
 /** List of the tasks in one state, which the user can filter, select and change. Failed tasks are listed by cause. */
-export function TaskListView({ state, onResubmit }: TaskListViewProps) {
+export function TaskListView({ state }: { state: State }) {
   model.version.value;
   const { q, action, cause, last, task: inspected } = view.value;
   const host = useRef<HTMLElement>(null);
   const key = [state, cause, action, q, last].join('\n');
-  // Another list is not paused.
-  useEffect(() => {
-    isPaused.value = false;
-  }, [key]);
+  const [pausedList, pause] = useState('');
+  const isPaused = pausedList === key;
   const list = model.list(state);
   const known = model.tasks(state);
   const tasks = known.filter((task) => !isTaken(task));
@@ -47,7 +34,7 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
     ids: tasks.map(({ id }) => id),
     isPinned: (id) => id === inspected && (state !== 'failed' || model.get(id)?.state === state),
     isHeld: selection.value.ids.size > 0,
-    isPaused: isPaused.value,
+    isPaused,
   });
   // What the user has just changed leaves the list, although it stands still.
   const ids = still.ids.filter((id) => {
@@ -55,8 +42,8 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
     return task !== undefined && !isTaken(task);
   });
   const isFailed = state === 'failed';
-  const isEmpty = list?.isLoaded === true && ids.length === 0;
-  const problem = isFailed ? (model.problem.value ?? causesError.value) : undefined;
+  const isEmpty = list?.isLoaded === true && ids.length === 0 && known.length === 0;
+  const { message = '' } = model.problem.value ?? {};
   // The same element is not rendered again with the list.
   const causes = useMemo(() => <Causes isHeld={still.isHeld} />, [still.isHeld]);
   const selectable = ids.filter((id) => isSelectable(id, state));
@@ -67,34 +54,29 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
       class={`panel list ${isFailed ? 'failed' : ''}`}
       data-part="list"
       aria-labelledby="list-heading"
-      data-paused={isPaused.value ? '' : undefined}
+      data-paused={isPaused ? '' : undefined}
       ref={host}
     >
       <h2 class="visually-hidden" id="list-heading">
-        {TITLES[state]} tasks
+        {titleOf(state)} tasks
       </h2>
       <div class="list-head row pad">
         <FindBar />
         {!hasVerbs && bar}
-        <SmallButton
-          data-part="pause"
-          onClick={() => {
-            isPaused.value = !isPaused.value;
-          }}
-        >
+        <SmallButton data-part="pause" onClick={() => pause(isPaused ? '' : key)}>
           <span class="pause-mark" aria-hidden="true" />
-          {isPaused.value ? 'Resume list' : 'Pause list'}
+          {isPaused ? 'Resume list' : 'Pause list'}
         </SmallButton>
       </div>
       <p class="notice" role="status">
-        {problem && `Not up to date: ${problem.message}`}
+        {isFailed && (message ? `Not up to date: ${message}` : causesProblem)}
       </p>
       <div class="failed-columns">
         {isFailed && causes}
         <div class="failed-main">
-          {hasVerbs && !(isEmpty && known.length === 0) && bar}
-          <TaskTable key={key} state={state} ids={ids} onResubmit={onResubmit} />
-          {isEmpty && known.length === 0 && <EmptyState state={state} />}
+          {hasVerbs && !isEmpty && bar}
+          <TaskTable key={key} state={state} ids={ids} />
+          {isEmpty && <EmptyState state={state} />}
           {list !== undefined && <ListFoot key={key} list={list} listed={tasks.length} />}
         </div>
       </div>
@@ -102,101 +84,10 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
   );
 }
 
-interface BulkBarProps {
-  state: State;
-  list: TaskList | undefined;
-  /** Shown tasks that can be selected. */
-  ids: readonly string[];
-  /** Number of loaded tasks, of which a list that stands still may not show all. */
-  listed: number;
-  still: StillList;
-}
-
-/** Number of tasks, and controls that select tasks, and change the selected ones or all. */
-function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
-  const first = useRef<HTMLButtonElement>(null);
-  const verbs = verbsOf(state);
-  const { isAll, ids: chosen } = selection.value;
-  const matching = list?.isLoaded ? model.matching(list, listed) : { count: 0, isExact: true };
-  const count = isAll ? matching.count : chosen.size;
-  const shown = isAll ? ids.length : ids.filter((id) => chosen.has(id)).length;
-  const isEachShown = shown > 0 && shown === ids.length;
-  const warning = state === 'failed' ? permanentText(selectedPermanent(), count) : '';
-  return (
-    <fieldset class={verbs.length > 0 ? 'bulk row pad' : 'bulk-plain'} aria-label="Tasks of the list" data-hold>
-      {verbs.length > 0 && (
-        <label>
-          <input
-            type="checkbox"
-            checked={isEachShown}
-            indeterminate={shown > 0 && !isEachShown}
-            onChange={({ currentTarget }) => select(currentTarget.checked ? ids : [])}
-          />
-          <span class="visually-hidden">Select all shown tasks</span>
-        </label>
-      )}
-      <span class="bulk-count keep small" data-part="list-count">
-        {count > 0 ? `${formatCount(count)} selected` : list?.isLoaded && countText(state, listed, matching)}
-      </span>
-      {matching.count > ids.length && isEachShown && !isAll && (
-        <SmallButton
-          onClick={() => {
-            select([], true);
-            first.current?.focus();
-          }}
-        >
-          Select all {formatCount(matching.count)}
-        </SmallButton>
-      )}
-      <SmallButton
-        class="unseen"
-        data-show-unseen
-        data-part="unseen"
-        aria-keyshortcuts="u"
-        data-empty={still.unseen === 0 ? '' : undefined}
-        onClick={still.show}
-      >
-        {formatCount(still.unseen)} new – show
-      </SmallButton>
-      {list !== undefined && matching.count > 0 && verbs.length > 0 && (
-        <span class="row push">
-          {verbs.map((verb, index) => (
-            <SmallButton
-              key={verb}
-              ref={index === 0 ? first : null}
-              data-part={`${verb}-all`}
-              // The `r` key clicks the redrive button only if it has `data-redrive-selected`.
-              data-redrive-selected={verb === 'redrive' && count > 0 ? '' : undefined}
-              onClick={() => beginSelected(verb, list)}
-            >
-              {FORMS[verb].title}
-              {count === 0 && ` all ${formatCount(matching.count)}`}
-            </SmallButton>
-          ))}
-        </span>
-      )}
-      {count > 0 && warning !== '' && <p class="bulk-note small">{warning}</p>}
-    </fieldset>
-  );
-}
-
-function countText(state: State, listed: number, { count, isExact }: { count: number; isExact: boolean }): string {
-  if (count === 0) return '';
-  if (listed < count) return `${formatCount(listed)} of ${isExact ? '' : 'at least '}${formatTasks(count)}`;
-  if (isExact) return formatTasks(count);
-  return `${state === 'completed' ? 'Newest' : 'At least'} ${formatTasks(count)}`;
-}
-
-interface TaskTableProps extends TaskListViewProps {
-  ids: readonly string[];
-}
-
-function TaskTable({ state, ids, onResubmit }: TaskTableProps) {
+function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const anchor = useRef<string | undefined>(undefined);
   const { from, to, above, below } = useRowWindow(ids.length, body);
-  const { value: shown } = view;
-  const { isAll, ids: chosen } = selection.value;
   const hasVerbs = verbsOf(state).length > 0;
   /** Selects or deselects a task. A range also contains all tasks back to the previously clicked one. */
   const onSelect = (id: string, isChosen: boolean, isRange: boolean) => {
@@ -204,7 +95,7 @@ function TaskTable({ state, ids, onResubmit }: TaskTableProps) {
     const end = ids.indexOf(id);
     const range = start < 0 ? [id] : ids.slice(Math.min(start, end), Math.max(start, end) + 1);
     anchor.current = id;
-    const selected = new Set(isAll ? ids : chosen.keys());
+    const selected = new Set(selection.value.isAll ? ids : selection.value.ids);
     for (const each of range) {
       if (isChosen) selected.add(each);
       else selected.delete(each);
@@ -241,11 +132,7 @@ function TaskTable({ state, ids, onResubmit }: TaskTableProps) {
               task={task}
               state={state}
               index={from + index}
-              address={addressOf({ ...shown, task: id })}
-              isInspected={id === shown.task}
-              isSelected={isAll || chosen.has(id)}
               onSelect={hasVerbs ? onSelect : undefined}
-              onResubmit={onResubmit}
             />
           );
         })}
@@ -262,18 +149,18 @@ function Spacer({ height }: { height: number }) {
   return <tr aria-hidden="true" style={{ height: `${height}px` }} />;
 }
 
-interface TaskRowProps extends TaskListViewProps {
+interface TaskRowProps {
   task: BoardTask;
+  state: State;
   index: number;
-  address: string;
-  isInspected: boolean;
-  isSelected: boolean;
   onSelect: ((id: string, isSelected: boolean, isRange: boolean) => void) | undefined;
 }
 
-function TaskRow({ task, state, index, address, isInspected, isSelected, onSelect, onResubmit }: TaskRowProps) {
+function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
   const { id } = task;
-  const { detail, size, count } = COLUMNS[state];
+  const isInspected = id === view.value.task;
+  const isSelected = selection.value.isAll || selection.value.ids.has(id);
+  const { detail, size, count, time } = COLUMNS[state];
   const isListed = task.state === state;
   const fraction = isListed && state === 'running' ? task.progress?.fraction : undefined;
   const action = visibleText(task.action);
@@ -307,7 +194,7 @@ function TaskRow({ task, state, index, address, isInspected, isSelected, onSelec
         <Mark state={task.state} />
         <a
           class="bare"
-          href={address}
+          href={addressOf({ ...view.value, task: id })}
           data-open
           data-part="action"
           title={task.action.length > 24 ? action : undefined}
@@ -333,14 +220,14 @@ function TaskRow({ task, state, index, address, isInspected, isSelected, onSelec
       </td>
       <td class="task-count quiet">{isListed ? count(task) : ''}</td>
       <td class="task-time quiet" data-part="time">
-        {isListed && <TaskTime task={task} state={state} />}
+        {isListed && (isUnfinished(state) ? <Live text={(nowMs) => time(task, nowMs)} /> : time(task, 0))}
       </td>
       {state === 'failed' && (
         <td class="task-actions">
           <SmallButton data-redrive aria-label={`Redrive ${action}`} disabled={!isListed} onClick={() => redrive(task)}>
             Redrive
           </SmallButton>{' '}
-          <SmallButton aria-label={`Edit and resubmit ${action}`} onClick={() => void edit(id, onResubmit)}>
+          <SmallButton aria-label={`Edit and resubmit ${action}`} onClick={() => void edit(id)}>
             Edit
           </SmallButton>
         </td>
@@ -349,17 +236,11 @@ function TaskRow({ task, state, index, address, isInspected, isSelected, onSelec
   );
 }
 
-/** Age of a task, or countdown to its next attempt. */
-function TaskTime({ task, state }: { task: BoardTask; state: State }) {
-  const { time } = COLUMNS[state];
-  return <>{time(task, isUnfinished(state) ? now.value : 0)}</>;
-}
-
-async function edit(id: string, onResubmit: TaskListViewProps['onResubmit']): Promise<void> {
+async function edit(id: string): Promise<void> {
   try {
     const payload = (await findTask<TaskState>(id))?.payload;
     if (payload === undefined) say('The service no longer knows this task.');
-    else onResubmit(readPayload(payload));
+    else openForm(readPayload(payload));
   } catch (error) {
     say(`Cannot edit the task: ${(error as Error).message}`);
   }
@@ -372,18 +253,12 @@ function openRow(event: MouseEvent, task: string): void {
   changeView({ task });
 }
 
-/** Button that loads the next page, and what has come of it. */
+/** Button that loads the next page. */
 function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
-  const [said, say] = useState('');
   const [isLoading, setLoading] = useState(false);
   const load = async () => {
     setLoading(true);
-    try {
-      await model.loadMore(list);
-      say('');
-    } catch (error) {
-      say((error as Error).message);
-    }
+    await model.loadMore(list).catch((error: Error) => say(`Cannot list more tasks: ${error.message}`));
     setLoading(false);
   };
   return (
@@ -394,7 +269,7 @@ function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
         </Button>
       )}{' '}
       <p class="quiet" role="status" data-part="older-status">
-        {said || (list.next === null && listed > PAGE_SIZE ? 'These are all.' : '')}
+        {list.next === null && listed > PAGE_SIZE && 'These are all.'}
       </p>
     </div>
   );

@@ -1,6 +1,7 @@
 import uPlot from 'uplot';
 import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
-import { formatCount, formatMinute, formatRate } from './amounts.ts';
+import type { Periods } from './queue-history.ts';
+import { formatCount, formatMinute, formatRate } from './texts.ts';
 
 export interface ChartLine {
   colour: string;
@@ -10,15 +11,12 @@ export interface ChartLine {
   dash?: readonly number[];
 }
 
-/** `times` are Unix times, oldest first. `columns` has one array of values for each line of the chart. */
+/** Periods from the Unix time `from` to `end`, and the starts of the service, which are marked. */
 export interface ChartData {
-  times: number[];
-  columns: (number | null)[][];
-  /** Unix times at the left and right edge of the chart. */
+  periods: Periods;
   from: number;
-  to: number;
-  /** Unix times with a vertical line. */
-  marks: readonly number[];
+  end: number;
+  starts: readonly number[];
 }
 
 /** All charts share one crosshair. */
@@ -31,7 +29,8 @@ const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
 const TIME_STEPS = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600];
 
 export interface ChartOptions {
-  lines: readonly ChartLine[];
+  /** Lines by the name of their values. */
+  lines: Readonly<Record<string, ChartLine>>;
   /** Least value at the upper end of the chart. */
   minTop: number;
   /** Called with the index of the time under the crosshair, or undefined without a crosshair. */
@@ -48,10 +47,14 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
   let plot: uPlot | undefined;
   let plotRem = 0;
   const colour = (name: string) => cssColour(host, name);
+  const columns = ({ periods }: ChartData): uPlot.AlignedData => {
+    const values = Object.keys(lines).map((name) => periods[name as keyof Periods]);
+    return [periods.times, ...values];
+  };
 
   const create = () => {
     const { clientWidth: width, clientHeight: height } = host;
-    if (width === 0 || height === 0 || data === undefined || data.times.length === 0) return;
+    if (width === 0 || height === 0 || data === undefined || data.periods.times.length === 0) return;
     const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
     if (plot !== undefined && rem === plotRem) {
       plot.setSize({ width, height });
@@ -60,7 +63,7 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
     // A changed font size needs a new plot, because uPlot reads the size of axis labels only on creation.
     plotRem = rem;
     plot?.destroy();
-    plot = new uPlot({ width, height, ...options(rem) }, [data.times, ...data.columns], host);
+    plot = new uPlot({ width, height, ...options(rem) }, columns(data), host);
   };
 
   const options = (rem: number): Omit<uPlot.Options, 'width' | 'height'> => ({
@@ -73,13 +76,13 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
       points: { size: 0.5 * rem, width: 2, fill: colour('--surface') },
     },
     scales: {
-      x: { range: () => [data?.from ?? 0, data?.to ?? 1] },
+      x: { range: () => [data?.from ?? 0, data?.end ?? 1] },
       y: { range: (_plot, _low, high) => [0, Math.max(minTop, (high ?? 0) * 1.1)] },
     },
     axes: axesOf(host, rem),
     series: [
       {},
-      ...lines.map(({ colour: stroke, fill, dash }) => ({
+      ...Object.values(lines).map(({ colour: stroke, fill, dash }) => ({
         stroke: colour(stroke),
         ...(fill !== undefined && { fill: colour(fill) }),
         ...(dash !== undefined && { dash: dash.map((length) => length * rem) }),
@@ -89,7 +92,7 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
     ],
     hooks: {
       setCursor: [({ cursor: { left = -1, idx } }) => onIndex(left < 0 || idx === null ? undefined : idx)],
-      drawAxes: [(drawn) => drawMarks(drawn, data?.marks ?? [], colour('--edge')())],
+      drawAxes: [(drawn) => drawMarks(drawn, data?.starts ?? [], colour('--edge')())],
     },
   });
 
@@ -100,7 +103,7 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
   return (newest) => {
     data = newest;
     if (plot === undefined) show();
-    else plot.setData([data.times, ...data.columns]);
+    else plot.setData(columns(data));
   };
 }
 

@@ -6,7 +6,7 @@ import {
   formatSize,
   formatSpan,
   formatTasks,
-} from '../../../www/tasks/amounts.ts';
+} from '../../../www/tasks/texts.ts';
 
 describe('amounts on the task board', () => {
   it('have the precision that their size needs', () => {

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { ActionList } from '../../../www/client/task-client.ts';
 import { type Draft, draftOf, formOf, parseForm } from '../../../www/tasks/draft.ts';
 import { FieldError } from '../../../www/tasks/fields.ts';
-import { indent, readOutput, readPayload } from '../../../www/tasks/json-text.ts';
+import { indent, readPayload } from '../../../www/tasks/json-text.ts';
 
 const EMPTY: Draft = { kind: 'uppercase', text: '', numbers: '', action: '', data: {} };
 
@@ -54,11 +54,9 @@ describe('a draft in the form', () => {
 });
 
 describe('a row on the board', () => {
-  it('is shown whatever its payload and result hold', () => {
+  it('is shown whatever its payload holds', () => {
     expect(readPayload('{"action":"x","data":{"a":1},"id":"1"}')).to.deep.equal({ action: 'x', data: { a: 1 } });
     for (const payload of ['', 'null', '{']) expect(readPayload(payload).action).to.equal('unreadable');
-    const outputs = ['{"output":"a"}', '{"output":6.5}', 'nonsense', null].map(readOutput);
-    expect(outputs).to.deep.equal(['a', '6.5', 'nonsense', '']);
     expect(indent('{"a":1}')).to.equal('{\n  "a": 1\n}');
     expect(indent('nonsense')).to.equal('nonsense');
   });

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import type { QueueStatus } from '../../../www/client/queue-api.ts';
-import { formatClock } from '../../../www/tasks/amounts.ts';
 import { QueueHistory } from '../../../www/tasks/queue-history.ts';
 import { type Facts, situationOf } from '../../../www/tasks/situation.ts';
+import { formatClock } from '../../../www/tasks/texts.ts';
 
 /** Newest second of the history. */
 const NOW = 100_000;

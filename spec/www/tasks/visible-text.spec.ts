@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { dataText, outputText } from '../../../www/tasks/visible-text.ts';
+import { dataText, outputText } from '../../../www/tasks/texts.ts';
 
 const payload = (action: string, data: object) => JSON.stringify({ id: 'x', action, data, created_at: 1_800_000_000 });
 
@@ -18,6 +18,7 @@ describe('the summary of a task', () => {
   it('has the output of a whole result', () => {
     expect(outputText('{"output":"HELLO"}')).to.equal('HELLO');
     expect(outputText('{"output":{"a":[1]}}')).to.equal('{"a":[1]}');
+    expect(outputText('{"output":6.5}')).to.equal('6.5');
     expect(outputText(null)).to.equal('');
   });
 

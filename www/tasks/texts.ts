@@ -3,6 +3,7 @@ import { computed, signal } from '@preact/signals';
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const size = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
+const BIDI_CONTROLS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 /** Whether times are shown in UTC instead of the time zone of the browser. */
 export const inUtc = signal(false);
@@ -56,6 +57,12 @@ export function formatSpan(milliseconds: number): string {
   return `${Math.round(seconds / 86_400)} d`;
 }
 
+/** Formats the time until a task is due as `in 545 ms`, `in 3.2 s` or `now`. @param dueMs since the epoch, like `nowMs` */
+export function formatDue(dueMs: number | undefined, nowMs: number): string {
+  if (dueMs === undefined) return '';
+  return dueMs <= nowMs ? 'now' : `in ${formatSpan(dueMs - nowMs)}`;
+}
+
 /** Formats a time as `14:03:22.123` or `14:03:22`, with the date if it is not today. @param atMs since the epoch */
 export function formatClock(atMs: number, isExact: boolean, now = new Date()): string {
   const { clock, date } = formats.value;
@@ -76,4 +83,40 @@ export function formatAge(ms: number): string {
   if (seconds < 1) return 'under 1 s';
   if (seconds < 60) return `${seconds} s`;
   return seconds < 3600 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds / 3600)} h`;
+}
+
+/** Escapes bidirectional control characters such as `\u202e`, which would change the visible order of the text. */
+export function visibleText(text: string): string {
+  return text.replace(BIDI_CONTROLS, (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** Returns the data of a payload as one line of JSON. The payload may be truncated. */
+export function dataText(payload: string): string {
+  const start = payload.indexOf('"data":');
+  if (start < 0) return '';
+  const isWhole = payload.endsWith('}');
+  const text = payload.slice(start + '"data":'.length);
+  return visibleText(isWhole ? text.replace(/,"created_at":\d+}$|}$/, '') : `${text}…`);
+}
+
+/** Returns the handler's output in a result as text. The result may be truncated. */
+export function outputText(result: string | null): string {
+  if (result === null) return '';
+  const { output, isCut } = parseOutput(result);
+  const text = typeof output === 'string' ? output : JSON.stringify(output);
+  return visibleText(isCut ? `${text}…` : text);
+}
+
+function parseOutput(result: string): { output: unknown; isCut?: boolean } {
+  try {
+    return { output: JSON.parse(result).output };
+  } catch {
+    const rest = result.replace(/^{"output":/, '');
+    try {
+      // A truncated string may end within an escape sequence.
+      return { output: JSON.parse(`${rest.replace(/\\(u[0-9a-f]{0,3})?$/i, '')}"`), isCut: true };
+    } catch {
+      return { output: rest, isCut: true };
+    }
+  }
 }
