@@ -18,10 +18,12 @@ writeVendor(target);
 
 // One module, so that a project without a build can copy it.
 const joined = joinModules('/client.js', (path) => target + path.slice(1));
+const signInFields = readFileSync(`${sources}shared/sign-in.html`, 'utf8');
 for (const service of ['ticker', 'tasks']) {
   const page = `${target}${service}/index.html`;
   const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : service + path);
-  writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
+  const html = readFileSync(page, 'utf8').replace('<!-- shared/sign-in.html -->', signInFields);
+  writeFileSync(page, addModulePreloads(html, fileOf));
   writeFileSync(`${target}${service}/client.js`, joined);
 }
 

@@ -131,8 +131,8 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
           {names.map((name) => (
             <div key={name} class="row">
               <dt class="row">
-                <svg class="line-sample" data-line={name} viewBox="0 0 24 8" aria-hidden="true">
-                  <path d="M0 4h24" />
+                <svg class="line-sample" data-line={name} style={sampleStyle(lines[name])} aria-hidden="true">
+                  <line x2="100%" y1="50%" y2="50%" />
                 </svg>
                 {lines[name]?.label}
               </dt>
@@ -154,6 +154,11 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
     </section>
   );
 }
+
+const sampleStyle = ({ colour = '', dash = [] }: Partial<ChartLine> = {}) => ({
+  stroke: `var(${colour})`,
+  strokeDasharray: dash.map((length) => `${length}rem`).join(' '),
+});
 
 /** The charts as a table for screen readers. A period that is incomplete at its end is left out. */
 function HistoryTable() {

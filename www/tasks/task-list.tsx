@@ -1,6 +1,7 @@
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { TaskState } from '../client/task-state.ts';
+import { Icon } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { model } from './board.ts';
@@ -67,7 +68,6 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
       class={`panel list ${isFailed ? 'failed' : ''}`}
       data-part="list"
       aria-labelledby="list-heading"
-      data-paused={isPaused.value ? '' : undefined}
       ref={host}
     >
       <h2 class="visually-hidden" id="list-heading">
@@ -82,7 +82,7 @@ export function TaskListView({ state, onResubmit }: TaskListViewProps) {
             isPaused.value = !isPaused.value;
           }}
         >
-          <span class="pause-mark" aria-hidden="true" />
+          <Icon name={isPaused.value ? 'resume' : 'pause'} />
           {isPaused.value ? 'Resume list' : 'Pause list'}
         </SmallButton>
       </div>
@@ -175,7 +175,7 @@ function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
           ))}
         </span>
       )}
-      {count > 0 && warning !== '' && <p class="bulk-note small">{warning}</p>}
+      {count > 0 && warning !== '' && <p class="notice small">{warning}</p>}
     </fieldset>
   );
 }
