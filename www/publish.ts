@@ -1,6 +1,6 @@
 /**
  * Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files, and
- * the API documents as JSON, and joins the modules of the client.
+ * the API documents as JSON, puts shared parts where a comment of a page names them, and joins the modules of the client.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -18,11 +18,11 @@ writeVendor(target);
 
 // One module, so that a project without a build can copy it.
 const joined = joinModules('/client.js', (path) => target + path.slice(1));
-const signInFields = readFileSync(`${sources}shared/sign-in.html`, 'utf8');
 for (const service of ['ticker', 'tasks']) {
   const page = `${target}${service}/index.html`;
   const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : service + path);
-  const html = readFileSync(page, 'utf8').replace('<!-- shared/sign-in.html -->', signInFields);
+  const parts = /<!-- (shared\/.+\.html) -->/g;
+  const html = readFileSync(page, 'utf8').replace(parts, (_, path) => readFileSync(sources + path, 'utf8'));
   writeFileSync(page, addModulePreloads(html, fileOf));
   writeFileSync(`${target}${service}/client.js`, joined);
 }

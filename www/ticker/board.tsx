@@ -101,7 +101,7 @@ export function Tools() {
           </select>
         </>
       )}
-      <label class="switch push">
+      <label class="row tight push">
         <input type="checkbox" onChange={({ currentTarget }) => announce(currentTarget.checked)} />
         <span>Announce prices</span>
       </label>

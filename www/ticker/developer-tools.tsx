@@ -114,7 +114,7 @@ function CloseButton({ pane }: { pane: Pane }) {
       aria-label={`Close the ${name}`}
       onClick={() => pane.close()}
     >
-      <Icon name="cross" />
+      <Icon name="close" />
     </SmallButton>
   );
 }
