@@ -119,7 +119,7 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
     return value == null ? '–' : format(value);
   };
   return (
-    <section class="panel pad stack" data-part={part} aria-labelledby={`${part}-heading`}>
+    <section class="panel pad column" data-part={part} aria-labelledby={`${part}-heading`}>
       <div class="row spread">
         <h3 id={`${part}-heading`}>
           {heading}{' '}

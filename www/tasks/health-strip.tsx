@@ -34,7 +34,7 @@ export function HealthStrip() {
           {error}
         </p>
       </div>
-      <dl class="health-figures" data-outdated={linkState.value.kind === 'live' ? undefined : ''}>
+      <dl class="health-figures">
         {Object.entries(TERMS).map(([name, term]) => {
           const [text, more = ''] = figures?.[name as Figure] ?? ['–'];
           return (
