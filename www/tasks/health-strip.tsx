@@ -19,7 +19,9 @@ export function HealthStrip() {
     <section class="stack tight" data-part="health" aria-label="State of the queue" data-condition={severity}>
       <div class="situation row" data-part="situation" data-kinds={problems.map(({ kind }) => kind).join(' ')}>
         <p class="grow">
-          <strong data-part="sentence">{sentence || 'Connecting to the service.'}</strong>{' '}
+          <strong class="toned" data-part="sentence">
+            {sentence || 'Connecting to the service.'}
+          </strong>{' '}
           {problems.find(({ advice }) => advice !== undefined)?.advice}
         </p>
         {since !== undefined && (

@@ -101,9 +101,11 @@ function OwnTaskItem({ task: { id, submission }, onEdit }: { task: OwnTask; onEd
           {name}
         </a>
       </bdi>{' '}
-      <bdi class="own-output clamp">{visibleText(shorten(output))}</bdi>{' '}
+      <bdi class={`own-output clamp ${status === 'completed' ? '' : 'toned'}`}>{visibleText(shorten(output))}</bdi>{' '}
       <span class="own-state small">
-        <span data-part="state">{watched.isCancelling && isOpen ? 'cancelling' : <StateWord detail={detail} />}</span>{' '}
+        <span class="toned" data-part="state">
+          {watched.isCancelling && isOpen ? 'cancelling' : <StateWord detail={detail} />}
+        </span>{' '}
         <span class="quiet">
           {isOpen && status !== 'retrying' && <Elapsed since={queuedAt} />}
           {status === 'completed' && ranText(detail)}

@@ -140,7 +140,7 @@ function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: Dra
         <dt class="small" data-part="change-since">
           Change {changeSpan(since)}
         </dt>
-        <dd class="change" data-part="change" data-direction={direction}>
+        <dd class="change toned" data-part="change" data-direction={direction}>
           <Icon class="arrow" name={`arrow-${direction}`} />
           <span class="visually-hidden">{WORDS[direction]}</span> <span data-part="share">{formatShare(change)}</span>{' '}
           <span class="quiet" data-part="amount">
