@@ -144,7 +144,7 @@ export function Board() {
   const opened = quotes.find((quote) => quote.symbol === symbol);
   return (
     <section
-      class="board column"
+      class="board grid"
       data-part="board"
       data-density="one"
       aria-label="Prices"
