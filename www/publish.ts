@@ -1,6 +1,6 @@
 /**
  * Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files, and
- * the API documents as JSON, and joins the modules of the client.
+ * the API documents as JSON, puts shared parts where a comment of a page names them, and joins the modules of the client.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -11,8 +11,10 @@ import { readContract } from './read-contract.ts';
 const sources = fileURLToPath(new URL('.', import.meta.url));
 const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
 
+/** Leaves out the sources of modules, and the parts of the pages. */
+const filter = (file: string) => !/\.tsx?$|shared\/.+\.html$/.test(file);
 for (const folder of ['shared', 'ticker', 'tasks']) {
-  cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter: (file) => !/\.tsx?$/.test(file) });
+  cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter });
 }
 writeVendor(target);
 
@@ -21,7 +23,9 @@ const joined = joinModules('/client.js', (path) => target + path.slice(1));
 for (const service of ['ticker', 'tasks']) {
   const page = `${target}${service}/index.html`;
   const fileOf = (path: string) => target + (/^\/(shared|client)\//.test(path) ? path.slice(1) : service + path);
-  writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
+  const parts = /<!-- (shared\/.+\.html) -->/g;
+  const html = readFileSync(page, 'utf8').replace(parts, (_, path) => readFileSync(sources + path, 'utf8'));
+  writeFileSync(page, addModulePreloads(html, fileOf));
   writeFileSync(`${target}${service}/client.js`, joined);
 }
 

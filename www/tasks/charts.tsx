@@ -109,7 +109,7 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
     return value == null ? '–' : format(value);
   };
   return (
-    <section class="panel pad stack" data-part={part} aria-labelledby={`${part}-heading`}>
+    <section class="panel pad column" data-part={part} aria-labelledby={`${part}-heading`}>
       <div class="row spread">
         <h3 id={`${part}-heading`}>
           {heading}{' '}
@@ -121,8 +121,8 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
           {names.map((name) => (
             <div key={name} class="row">
               <dt class="row">
-                <svg class="line-sample" data-line={name} viewBox="0 0 24 8" aria-hidden="true">
-                  <path d="M0 4h24" />
+                <svg class="line-sample" data-line={name} style={sampleStyle(lines[name])} aria-hidden="true">
+                  <line x2="100%" y1="50%" y2="50%" />
                 </svg>
                 {lines[name]?.label}
               </dt>
@@ -144,6 +144,11 @@ function ChartCard({ part, heading, about, lines, minTop, format }: ChartCardPro
     </section>
   );
 }
+
+const sampleStyle = ({ colour = '', dash = [] }: Partial<ChartLine> = {}) => ({
+  stroke: `var(${colour})`,
+  strokeDasharray: dash.map((length) => `${length}rem`).join(' '),
+});
 
 /** The charts as a table for screen readers. A period that is incomplete at its end is left out. */
 function HistoryTable() {

@@ -302,7 +302,7 @@ export function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
           ))}
         </span>
       )}
-      {count > 0 && warning !== '' && <p class="bulk-note small">{warning}</p>}
+      {count > 0 && warning !== '' && <p class="notice small">{warning}</p>}
     </fieldset>
   );
 }

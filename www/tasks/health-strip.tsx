@@ -17,7 +17,9 @@ export function HealthStrip() {
     <section class="stack tight" data-part="health" aria-label="State of the queue" data-condition={severity}>
       <div class="situation row" data-part="situation" data-kinds={problems.map(({ kind }) => kind).join(' ')}>
         <p class="grow">
-          <strong data-part="sentence">{sentence || 'Connecting to the service.'}</strong>{' '}
+          <strong class="toned" data-part="sentence">
+            {sentence || 'Connecting to the service.'}
+          </strong>{' '}
           {problems.find(({ advice }) => advice !== undefined)?.advice}
         </p>
         {since !== undefined && (
@@ -27,7 +29,7 @@ export function HealthStrip() {
         )}
         {status.value?.paused && <SmallButton onClick={() => void change(queue.resume)}>Resume the queue</SmallButton>}
       </div>
-      <dl class="health-figures" data-outdated={linkState.value.kind === 'live' ? undefined : ''}>
+      <dl class="health-figures">
         {Object.entries(TERMS).map(([name, term]) => {
           const [text, more = ''] = figures?.[name as Figure] ?? ['–'];
           return (

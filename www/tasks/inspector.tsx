@@ -203,7 +203,7 @@ function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step |
         <span class="quiet small push">{atMs !== undefined && <Time at={atMs} isExact={isExact} />}</span>{' '}
         <span class="quiet small step-span">{spanText(step, previous)}</span>
       </p>{' '}
-      {run && <Run attempt={run} />} <bdi class="step-reason small">{visibleText(reason)}</bdi>{' '}
+      {run && <Run attempt={run} />} <bdi class="step-reason small down">{visibleText(reason)}</bdi>{' '}
       {stack !== '' && (
         <details class="small">
           <summary>Stack</summary>

@@ -62,7 +62,7 @@ export function Help() {
           </div>
         ))}
       </dl>
-      <label class="switch">
+      <label class="row tight">
         <input
           type="checkbox"
           checked={!isOff.value}

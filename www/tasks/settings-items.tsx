@@ -118,7 +118,7 @@ function Actions({ item, act }: { item: Schedule; act: Act }) {
   };
   return (
     <>
-      <label class="switch">
+      <label class="row tight">
         <input
           type="checkbox"
           aria-label={`Active: ${visibleText(name)}`}

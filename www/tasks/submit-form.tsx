@@ -291,11 +291,11 @@ function OwnTaskItem({ id, submission }: OwnTask) {
           {name}
         </a>
       </bdi>{' '}
-      <bdi class="own-output">
+      <bdi class={`own-output clamp ${status === 'completed' ? '' : 'toned'}`}>
         {visibleText(output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)}…` : output)}
       </bdi>{' '}
       <span class="own-state small">
-        <span data-part="state">
+        <span class="toned" data-part="state">
           {watched.isCancelling.value && isOpen ? 'cancelling' : <StateWord detail={detail} />}
         </span>{' '}
         <span class="quiet">

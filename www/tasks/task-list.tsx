@@ -1,5 +1,6 @@
 import { useMemo, useRef, useState } from 'preact/hooks';
 import type { TaskState } from '../client/task-state.ts';
+import { Icon } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
@@ -54,7 +55,6 @@ export function TaskListView({ state }: { state: State }) {
       class={`panel list ${isFailed ? 'failed' : ''}`}
       data-part="list"
       aria-labelledby="list-heading"
-      data-paused={isPaused ? '' : undefined}
       ref={host}
     >
       <h2 class="visually-hidden" id="list-heading">
@@ -64,7 +64,7 @@ export function TaskListView({ state }: { state: State }) {
         <FindBar />
         {!hasVerbs && bar}
         <SmallButton data-part="pause" onClick={() => pause(isPaused ? '' : key)}>
-          <span class="pause-mark" aria-hidden="true" />
+          <Icon name={isPaused ? 'resume' : 'pause'} />
           {isPaused ? 'Resume list' : 'Pause list'}
         </SmallButton>
       </div>

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
-import { Button, onEscape } from '../shared/controls.tsx';
+import { Button, Icon, onEscape } from '../shared/controls.tsx';
 import { formatShare } from './format.ts';
 import { model } from './model.ts';
 import { changeSpan, LargeChart, PriceCard } from './price-card.tsx';
@@ -67,7 +67,7 @@ export function Tools() {
         ))}
       </select>
       <Button data-part="pause" onClick={() => model.togglePause()}>
-        <span class="pause-mark" aria-hidden="true" />
+        <Icon name={isPaused ? 'resume' : 'pause'} />
         {isPaused ? 'Resume' : 'Pause'}
       </Button>
       {model.quotes.value.length > MAX_COMPACT && view.value.symbol === '' && (
@@ -101,7 +101,7 @@ export function Tools() {
           </select>
         </>
       )}
-      <label class="switch push">
+      <label class="row tight push">
         <input type="checkbox" onChange={({ currentTarget }) => announce(currentTarget.checked)} />
         <span>Announce prices</span>
       </label>

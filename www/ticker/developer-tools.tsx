@@ -114,7 +114,7 @@ function CloseButton({ pane }: { pane: Pane }) {
       aria-label={`Close the ${name}`}
       onClick={() => pane.close()}
     >
-      <Icon name="cross" />
+      <Icon name="close" />
     </SmallButton>
   );
 }
@@ -142,10 +142,9 @@ export function Drawer() {
   };
   return (
     <section
-      class="drawer"
+      class="drawer column"
       id="drawer"
       data-part="drawer"
-      data-paused={heldFrames.value && ''}
       aria-labelledby="drawer-heading"
       onKeyDown={onEscape(() => drawer.close())}
     >
@@ -178,7 +177,7 @@ function FramesView() {
     return { number, time, size: `${bytes.toLocaleString('en-US')} B`, text };
   });
   return (
-    <div class="drawer-view" data-part="frames-view">
+    <div class="drawer-view column" data-part="frames-view">
       <div class="row">
         <p class="quiet small grow">The last 50 frames as received, newest first</p>
         <SmallButton
@@ -187,7 +186,7 @@ function FramesView() {
             heldFrames.value = held === undefined ? newest : undefined;
           }}
         >
-          <span class="pause-mark" aria-hidden="true" />
+          <Icon name={held === undefined ? 'pause' : 'resume'} />
           {held === undefined ? 'Pause' : 'Resume'} <span class="visually-hidden">the frames</span>
         </SmallButton>
         <CopyButton
@@ -216,7 +215,7 @@ function SnippetView({ name }: { name: SnippetName }) {
   const code = useRef<HTMLElement>(null);
   const text = snippets[name](location.origin);
   return (
-    <div class="drawer-view" data-part="snippet-view">
+    <div class="drawer-view column" data-part="snippet-view">
       <div class="row">
         <p class="quiet small grow">
           Replace YOUR_TOKEN with the token that this command returns:{' '}
@@ -227,7 +226,7 @@ function SnippetView({ name }: { name: SnippetName }) {
         </CopyButton>
       </div>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: focusable for keyboard scrolling */}
-      <pre class="snippet" tabIndex={0}>
+      <pre tabIndex={0}>
         <code data-part="snippet" ref={code}>
           {text}
         </code>

@@ -30,7 +30,7 @@ export function PriceCard({ quote, selected }: { quote: Quote; selected: Signal<
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the link in the heading does the same by keyboard
     <article
-      class="panel price-card"
+      class="panel price-card column"
       data-symbol={symbol}
       aria-labelledby={`symbol-${symbol}`}
       onClick={open}
@@ -64,7 +64,7 @@ export function LargeChart({ quote }: { quote: Quote }) {
     });
   };
   return (
-    <article class="panel price-card large" data-symbol={symbol} aria-labelledby={`symbol-${symbol}`}>
+    <article class="panel price-card column large" data-symbol={symbol} aria-labelledby={`symbol-${symbol}`}>
       <Header symbol={symbol} title={symbol}>
         <div class="row push">
           <SmallButton aria-label="Zoom in" onClick={() => chart.current?.zoom(1 / BUTTON_ZOOM)}>
@@ -140,7 +140,7 @@ function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: Dra
         <dt class="small" data-part="change-since">
           Change {changeSpan(since)}
         </dt>
-        <dd class="change" data-part="change" data-direction={direction}>
+        <dd class="change toned" data-part="change" data-direction={direction}>
           <Icon class="arrow" name={`arrow-${direction}`} />
           <span class="visually-hidden">{WORDS[direction]}</span> <span data-part="share">{formatShare(change)}</span>{' '}
           <span class="quiet" data-part="amount">
