@@ -1,4 +1,18 @@
+import { expect } from 'chai';
 import { describeStore } from './conformance.ts';
 import { sqliteDriver } from './sqlite-driver.ts';
+import { TestQueue } from './stage.ts';
 
 describeStore('the driver memory', sqliteDriver('memory'));
+
+describe('the driver memory', () => {
+  it('delivers again what was running at its end, and counts no death', async () => {
+    const queue = new TestQueue(sqliteDriver('memory'));
+    await queue.open();
+    await queue.publish('a');
+    for (let time = 0; time < 3; time += 1) {
+      expect(await queue.next()).to.include({ id: 'a', attempt: 1, isSuspect: false });
+      await queue.restart();
+    }
+  });
+});

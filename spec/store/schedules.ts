@@ -14,7 +14,7 @@ import {
   type TestQueue,
 } from './stage.ts';
 
-const schedule = (name: string, about: Partial<NewSchedule> = {}): NewSchedule => {
+export const schedule = (name: string, about: Partial<NewSchedule> = {}): NewSchedule => {
   return { name, definition: '{}', source: 'api', timing: 'daily', nextAt: START + 10, ...about };
 };
 

@@ -39,6 +39,18 @@ export function describeScheduling({ it, itWith }: QueueTests): void {
       await queue.expectCounts({ scheduled: 0, waiting: 0, inFlight: 4 });
     });
 
+    it('begins to wait in slices, so that a take is short however many are due', async (queue) => {
+      const runAt = START + 10;
+      await queue.store.publishAll(
+        numbers(300).map((id) => ({ message: { ...messageOf(id), runAt }, key: undefined })),
+      );
+      queue.now = runAt;
+      for (const scheduled of [100, 0]) {
+        await queue.takeIds(1);
+        await queue.expectCounts({ scheduled });
+      }
+    });
+
     itWith({ maxLength: 1 }, 'can be cancelled, and counts for the bound of the queue', async (queue) => {
       await publishAt(queue, 'a', START + 10);
       expect(await errorOf(() => queue.store.publish(messageOf('b')))).to.be.instanceOf(QueueFull);

@@ -1,10 +1,24 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import type { SqliteStore } from '../../db/sqlite/store.ts';
 import { WalSync } from '../../db/sqlite/wal-sync.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
+import { schedule } from './schedules.ts';
 import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
-import { complete, discard, errorOf, messageOf, purgeIn, redriveIn, release, retry, TestQueue } from './stage.ts';
+import {
+  complete,
+  discard,
+  errorOf,
+  HOUR,
+  messageOf,
+  purgeIn,
+  redriveIn,
+  release,
+  retry,
+  START,
+  TestQueue,
+} from './stage.ts';
 
 /** Opens a queue in a file, whose syncs are `disk.sync`. */
 async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
@@ -35,7 +49,7 @@ describe('what a client is told', () => {
       () => store.runNow('later'),
       () => store.setPaused(true),
       () => store.setLimits('sum', { concurrency: 5 }, 'api'),
-      () => store.schedules.put(schedule),
+      () => store.schedules.put(schedule('s')),
       () => redriveIn(store, { ids: ['x'] }),
       () => purgeIn(store, { all: true }),
     ];
@@ -111,6 +125,25 @@ describe('what no client waits for', () => {
       expect(await queue.settle(await queue.next(), settlement)).to.equal('applied');
     await new Promise(setImmediate);
     expect(syncs.callCount()).to.equal(before);
+  });
+
+  it('waits while writes are held: takes, settlements and reports', async () => {
+    const { queue } = await start();
+    const store = queue.store as SqliteStore;
+    await queue.publish('ab');
+    const delivery = await queue.next();
+    store.holdWrites();
+    const writes = [
+      () => store.settle([{ delivery, settlement: complete() }]),
+      () => store.take(1, false),
+      () => store.takeCallbacks(1),
+      () => store.report([{ delivery, startedAt: queue.now, progress: undefined }]),
+    ].map((write) => write());
+    for (const write of writes) expect(write).to.be.instanceOf(Promise);
+    expect(await queue.stateOf('a')).to.equal('running');
+    store.resumeWrites();
+    await Promise.all(writes);
+    expect([await queue.stateOf('a'), await queue.stateOf('b')]).to.deep.equal(['completed', 'running']);
   });
 
   it('is everything in the driver memory', async () => {

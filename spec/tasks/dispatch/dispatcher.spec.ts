@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { listIn } from '../../store/stage.ts';
 import { until } from '../../support/until.ts';
-import { now, startDispatching } from './dispatching.ts';
+import { type Dispatching, now, startDispatching } from './dispatching.ts';
 import { crashed, raised, raisedForGood, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher', () => {
@@ -123,26 +123,32 @@ describe('Dispatcher', () => {
     await until(() => idle.at(-1) === true);
   });
 
-  it('gives back what a take brings after the queue was paused', async () => {
-    let gate = Promise.resolve();
-    const { pool, publish, queue, reach } = await startDispatching(undefined, {}, (store) => {
-      const { take } = store;
-      store.take = async (max, isIdle) => {
-        const taken = take.call(store, max, isIdle);
-        await gate;
-        return taken;
-      };
-      return store;
+  for (const [when, end] of [
+    ['the queue was paused', ({ queue }) => queue.setPaused(true)],
+    ['the stop began', ({ dispatcher }) => void dispatcher.stop(now)],
+  ] satisfies [string, (dispatching: Dispatching) => unknown][])
+    it(`gives back what a take brings after ${when}`, async () => {
+      let gate = Promise.resolve();
+      const dispatching = await startDispatching(undefined, {}, (store) => {
+        const { take } = store;
+        store.take = async (max, isIdle) => {
+          const taken = take.call(store, max, isIdle);
+          await gate;
+          return taken;
+        };
+        return store;
+      });
+      const { pool, publish, reach } = dispatching;
+      const { promise, resolve } = Promise.withResolvers<void>();
+      gate = promise;
+      await publish('a');
+      await reach({ inFlight: 1 });
+      await end(dispatching);
+      await new Promise(setImmediate);
+      resolve();
+      await reach({ inFlight: 0, waiting: 1 });
+      expect(pool.runs).to.deep.equal([]);
     });
-    const { promise, resolve } = Promise.withResolvers<void>();
-    gate = promise;
-    await publish('a');
-    await reach({ inFlight: 1 });
-    await queue.setPaused(true);
-    resolve();
-    await reach({ inFlight: 0, waiting: 1 });
-    expect(pool.runs).to.deep.equal([]);
-  });
 
   it('writes no row of a task whose ack came too late, because another node runs it', async () => {
     const kinds: string[] = [];

@@ -13,6 +13,8 @@ import { HandDrivenPool } from './hand-driven-pool.ts';
 export const never = new Promise<void>(() => {});
 export const now = Promise.resolve();
 
+export type Dispatching = Awaited<ReturnType<typeof startDispatching>>;
+
 /**
  * Starts a dispatcher between a queue in memory and a pool, on a clock that the spec advances.
  *
