@@ -16,8 +16,11 @@ export interface ChartView extends Span {
   length: number;
   /** Least interval between two prices that counts as a gap, in seconds. */
   gap: number;
-  /** Newest price, which may be older than `from`. */
+  /** Newest price, which may be older than `from`. Undefined without a price. */
   last: number | undefined;
+  /** Highest and lowest price of the time span, negative and positive infinity if it has none. */
+  high: number;
+  low: number;
   format: PriceFormat;
   /** Time span that the chart can show: from the oldest known price, or the start of the selected range, until now. */
   bounds: Span;
@@ -70,7 +73,14 @@ export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' |
         stroke: cssColour(host, '--accent'),
         fill: cssColour(host, '--accent-veil'),
         width: 0.1 * rem,
-        points: { show: false },
+        // A dot at the newest price, because a line through a single price is invisible.
+        points: {
+          show: false,
+          size: 0.4 * rem,
+          width: 0,
+          fill: cssColour(host, '--accent'),
+          filter: ({ data }) => (view().length === 0 ? [data[0].length - 1] : null),
+        },
         paths: (...series) => (view().length === 0 ? linePaths(...series) : null),
         gaps: (plot, _series, first, last) => gapsBetween(plot, first, last, view()),
       },
@@ -114,15 +124,12 @@ function plotAxes(context: PlotContext): uPlot.Axis[] {
 
 const axisFont = (host: HTMLElement, rem: number) => `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
 
-function priceRange({ from, candles, length, last }: ChartView): [number, number] {
-  // A line begins with a price before the span.
-  const visible = candles.filter(({ second }) => length > 0 || second >= from);
-  const prices = [...visible.flatMap(({ low, high }) => [low, high]), ...(last === undefined ? [] : [last])];
-  if (prices.length === 0) return [0, 1];
-  const low = Math.min(...prices);
-  const high = Math.max(...prices);
-  const air = low === high ? low * 0.0005 || 0.01 : (high - low) * 0.08;
-  return [low - air, high + air];
+function priceRange({ last, high, low }: ChartView): [number, number] {
+  if (last === undefined) return [0, 1];
+  const top = Math.max(high, last);
+  const bottom = Math.min(low, last);
+  const air = bottom === top ? top * 0.0005 || 0.01 : (top - bottom) * 0.08;
+  return [bottom - air, top + air];
 }
 
 function gapsBetween(plot: uPlot, first: number, last: number, { candles, gap }: ChartView): uPlot.Series.Gaps {
@@ -160,13 +167,10 @@ function priceAxisWidth({ ctx }: uPlot, labels: string[], { host, rem, view }: P
 }
 
 function paint(plot: uPlot, context: PlotContext): void {
-  const { candles, length, last, format } = context.view();
   // uPlot caches the styles of the canvas, so changed styles must be restored after drawing.
   plot.ctx.save();
-  if (last !== undefined && context.hasAxes) paintLastPrice(plot, context, last, format.plainPrice(last));
-  const newest = candles.at(-1);
-  if (length > 0) paintCandles(plot, context);
-  else if (newest !== undefined) paintNewest(plot, context, newest);
+  if (context.hasAxes) paintLastPrice(plot, context);
+  if (context.view().length > 0) paintCandles(plot, context);
   plot.ctx.restore();
 }
 
@@ -199,20 +203,13 @@ function paintCandles(plot: uPlot, { host, view }: PlotContext): void {
   }
 }
 
-/** Draws a dot at the newest price, because a line through a single price is invisible. */
-function paintNewest(plot: uPlot, { host, rem }: PlotContext, { second, close }: Candle): void {
-  const { ctx } = plot;
-  ctx.beginPath();
-  const radius = 0.2 * rem * devicePixelRatio;
-  ctx.arc(plot.valToPos(second, 'x', true), plot.valToPos(close, 'y', true), radius, 0, 2 * Math.PI);
-  ctx.fillStyle = cssColour(host, '--accent')();
-  ctx.fill();
-}
-
-function paintLastPrice(plot: uPlot, { host, rem }: PlotContext, price: number, label: string): void {
+function paintLastPrice(plot: uPlot, { host, rem, view }: PlotContext): void {
+  const { last, format } = view();
+  if (last === undefined) return;
+  const label = format.plainPrice(last);
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
-  const top = Math.round(plot.valToPos(price, 'y', true)) + 0.5;
+  const top = Math.round(plot.valToPos(last, 'y', true)) + 0.5;
   const right = bbox.left + bbox.width;
   ctx.strokeStyle = ctx.fillStyle = cssColour(host, '--accent')();
   ctx.lineWidth = ratio;
