@@ -4,7 +4,7 @@ import { formatShare, formatTime, type PriceFormat } from './format.ts';
 import { type Candle, toCandles } from './history.ts';
 import { model } from './model.ts';
 import type { PriceChart, Zoom } from './price-chart.ts';
-import type { ChartView, Span } from './price-plot.ts';
+import type { ChartView } from './price-plot.ts';
 import { change, type Quote } from './quote.ts';
 import { CANDLES, formatLength, RANGES, view } from './view.ts';
 
@@ -26,8 +26,9 @@ export async function loadCharts(): Promise<void> {
 export function useDrawing(quote: Quote, zoom?: Zoom): ChartView {
   const { range, candles } = view.value;
   const { format } = quote;
-  const end = model.end.value ?? 0;
+  const { value: drawn } = model.drawn;
   return useMemo(() => {
+    const { end } = drawn;
     const length = CANDLES[candles];
     // The time axis must end with the newest candle, which may end after the newest price.
     const newest = length === 0 ? end : (Math.floor(end / length) + 1) * length;
@@ -48,7 +49,7 @@ export function useDrawing(quote: Quote, zoom?: Zoom): ChartView {
       low: Math.min(...prices),
       format,
     };
-  }, [quote, format, range, candles, end, model.drawn.value, zoom]);
+  }, [quote, format, range, candles, drawn, zoom]);
 }
 
 interface ChartProps {
@@ -112,7 +113,7 @@ export function Chart({ symbol, drawing, onZoom, chart }: ChartProps) {
   );
 }
 
-function caption({ from, to, length }: Span & { length: number }): string {
+function caption({ from, to, length }: ChartView): string {
   const seconds = RANGES[view.value.range];
   const isRange = Math.round(to - from) === seconds;
   const span = isRange ? `Last ${formatLength(seconds)}` : `${formatTime(from)} to ${formatTime(to)}`;

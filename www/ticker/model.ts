@@ -22,10 +22,11 @@ class Model {
   /** All symbols, by name. */
   readonly quotes = signal<readonly Quote[]>([]);
   readonly isPaused = signal(false);
-  /** Unix time at which the charts end, by the service's clock. Undefined before the first price. */
-  readonly end = signal<number>();
-  /** Number of drawings. Views that show quotes read it. */
-  readonly drawn = signal(0);
+  /**
+   * Newest drawing, another object each time, which views that show quotes read. `end` is the Unix time at which the
+   * charts end, by the service's clock, 0 before the first price.
+   */
+  readonly drawn = signal({ end: 0 });
   /** Number of received ticks, including ticks that are not drawn while the page is hidden or paused. */
   readonly ticks = signal(0);
   /** Milliseconds since the epoch, twice a second. */
@@ -162,11 +163,8 @@ class Model {
   #draw(): void {
     if (this.isPaused.peek() || this.#quotes.size === 0) return;
     for (const quote of this.#quotes.values()) quote.shown = quote.latest;
-    batch(() => {
-      const newest = Math.max(...this.quotes.peek().map(({ latest }) => latest.timestamp));
-      this.end.value = newest + Math.max(0, Math.floor(this.#idleMs() / 1_000));
-      this.drawn.value++;
-    });
+    const newest = Math.max(...this.quotes.peek().map(({ latest }) => latest.timestamp));
+    this.drawn.value = { end: newest + Math.max(0, Math.floor(this.#idleMs() / 1_000)) };
   }
 
   /** Returns the time for which prices are awaited, 0 while the user is signed out. */
@@ -183,7 +181,7 @@ class Model {
       for (const seconds of this.#lengths) {
         const { timestamps, prices } = await client.history({ seconds });
         for (const [symbol, quote] of this.#quotes) quote.fill(seconds, timestamps, prices[symbol] ?? []);
-        this.drawn.value++;
+        this.drawn.value = { ...this.drawn.peek() };
       }
     } catch {
       this.#needsHistory = true;

@@ -61,7 +61,7 @@ export function LargeChart({ quote }: { quote: Quote }) {
       symbol,
       price: quote.format.price(quote.shown.price),
       change: `${formatShare(change)} ${changeSpan(change.since)}`,
-      time: [drawing.from, Math.min(drawing.to, model.end.value ?? drawing.to)].map(formatMoment).join(' to '),
+      time: [drawing.from, Math.min(drawing.to, model.drawn.value.end)].map(formatMoment).join(' to '),
     });
   };
   return (
@@ -166,4 +166,4 @@ function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: Cha
 export const changeSpan = (since: number | undefined): string =>
   since === undefined
     ? `in ${formatLength(RANGES[view.value.range])}`
-    : `since ${formatTimeBefore(since, model.end.value ?? since)}`;
+    : `since ${formatTimeBefore(since, model.drawn.value.end)}`;

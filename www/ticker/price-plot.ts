@@ -89,12 +89,12 @@ export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' |
   };
 }
 
-function plotAxes(context: PlotContext): uPlot.Axis[] {
-  const { host, rem, hasAxes } = context;
+function plotAxes({ host, rem, hasAxes, view }: PlotContext): uPlot.Axis[] {
+  const font = axisFont(host, rem);
   const axis: uPlot.Axis = {
     show: hasAxes,
     stroke: cssColour(host, '--quiet'),
-    font: axisFont(host, rem),
+    font,
     ticks: { show: false },
     border: { show: false },
   };
@@ -106,7 +106,13 @@ function plotAxes(context: PlotContext): uPlot.Axis[] {
       gap: 0.4 * rem,
       space: 4 * rem,
       incrs: TIME_STEPS,
-      values: (plot, splits, _axis, _space, step) => timeLabels(plot, splits, step, rem),
+      values: (plot, splits, _axis, _space, step) =>
+        splits.map((second) => {
+          const left = plot.valToPos(second, 'x');
+          // The edges of the chart would cut off a label.
+          const isCut = left < 2 * rem || left > plot.bbox.width / devicePixelRatio;
+          return isCut ? '' : step < 60 ? formatTime(second) : formatShortTime(second);
+        }),
     },
     {
       ...axis,
@@ -116,8 +122,19 @@ function plotAxes(context: PlotContext): uPlot.Axis[] {
       // Low charts have a smaller label distance, so that several price labels fit.
       space: (_plot, _axis, _min, _max, height) => Math.min(2.5 * rem, Math.max(1.4 * rem, height / 5)),
       incrs: PRICE_STEPS,
-      size: (plot, labels) => priceAxisWidth(plot, labels ?? [], context),
-      values: (plot, splits, _axis, _space, step) => priceLabels(plot, splits, step, context),
+      size: ({ ctx }, labels) => {
+        const { last, format } = view();
+        ctx.font = font;
+        const all = [...(labels ?? []), last === undefined ? '' : format.plainPrice(last)];
+        return Math.max(...all.map((label) => ctx.measureText(label).width)) + 0.75 * rem;
+      },
+      values: (plot, splits, _axis, _space, step) => {
+        const { last, format } = view();
+        const lastTop = plot.valToPos(last ?? Number.NaN, 'y');
+        // A label must not overlap that of the newest price.
+        const isCovered = (price: number) => Math.abs(plot.valToPos(price, 'y') - lastTop) < rem;
+        return splits.map((price) => (isCovered(price) ? '' : format.axisPrice(price, step)));
+      },
     },
   ];
 }
@@ -138,32 +155,6 @@ function gapsBetween(plot: uPlot, first: number, last: number, { candles, gap }:
     const previous = all[index - 1] ?? candle;
     return candle.second - previous.second < gap ? [] : [[left(previous), left(candle)]];
   });
-}
-
-/** Returns the time labels. A label that would be cut off at an edge of the chart is an empty string. */
-function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): string[] {
-  const width = plot.bbox.width / devicePixelRatio;
-  return splits.map((second) => {
-    const left = plot.valToPos(second, 'x');
-    if (left < 2 * rem || left > width) return '';
-    return step < 60 ? formatTime(second) : formatShortTime(second);
-  });
-}
-
-/** Returns the price labels. A label that would overlap the newest price's label is an empty string. */
-function priceLabels(plot: uPlot, splits: number[], step: number, { rem, view }: PlotContext): string[] {
-  const { last, format } = view();
-  const lastTop = last === undefined ? Number.NEGATIVE_INFINITY : plot.valToPos(last, 'y');
-  return splits.map((price) =>
-    Math.abs(plot.valToPos(price, 'y') - lastTop) < rem ? '' : format.axisPrice(price, step),
-  );
-}
-
-function priceAxisWidth({ ctx }: uPlot, labels: string[], { host, rem, view }: PlotContext): number {
-  const { last, format } = view();
-  ctx.font = axisFont(host, rem);
-  const all = last === undefined ? labels : [...labels, format.plainPrice(last)];
-  return Math.max(0, ...all.map((label) => ctx.measureText(label).width)) + 0.75 * rem;
 }
 
 function paint(plot: uPlot, context: PlotContext): void {
