@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import type { Log } from '../../main/log/log.ts';
+import { Condition } from './until.ts';
 
 export interface LogLine {
   level: number;
@@ -16,21 +17,14 @@ export interface CapturedLog {
 
 export function captureLog(): CapturedLog {
   const lines: LogLine[] = [];
-  let written = Promise.withResolvers<void>();
+  const written = new Condition();
   const write = (line: string) => {
     lines.push(JSON.parse(line));
-    written.resolve();
-    written = Promise.withResolvers();
+    written.changed();
   };
   return {
     log: pino({ level: 'trace', base: null }, { write }),
     lines,
-    async logged(fits) {
-      for (;;) {
-        const line = lines.find(fits);
-        if (line !== undefined) return line;
-        await written.promise;
-      }
-    },
+    logged: (fits) => written.found(() => lines.find(fits)),
   };
 }

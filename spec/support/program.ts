@@ -7,7 +7,7 @@ import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
 import { sharedSettings } from './servers.ts';
-import { eventually } from './until.ts';
+import { Condition, eventually } from './until.ts';
 
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -94,7 +94,7 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
   let output = '';
   let errors = '';
   let rest = '';
-  let wake = Promise.withResolvers<void>();
+  const written = new Condition();
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     output += text;
     const whole = (rest + text).split('\n');
@@ -107,8 +107,7 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
         held.push(holdToContract(Number(logged.port), String(logged.service), symbols));
       }
     }
-    wake.resolve();
-    wake = Promise.withResolvers();
+    written.changed();
   });
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     errors += text;
@@ -117,7 +116,7 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
   const exited = once(child, 'close').then(([code, signal]) => {
     ended = true;
     for (const port of held) port.forget();
-    wake.resolve();
+    written.changed();
     return { code, signal };
   });
   afterTest(async () => {
@@ -125,14 +124,12 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
     await exited;
   });
 
-  const logged = async (fits: (line: LogLine) => boolean): Promise<LogLine> => {
-    for (;;) {
+  const logged = (fits: (line: LogLine) => boolean): Promise<LogLine> =>
+    written.found(() => {
       const found = lines.find(fits);
-      if (found !== undefined) return found;
-      if (ended) throw new Error(`the program ended without that log line; it wrote:\n${output}${errors}`);
-      await wake.promise;
-    }
-  };
+      if (found !== undefined || !ended) return found;
+      throw new Error(`the program ended without that log line; it wrote:\n${output}${errors}`);
+    });
   const end = (signal: NodeJS.Signals = 'SIGTERM') => {
     child.kill(signal);
     return exited;

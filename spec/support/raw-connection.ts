@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
 import { noteWire, serviceAt } from './contract-watch.ts';
+import { Condition } from './until.ts';
 
 /** A TCP connection for requests that no HTTP client would send. */
 export interface RawConnection {
@@ -23,20 +24,16 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   await once(socket, 'connect');
 
   let open = true;
-  let wake = Promise.withResolvers<void>();
-  const changed = () => {
-    wake.resolve();
-    wake = Promise.withResolvers();
-  };
+  const arrived = new Condition();
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     received += chunk;
-    changed();
+    arrived.changed();
   });
   socket.on('error', () => {});
   const ended = new Promise<string>((resolve) => {
     socket.once('close', () => {
       open = false;
-      changed();
+      arrived.changed();
       resolve(received);
     });
   });
@@ -45,13 +42,12 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   return {
     socket,
     ended,
-    async until(fits) {
-      while (!fits.test(received)) {
+    until: (fits) =>
+      arrived.found(() => {
+        if (fits.test(received)) return received;
         if (!open) throw new Error(`the connection ended after ${JSON.stringify(received)}`);
-        await wake.promise;
-      }
-      return received;
-    },
+        return undefined;
+      }),
   };
 }
 

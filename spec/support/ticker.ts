@@ -6,6 +6,7 @@ import { defaultSymbols } from '../../workers/shared/symbols.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
+import { Condition } from './until.ts';
 
 /** Returns the file of a test thread that replaces the ticker's. */
 export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing') =>
@@ -30,15 +31,14 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
   const { actors = new PidRegistry() } = options;
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
-  let ticked = Promise.withResolvers<void>();
+  const ticked = new Condition();
   const ticker = new Ticker({
     intervalMs: 10,
     symbols: defaultSymbols,
     actors,
     broadcast(clients, message) {
       ticks.push({ clients: [...clients], message });
-      ticked.resolve();
-      ticked = Promise.withResolvers();
+      ticked.changed();
     },
     replay() {},
     clock: systemClock,
@@ -54,13 +54,9 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
     actors,
     ticks,
     /** Returns the next tick from now on that is sent to exactly these clients. */
-    async tickTo(...clients: Pid[]) {
+    tickTo(...clients: Pid[]) {
       const from = ticks.length;
-      for (;;) {
-        const found = ticks.slice(from).find((tick) => tick.clients.join() === clients.join());
-        if (found !== undefined) return found;
-        await ticked.promise;
-      }
+      return ticked.found(() => ticks.slice(from).find((tick) => tick.clients.join() === clients.join()));
     },
     /** Subscribes a new handler with its own client. */
     subscribe() {

@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
 import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
+import { Condition } from './until.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
 export type StreamMessage = { type: string } & Record<string, any>;
@@ -46,18 +47,17 @@ export async function connect(
   afterTest(() => socket.terminate());
 
   const messages: StreamMessage[] = [];
-  let wake = Promise.withResolvers<void>();
+  const arrived = new Condition();
   socket.on('message', (data) => {
     const frame = data.toString();
     noteFrame(url, frame, socket.protocol);
     messages.push(JSON.parse(frame));
-    wake.resolve();
-    wake = Promise.withResolvers();
+    arrived.changed();
   });
   const closed = new Promise<{ code: number; reason: string }>((resolve) => {
     socket.once('close', (code, reason) => {
       resolve({ code, reason: reason.toString() });
-      wake.resolve();
+      arrived.changed();
     });
   });
 
@@ -77,19 +77,15 @@ export async function connect(
     });
   });
 
-  const next = async (): Promise<StreamMessage> => {
-    for (;;) {
-      const message = messages.shift();
-      if (message !== undefined) return message;
+  const nextThat = (fits: (message: StreamMessage) => boolean): Promise<StreamMessage> =>
+    arrived.found(() => {
+      for (let message = messages.shift(); message !== undefined; message = messages.shift()) {
+        if (fits(message)) return message;
+      }
       if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed');
-      await wake.promise;
-    }
-  };
-  const nextOf = async (type: string): Promise<StreamMessage> => {
-    for (;;) {
-      const message = await next();
-      if (message.type === type) return message;
-    }
-  };
+      return undefined;
+    });
+  const next = () => nextThat(() => true);
+  const nextOf = (type: string) => nextThat((message) => message.type === type);
   return { socket, response, next, nextOf, closed };
 }
