@@ -40,7 +40,7 @@ function ConnectionState() {
         </svg>
       </button>
       {kind === 'reconnecting' && (
-        <Button data-part="retry" onClick={() => model.wake()}>
+        <Button data-part="retry" onClick={() => model.client?.wake()}>
           Retry
         </Button>
       )}
@@ -116,7 +116,7 @@ effect(() => {
 });
 
 document.addEventListener('visibilitychange', () => {
-  if (document.visibilityState === 'visible') model.wake();
+  if (document.visibilityState === 'visible') model.client?.wake();
 });
 
 const kept = keptSession();

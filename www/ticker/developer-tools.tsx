@@ -47,8 +47,8 @@ const heldFrames = signal<readonly Frame[]>();
 // More pings are sent while the panel or the drawer is open.
 effect(() => {
   if (!panel.isOpen && !drawer.isOpen) return;
-  model.ping();
-  const pings = setInterval(() => document.visibilityState === 'visible' && model.ping(), PING_INTERVAL_MS);
+  model.client?.ping();
+  const pings = setInterval(() => document.visibilityState === 'visible' && model.client?.ping(), PING_INTERVAL_MS);
   return () => clearInterval(pings);
 });
 const closePanel = onEscape(() => panel.close());

@@ -33,7 +33,7 @@ class Model {
   readonly now = signal(Date.now());
   readonly diagnostics = new Diagnostics();
   readonly #quotes = new Map<string, Quote>();
-  #client: TickerClient | undefined;
+  client: TickerClient | undefined;
   /** Milliseconds since the epoch of the newest tick. */
   #arrivedAt = 0;
   /** Lengths of the histories that the page shows, in seconds. */
@@ -42,14 +42,14 @@ class Model {
   #isRequesting = false;
   #frame: number | undefined;
   /** Returns the minimum seconds between two prices that are shown as a gap. */
-  readonly #leastGap = () => (this.#client?.staleAfterMs ?? 3_000) / 1_000;
+  readonly #leastGap = () => (this.client?.staleAfterMs ?? 3_000) / 1_000;
 
   get isLive(): boolean {
     return this.connection.value.state === 'live' && !this.isPaused.value;
   }
 
   get intervalMs(): number {
-    return this.#client?.intervalMs ?? 1_000;
+    return this.client?.intervalMs ?? 1_000;
   }
 
   /** Measurements of the connection, which change with the clock. */
@@ -59,11 +59,11 @@ class Model {
   }
 
   start(session: Session): void {
-    this.#client?.close();
+    this.client?.close();
     const client = new TickerClient('/', { token: session.token });
     const { diagnostics } = this;
     this.session.value = session;
-    this.#client = client;
+    this.client = client;
     this.#needsHistory = true;
     client.on('status', (status) => {
       this.connection.value = status;
@@ -99,15 +99,6 @@ class Model {
     this.#stop('');
   }
 
-  /** Reconnects without waiting any longer. Called when the network may be back. */
-  wake(): void {
-    this.#client?.wake();
-  }
-
-  ping(): void {
-    this.#client?.ping();
-  }
-
   /** Requests the history of the last day, too, now and after ticks were missed. */
   wantDay(): void {
     if (this.#lengths.has(DAY)) return;
@@ -126,8 +117,8 @@ class Model {
   /** @param reason message for the user about the session's end, if any */
   #stop(reason: string): void {
     batch(() => {
-      this.#client?.close();
-      this.#client = undefined;
+      this.client?.close();
+      this.client = undefined;
       this.diagnostics.signedOut();
       this.session.value = undefined;
       this.roundTrip.value = undefined;
@@ -173,7 +164,7 @@ class Model {
   }
 
   async #requestMissing(): Promise<void> {
-    const client = this.#client;
+    const client = this.client;
     if (client === undefined || this.#quotes.size === 0 || !this.#needsHistory || this.#isRequesting) return;
     this.#needsHistory = false;
     this.#isRequesting = true;
