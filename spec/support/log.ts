@@ -8,14 +8,7 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
-export interface CapturedLog {
-  log: Log;
-  lines: LogLine[];
-  /** Returns the first line that fits, now or later. */
-  logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
-}
-
-export function captureLog(): CapturedLog {
+export function captureLog() {
   const lines: LogLine[] = [];
   const written = new Condition();
   const write = (line: string) => {
@@ -23,8 +16,9 @@ export function captureLog(): CapturedLog {
     written.changed();
   };
   return {
-    log: pino({ level: 'trace', base: null }, { write }),
+    log: pino({ level: 'trace', base: null }, { write }) as Log,
     lines,
-    logged: (fits) => written.found(() => lines.find(fits)),
+    /** Returns the first line that fits, now or later. */
+    logged: (fits: (line: LogLine) => boolean) => written.found(() => lines.find(fits)),
   };
 }

@@ -1,19 +1,13 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { afterTest } from './cleanup.ts';
 import { noteWire, serviceAt } from './contract-watch.ts';
 import { Condition } from './until.ts';
 
-/** A TCP connection for requests that no HTTP client would send. */
-export interface RawConnection {
-  socket: Socket;
-  /** Waits until the received text fits, and returns all of it. Rejects if the connection ends before. */
-  until(fits: RegExp): Promise<string>;
-  ended: Promise<string>;
-}
+export type RawConnection = Awaited<ReturnType<typeof connectRaw>>;
 
-/** Connects to a port and sends `lines` with CRLF line endings. */
-export async function connectRaw(port: number, ...lines: string[]): Promise<RawConnection> {
+/** Connects to a port for requests that no HTTP client would send, and sends `lines` with CRLF line endings. */
+export async function connectRaw(port: number, ...lines: string[]) {
   const socket = connect(port, '127.0.0.1');
   const service = serviceAt(port);
   let received = '';
@@ -42,7 +36,8 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   return {
     socket,
     ended,
-    until: (fits) =>
+    /** Waits until the received text fits, and returns all of it. Rejects if the connection ends before. */
+    until: (fits: RegExp) =>
       arrived.found(() => {
         if (fits.test(received)) return received;
         if (!open) throw new Error(`the connection ended after ${JSON.stringify(received)}`);

@@ -8,15 +8,7 @@ import { Condition } from './until.ts';
 // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
 export type StreamMessage = { type: string } & Record<string, any>;
 
-export interface StreamClient {
-  socket: WebSocket;
-  /** The response that completed the handshake. */
-  response: IncomingMessage;
-  next(): Promise<StreamMessage>;
-  /** Returns the next unread message of a type, and skips those before it. */
-  nextOf(type: string): Promise<StreamMessage>;
-  closed: Promise<{ code: number; reason: string }>;
-}
+export type StreamClient = Awaited<ReturnType<typeof connect>>;
 
 /** Error that carries the server's response to a refused handshake. */
 export class Refused extends Error {
@@ -36,7 +28,7 @@ export class Refused extends Error {
 export async function connect(
   url: string,
   { token, protocols = [], ...options }: ClientOptions & { token?: string; protocols?: string[] } = {},
-): Promise<StreamClient> {
+) {
   const headers = { ...options.headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
   const service = serviceAt(url);
   const request = { method: 'GET', path: new URL(url).pathname };
@@ -61,6 +53,7 @@ export async function connect(
     });
   });
 
+  /** The response that completed the handshake. */
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     let upgrade: IncomingMessage;
     socket.once('upgrade', (answer) => {
@@ -86,6 +79,7 @@ export async function connect(
       return undefined;
     });
   const next = () => nextThat(() => true);
+  /** Returns the next unread message of a type, and skips those before it. */
   const nextOf = (type: string) => nextThat((message) => message.type === type);
   return { socket, response, next, nextOf, closed };
 }
