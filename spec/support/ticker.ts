@@ -3,6 +3,7 @@ import { type LifecycleMessage, type Pid, PidRegistry } from '../../main/ticker/
 import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
+import type { Price } from '../../www/client/tick-stream.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
@@ -15,15 +16,9 @@ export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing')
 /** An interval in milliseconds whose next tick is weeks away. */
 export const NEVER = 2 ** 31 - 1;
 
-export interface Entry {
-  symbol: string;
-  price: number;
-  timestamp: number;
-}
-
 export function pricesOf(message: LifecycleMessage): Map<string, number> {
   if (message.topic !== 'ws.send') throw new Error(message.topic);
-  const { data } = JSON.parse(message.data) as { data: Entry[] };
+  const { data } = JSON.parse(message.data) as { data: Price[] };
   return new Map(data.map(({ symbol, price }) => [symbol, price]));
 }
 

@@ -32,8 +32,9 @@ class Model {
   /** Milliseconds since the epoch, twice a second. */
   readonly now = signal(Date.now());
   readonly diagnostics = new Diagnostics();
-  readonly #quotes = new Map<string, Quote>();
+  /** Client of the session. */
   client: TickerClient | undefined;
+  readonly #quotes = new Map<string, Quote>();
   /** Milliseconds since the epoch of the newest tick. */
   #arrivedAt = 0;
   /** Lengths of the histories that the page shows, in seconds. */
