@@ -7,7 +7,7 @@ import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
 import { sharedSettings } from './servers.ts';
-import { Condition, eventually } from './until.ts';
+import { Condition, eventually, until } from './until.ts';
 
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -185,10 +185,7 @@ export function untilAnswer(url: string, fits: (answer: HttpResponse) => boolean
 
 /** Waits until requests to a URL are answered with 200. */
 export async function untilServed(url: string): Promise<void> {
-  await eventually(
-    () => request(url).catch(() => undefined),
-    (answer) => answer?.status === 200,
-  );
+  await until(async () => (await request(url).catch(() => undefined))?.status === 200);
 }
 
 /** Waits until a task has one of the given statuses, by default `completed`. Returns it as `GET /tasks/<id>` does. */
