@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
 import { price, shown } from './ticker-page.ts';
 
@@ -103,11 +103,7 @@ describeInBrowser('the ticker client', () => {
       await changes(price(page), await price(page)());
       expect(await region.textContent(), 'not each tick').to.equal(summary);
 
-      const named = (title: RegExp) =>
-        eventually(
-          () => page.title(),
-          (found) => title.test(found),
-        );
+      const named = (title: RegExp) => until(async () => title.test(await page.title()));
       await named(/^\$[\d,]+\.\d\d BTC-USD · Ticker$/);
       await page.locator('[data-symbol="SOL-USD"] h2').click();
       await named(/^\$\d+\.\d\d SOL-USD · Ticker$/);
