@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { violations } from './accessibility.ts';
 import { describeInBrowser, enterKey, LOST, part, reaches, visit } from './chromium.ts';
 import { lists, ownTask, queueButton } from './task-rows.ts';
@@ -55,10 +55,7 @@ describeInBrowser('a sign-in', () => {
         await page.getByRole('button', { name: 'Sign out' }).click();
         await keyField(page).waitFor();
         expect(await stored(page)).to.equal('[{},{}]');
-        await eventually(
-          () => request(`${ticker}/prices/history`, { headers: bearer(token) }),
-          ({ status }) => status === 401,
-        );
+        await until(async () => (await request(`${ticker}/prices/history`, { headers: bearer(token) })).status === 401);
         await page.reload();
 
         const second = await keep(page);

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, signIn, visit } from './chromium.ts';
 
 const DARK = 'rgb(13, 17, 23)';
@@ -28,10 +28,7 @@ describeInBrowser('the theme of both clients', () => {
       await tab.emulateMedia({ colorScheme: 'light' });
       await tab.goto(url);
       await choose(page, 'Dark');
-      await eventually(
-        () => ground(tab),
-        (colour) => colour === DARK,
-      );
+      await until(async () => (await ground(tab)) === DARK);
       expect(await tab.getByLabel('Theme').inputValue()).to.equal('dark');
       await tab.close();
       await page.emulateMedia({ colorScheme: 'light' });

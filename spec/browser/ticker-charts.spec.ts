@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { CDPSession, Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { violations } from './accessibility.ts';
 import { describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
 import { drawnTexts, recordDrawnTexts } from './drawn-texts.ts';
@@ -39,10 +39,7 @@ describeInBrowser('a chart of the ticker client', () => {
     await visit(ticker, { prepare }, async (page) => {
       await signIn(page, apiKey);
       await page.getByText('Last 1 min', { exact: true }).waitFor();
-      await eventually(
-        () => shown(page, 'BTC-USD', 'low'),
-        (low) => low === '$100.00',
-      );
+      await until(async () => (await shown(page, 'BTC-USD', 'low')) === '$100.00');
       await test(page, stream);
     });
   };
@@ -55,10 +52,7 @@ describeInBrowser('a chart of the ticker client', () => {
           .getByText(`$${(100 + spread).toFixed(2)}`)
           .first()
           .waitFor();
-        await eventually(
-          async () => (await drawnTexts(page)).at(-1)?.text,
-          (text) => text === (100 + spread).toFixed(2),
-        );
+        await until(async () => (await drawnTexts(page)).at(-1)?.text === (100 + spread).toFixed(2));
         const labels = (await priceLabels(page)).map(toNumber).toSorted((a, b) => a - b);
         expect(labels, `spread ${spread}`).to.have.length.above(2);
         const steps = labels.slice(1).map((label, at) => label - (labels[at] ?? 0));
@@ -218,10 +212,7 @@ describeInBrowser('a chart of the ticker client', () => {
       stream.send(START + 1, 107);
       stream.send(START + 2, 103.9);
       await page.getByText('$103.90').first().waitFor();
-      await eventually(
-        () => priceLabels(page),
-        (labels) => labels.length > 1,
-      );
+      await until(async () => (await priceLabels(page)).length > 1);
       stream.send(START + 3, 1_000_000);
       stream.send(START + 4, 1_000_000);
       await page.getByText('$1,000,000.00').first().waitFor();

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
 import { type ImitatedStream, imitateStream } from './imitated-stream.ts';
 
@@ -38,10 +38,7 @@ describeInBrowser('the diagnostics of the price page', () => {
         await page.clock.runFor(1_000);
         stream.send(timestamp, timestamp, skipped);
         const price = `$${timestamp.toLocaleString('en-US')}.00 `;
-        await eventually(
-          () => page.title(),
-          (title) => title.startsWith(price),
-        );
+        await until(async () => (await page.title()).startsWith(price));
       });
     });
   };

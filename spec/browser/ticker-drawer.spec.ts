@@ -127,10 +127,7 @@ describeInBrowser('the drawer for developers on the price page', () => {
       for (const width of [1280, 320]) {
         await page.setViewportSize({ width, height: 800 });
         // Charts follow the width in the next frame.
-        await eventually(
-          () => overflow(page),
-          (pixels) => pixels <= 0,
-        );
+        await until(async () => (await overflow(page)) <= 0);
         const before = await boxes();
         for (const open of [openDiagnostics, openDrawer]) {
           await open(page);

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
 import { shown, waitLongToReconnect } from './ticker-page.ts';
@@ -36,10 +36,7 @@ describeInBrowser('the charts of the ticker client', () => {
       const requests: string[] = [];
       page.on('request', (request) => requests.push(request.url()));
       await signIn(page, apiKey);
-      await eventually(
-        () => oldest(page),
-        (second) => second === recorded[0],
-      );
+      await until(async () => (await oldest(page)) === recorded[0]);
       await slider(page).press('Escape');
       network.cut();
       await reaches(page, 'reconnecting');
@@ -71,10 +68,7 @@ describeInBrowser('the charts of the ticker client', () => {
     await visit(ticker, { prepare, tolerated: /status of 503/ }, async (page) => {
       await signIn(page, apiKey);
       const before = await edge(page);
-      await eventually(
-        () => edge(page),
-        (second) => second > before,
-      );
+      await until(async () => (await edge(page)) > before);
     });
   });
 
@@ -123,22 +117,13 @@ describeInBrowser('the charts of the ticker client', () => {
     };
     await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
       await signIn(page, apiKey);
-      await eventually(
-        () => edge(page),
-        (second) => second >= START,
-      );
+      await until(async () => (await edge(page)) >= START);
       await page.clock.runFor(30_000);
-      await eventually(
-        () => edge(page),
-        (second) => second >= START + 30,
-      );
+      await until(async () => (await edge(page)) >= START + 30);
       await slider(page).press('End');
       expect(await slider(page).getAttribute('aria-valuenow'), 'the newest point').to.equal(String(START));
       stream.send(START + 40, 101);
-      await eventually(
-        () => edge(page),
-        (second) => second >= START + 40,
-      );
+      await until(async () => (await edge(page)) >= START + 40);
       await page.getByRole('button', { name: 'Sign out' }).click();
       await reaches(page, 'signed-out');
       const last = await edge(page);

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { violations } from './accessibility.ts';
 import { changes, describeInBrowser, expectFewShifts, part, reaches, recordShifts, signIn, visit } from './chromium.ts';
 import { shown } from './ticker-page.ts';
@@ -48,10 +48,7 @@ describeInBrowser('the ticker client with other symbols', () => {
         GOLD: /^[12],\d{3}\.\d\d$/,
         B: /^[\d,]{15,17}\.\d\d$/,
       })) {
-        await eventually(
-          () => text(symbol),
-          (found) => format.test(found),
-        );
+        await until(async () => format.test(await text(symbol)));
       }
       expect(await visibleSymbols(page)).to.have.length(8);
       expect(await part(page, 'filter').isVisible()).to.equal(false);

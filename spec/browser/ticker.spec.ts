@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
 import { price, shown } from './ticker-page.ts';
 
@@ -81,10 +81,7 @@ describeInBrowser('the ticker client', () => {
       await page.evaluate(() => new Promise(requestAnimationFrame));
       const held = await part(page, 'board').textContent();
       const before = frames.length;
-      await eventually(
-        () => frames.length,
-        (count) => count >= before + 5,
-      );
+      await until(() => frames.length >= before + 5);
       await page.evaluate(() => new Promise(requestAnimationFrame));
       expect(await part(page, 'board').textContent()).to.equal(held);
       expect(await part(page, 'connection-text').textContent()).to.match(/^Paused \d\d:\d\d:\d\d$/);
@@ -106,11 +103,7 @@ describeInBrowser('the ticker client', () => {
       await changes(price(page), await price(page)());
       expect(await region.textContent(), 'not each tick').to.equal(summary);
 
-      const named = (title: RegExp) =>
-        eventually(
-          () => page.title(),
-          (found) => title.test(found),
-        );
+      const named = (title: RegExp) => until(async () => title.test(await page.title()));
       await named(/^\$[\d,]+\.\d\d BTC-USD · Ticker$/);
       await page.locator('[data-symbol="SOL-USD"] h2').click();
       await named(/^\$\d+\.\d\d SOL-USD · Ticker$/);

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-import { fillDataFolder, runOn } from '../support/migrated-folder.ts';
+import { migratedFolder, runOn } from '../support/migrated-folder.ts';
 import { until } from '../support/until.ts';
 
 /** Module preloaded into the program. It copies one page per 20 ms, so the backup outlasts every test. */
@@ -28,8 +28,7 @@ const SLOW_COPY = `
 `;
 
 async function fresh(): Promise<{ dataDir: string; folder: string }> {
-  const dataDir = await temporaryFolder();
-  fillDataFolder(dataDir);
+  const dataDir = await migratedFolder();
   return { dataDir, folder: await temporaryFolder() };
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-import { fillDataFolder, openBeside } from '../support/migrated-folder.ts';
+import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
 import { describeWithPostgres, emptySchema, migratedSchema } from '../support/servers.ts';
 
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
@@ -11,8 +11,7 @@ const failed = (stderr: string) => ({ code: 1, stdout: '', stderr: `${stderr}\n`
 
 /** Creates a data folder, a runner of the keys program on it, and a second connection to its keys. */
 async function fresh() {
-  const dataDir = await temporaryFolder();
-  fillDataFolder(dataDir);
+  const dataDir = await migratedFolder();
   const beside = openBeside(dataDir, 'auth.db');
   const records = () => beside.prepare('SELECT * FROM api_keys ORDER BY id').all();
   return { dataDir, beside, records, keys: (...args: string[]) => runCommand('keys', args, { dataDir }) };

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { withPackageCommands } from '../../main/cli/command.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run, runCommand } from '../support/command.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { migratedFolder } from '../support/migrated-folder.ts';
 import { projectFolder } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 
@@ -70,8 +70,7 @@ describe('a command-line program', () => {
   }
 
   it('is started by ticker-and-tasks if the first argument names it', async () => {
-    const folder = await temporaryFolder();
-    fillDataFolder(folder);
+    const folder = await migratedFolder();
     const created = await runMain(['keys', 'create', '--user', 'alice'], folder);
     expect([created.code, created.stdout]).to.match(/^0,[0-9a-f]{32}\n$/);
     const copied = await runMain(['backup', join(folder, 'copy')], folder);

@@ -4,7 +4,7 @@ import { ServiceError, TaskCancelledError, TaskClient, TaskFailedError, Unreacha
 import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 import { faultyProxy } from './faulty-proxy.ts';
 import type handlers from './sample-handlers.ts';
 
@@ -238,15 +238,9 @@ describe('the client of the task queue', () => {
     expect(search.tasks[0]).to.include({ id: failed.id });
     const redriven: unknown = await client.deadLetters.redrive(failed.id);
     expect([paused, resumed, redriven]).to.deep.equal([undefined, undefined, undefined]);
-    await eventually(
-      () => client.deadLetters.reasons(),
-      ({ total }) => total === 1,
-    );
+    await until(async () => (await client.deadLetters.reasons()).total === 1);
     expect(await client.deadLetters.redriveAll({ ids: [failed.id] })).to.include({ count: 1 });
-    await eventually(
-      () => client.deadLetters.reasons(),
-      ({ total }) => total === 1,
-    );
+    await until(async () => (await client.deadLetters.reasons()).total === 1);
     await client.deadLetters.purge(failed.id);
     expect(await thrown(client.deadLetters.purge(failed.id))).to.include({ message: 'dead letter not found' });
   });

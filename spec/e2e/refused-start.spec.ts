@@ -6,7 +6,7 @@ import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
 import { freePort } from '../support/free-port.ts';
-import { fillDataFolder, openBeside, runOn } from '../support/migrated-folder.ts';
+import { migratedFolder, openBeside, runOn } from '../support/migrated-folder.ts';
 import { limitedTo, post, projectFolder, startProgram, startServices } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
@@ -60,8 +60,7 @@ async function takenPort(): Promise<string> {
 
 /** Returns a cause: a data folder with databases of 200 rows, to which `change` is applied. */
 const folderWith = (change: (folder: string) => void) => async () => {
-  const DATA_DIR = await temporaryFolder();
-  fillDataFolder(DATA_DIR);
+  const DATA_DIR = await migratedFolder();
   const rows = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)';
   for (const [file, sql] of Object.entries({
     'auth.db': "INSERT INTO api_keys (api_key, user_id, created_at) SELECT hex(zeroblob(100)) || i, 'alice', 1 FROM n",

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-import { fillDataFolder } from '../support/migrated-folder.ts';
+import { migratedFolder } from '../support/migrated-folder.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
@@ -73,8 +73,7 @@ describe('a start with the data of an earlier one', () => {
   });
 
   it('logs which databases it creates, warns of one in an empty file, and opens no inspector on SIGUSR1', async () => {
-    const DATA_DIR = await temporaryFolder();
-    fillDataFolder(DATA_DIR);
+    const DATA_DIR = await migratedFolder();
     rmSync(join(DATA_DIR, 'tasks.db'));
     truncateSync(join(DATA_DIR, 'auth.db'));
     const services = await startServices({ env: { DATA_DIR } });

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
-import { temporaryFolder } from '../support/cleanup.ts';
 import { Ledger, untilIdle } from '../support/ledger.ts';
-import { fillDataFolder, openBeside } from '../support/migrated-folder.ts';
+import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
 import { request, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { until } from '../support/until.ts';
@@ -11,8 +10,7 @@ const [OLDEST, TASK_RETENTION_ROWS] = ['00000000-0000-4000-8000-000000000001', '
 
 /** Creates a data folder with many rows of three days ago. Returns a connection to them. */
 async function agedFolder() {
-  const DATA_DIR = await temporaryFolder();
-  fillDataFolder(DATA_DIR);
+  const DATA_DIR = await migratedFolder();
   const rows = openBeside(DATA_DIR);
   const then = Math.floor(Date.now() / 1000) - 3 * 86_400;
   rows.exec(`WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${OLD_ROWS})

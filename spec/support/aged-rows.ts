@@ -1,8 +1,7 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { Database } from '../../db/sqlite/database.ts';
-import { afterTest, temporaryFolder } from './cleanup.ts';
-import { fillDataFolder } from './migrated-folder.ts';
+import { afterTest } from './cleanup.ts';
+import { migratedFolder, openBeside } from './migrated-folder.ts';
 
 /** A row, identified by its arrival number. Times are Unix seconds. */
 export interface Row {
@@ -14,12 +13,9 @@ export interface Row {
 
 /** Creates a data folder, a connection to its rows, and a second connection that inserts and lists rows. */
 export async function freshRows() {
-  const dataDir = await temporaryFolder();
-  fillDataFolder(dataDir);
-  const path = join(dataDir, 'tasks.db');
-  const database = new Database(path, { busyTimeoutMs: 1000 });
-  const beside = new DatabaseSync(path, { timeout: 1000 });
-  afterTest(() => beside.close());
+  const dataDir = await migratedFolder();
+  const database = new Database(join(dataDir, 'tasks.db'), { busyTimeoutMs: 1000 });
+  const beside = openBeside(dataDir);
   afterTest(() => database.close());
   const insert = beside.prepare(
     "INSERT OR REPLACE INTO tasks (rowid, id, payload, created_at, processed_at) VALUES (?1, 'id' || ?1, zeroblob(?2), ?3, ?4)",

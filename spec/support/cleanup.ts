@@ -58,17 +58,12 @@ export const mochaHooks = {
 /** Runs cleanups, last one first, and fails if anything is still open that belongs to no running suite. */
 async function cleanUp(own: Cleanup[]): Promise<void> {
   const errors: unknown[] = [];
-  for (const cleanup of own.reverse()) {
+  for (const cleanup of [...own.reverse(), failIfUndescribed]) {
     try {
       await cleanup();
     } catch (error) {
       errors.push(error);
     }
-  }
-  try {
-    failIfUndescribed();
-  } catch (error) {
-    errors.push(error);
   }
   if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
   // Stopped resources may need a moment to close.

@@ -2,25 +2,19 @@ import { defaultSymbols, type TickerSymbol } from '../../workers/shared/symbols.
 import { type Answered, checkAnswer, checkFrame, type ServiceName, serviceNames } from './contract.ts';
 import { parseResponses } from './http-responses.ts';
 
-/** Service by listening port. Responses of other ports are not checked. */
-const services = new Map<number, ServiceName>();
-/** Symbols by port of service A. The frames of other ports, which send made-up messages, are not checked. */
-const symbolsAt = new Map<number, readonly TickerSymbol[]>();
+const MAX_NOTED = 20;
+const LENGTH = /^(content-length|transfer-encoding): .*\r\n/gim;
+/** Checked services by listening port. Responses of other ports are not checked. */
+const watched = new Map<number, { service: ServiceName | undefined; symbols: readonly TickerSymbol[] }>();
 const failures = new Set<string>();
 
 /**
  * Checks all responses of a port against the contract until `forget` is called, and its frames unless `symbols` is
- * empty.
+ * empty, as for made-up messages.
  */
-export function holdToContract(port: number, service: string, symbols = defaultSymbols): { forget(): void } {
-  const name = serviceNames.find((each) => each === service);
-  if (name !== undefined) services.set(port, name);
-  if (symbols.length > 0) symbolsAt.set(port, symbols);
-  const forget = () => {
-    services.delete(port);
-    symbolsAt.delete(port);
-  };
-  return { forget };
+export function holdToContract(port: number, name: string, symbols = defaultSymbols): { forget(): void } {
+  watched.set(port, { service: serviceNames.find((each) => each === name), symbols });
+  return { forget: () => void watched.delete(port) };
 }
 
 /** @throws {Error} if a response or frame since the last call did not match the contract */
@@ -32,7 +26,7 @@ export function failIfUndescribed(): void {
 
 /** Returns the checked service at a port or URL, or undefined. */
 export function serviceAt(at: number | string): ServiceName | undefined {
-  return services.get(typeof at === 'number' ? at : Number(new URL(at).port));
+  return watched.get(typeof at === 'number' ? at : Number(new URL(at).port))?.service;
 }
 
 /** Checks a response. A mismatch fails the test at its end. */
@@ -42,8 +36,8 @@ export function noteAnswer(service: ServiceName | undefined, answer: Omit<Answer
 
 /** Checks a frame. A mismatch fails the test at its end. */
 export function noteFrame(url: string, text: string, protocol: string): void {
-  const symbols = symbolsAt.get(Number(new URL(url).port));
-  if (serviceAt(url) === 'ticker' && symbols !== undefined) note(() => checkFrame(text, symbols, protocol));
+  const { service, symbols = [] } = watched.get(Number(new URL(url).port)) ?? {};
+  if (service === 'ticker' && symbols.length > 0) note(() => checkFrame(text, symbols, protocol));
 }
 
 /**
@@ -58,12 +52,8 @@ export function noteWire(service: ServiceName | undefined, wire: string, sent = 
   // A response to HEAD has no body, and frames follow a 101.
   const headOnly = method === 'HEAD' || wire.startsWith('HTTP/1.1 101 ');
   note(() => {
-    const end = wire.indexOf('\r\n\r\n') + 4;
-    const { responses } = headOnly
-      ? parseResponses(
-          wire.slice(0, end).replace(/^(content-length|transfer-encoding): .*\r\n/gim, 'Content-Length: 0\r\n'),
-        )
-      : parseResponses(wire);
+    const head = wire.slice(0, wire.indexOf('\r\n\r\n') + 4).replace(LENGTH, 'Content-Length: 0\r\n');
+    const { responses } = parseResponses(headOnly ? head : wire);
     for (const { status, headers, body } of responses) {
       if (status === 100) continue;
       checkAnswer({ service, request, status, headers: new Headers([...headers]), body });
@@ -79,5 +69,3 @@ function note(check: () => void): void {
     if (failures.size < MAX_NOTED) failures.add((error as Error).message);
   }
 }
-
-const MAX_NOTED = 20;

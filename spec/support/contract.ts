@@ -163,7 +163,9 @@ export function checkAnswer(answered: Answered): void {
     throw new Error(`contract: ${what}: ${reason.slice(0, 500)}; body: ${body.slice(0, 300)}`);
   };
   if (request === undefined) {
-    const reasons = operationsAt(service).map((answers) => problem(answers, answered));
+    const reasons = itemsOf(service)
+      .flatMap(([, item]) => responsesIn(item))
+      .map((answers) => problem(answers, answered));
     if (!reasons.includes(undefined)) fail(`no operation answers so: ${[...new Set(reasons)].join(' | ')}`);
     return;
   }
@@ -230,14 +232,8 @@ function parameters(template: string): number {
 }
 
 function responsesOf(item: PathItem, method: string): Responses {
-  const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as {
-    responses: Responses;
-  };
-  return own?.responses ?? item['x-other-methods'];
-}
-
-function operationsAt(service: ServiceName): Responses[] {
-  return itemsOf(service).flatMap(([, item]) => responsesIn(item));
+  const name = METHODS.find((each) => each === method.toLowerCase());
+  return (name && item[name])?.responses ?? item['x-other-methods'];
 }
 
 /** Returns the responses of each operation of a path item, and those to other methods. */

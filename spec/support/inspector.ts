@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
 import type { Program } from './program.ts';
+import { Condition } from './until.ts';
 
 /** Node options that let {@link inspect} attach to a program. */
 export const inspectable = ['--inspect=127.0.0.1:0'];
@@ -24,7 +25,7 @@ export async function inspect(program: Program) {
 
   /** Names and files of the threads, by session id. */
   const threads = new Map<string, string>();
-  let changed = Promise.withResolvers<void>();
+  const attached = new Condition();
   let id = 0;
   const answers = new Map<number, (result: Result) => void>();
   /**
@@ -46,8 +47,7 @@ export async function inspect(program: Program) {
     } else if (method === 'NodeWorker.detachedFromWorker') {
       threads.delete(params.sessionId);
     } else return;
-    changed.resolve();
-    changed = Promise.withResolvers();
+    attached.changed();
   });
   void send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
@@ -70,12 +70,8 @@ export async function inspect(program: Program) {
     else void send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
     // The result is undefined if the thread was terminated while it evaluated the expression.
     const answered = answer.then((reply) => (reply === undefined ? [] : [reply.result.value]));
-    const ended = async () => {
-      while (session === undefined || threads.has(session)) await changed.promise;
-      answers.delete(question);
-      return [];
-    };
-    return Promise.race([answered, ended()]);
+    const ended = attached.found(() => (session === undefined || threads.has(session) ? undefined : []));
+    return Promise.race([answered, ended]).finally(() => answers.delete(question));
   };
   return {
     /**
@@ -97,17 +93,15 @@ export async function inspect(program: Program) {
      * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
      * as soon as it runs JavaScript again. Returns their number, and a promise that resolves once they have ended.
      */
-    kill(thread: RegExp, most?: number): { count: number; dead: Promise<void> } {
+    kill(thread: RegExp, most?: number): { count: number; dead: Promise<unknown> } {
       const sessions = fitting(thread).slice(0, most);
       for (const session of sessions) void run(session, 'process.exit(3)');
-      const dead = (async () => {
-        while (sessions.some((session) => threads.has(session))) await changed.promise;
-      })();
-      return { count: sessions.length, dead };
+      const hasEnded = () => sessions.every((session) => !threads.has(session)) || undefined;
+      return { count: sessions.length, dead: attached.found(hasEnded) };
     },
     /** Waits until exactly `count` matching threads are alive. */
     async alive(thread: RegExp, count: number): Promise<void> {
-      while (fitting(thread).length !== count) await changed.promise;
+      await attached.found(() => fitting(thread).length === count || undefined);
     },
   };
 }

@@ -5,16 +5,8 @@ import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
 import { eventually, until } from './until.ts';
 
-/** Expected output of a task; undefined for a task that always fails. */
-type Output = unknown;
-
-interface Kind {
-  submission: { action: string; data: object };
-  output: Output;
-}
-
-/** One task of every kind. The large one exceeds a database page. */
-const kinds: readonly Kind[] = [
+/** One task of every kind, without an output if it always fails. The large one exceeds a database page. */
+const kinds = [
   { submission: { action: 'uppercase', data: { text: 'straße' } }, output: 'STRASSE' },
   { submission: { action: 'sum', data: { numbers: [1, 2.5, -3] } }, output: 0.5 },
   { submission: { action: 'anything', data: { filler: 'x'.repeat(10_000) } }, output: 'processed' },
@@ -23,7 +15,8 @@ const kinds: readonly Kind[] = [
 
 /** Records every accepted task and checks at the end that each was settled correctly. */
 export class Ledger {
-  readonly #expected = new Map<string, Output>();
+  /** Expected outputs by task id, undefined for a task that always fails. */
+  readonly #expected = new Map<string, unknown>();
 
   get size(): number {
     return this.#expected.size;
@@ -35,7 +28,7 @@ export class Ledger {
    * @returns the status of the response; undefined without a response
    */
   async submit(tasks: string, random: Random, index = random.below(kinds.length)): Promise<number | undefined> {
-    const { submission, output } = kinds[index] as Kind;
+    const { submission, output } = kinds[index] as (typeof kinds)[number];
     const answer = await post(`${tasks}/tasks`, submission).catch(() => undefined);
     if (answer?.status === 202) this.#expected.set(answer.body.id, output);
     else if (answer !== undefined) expect(answer.body).to.deep.equal({ error: 'failed to queue task' });
@@ -86,7 +79,7 @@ export class Ledger {
    */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
     const counts = await untilIdle(tasks);
-    const rows = new Map<string, Output>();
+    const rows = new Map<string, unknown>();
     for (const { id, result } of runOn(dataDir, 'SELECT id, result FROM tasks')) {
       rows.set(id as string, JSON.parse(result as string).output);
     }

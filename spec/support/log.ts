@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import type { Log } from '../../main/log/log.ts';
+import { Condition } from './until.ts';
 
 export interface LogLine {
   level: number;
@@ -7,30 +8,17 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
-export interface CapturedLog {
-  log: Log;
-  lines: LogLine[];
-  /** Returns the first line that fits, now or later. */
-  logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
-}
-
-export function captureLog(): CapturedLog {
+export function captureLog() {
   const lines: LogLine[] = [];
-  let written = Promise.withResolvers<void>();
+  const written = new Condition();
   const write = (line: string) => {
     lines.push(JSON.parse(line));
-    written.resolve();
-    written = Promise.withResolvers();
+    written.changed();
   };
   return {
-    log: pino({ level: 'trace', base: null }, { write }),
+    log: pino({ level: 'trace', base: null }, { write }) as Log,
     lines,
-    async logged(fits) {
-      for (;;) {
-        const line = lines.find(fits);
-        if (line !== undefined) return line;
-        await written.promise;
-      }
-    },
+    /** Returns the first line that fits, now or later. */
+    logged: (fits: (line: LogLine) => boolean) => written.found(() => lines.find(fits)),
   };
 }

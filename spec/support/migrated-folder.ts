@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import { afterTest } from './cleanup.ts';
+import { afterTest, temporaryFolder } from './cleanup.ts';
 
 let template: string | undefined;
 
@@ -20,13 +20,15 @@ export function runOn(dataDir: string, sql: string, file = 'tasks.db'): Record<s
   return database.prepare(sql).all();
 }
 
-/** Fills a data folder with empty databases. Copies them, because a migration waits for the disk several times. */
-export function fillDataFolder(dataDir: string): void {
+/** Creates a data folder with empty databases, which are copies, because a migration waits for the disk several times. */
+export async function migratedFolder(): Promise<string> {
   if (template === undefined) {
     const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-'));
     process.once('exit', () => rmSync(folder, { recursive: true }));
     migrate(folder);
     template = folder;
   }
+  const dataDir = await temporaryFolder();
   cpSync(template, dataDir, { recursive: true });
+  return dataDir;
 }

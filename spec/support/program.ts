@@ -7,22 +7,12 @@ import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
 import { sharedSettings } from './servers.ts';
-import { eventually } from './until.ts';
+import { Condition, eventually, until } from './until.ts';
 
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
 /** A child process that runs `node dist/main`. */
-export interface Program {
-  child: ChildProcess;
-  output(): string;
-  errors(): string;
-  /** Returns the first log line that fits, now or later. Rejects if the process ends without one. */
-  logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
-  lines: LogLine[];
-  exited: Promise<Exit>;
-  /** Sends a signal, by default SIGTERM, and waits for the end. */
-  end(signal?: NodeJS.Signals): Promise<Exit>;
-}
+export type Program = ReturnType<typeof watch>;
 
 interface Exit {
   code: number | null;
@@ -88,13 +78,13 @@ export async function freshSettings(): Promise<Record<string, string>> {
  *
  * @param symbols those of its ticker
  */
-export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
+export function watch(child: ChildProcess, symbols = defaultSymbols) {
   const lines: LogLine[] = [];
   const held: { forget(): void }[] = [];
   let output = '';
   let errors = '';
   let rest = '';
-  let wake = Promise.withResolvers<void>();
+  const written = new Condition();
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     output += text;
     const whole = (rest + text).split('\n');
@@ -107,17 +97,16 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
         held.push(holdToContract(Number(logged.port), String(logged.service), symbols));
       }
     }
-    wake.resolve();
-    wake = Promise.withResolvers();
+    written.changed();
   });
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     errors += text;
   });
   let ended = false;
-  const exited = once(child, 'close').then(([code, signal]) => {
+  const exited = once(child, 'close').then(([code, signal]): Exit => {
     ended = true;
     for (const port of held) port.forget();
-    wake.resolve();
+    written.changed();
     return { code, signal };
   });
   afterTest(async () => {
@@ -125,14 +114,14 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
     await exited;
   });
 
-  const logged = async (fits: (line: LogLine) => boolean): Promise<LogLine> => {
-    for (;;) {
+  /** Returns the first log line that fits, now or later. Rejects if the process ends without one. */
+  const logged = (fits: (line: LogLine) => boolean): Promise<LogLine> =>
+    written.found(() => {
       const found = lines.find(fits);
-      if (found !== undefined) return found;
-      if (ended) throw new Error(`the program ended without that log line; it wrote:\n${output}${errors}`);
-      await wake.promise;
-    }
-  };
+      if (found !== undefined || !ended) return found;
+      throw new Error(`the program ended without that log line; it wrote:\n${output}${errors}`);
+    });
+  /** Sends a signal, by default SIGTERM, and waits for the end. */
   const end = (signal: NodeJS.Signals = 'SIGTERM') => {
     child.kill(signal);
     return exited;
@@ -140,19 +129,10 @@ export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
   return { child, lines, logged, exited, end, output: () => output, errors: () => errors };
 }
 
-export interface RunningServices extends Program {
-  /** `http://127.0.0.1:<port>` of service A and of service B. */
-  ticker: string;
-  tasks: string;
-  admin: string;
-  stream: string;
-  apiKey: string;
-  /** Exchanges the demo user's API key for a new bearer token. */
-  token(): Promise<string>;
-}
+export type RunningServices = Awaited<ReturnType<typeof startServices>>;
 
 /** Starts a real process and waits until all of its listeners listen. */
-export async function startServices(options: ProgramOptions = {}): Promise<RunningServices> {
+export async function startServices(options: ProgramOptions = {}) {
   const program = await startProgram(options);
   const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
   const key = await program.logged((line) => line.msg.startsWith('demo API key'));
@@ -166,7 +146,8 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
     admin: `http://127.0.0.1:${await port('admin')}`,
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
-    token: async () => (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token,
+    /** Exchanges the demo user's API key for a new bearer token. */
+    token: async (): Promise<string> => (await post(`${ticker}/auth/token`, { api_key: apiKey })).body.token,
   };
 }
 
@@ -204,10 +185,7 @@ export function untilAnswer(url: string, fits: (answer: HttpResponse) => boolean
 
 /** Waits until requests to a URL are answered with 200. */
 export async function untilServed(url: string): Promise<void> {
-  await eventually(
-    () => request(url).catch(() => undefined),
-    (answer) => answer?.status === 200,
-  );
+  await until(async () => (await request(url).catch(() => undefined))?.status === 200);
 }
 
 /** Waits until a task has one of the given statuses, by default `completed`. Returns it as `GET /tasks/<id>` does. */

@@ -1,18 +1,13 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { afterTest } from './cleanup.ts';
 import { noteWire, serviceAt } from './contract-watch.ts';
+import { Condition } from './until.ts';
 
-/** A TCP connection for requests that no HTTP client would send. */
-export interface RawConnection {
-  socket: Socket;
-  /** Waits until the received text fits, and returns all of it. Rejects if the connection ends before. */
-  until(fits: RegExp): Promise<string>;
-  ended: Promise<string>;
-}
+export type RawConnection = Awaited<ReturnType<typeof connectRaw>>;
 
-/** Connects to a port and sends `lines` with CRLF line endings. */
-export async function connectRaw(port: number, ...lines: string[]): Promise<RawConnection> {
+/** Connects to a port for requests that no HTTP client would send, and sends `lines` with CRLF line endings. */
+export async function connectRaw(port: number, ...lines: string[]) {
   const socket = connect(port, '127.0.0.1');
   const service = serviceAt(port);
   let received = '';
@@ -23,20 +18,16 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   await once(socket, 'connect');
 
   let open = true;
-  let wake = Promise.withResolvers<void>();
-  const changed = () => {
-    wake.resolve();
-    wake = Promise.withResolvers();
-  };
+  const arrived = new Condition();
   socket.setEncoding('latin1').on('data', (chunk: string) => {
     received += chunk;
-    changed();
+    arrived.changed();
   });
   socket.on('error', () => {});
   const ended = new Promise<string>((resolve) => {
     socket.once('close', () => {
       open = false;
-      changed();
+      arrived.changed();
       resolve(received);
     });
   });
@@ -45,13 +36,13 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   return {
     socket,
     ended,
-    async until(fits) {
-      while (!fits.test(received)) {
+    /** Waits until the received text fits, and returns all of it. Rejects if the connection ends before. */
+    until: (fits: RegExp) =>
+      arrived.found(() => {
+        if (fits.test(received)) return received;
         if (!open) throw new Error(`the connection ended after ${JSON.stringify(received)}`);
-        await wake.promise;
-      }
-      return received;
-    },
+        return undefined;
+      }),
   };
 }
 

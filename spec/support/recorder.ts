@@ -1,18 +1,17 @@
 import type { Actor, LifecycleMessage } from '../../main/ticker/pid-registry.ts';
+import { Condition } from './until.ts';
 
 export class Recorder implements Actor {
   readonly received: LifecycleMessage[] = [];
   #asked = 0;
-  #arrived = Promise.withResolvers<void>();
+  readonly #arrived = new Condition();
 
   receive(message: LifecycleMessage): void {
     this.received.push(message);
-    this.#arrived.resolve();
-    this.#arrived = Promise.withResolvers();
+    this.#arrived.changed();
   }
 
-  async next(): Promise<LifecycleMessage> {
-    while (this.#asked >= this.received.length) await this.#arrived.promise;
-    return this.received[this.#asked++] as LifecycleMessage;
+  next(): Promise<LifecycleMessage> {
+    return this.#arrived.found(() => (this.#asked < this.received.length ? this.received[this.#asked++] : undefined));
   }
 }

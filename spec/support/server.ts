@@ -1,18 +1,13 @@
 import { once } from 'node:events';
 import { get, type RequestListener, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Listener, type ListenOptions, listen } from '../../main/http/listener.ts';
+import { type ListenOptions, listen } from '../../main/http/listener.ts';
 import { afterTest } from './cleanup.ts';
 
-export interface TestServer {
-  listener: Listener;
-  /** `http://127.0.0.1:<port>` */
-  url: string;
-  sockets: Set<Socket>;
-}
+export type TestServer = Awaited<ReturnType<typeof serve>>;
 
 /** Listens on a free port until the test ends. */
-export async function serve(handle: RequestListener, options: Partial<ListenOptions> = {}): Promise<TestServer> {
+export async function serve(handle: RequestListener, options: Partial<ListenOptions> = {}) {
   const listener = await listen(handle, { host: '127.0.0.1', port: 0, ...options });
   const sockets = new Set<Socket>();
   listener.server.on('connection', (socket) => {

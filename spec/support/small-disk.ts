@@ -7,13 +7,7 @@ import { describeWith } from './requirements.ts';
 
 const run = promisify(execFile);
 
-/** A small file system that a test can fill. */
-export interface SmallDisk {
-  path: string;
-  fill(): void;
-  /** Frees the space that {@link fill} used. */
-  free(): Promise<void>;
-}
+export type SmallDisk = Awaited<ReturnType<typeof mountSmallDisk>>;
 
 /**
  * Defines a suite that mounts file systems. Without the permission to mount, the suite is pending locally and fails
@@ -24,7 +18,7 @@ export function describeWithSmallDisk(title: string, define: () => void): void {
 }
 
 /** Returns what this machine lacks for mounting file systems, or undefined. */
-export function lackingMounts(): string | undefined {
+function lackingMounts(): string | undefined {
   try {
     execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt'], { stdio: 'ignore' });
     return undefined;
@@ -33,7 +27,8 @@ export function lackingMounts(): string | undefined {
   }
 }
 
-export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
+/** Mounts a small file system that a test can fill. */
+export async function mountSmallDisk(megabytes: number) {
   const path = await temporaryFolder();
   await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
   // Lazy unmount: files that are still open must not prevent it.
@@ -43,6 +38,7 @@ export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
     path,
     // Writes until not a single byte fits.
     fill: () => void spawnSync('sh', ['-c', 'cat /dev/zero >>"$0"', ballast], { stdio: 'ignore' }),
+    /** Frees the space that `fill` used. */
     free: () => rm(ballast),
   };
 }

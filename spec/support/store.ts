@@ -1,24 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { SqliteStore, type SqliteStoreOptions } from '../../db/sqlite/store.ts';
 import { afterTest } from './cleanup.ts';
-import { fillDataFolder } from './migrated-folder.ts';
+import { migratedFolder } from './migrated-folder.ts';
 
-/** Opens an empty store in a folder of its own. It is closed after the test. */
-export function openFreshStore(
-  driver: 'memory' | 'sqlite',
+/** Opens an empty store with its queue in memory. It is closed after the test. */
+export async function openFreshStore(
   options: Pick<SqliteStoreOptions, 'now'> & Partial<SqliteStoreOptions>,
-): SqliteStore {
-  const dataDir = mkdtempSync(join(tmpdir(), 'store-'));
-  fillDataFolder(dataDir);
+): Promise<SqliteStore> {
+  const dataDir = await migratedFolder();
   const bounds = { maxLength: 2000, maxBytes: 1_000_000, maxKeys: 100 };
-  const store = new SqliteStore({ dataDir, driver, bounds, newId: randomUUID, excessRows: async () => 0, ...options });
+  const own = { dataDir, driver: 'memory', bounds, newId: randomUUID, excessRows: async () => 0 } as const;
+  const store = new SqliteStore({ ...own, ...options });
   store.start();
-  afterTest(async () => {
-    await store.close();
-    rmSync(dataDir, { recursive: true });
-  });
+  afterTest(() => store.close());
   return store;
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { ApiKeys } from '../../db/sqlite/api-keys.ts';
 import { Database } from '../../db/sqlite/database.ts';
 import { defaults } from '../../main/config.ts';
-import type { Timeouts } from '../../main/http/listener.ts';
+import type { ListenOptions } from '../../main/http/listener.ts';
 import { rateLimit } from '../../main/http/rate-limit.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { createHandler, createHandlersByToken, TICKER } from '../../main/ticker/connection-handler.ts';
@@ -11,16 +11,15 @@ import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadRoles } from '../../main/ticker/policy.ts';
 import { priceHistory } from '../../main/ticker/prices.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/service.ts';
-import type { TokenStore } from '../../main/ticker/token-store.ts';
-import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore, type TokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
-import { afterTest, temporaryFolder } from './cleanup.ts';
+import { afterTest } from './cleanup.ts';
 import { holdToContract } from './contract-watch.ts';
 import { captureLog } from './log.ts';
-import { fillDataFolder } from './migrated-folder.ts';
+import { migratedFolder } from './migrated-folder.ts';
 import { connectRaw, handshake, type RawConnection } from './raw-connection.ts';
 import { Recorder } from './recorder.ts';
 import { serve } from './server.ts';
@@ -28,7 +27,7 @@ import { startTicker } from './ticker.ts';
 import { until } from './until.ts';
 import { connect, type StreamClient } from './websocket.ts';
 
-export interface TickerBundleOptions {
+export interface TickerBundleOptions extends Pick<Partial<ListenOptions>, 'maxConnections'> {
   /** Whether the numbers of ticks continue from other nodes. */
   continues?: boolean;
   lifetimeSeconds?: number;
@@ -41,14 +40,9 @@ export interface TickerBundleOptions {
   policies?: string;
   /** Limit of key exchanges per minute and address. */
   perMinute?: number;
-  trustProxy?: number;
   expiryCloses?: boolean;
   /** Overrides of the relay's limits. */
   limits?: Partial<RelayLimits>;
-  /** Overrides of the HTTP server's timeouts. */
-  timeouts?: Partial<Timeouts>;
-  /** Limit of open connections. One address may have half as many plain ones. */
-  maxConnections?: number;
   /** Tick interval of a real ticker; without it a {@link Recorder} replaces the ticker. */
   intervalMs?: number;
   /** Overrides of parts of the app. */
@@ -62,10 +56,9 @@ export type TickerBundle = Awaited<ReturnType<typeof startTickerBundle>>;
  * `intervalMs` is set.
  */
 export async function startTickerBundle(options: TickerBundleOptions = {}) {
-  const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, policies, limits } = options;
-  const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true, clock = systemClock } = options;
-  const dataDir = await temporaryFolder();
-  fillDataFolder(dataDir);
+  const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, policies, limits, maxConnections } = options;
+  const { perMinute = 1_000_000, expiryCloses = true, clock = systemClock } = options;
+  const dataDir = await migratedFolder();
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);
@@ -109,7 +102,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     tokens,
     scopeOf: await loadRoles(captured.log, undefined, policies),
     rateLimit: rateLimit({ perMinute }),
-    trustProxy,
+    trustProxy: 0,
     handlersByToken,
     log: captured.log,
     relay,
@@ -118,9 +111,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
     createHandler: (actorId) => createHandler(actors, actorId, numbered),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
-  const { timeouts = {}, maxConnections } = options;
-  const bound = maxConnections === undefined ? {} : { maxConnections };
-  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts, ...bound });
+  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, ...(maxConnections && { maxConnections }) });
   afterTest(
     holdToContract(server.listener.port, 'ticker', options.intervalMs === undefined ? [] : defaultSymbols).forget,
   );

@@ -3,9 +3,11 @@ import { type LifecycleMessage, type Pid, PidRegistry } from '../../main/ticker/
 import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
+import type { Price } from '../../www/client/tick-stream.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
+import { Condition } from './until.ts';
 
 /** Returns the file of a test thread that replaces the ticker's. */
 export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing') =>
@@ -14,15 +16,9 @@ export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing')
 /** An interval in milliseconds whose next tick is weeks away. */
 export const NEVER = 2 ** 31 - 1;
 
-export interface Entry {
-  symbol: string;
-  price: number;
-  timestamp: number;
-}
-
 export function pricesOf(message: LifecycleMessage): Map<string, number> {
   if (message.topic !== 'ws.send') throw new Error(message.topic);
-  const { data } = JSON.parse(message.data) as { data: Entry[] };
+  const { data } = JSON.parse(message.data) as { data: Price[] };
   return new Map(data.map(({ symbol, price }) => [symbol, price]));
 }
 
@@ -30,15 +26,14 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
   const { actors = new PidRegistry() } = options;
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
-  let ticked = Promise.withResolvers<void>();
+  const ticked = new Condition();
   const ticker = new Ticker({
     intervalMs: 10,
     symbols: defaultSymbols,
     actors,
     broadcast(clients, message) {
       ticks.push({ clients: [...clients], message });
-      ticked.resolve();
-      ticked = Promise.withResolvers();
+      ticked.changed();
     },
     replay() {},
     clock: systemClock,
@@ -54,13 +49,9 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
     actors,
     ticks,
     /** Returns the next tick from now on that is sent to exactly these clients. */
-    async tickTo(...clients: Pid[]) {
+    tickTo(...clients: Pid[]) {
       const from = ticks.length;
-      for (;;) {
-        const found = ticks.slice(from).find((tick) => tick.clients.join() === clients.join());
-        if (found !== undefined) return found;
-        await ticked.promise;
-      }
+      return ticked.found(() => ticks.slice(from).find((tick) => tick.clients.join() === clients.join()));
     },
     /** Subscribes a new handler with its own client. */
     subscribe() {

@@ -3,43 +3,52 @@ import { afterTest } from './cleanup.ts';
 /** The real timers, because a test may mock the global ones. */
 const { setImmediate, setTimeout } = globalThis;
 
-/** Event-loop turns before {@link until} starts to sleep between polls. */
+/** Event-loop turns before polls without I/O begin to sleep. */
 const EAGER_TURNS = 100;
-
-/** Milliseconds before a poll. They grow, because a poll each millisecond takes 6 % of a core. */
-const pauseMs = (polls: number, firstMs: number) => firstMs * (polls < 50 ? 1 : 3);
 
 /** Waits until `holds` returns true, for changes without an event. Throws if the test ends first. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const ended = watchTestEnd();
-  for (let turn = 0; ; turn++) {
-    const held = holds();
-    if (typeof held === 'boolean' ? held : await held) return;
-    if (ended()) throw new Error('the test ended first');
-    const isEager = turn < EAGER_TURNS && typeof held === 'boolean';
-    const delayMs = held === false ? pauseMs(turn - EAGER_TURNS, 2) : pauseMs(turn, 20);
-    await new Promise((resolve) => (isEager ? setImmediate(resolve) : setTimeout(resolve, delayMs)));
-  }
+  await eventually(holds, (held) => held);
 }
 
-/** Looks every 20 ms, and later every 60 ms, until the result `fits`, and returns it. Throws if the test ends first. */
+/** Polls until the result of `look` fits, and returns that result. Throws if the test ends first. */
 export async function eventually<Found>(
   look: () => Found | Promise<Found>,
   fits: (found: Found) => boolean,
 ): Promise<Found> {
-  const ended = watchTestEnd();
+  let isOver = false;
+  afterTest(() => {
+    isOver = true;
+  });
   for (let polls = 0; ; polls++) {
-    const found = await look();
+    const looked = look();
+    const found = await looked;
     if (fits(found)) return found;
-    if (ended()) throw new Error('the test ended first');
-    await new Promise((resolve) => setTimeout(resolve, pauseMs(polls, 20)));
+    if (isOver) throw new Error('the test ended first');
+    const isQuick = !(looked instanceof Promise);
+    // The pauses grow, because a poll each millisecond takes 6 % of a core.
+    const delayMs = (isQuick ? 2 : 20) * (polls < EAGER_TURNS + 50 ? 1 : 3);
+    const isEager = isQuick && polls < EAGER_TURNS;
+    await new Promise((resolve) => (isEager ? setImmediate(resolve) : setTimeout(resolve, delayMs)));
   }
 }
 
-function watchTestEnd(): () => boolean {
-  let over = false;
-  afterTest(() => {
-    over = true;
-  });
-  return () => over;
+/** Lets specs wait for what events change. */
+export class Condition {
+  #change = Promise.withResolvers<void>();
+
+  /** Must be called after each change. */
+  changed(): void {
+    this.#change.resolve();
+    this.#change = Promise.withResolvers();
+  }
+
+  /** Returns the first defined result of `look`, now or after a change. Throws what `look` throws. */
+  async found<Found>(look: () => Found | undefined): Promise<Found> {
+    for (;;) {
+      const found = look();
+      if (found !== undefined) return found;
+      await this.#change.promise;
+    }
+  }
 }

@@ -3,19 +3,12 @@ import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
 import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
+import { Condition } from './until.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
 export type StreamMessage = { type: string } & Record<string, any>;
 
-export interface StreamClient {
-  socket: WebSocket;
-  /** The response that completed the handshake. */
-  response: IncomingMessage;
-  next(): Promise<StreamMessage>;
-  /** Returns the next unread message of a type, and skips those before it. */
-  nextOf(type: string): Promise<StreamMessage>;
-  closed: Promise<{ code: number; reason: string }>;
-}
+export type StreamClient = Awaited<ReturnType<typeof connect>>;
 
 /** Error that carries the server's response to a refused handshake. */
 export class Refused extends Error {
@@ -35,7 +28,7 @@ export class Refused extends Error {
 export async function connect(
   url: string,
   { token, protocols = [], ...options }: ClientOptions & { token?: string; protocols?: string[] } = {},
-): Promise<StreamClient> {
+) {
   const headers = { ...options.headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
   const service = serviceAt(url);
   const request = { method: 'GET', path: new URL(url).pathname };
@@ -46,21 +39,21 @@ export async function connect(
   afterTest(() => socket.terminate());
 
   const messages: StreamMessage[] = [];
-  let wake = Promise.withResolvers<void>();
+  const arrived = new Condition();
   socket.on('message', (data) => {
     const frame = data.toString();
     noteFrame(url, frame, socket.protocol);
     messages.push(JSON.parse(frame));
-    wake.resolve();
-    wake = Promise.withResolvers();
+    arrived.changed();
   });
   const closed = new Promise<{ code: number; reason: string }>((resolve) => {
     socket.once('close', (code, reason) => {
       resolve({ code, reason: reason.toString() });
-      wake.resolve();
+      arrived.changed();
     });
   });
 
+  /** The response that completed the handshake. */
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     let upgrade: IncomingMessage;
     socket.once('upgrade', (answer) => {
@@ -77,19 +70,16 @@ export async function connect(
     });
   });
 
-  const next = async (): Promise<StreamMessage> => {
-    for (;;) {
-      const message = messages.shift();
-      if (message !== undefined) return message;
+  const nextThat = (fits: (message: StreamMessage) => boolean): Promise<StreamMessage> =>
+    arrived.found(() => {
+      for (let message = messages.shift(); message !== undefined; message = messages.shift()) {
+        if (fits(message)) return message;
+      }
       if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed');
-      await wake.promise;
-    }
-  };
-  const nextOf = async (type: string): Promise<StreamMessage> => {
-    for (;;) {
-      const message = await next();
-      if (message.type === type) return message;
-    }
-  };
+      return undefined;
+    });
+  const next = () => nextThat(() => true);
+  /** Returns the next unread message of a type, and skips those before it. */
+  const nextOf = (type: string) => nextThat((message) => message.type === type);
   return { socket, response, next, nextOf, closed };
 }

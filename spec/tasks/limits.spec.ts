@@ -10,7 +10,7 @@ const limitsOf = async (store: TaskStore) =>
 
 describe('the limits of the handlers module', () => {
   it('are stored at the start, replaced, and removed with their action', async () => {
-    const store = openFreshStore('memory', { now });
+    const store = await openFreshStore({ now });
     const first: HandlersManifest = new Map([
       ['a', { limits: { concurrency: 1 } }],
       ['b', { limits: { perKey: { rate: { count: 2, ms: 1000 } } } }],
@@ -30,7 +30,7 @@ describe('the limits of the handlers module', () => {
   });
 
   it('leave those of a request alone, and do not place the messages anew if they are equal', async () => {
-    const store = openFreshStore('memory', { now });
+    const store = await openFreshStore({ now });
     const actions: HandlersManifest = new Map([
       ['a', { limits: { concurrency: 1 } }],
       ['b', { limits: { concurrency: 2 } }],

@@ -10,7 +10,7 @@ import { systemClock as clock, systemRandom as random } from '../../workers/shar
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings, request } from '../support/program.ts';
-import { eventually } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 /** Starts service B on a store that reports `evicted` dead letters and a problem, and that closes with `isKept`. */
 async function start({ evicted = 0, problem, isKept }: { evicted?: number; problem?: string; isKept?: boolean } = {}) {
@@ -61,10 +61,7 @@ describe('service B', () => {
     ]);
     await post('/tasks', '{"action":"sum"}');
     for (const _ of [1, 2]) expect(await post('/queue/resume')).to.deep.equal({ paused: false });
-    await eventually(
-      () => metrics.queue.counts(),
-      ({ completed }) => completed === 1,
-    );
+    await until(async () => (await metrics.queue.counts()).completed === 1);
     await post('/queue/pause');
     await post('/tasks', '{"action":"sum"}');
     const never = new Promise<void>(() => {});

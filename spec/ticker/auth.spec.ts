@@ -175,7 +175,7 @@ describe('the address of a client', () => {
       [1, ['10.0.0.1, 192.0.2.1', 200], ['10.0.0.1, 192.0.2.2', 200], ['nonsense, 192.0.2.2', 429]],
       [2, ['10.0.0.1, 192.0.2.1, 198.51.100.1', 200], ['192.0.2.1, 198.51.100.2', 429]],
     ] as [number, ...[string, number][]][]) {
-      const { url, apiKey } = await startTickerBundle({ perMinute: 1, trustProxy });
+      const { url, apiKey } = await startTickerBundle({ perMinute: 1, replace: () => ({ trustProxy }) });
       for (const [addresses, status] of requests)
         expect((await exchange(url, apiKey, { 'X-Forwarded-For': addresses })).status, addresses).to.equal(status);
     }

@@ -7,7 +7,7 @@ import { SourceStatus } from '../../main/ticker/ticker.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { pricesOf, startTicker } from '../support/ticker.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 const INTERVAL_MS = 20;
 
@@ -91,10 +91,7 @@ describe('a module as the price source', () => {
       };`);
     for (const reason of ['late', 'unhandled']) {
       await logged(({ problem }) => problem === `the source failed: ${reason}`);
-      await eventually(
-        () => ticker.source.problem,
-        (problem) => problem === undefined,
-      );
+      await until(() => ticker.source.problem === undefined);
     }
     await tickWith(([price = 0]) => price > 6);
     expect([ticker.restarts, ticker.source.counts.failed]).to.deep.equal([0, 2]);

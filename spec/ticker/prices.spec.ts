@@ -5,7 +5,7 @@ import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
-import { eventually } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 
 const SYMBOLS = [
   { symbol: 'A', price: 1, decimals: 2 },
@@ -165,10 +165,7 @@ describe('the kept history of prices', () => {
     other.history.add(START + 1, [1, 2]);
     await leader.stop();
     clock.advance(60_000);
-    await eventually(
-      () => other.timestamps(900),
-      (seconds) => seconds.join() === [START, START + 1].join(),
-    );
+    await until(async () => (await other.timestamps(900)).join() === [START, START + 1].join());
     store.saved = 'damaged';
     expect((await startNode(store, clock)).timestamps(900)).to.deep.equal([]);
   });

@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TickFeed } from '../../main/ticker/ticker.ts';
 import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker.ts';
-import { eventually, until } from '../support/until.ts';
+import { until } from '../support/until.ts';
 
 /** Creates a feed that records the calls of `setLeaseWanted`. The spec sets its lease. */
 function createFeed() {
@@ -26,10 +26,7 @@ describe('a ticker thread that dies', () => {
     await die();
     const line = await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
     expect(line).to.include({ level: 50, code: 7, delayMs: 0 });
-    await eventually(
-      async () => [...pricesOf(await subscribe().recorder.next()).values()],
-      (prices) => prices.join() === '50000,2500,95',
-    );
+    await until(async () => [...pricesOf(await subscribe().recorder.next()).values()].join() === '50000,2500,95');
   });
 
   it('leaves its clients and those that subscribe meanwhile to the next one, with no second snapshot, but none that unsubscribe', async () => {

@@ -38,13 +38,11 @@ export function keepSession(session: Session | undefined): void {
 /** Returns the stored session, or undefined if none is stored or its token has expired. */
 export function keptSession(): Session | undefined {
   try {
-    const session = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');
-    if (session !== null && session.expiresAt > Date.now()) return session;
+    const session: Session | null = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');
+    return session !== null && session.expiresAt > Date.now() ? session : undefined;
   } catch {
     return undefined;
   }
-  keepSession(undefined);
-  return undefined;
 }
 
 export class SignInForm {

@@ -35,10 +35,7 @@
   };
 
   apply(stored());
-  addEventListener('DOMContentLoaded', () => apply(stored()));
-  addEventListener('storage', ({ key }) => {
-    if (key === KEY) apply(stored());
-  });
+  for (const type of ['DOMContentLoaded', 'storage']) addEventListener(type, () => apply(stored()));
   document.addEventListener('change', ({ target }) => {
     if (!(target instanceof HTMLSelectElement) || target.dataset.part !== 'theme') return;
     store(target.value);

@@ -6,7 +6,7 @@ import { part } from '../shared/dom.ts';
 import { keepSession, keptSession, type Session, SignInForm } from '../shared/sign-in.ts';
 import { Board, selectedQuote, Tools } from './board.tsx';
 import { loadCharts } from './chart.tsx';
-import { DiagnosticsPanel, Drawer, DrawerToggle, measureWhileOpen, panel } from './developer-tools.tsx';
+import { DiagnosticsPanel, Drawer, DrawerToggle, panel } from './developer-tools.tsx';
 import { formatMilliseconds, formatTime } from './format.ts';
 import { RECENT } from './history.ts';
 import { model } from './model.ts';
@@ -40,7 +40,7 @@ function ConnectionState() {
         </svg>
       </button>
       {kind === 'reconnecting' && (
-        <Button data-part="retry" onClick={() => model.wake()}>
+        <Button data-part="retry" onClick={() => model.client?.wake()}>
           Retry
         </Button>
       )}
@@ -61,9 +61,12 @@ function describeConnection(): { kind: string; text: string; announcement: strin
       return { kind: 'connecting', text: 'Connecting', announcement: 'Connecting' };
     case 'live': {
       if (!model.isPaused.value) return { kind: 'live', text: 'Live', announcement: 'Connected, prices are live' };
-      const { value: end } = model.end;
-      const text = end === undefined ? 'Paused' : `Paused ${formatTime(end)}`;
-      return { kind: 'paused', text, announcement: 'Prices are paused' };
+      const { end } = model.drawn.value;
+      return {
+        kind: 'paused',
+        text: end === 0 ? 'Paused' : `Paused ${formatTime(end)}`,
+        announcement: 'Prices are paused',
+      };
     }
     case 'stale': {
       const seconds = Math.round((model.readings.tickAge ?? 0) / 1000);
@@ -87,7 +90,6 @@ mount(<ConnectionState />, 'status');
 mount([<Tools key="tools" />, <Board key="board" />], 'prices');
 mount(<DrawerToggle />, 'developers');
 mount(<Drawer />, 'drawer-host');
-measureWhileOpen();
 model.runClock();
 
 const start = (session: Session) => {
@@ -99,14 +101,12 @@ const form = new SignInForm(start);
 effect(() => {
   const { state } = model.connection.value;
   document.body.dataset.connection = state;
+  document.body.toggleAttribute('data-paused', model.isPaused.value);
   if (state !== 'stopped') void untracked(loadCharts);
 });
 effect(() => {
   const { symbol, range } = view.value;
   if (symbol !== '' || RANGES[range] > RECENT) model.wantDay();
-});
-effect(() => {
-  document.body.toggleAttribute('data-paused', model.isPaused.value);
 });
 effect(() => {
   model.ticks.value;
@@ -116,7 +116,7 @@ effect(() => {
 });
 
 document.addEventListener('visibilitychange', () => {
-  if (document.visibilityState === 'visible') model.wake();
+  if (document.visibilityState === 'visible') model.client?.wake();
 });
 
 const kept = keptSession();

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { Button, Icon, onEscape } from '../shared/controls.tsx';
 import { formatShare } from './format.ts';
 import { model } from './model.ts';
@@ -8,7 +8,7 @@ import type { Quote } from './quote.ts';
 import {
   addressWith,
   CANDLES,
-  candlesOf,
+  CANDLES_OF,
   changeView,
   followLink,
   formatLength,
@@ -60,7 +60,7 @@ export function Tools() {
         value={candles}
         onChange={({ currentTarget }) => changeView({ candles: currentTarget.value as View['candles'] })}
       >
-        {candlesOf(range).map((name) => (
+        {CANDLES_OF[range].map((name) => (
           <option key={name} value={name}>
             {name === 'line' ? 'Line' : `Candles, ${formatLength(CANDLES[name])}`}
           </option>
@@ -128,36 +128,27 @@ export function Board() {
     return () => board.current?.querySelector<HTMLElement>(`[data-symbol="${CSS.escape(symbol)}"] a`)?.focus();
   }, [symbol]);
   const listed = useListed(board);
-  // Views of quotes are drawn again with each drawing of the model.
-  model.drawn.value;
   const { length } = quotes;
-  if (symbol === '' || length === 0) {
-    const density = length <= MAX_ROOMY ? 'roomy' : length <= MAX_COMPACT ? 'compact' : 'dense';
-    return (
-      <section class="board grid" data-part="board" data-density={density} aria-label="Prices" ref={board}>
-        {listed.map((quote) => (
-          <PriceCard key={quote.symbol} quote={quote} selected={selected} />
-        ))}
-      </section>
-    );
-  }
-  const opened = quotes.find((quote) => quote.symbol === symbol);
+  const density = length <= MAX_ROOMY ? 'roomy' : length <= MAX_COMPACT ? 'compact' : 'dense';
+  const isOne = symbol !== '' && length > 0;
+  const quote = quotes.find((each) => each.symbol === symbol);
   return (
     <section
       class="board grid"
       data-part="board"
-      data-density="one"
+      data-density={isOne ? 'one' : density}
       aria-label="Prices"
-      onKeyDown={onEscape(() => changeView(ALL))}
+      ref={board}
+      onKeyDown={isOne ? onEscape(() => changeView(ALL)) : undefined}
     >
-      <a class="button" ref={focusInPlace} href={addressWith(ALL)} onClick={(event) => followLink(event, ALL)}>
-        All prices
-      </a>
-      {opened === undefined ? (
-        <p class="notice">This service has no symbol {symbol}.</p>
-      ) : (
-        <LargeChart key={symbol} quote={opened} />
+      {isOne && (
+        <a class="button" ref={focusInPlace} href={addressWith(ALL)} onClick={(event) => followLink(event, ALL)}>
+          All prices
+        </a>
       )}
+      {isOne && quote === undefined && <p class="notice">This service has no symbol {symbol}.</p>}
+      {quote !== undefined && <LargeChart key={symbol} quote={quote} />}
+      {!isOne && listed.map((each) => <PriceCard key={each.symbol} quote={each} selected={selected} />)}
     </section>
   );
 }
@@ -181,18 +172,17 @@ function matching(): readonly Quote[] {
 function useListed(board: { readonly current: HTMLElement | null }): readonly Quote[] {
   const { order, range } = view.value;
   const quotes = matching();
-  const turn = order === 'name' ? 0 : Math.floor((model.end.value ?? 0) / SORT_SECONDS);
+  const turn = Math.floor(model.drawn.value.end / SORT_SECONDS);
   const chosen = JSON.stringify([order, range, stars.value, quotes.map(({ symbol }) => symbol)]);
-  const last = useRef<{ chosen: string; sorted: readonly Quote[] }>(undefined);
-  return useMemo(() => {
-    const isHeld = board.current?.matches(':hover, :focus-within') ?? false;
-    if (isHeld && last.current?.chosen === chosen) return last.current.sorted;
-    const rank = ranks[order];
-    const isStarred = ({ symbol }: Quote) => Number(stars.value.includes(symbol));
-    const sorted = quotes.toSorted((a, b) => isStarred(b) - isStarred(a) || rank(b) - rank(a));
-    last.current = { chosen, sorted };
-    return sorted;
-  }, [turn, chosen]);
+  const last = useRef<{ turn: number; chosen: string; sorted: readonly Quote[] }>(undefined);
+  const { current: before } = last;
+  const isHeld = board.current?.matches(':hover, :focus-within');
+  if (before?.chosen === chosen && (before.turn === turn || isHeld)) return before.sorted;
+  const rank = ranks[order];
+  const isStarred = ({ symbol }: Quote) => Number(stars.value.includes(symbol));
+  const sorted = quotes.toSorted((a, b) => isStarred(b) - isStarred(a) || rank(b) - rank(a));
+  last.current = { turn, chosen, sorted };
+  return sorted;
 }
 
 const shareOf = (quote: Quote) => quote.changeOver(RANGES[view.value.range]).share;

@@ -3,8 +3,8 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { formatShare, formatTime, type PriceFormat } from './format.ts';
 import { type Candle, toCandles } from './history.ts';
 import { model } from './model.ts';
-import type { ChartOptions, PriceChart, Zoom } from './price-chart.ts';
-import type { ChartView, Span } from './price-plot.ts';
+import type { PriceChart, Zoom } from './price-chart.ts';
+import type { ChartView } from './price-plot.ts';
 import { change, type Quote } from './quote.ts';
 import { CANDLES, formatLength, RANGES, view } from './view.ts';
 
@@ -22,17 +22,13 @@ export async function loadCharts(): Promise<void> {
   }
 }
 
-/** What a chart of a quote shows, with the highest and lowest price of its span. */
-export interface Drawing extends ChartView {
-  high: string;
-  low: string;
-}
-
-export function useDrawing(quote: Quote, zoom?: Zoom): Drawing {
+/** Returns what the chart of a quote shows: the selected range, or `zoom`. */
+export function useDrawing(quote: Quote, zoom?: Zoom): ChartView {
   const { range, candles } = view.value;
   const { format } = quote;
-  const end = model.end.value ?? 0;
+  const { value: drawn } = model.drawn;
   return useMemo(() => {
+    const { end } = drawn;
     const length = CANDLES[candles];
     // The time axis must end with the newest candle, which may end after the newest price.
     const newest = length === 0 ? end : (Math.floor(end / length) + 1) * length;
@@ -40,8 +36,7 @@ export function useDrawing(quote: Quote, zoom?: Zoom): Drawing {
     const from = to - (zoom?.seconds ?? RANGES[range]);
     const { points, gap } = quote.between(from, Math.min(to, end));
     const visible = points.filter(({ second }) => second >= from);
-    const most = (choose: typeof Math.max) =>
-      visible.length === 0 ? '–' : format.price(choose(...visible.map(({ price }) => price)));
+    const prices = visible.map(({ price }) => price);
     return {
       from,
       to,
@@ -50,24 +45,26 @@ export function useDrawing(quote: Quote, zoom?: Zoom): Drawing {
       length,
       gap,
       last: points.at(-1)?.price,
+      high: Math.max(...prices),
+      low: Math.min(...prices),
       format,
-      high: most(Math.max),
-      low: most(Math.min),
     };
-  }, [quote, format, range, candles, end, model.drawn.value, zoom]);
+  }, [quote, format, range, candles, drawn, zoom]);
 }
 
-interface ChartProps extends Pick<ChartOptions, 'onZoom'> {
+interface ChartProps {
   symbol: string;
-  drawing: Drawing;
+  drawing: ChartView;
   /** Receives the chart once it is drawn. */
   chart?: { current: PriceChart | undefined };
+  onZoom?: (zoom: Zoom) => void;
 }
 
 /** Chart with the price under its crosshair, or else its time span. */
 export function Chart({ symbol, drawing, onZoom, chart }: ChartProps) {
   const host = useRef<HTMLDivElement>(null);
   const own = useRef<PriceChart>(undefined);
+  const drawn = chart ?? own;
   const [point, setPoint] = useState<Candle>();
   const [isNear, setNear] = useState(false);
   const { value: loaded } = charts;
@@ -78,14 +75,13 @@ export function Chart({ symbol, drawing, onZoom, chart }: ChartProps) {
     observer.observe(host.current as HTMLElement);
     return () => {
       observer.disconnect();
-      own.current?.destroy();
+      drawn.current?.destroy();
     };
   }, []);
   useLayoutEffect(() => {
     if (!isNear || loaded === undefined) return;
-    if (own.current !== undefined) own.current.render(drawing);
-    own.current ??= new loaded.PriceChart(host.current as HTMLElement, drawing, { onPoint: setPoint, onZoom });
-    if (chart !== undefined) chart.current = own.current;
+    if (drawn.current !== undefined) drawn.current.render(drawing);
+    else drawn.current = new loaded.PriceChart(host.current as HTMLElement, drawing, setPoint, onZoom);
   }, [drawing, isNear, loaded]);
 
   const { from, to, length, format } = drawing;
@@ -117,7 +113,7 @@ export function Chart({ symbol, drawing, onZoom, chart }: ChartProps) {
   );
 }
 
-function caption({ from, to, length }: Span & { length: number }): string {
+function caption({ from, to, length }: ChartView): string {
   const seconds = RANGES[view.value.range];
   const isRange = Math.round(to - from) === seconds;
   const span = isRange ? `Last ${formatLength(seconds)}` : `${formatTime(from)} to ${formatTime(to)}`;

@@ -44,19 +44,15 @@ const shownView = signal<keyof typeof VIEWS>('frames');
 /** Frames that the drawer shows while it is paused. */
 const heldFrames = signal<readonly Frame[]>();
 
-/** Sends more pings while the panel or the drawer is open. */
-export function measureWhileOpen(): void {
-  effect(() => {
-    if (!panel.isOpen && !drawer.isOpen) return;
-    model.ping();
-    const pings = setInterval(() => {
-      if (document.visibilityState === 'visible') model.ping();
-    }, PING_INTERVAL_MS);
-    return () => clearInterval(pings);
-  });
-  const closePanel = onEscape(() => panel.close());
-  document.addEventListener('keydown', (event) => panel.isOpen && closePanel(event));
-}
+// More pings are sent while the panel or the drawer is open.
+effect(() => {
+  if (!panel.isOpen && !drawer.isOpen) return;
+  model.client?.ping();
+  const pings = setInterval(() => document.visibilityState === 'visible' && model.client?.ping(), PING_INTERVAL_MS);
+  return () => clearInterval(pings);
+});
+const closePanel = onEscape(() => panel.close());
+document.addEventListener('keydown', (event) => panel.isOpen && closePanel(event));
 
 export function DiagnosticsPanel() {
   if (!panel.isOpen) return null;

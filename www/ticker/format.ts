@@ -62,8 +62,8 @@ export const formatMoment = timeFormat('sv-SE', { dateStyle: 'short', timeStyle:
 
 /** Formats a Unix time as `14:03:22`, with its date if that is not the date of another Unix time. */
 export function formatTimeBefore(second: number, other: number): string {
-  const [moment, today] = [second, other].map(formatMoment) as [string, string];
-  return moment.slice(0, 10) === today.slice(0, 10) ? formatTime(second) : moment;
+  const moment = formatMoment(second);
+  return moment.slice(0, 10) === formatMoment(other).slice(0, 10) ? formatTime(second) : moment;
 }
 
 /** Formats a Unix time as `14:03` in the user's time zone. */

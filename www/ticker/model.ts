@@ -22,17 +22,19 @@ class Model {
   /** All symbols, by name. */
   readonly quotes = signal<readonly Quote[]>([]);
   readonly isPaused = signal(false);
-  /** Unix time at which the charts end, by the service's clock. Undefined before the first price. */
-  readonly end = signal<number>();
-  /** Number of drawings. Views that show quotes read it. */
-  readonly drawn = signal(0);
+  /**
+   * Newest drawing, another object each time, which views that show quotes read. `end` is the Unix time at which the
+   * charts end, by the service's clock, 0 before the first price.
+   */
+  readonly drawn = signal({ end: 0 });
   /** Number of received ticks, including ticks that are not drawn while the page is hidden or paused. */
   readonly ticks = signal(0);
   /** Milliseconds since the epoch, twice a second. */
   readonly now = signal(Date.now());
   readonly diagnostics = new Diagnostics();
+  /** Client of the session. */
+  client: TickerClient | undefined;
   readonly #quotes = new Map<string, Quote>();
-  #client: TickerClient | undefined;
   /** Milliseconds since the epoch of the newest tick. */
   #arrivedAt = 0;
   /** Lengths of the histories that the page shows, in seconds. */
@@ -41,14 +43,14 @@ class Model {
   #isRequesting = false;
   #frame: number | undefined;
   /** Returns the minimum seconds between two prices that are shown as a gap. */
-  readonly #leastGap = () => (this.#client?.staleAfterMs ?? 3_000) / 1_000;
+  readonly #leastGap = () => (this.client?.staleAfterMs ?? 3_000) / 1_000;
 
   get isLive(): boolean {
     return this.connection.value.state === 'live' && !this.isPaused.value;
   }
 
   get intervalMs(): number {
-    return this.#client?.intervalMs ?? 1_000;
+    return this.client?.intervalMs ?? 1_000;
   }
 
   /** Measurements of the connection, which change with the clock. */
@@ -58,11 +60,11 @@ class Model {
   }
 
   start(session: Session): void {
-    this.#client?.close();
+    this.client?.close();
     const client = new TickerClient('/', { token: session.token });
     const { diagnostics } = this;
     this.session.value = session;
-    this.#client = client;
+    this.client = client;
     this.#needsHistory = true;
     client.on('status', (status) => {
       this.connection.value = status;
@@ -98,15 +100,6 @@ class Model {
     this.#stop('');
   }
 
-  /** Reconnects without waiting any longer. Called when the network may be back. */
-  wake(): void {
-    this.#client?.wake();
-  }
-
-  ping(): void {
-    this.#client?.ping();
-  }
-
   /** Requests the history of the last day, too, now and after ticks were missed. */
   wantDay(): void {
     if (this.#lengths.has(DAY)) return;
@@ -125,8 +118,8 @@ class Model {
   /** @param reason message for the user about the session's end, if any */
   #stop(reason: string): void {
     batch(() => {
-      this.#client?.close();
-      this.#client = undefined;
+      this.client?.close();
+      this.client = undefined;
       this.diagnostics.signedOut();
       this.session.value = undefined;
       this.roundTrip.value = undefined;
@@ -162,11 +155,8 @@ class Model {
   #draw(): void {
     if (this.isPaused.peek() || this.#quotes.size === 0) return;
     for (const quote of this.#quotes.values()) quote.shown = quote.latest;
-    batch(() => {
-      const newest = Math.max(...this.quotes.peek().map(({ latest }) => latest.timestamp));
-      this.end.value = newest + Math.max(0, Math.floor(this.#idleMs() / 1_000));
-      this.drawn.value++;
-    });
+    const newest = Math.max(...this.quotes.peek().map(({ latest }) => latest.timestamp));
+    this.drawn.value = { end: newest + Math.max(0, Math.floor(this.#idleMs() / 1_000)) };
   }
 
   /** Returns the time for which prices are awaited, 0 while the user is signed out. */
@@ -175,7 +165,7 @@ class Model {
   }
 
   async #requestMissing(): Promise<void> {
-    const client = this.#client;
+    const client = this.client;
     if (client === undefined || this.#quotes.size === 0 || !this.#needsHistory || this.#isRequesting) return;
     this.#needsHistory = false;
     this.#isRequesting = true;
@@ -183,7 +173,7 @@ class Model {
       for (const seconds of this.#lengths) {
         const { timestamps, prices } = await client.history({ seconds });
         for (const [symbol, quote] of this.#quotes) quote.fill(seconds, timestamps, prices[symbol] ?? []);
-        this.drawn.value++;
+        this.drawn.value = { ...this.drawn.peek() };
       }
     } catch {
       this.#needsHistory = true;

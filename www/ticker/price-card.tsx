@@ -3,10 +3,11 @@ import type { ComponentChild } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { cssColour } from '../shared/canvas-colours.ts';
 import { Icon, SmallButton } from '../shared/controls.tsx';
-import { Chart, type Drawing, useDrawing } from './chart.tsx';
+import { Chart, useDrawing } from './chart.tsx';
 import { formatMoment, formatShare, formatTimeBefore } from './format.ts';
 import { model } from './model.ts';
 import type { PriceChart, Zoom } from './price-chart.ts';
+import type { ChartView } from './price-plot.ts';
 import type { Quote } from './quote.ts';
 import { addressWith, followLink, formatLength, RANGES, stars, toggleStar, view } from './view.ts';
 
@@ -60,7 +61,7 @@ export function LargeChart({ quote }: { quote: Quote }) {
       symbol,
       price: quote.format.price(quote.shown.price),
       change: `${formatShare(change)} ${changeSpan(change.since)}`,
-      time: [drawing.from, Math.min(drawing.to, model.end.value ?? drawing.to)].map(formatMoment).join(' to '),
+      time: [drawing.from, Math.min(drawing.to, model.drawn.value.end)].map(formatMoment).join(' to '),
     });
   };
   return (
@@ -131,9 +132,10 @@ function Price({ quote }: { quote: Quote }) {
 }
 
 /** Change over the selected range, and the highest and lowest price in the chart. */
-function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: Drawing }) {
+function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: ChartView }) {
   const change = quote.changeOver(RANGES[view.value.range]);
   const { direction, since } = change;
+  const extreme = (price: number) => (Number.isFinite(price) ? quote.format.price(price) : '–');
   return (
     <dl class="figures">
       <div>
@@ -150,11 +152,11 @@ function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: Dra
       </div>
       <div>
         <dt class="small">High in chart</dt>
-        <dd data-part="high">{high}</dd>
+        <dd data-part="high">{extreme(high)}</dd>
       </div>
       <div>
         <dt class="small">Low in chart</dt>
-        <dd data-part="low">{low}</dd>
+        <dd data-part="low">{extreme(low)}</dd>
       </div>
     </dl>
   );
@@ -164,4 +166,4 @@ function Figures({ quote, drawing: { high, low } }: { quote: Quote; drawing: Dra
 export const changeSpan = (since: number | undefined): string =>
   since === undefined
     ? `in ${formatLength(RANGES[view.value.range])}`
-    : `since ${formatTimeBefore(since, model.end.value ?? since)}`;
+    : `since ${formatTimeBefore(since, model.drawn.value.end)}`;

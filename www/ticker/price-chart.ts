@@ -3,33 +3,29 @@ import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
 import type { Candle } from './history.ts';
 import { type ChartView, plotData, plotOptions, type Span } from './price-plot.ts';
 
-export interface ChartOptions {
-  /** Called with the candle, or the price of a line, under the crosshair. */
-  onPoint(point: Candle | undefined): void;
-  /** Shows another time span. A chart without it does not zoom and pan. */
-  onZoom?: ((zoom: Zoom) => void) | undefined;
-}
-
 /** Time span that a chart shows instead of the selected range. It ends now if `to` is undefined. */
 export interface Zoom {
   seconds: number;
   to: number | undefined;
 }
 
-/** Text above the picture of a chart. */
-interface Caption {
-  symbol: string;
-  price: string;
-  /** Change and range, such as `+0.03% in 5 min`. */
-  change: string;
-  time: string;
-}
-
 const MIN_REM_WITH_AXES = 5;
 const MIN_SPAN_SECONDS = 10;
-const KEY_ZOOM = 1.25;
+/** Number of points by which a key moves the crosshair. */
+const KEY_STEPS: Readonly<Record<string, number>> = {
+  ArrowLeft: -1,
+  ArrowRight: 1,
+  ArrowDown: -1,
+  ArrowUp: 1,
+  PageDown: -10,
+  PageUp: 10,
+  Home: Number.NEGATIVE_INFINITY,
+  End: Number.POSITIVE_INFINITY,
+};
+/** Factor of the time span by which a key zooms. */
+const KEY_ZOOMS: Readonly<Record<string, number>> = { '+': 0.8, '=': 0.8, '-': 1.25, _: 1.25 };
 /** Share of the time span by which a key pans. */
-const KEY_PAN = 0.2;
+const KEY_PANS: Readonly<Record<string, number>> = { ArrowLeft: -0.2, ArrowRight: 0.2 };
 const PIXELS_PER_WHEEL_FACTOR = 400;
 /** Least distance between two fingers in pixels, so that a pinch does not divide by zero. */
 const MIN_PINCH = 20;
@@ -37,7 +33,8 @@ const MIN_PINCH = 20;
 /** Chart of one symbol's price over time, with a crosshair moved by mouse, touch or keyboard. */
 export class PriceChart {
   readonly #host: HTMLElement;
-  readonly #options: ChartOptions;
+  readonly #onPoint: (point: Candle | undefined) => void;
+  readonly #onZoom: ((zoom: Zoom) => void) | undefined;
   readonly #over = new AbortController();
   readonly #resizing = new ResizeObserver(() => this.#fit());
   /** Positions of the fingers and of the pressed mouse in CSS pixels. */
@@ -46,26 +43,35 @@ export class PriceChart {
   #view: ChartView;
   /** Unix time of a crosshair placed by keyboard or touch. The crosshair keeps this time when the chart moves. */
   #pinned: number | undefined;
-  #point: Candle | undefined;
   #rem = 0;
   #hasAxes = true;
 
-  constructor(host: HTMLElement, view: ChartView, options: ChartOptions) {
+  /**
+   * @param onPoint called with the candle, or the price of a line, under the crosshair
+   * @param onZoom shows another time span. A chart without it does not zoom and pan.
+   */
+  constructor(
+    host: HTMLElement,
+    view: ChartView,
+    onPoint: (point: Candle | undefined) => void,
+    onZoom?: (zoom: Zoom) => void,
+  ) {
     this.#host = host;
     this.#view = view;
-    this.#options = options;
+    this.#onPoint = onPoint;
+    this.#onZoom = onZoom;
     const { signal } = this.#over;
     this.#resizing.observe(host);
     onColourChange(() => this.#plot?.redraw(false, true), signal);
     document.addEventListener('pointerdown', () => this.#pin(undefined), { signal });
-    host.addEventListener('keydown', (event) => this.#onKey(event), { signal });
-    host.addEventListener('blur', () => this.#pin(undefined), { signal });
-    host.addEventListener('pointerdown', (event) => this.#onPointerDown(event), { signal });
-    host.addEventListener('pointermove', (event) => this.#onPointerMove(event), { signal });
-    host.addEventListener('pointerup', (event) => this.#onPointerUp(event), { signal });
+    host.addEventListener('keydown', (event) => this.#onKey(event));
+    host.addEventListener('blur', () => this.#pin(undefined));
+    host.addEventListener('pointerdown', (event) => this.#onPointerDown(event));
+    host.addEventListener('pointermove', (event) => this.#onPointerMove(event));
+    host.addEventListener('pointerup', (event) => this.#onPointerUp(event));
     // Browsers send `pointercancel` when a vertical movement of the finger scrolls the page.
-    host.addEventListener('pointercancel', (event) => this.#onPointerUp(event), { signal });
-    if (options.onZoom) host.addEventListener('wheel', (event) => this.#onWheel(event), { signal, passive: false });
+    host.addEventListener('pointercancel', (event) => this.#onPointerUp(event));
+    if (onZoom) host.addEventListener('wheel', (event) => this.#onWheel(event), { passive: false });
     this.#fit();
   }
 
@@ -78,14 +84,15 @@ export class PriceChart {
   render(view: ChartView): void {
     const isOtherKind = view.length !== this.#view.length;
     this.#view = view;
-    this.#plot?.setData(plotData(view));
-    // The labels make room for that of the newest price, which may move although the scale does not change.
-    this.#plot?.redraw(false, true);
+    this.#plot?.batch((plot: uPlot) => {
+      plot.setData(plotData(view));
+      // The labels make room for that of the newest price, which may move although the scale does not change.
+      plot.redraw(false, true);
+    });
     const pinned = this.#pinned;
     if (pinned === undefined) return;
-    const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, view.from));
-    // uPlot applies new scales in a microtask, so the crosshair must be moved in a later microtask.
-    queueMicrotask(() => queueMicrotask(pin));
+    // The crosshair is moved in all charts, so all of them must have been drawn.
+    queueMicrotask(() => this.#pin(isOtherKind ? undefined : Math.max(pinned, view.from)));
   }
 
   /** Shows a time span `factor` times as long, and leaves a Unix time in place if `bounds` allow. */
@@ -97,7 +104,7 @@ export class PriceChart {
   }
 
   /** Downloads the chart as a PNG with a caption above it. */
-  save({ symbol, price, change, time }: Caption): void {
+  save({ symbol, price, change, time }: Record<'symbol' | 'price' | 'change' | 'time', string>): void {
     const chart = this.#plot?.ctx.canvas;
     const picture = document.createElement('canvas');
     const context = picture.getContext('2d');
@@ -135,7 +142,7 @@ export class PriceChart {
   #pan(seconds: number, { from, to }: Span = this.#view): void {
     const { bounds } = this.#view;
     const end = to + Math.max(Math.min(seconds, bounds.to - to), bounds.from - from);
-    this.#options.onZoom?.({ seconds: to - from, to: end < bounds.to ? end : undefined });
+    this.#onZoom?.({ seconds: to - from, to: end < bounds.to ? end : undefined });
   }
 
   #fit(): void {
@@ -152,21 +159,17 @@ export class PriceChart {
     this.#hasAxes = hasAxes;
     this.#plot?.destroy();
     const options = plotOptions({ host: this.#host, rem, hasAxes, view: () => this.#view });
-    options.hooks = { ...options.hooks, setCursor: [(plot) => this.#onCursor(plot)] };
+    options.hooks = {
+      ...options.hooks,
+      setCursor: [({ cursor: { idx } }) => this.#onPoint(this.#view.candles[idx ?? -1])],
+    };
     this.#plot = new uPlot({ ...options, width, height }, plotData(this.#view), this.#host);
-  }
-
-  #onCursor({ cursor: { left = -1, idx } }: uPlot): void {
-    const point = left < 0 || idx == null ? undefined : this.#view.candles[idx];
-    if (point === this.#point) return;
-    this.#point = point;
-    this.#options.onPoint(point);
   }
 
   /** One finger moves the crosshair, which stays when the finger is lifted. Two fingers zoom, and the mouse pans. */
   #onPointerDown({ pointerType, pointerId, clientX, button }: PointerEvent): void {
     if (pointerType === 'touch') this.#moveCrosshair(clientX);
-    else if (button !== 0 || this.#options.onZoom === undefined) return;
+    else if (button !== 0 || this.#onZoom === undefined) return;
     this.#pointers.set(pointerId, clientX);
     this.#host.setPointerCapture(pointerId);
   }
@@ -185,10 +188,9 @@ export class PriceChart {
 
   #onPointerUp({ type, pointerType, pointerId }: PointerEvent): void {
     this.#pointers.delete(pointerId);
+    const { cursor, data } = this.#plot ?? {};
     if (type === 'pointercancel') this.#hideCrosshair();
-    else if (pointerType === 'touch' && this.#point !== undefined) {
-      this.#pin(this.#point.second + this.#view.length / 2);
-    }
+    else if (pointerType === 'touch') this.#pin(data?.[0][cursor?.idx ?? -1]);
   }
 
   #onWheel(event: WheelEvent): void {
@@ -201,37 +203,25 @@ export class PriceChart {
 
   /** Moves or hides the crosshair. A chart with `onZoom` also zooms with + and −, and pans with Shift and an arrow key. */
   #onKey(event: KeyboardEvent): void {
+    const { key, shiftKey } = event;
     const { from, to } = this.#view;
-    const seconds = plotData(this.#view)[0].filter((second) => second >= from && second <= to);
-    const pinned = this.#pinned;
-    const last = seconds.length - 1;
-    const now = pinned === undefined ? last : seconds.findLastIndex((second) => second <= pinned);
-    const pin = (index: number) => () => this.#pin(seconds[Math.min(Math.max(index, 0), last)]);
-    const pan = (share: number) => () => this.#pan((to - from) * share);
-    const zoom = (factor: number) => () => this.zoom(factor, pinned);
-    const spanActions = {
-      ...(event.shiftKey && { ArrowLeft: pan(-KEY_PAN), ArrowRight: pan(KEY_PAN) }),
-      '+': zoom(1 / KEY_ZOOM),
-      '=': zoom(1 / KEY_ZOOM),
-      '-': zoom(KEY_ZOOM),
-      _: zoom(KEY_ZOOM),
-    };
-    const actions: Record<string, () => void> = {
-      ArrowLeft: pin(pinned === undefined ? now : now - 1),
-      ArrowRight: pin(now + 1),
-      ArrowDown: pin(now - 1),
-      ArrowUp: pin(now + 1),
-      PageDown: pin(now - 10),
-      PageUp: pin(now + 10),
-      Home: pin(0),
-      End: pin(last),
-      ...(pinned !== undefined && { Escape: () => this.#pin(undefined) }),
-      ...(this.#options.onZoom && spanActions),
-    };
-    const action = actions[event.key];
-    if (action === undefined) return;
+    const step = KEY_STEPS[key];
+    const [factor, share] = this.#onZoom === undefined ? [] : [KEY_ZOOMS[key], shiftKey ? KEY_PANS[key] : undefined];
+    if (factor !== undefined) this.zoom(factor, this.#pinned);
+    else if (share !== undefined) this.#pan((to - from) * share);
+    else if (step !== undefined) this.#step(step);
+    else if (key === 'Escape' && this.#pinned !== undefined) this.#pin(undefined);
+    else return;
     event.preventDefault();
-    action();
+  }
+
+  /** Moves the crosshair by a number of points, at first from the right edge. */
+  #step(points: number): void {
+    const { from, to } = this.#view;
+    const pinned = this.#pinned;
+    const seconds = plotData(this.#view)[0].filter((second) => second >= from && second <= to);
+    const now = pinned === undefined ? seconds.length : seconds.findLastIndex((second) => second <= pinned);
+    this.#pin(seconds[Math.min(Math.max(now + points, 0), seconds.length - 1)]);
   }
 
   #pin(second: number | undefined): void {
@@ -239,20 +229,22 @@ export class PriceChart {
     if (plot === undefined || (second === undefined && this.#pinned === undefined)) return;
     this.#pinned = second;
     if (second === undefined) this.#hideCrosshair();
-    else this.#moveCrosshair(plot.over.getBoundingClientRect().left + plot.valToPos(second, 'x'));
+    else this.#moveCrosshair(plot.rect.left + plot.valToPos(second, 'x'));
   }
 
   /** Returns the Unix time at a horizontal position in the window. */
   #secondAt(clientX: number): number {
     const plot = this.#plot;
-    return plot === undefined ? 0 : plot.posToVal(clientX - plot.over.getBoundingClientRect().left, 'x');
+    return plot === undefined ? 0 : plot.posToVal(clientX - plot.rect.left, 'x');
   }
 
   /** Moves the crosshairs of all charts by a simulated mouse event, because uPlot synchronizes only mouse input. */
   #moveCrosshair(clientX: number): void {
-    const over = this.#plot?.over;
-    if (over === undefined) return;
-    const { left, right, top, height } = over.getBoundingClientRect();
+    if (this.#plot === undefined) return;
+    const {
+      over,
+      rect: { left, right, top, height },
+    } = this.#plot;
     const x = Math.min(Math.max(clientX, left), right - 1);
     over.dispatchEvent(new MouseEvent('mousemove', { clientX: x, clientY: top + height / 2 }));
   }

@@ -16,8 +16,11 @@ export interface ChartView extends Span {
   length: number;
   /** Least interval between two prices that counts as a gap, in seconds. */
   gap: number;
-  /** Newest price, which may be older than `from`. */
+  /** Newest price, which may be older than `from`. Undefined without a price. */
   last: number | undefined;
+  /** Highest and lowest price of the time span, negative and positive infinity if it has none. */
+  high: number;
+  low: number;
   format: PriceFormat;
   /** Time span that the chart can show: from the oldest known price, or the start of the selected range, until now. */
   bounds: Span;
@@ -70,7 +73,14 @@ export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' |
         stroke: cssColour(host, '--accent'),
         fill: cssColour(host, '--accent-veil'),
         width: 0.1 * rem,
-        points: { show: false },
+        // A dot at the newest price, because a line through a single price is invisible.
+        points: {
+          show: false,
+          size: 0.4 * rem,
+          width: 0,
+          fill: cssColour(host, '--accent'),
+          filter: ({ data }) => (view().length === 0 ? [data[0].length - 1] : null),
+        },
         paths: (...series) => (view().length === 0 ? linePaths(...series) : null),
         gaps: (plot, _series, first, last) => gapsBetween(plot, first, last, view()),
       },
@@ -79,12 +89,12 @@ export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' |
   };
 }
 
-function plotAxes(context: PlotContext): uPlot.Axis[] {
-  const { host, rem, hasAxes } = context;
+function plotAxes({ host, rem, hasAxes, view }: PlotContext): uPlot.Axis[] {
+  const font = axisFont(host, rem);
   const axis: uPlot.Axis = {
     show: hasAxes,
     stroke: cssColour(host, '--quiet'),
-    font: axisFont(host, rem),
+    font,
     ticks: { show: false },
     border: { show: false },
   };
@@ -96,7 +106,13 @@ function plotAxes(context: PlotContext): uPlot.Axis[] {
       gap: 0.4 * rem,
       space: 4 * rem,
       incrs: TIME_STEPS,
-      values: (plot, splits, _axis, _space, step) => timeLabels(plot, splits, step, rem),
+      values: (plot, splits, _axis, _space, step) =>
+        splits.map((second) => {
+          const left = plot.valToPos(second, 'x');
+          // The edges of the chart would cut off a label.
+          const isCut = left < 2 * rem || left > plot.bbox.width / devicePixelRatio;
+          return isCut ? '' : step < 60 ? formatTime(second) : formatShortTime(second);
+        }),
     },
     {
       ...axis,
@@ -106,23 +122,31 @@ function plotAxes(context: PlotContext): uPlot.Axis[] {
       // Low charts have a smaller label distance, so that several price labels fit.
       space: (_plot, _axis, _min, _max, height) => Math.min(2.5 * rem, Math.max(1.4 * rem, height / 5)),
       incrs: PRICE_STEPS,
-      size: (plot, labels) => priceAxisWidth(plot, labels ?? [], context),
-      values: (plot, splits, _axis, _space, step) => priceLabels(plot, splits, step, context),
+      size: ({ ctx }, labels) => {
+        const { last, format } = view();
+        ctx.font = font;
+        const all = [...(labels ?? []), last === undefined ? '' : format.plainPrice(last)];
+        return Math.max(...all.map((label) => ctx.measureText(label).width)) + 0.75 * rem;
+      },
+      values: (plot, splits, _axis, _space, step) => {
+        const { last, format } = view();
+        const lastTop = plot.valToPos(last ?? Number.NaN, 'y');
+        // A label must not overlap that of the newest price.
+        const isCovered = (price: number) => Math.abs(plot.valToPos(price, 'y') - lastTop) < rem;
+        return splits.map((price) => (isCovered(price) ? '' : format.axisPrice(price, step)));
+      },
     },
   ];
 }
 
 const axisFont = (host: HTMLElement, rem: number) => `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
 
-function priceRange({ from, candles, length, last }: ChartView): [number, number] {
-  // A line begins with a price before the span.
-  const visible = candles.filter(({ second }) => length > 0 || second >= from);
-  const prices = [...visible.flatMap(({ low, high }) => [low, high]), ...(last === undefined ? [] : [last])];
-  if (prices.length === 0) return [0, 1];
-  const low = Math.min(...prices);
-  const high = Math.max(...prices);
-  const air = low === high ? low * 0.0005 || 0.01 : (high - low) * 0.08;
-  return [low - air, high + air];
+function priceRange({ last, high, low }: ChartView): [number, number] {
+  if (last === undefined) return [0, 1];
+  const top = Math.max(high, last);
+  const bottom = Math.min(low, last);
+  const air = bottom === top ? top * 0.0005 || 0.01 : (top - bottom) * 0.08;
+  return [bottom - air, top + air];
 }
 
 function gapsBetween(plot: uPlot, first: number, last: number, { candles, gap }: ChartView): uPlot.Series.Gaps {
@@ -133,40 +157,11 @@ function gapsBetween(plot: uPlot, first: number, last: number, { candles, gap }:
   });
 }
 
-/** Returns the time labels. A label that would be cut off at an edge of the chart is an empty string. */
-function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): string[] {
-  const width = plot.bbox.width / devicePixelRatio;
-  return splits.map((second) => {
-    const left = plot.valToPos(second, 'x');
-    if (left < 2 * rem || left > width) return '';
-    return step < 60 ? formatTime(second) : formatShortTime(second);
-  });
-}
-
-/** Returns the price labels. A label that would overlap the newest price's label is an empty string. */
-function priceLabels(plot: uPlot, splits: number[], step: number, { rem, view }: PlotContext): string[] {
-  const { last, format } = view();
-  const lastTop = last === undefined ? Number.NEGATIVE_INFINITY : plot.valToPos(last, 'y');
-  return splits.map((price) =>
-    Math.abs(plot.valToPos(price, 'y') - lastTop) < rem ? '' : format.axisPrice(price, step),
-  );
-}
-
-function priceAxisWidth({ ctx }: uPlot, labels: string[], { host, rem, view }: PlotContext): number {
-  const { last, format } = view();
-  ctx.font = axisFont(host, rem);
-  const all = last === undefined ? labels : [...labels, format.plainPrice(last)];
-  return Math.max(0, ...all.map((label) => ctx.measureText(label).width)) + 0.75 * rem;
-}
-
 function paint(plot: uPlot, context: PlotContext): void {
-  const { candles, length, last, format } = context.view();
   // uPlot caches the styles of the canvas, so changed styles must be restored after drawing.
   plot.ctx.save();
-  if (last !== undefined && context.hasAxes) paintLastPrice(plot, context, last, format.plainPrice(last));
-  const newest = candles.at(-1);
-  if (length > 0) paintCandles(plot, context);
-  else if (newest !== undefined) paintNewest(plot, context, newest);
+  if (context.hasAxes) paintLastPrice(plot, context);
+  if (context.view().length > 0) paintCandles(plot, context);
   plot.ctx.restore();
 }
 
@@ -199,20 +194,13 @@ function paintCandles(plot: uPlot, { host, view }: PlotContext): void {
   }
 }
 
-/** Draws a dot at the newest price, because a line through a single price is invisible. */
-function paintNewest(plot: uPlot, { host, rem }: PlotContext, { second, close }: Candle): void {
-  const { ctx } = plot;
-  ctx.beginPath();
-  const radius = 0.2 * rem * devicePixelRatio;
-  ctx.arc(plot.valToPos(second, 'x', true), plot.valToPos(close, 'y', true), radius, 0, 2 * Math.PI);
-  ctx.fillStyle = cssColour(host, '--accent')();
-  ctx.fill();
-}
-
-function paintLastPrice(plot: uPlot, { host, rem }: PlotContext, price: number, label: string): void {
+function paintLastPrice(plot: uPlot, { host, rem, view }: PlotContext): void {
+  const { last, format } = view();
+  if (last === undefined) return;
+  const label = format.plainPrice(last);
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
-  const top = Math.round(plot.valToPos(price, 'y', true)) + 0.5;
+  const top = Math.round(plot.valToPos(last, 'y', true)) + 0.5;
   const right = bbox.left + bbox.width;
   ctx.strokeStyle = ctx.fillStyle = cssColour(host, '--accent')();
   ctx.lineWidth = ratio;

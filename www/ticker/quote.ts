@@ -70,9 +70,9 @@ export class Quote {
     const start = timestamp - seconds;
     const history = this.#historyFrom(start);
     const before = history.at(start, this.#leastGap());
-    if (before !== undefined) return { ...change(before, price, this.#decimals), since: undefined };
     const first = history.firstFrom(start) ?? { second: timestamp, price };
-    return { ...change(first.price, price, this.#decimals), since: first.second };
+    const since = before === undefined ? first.second : undefined;
+    return { ...change(before ?? first.price, price, this.#decimals), since };
   }
 
   #historyFrom(second: number): History {

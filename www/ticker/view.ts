@@ -1,5 +1,4 @@
-import { type ReadonlySignal, signal } from '@preact/signals';
-import { RECENT } from './history.ts';
+import { signal } from '@preact/signals';
 
 /** Time spans in seconds, by their names in the URL. */
 export const RANGES = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '24h': 86_400 } as const;
@@ -17,22 +16,15 @@ export interface View {
 
 const DEFAULT: View = { symbol: '', range: '1m', candles: 'line', order: 'name' };
 
-const MIN_CANDLES = 4;
-const MAX_CANDLES = 300;
-/** Least length of a candle in seconds that has several of the prices of a day. */
-const MIN_DAY_CANDLE = 300;
-
-/** Returns the names of the lengths of candles into which a range is divided. */
-export function candlesOf(range: View['range']): View['candles'][] {
-  const seconds = RANGES[range];
-  return keysOf(CANDLES).filter((name) => {
-    const length = CANDLES[name];
-    if (length === 0) return true;
-    if (seconds > RECENT && length < MIN_DAY_CANDLE) return false;
-    // A minute has a single candle of a minute.
-    return length <= 60 || (seconds / length >= MIN_CANDLES && seconds / length <= MAX_CANDLES);
-  });
-}
+const SHORT: readonly View['candles'][] = ['line', '5s', '15s', '1m'];
+/** Lengths of candles into which each range can be divided. The prices of a day are too few for short ones. */
+export const CANDLES_OF: Readonly<Record<View['range'], typeof SHORT>> = {
+  '1m': SHORT,
+  '5m': SHORT,
+  '15m': SHORT,
+  '1h': ['line', '5m'],
+  '24h': ['line', '5m', '1h'],
+};
 
 export const keysOf = <Name extends string>(table: Readonly<Record<Name, unknown>>) => Object.keys(table) as Name[];
 
@@ -44,44 +36,40 @@ export function formatLength(seconds: number): string {
 
 function readView(): View {
   const query = new URLSearchParams(location.search);
-  const one = <T extends string>(name: keyof View, known: readonly string[]) =>
-    (known.find((each) => each === query.get(name)) ?? DEFAULT[name]) as T;
+  const one = <T extends string>(name: keyof View, known: readonly T[]) =>
+    known.find((each) => each === query.get(name)) ?? (DEFAULT[name] as T);
   return consistent({
     symbol: query.get('symbol') ?? '',
-    range: one('range', Object.keys(RANGES)),
-    candles: one('candles', Object.keys(CANDLES)),
+    range: one('range', keysOf(RANGES)),
+    candles: one('candles', keysOf(CANDLES)),
     order: one('order', ORDERS),
   });
 }
 
 /** Replaces candles that the range does not have by the shortest ones that it has. */
 function consistent(changed: View): View {
-  const all = candlesOf(changed.range);
+  const all = CANDLES_OF[changed.range];
   return all.includes(changed.candles) ? changed : { ...changed, candles: all[1] ?? 'line' };
 }
 
-const current = signal(readView());
-
 /** Current view of the page, stored in the URL's query so that links and the browser's history restore it. */
-export const view: ReadonlySignal<View> = current;
+export const view = signal(readView());
 
 addEventListener('popstate', () => {
-  current.value = readView();
+  view.value = readView();
 });
 
 /** Returns the address of the current view with other fields. Fields with their default value are omitted. */
 export function addressWith(fields: Partial<View>): string {
-  const changed = Object.entries(consistent({ ...current.value, ...fields }));
+  const changed = Object.entries({ ...view.value, ...fields });
   const query = new URLSearchParams(changed.filter(([name, value]) => value !== DEFAULT[name as keyof View]));
   return query.size === 0 ? '/' : `/?${query}`;
 }
 
 /** Changes the view. Another symbol is a new entry of the browser's history. */
 export function changeView(fields: Partial<View>): void {
-  const address = addressWith(fields);
-  if (fields.symbol === undefined) history.replaceState(null, '', address);
-  else history.pushState(null, '', address);
-  current.value = consistent({ ...current.value, ...fields });
+  view.value = consistent({ ...view.value, ...fields });
+  history[fields.symbol === undefined ? 'replaceState' : 'pushState'](null, '', addressWith(view.value));
 }
 
 /** Changes the view on a click, unless the click opens a link in another tab or window. */

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { Batches } from '../../../db/postgres/batches.ts';
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
-import { eventually } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 
 const MIB = 1024 * 1024;
 
@@ -21,11 +21,7 @@ function waitingBatches() {
       () => 'written',
       ({ name }: Error) => name,
     );
-  const writes = (count: number) =>
-    eventually(
-      () => written.length,
-      (length) => length === count,
-    );
+  const writes = (count: number) => until(() => written.length === count);
   return { add, written, writes, end: (error?: Error) => end(error) };
 }
 

@@ -36,7 +36,7 @@ import { afterTest } from '../../support/cleanup.ts';
 import { randomFrom, seedNote } from '../../support/seed.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';
 import { severable } from '../../support/severable.ts';
-import { eventually } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 
 const now = () => START;
 
@@ -159,10 +159,7 @@ describeWithPostgres('PostgresStore', () => {
       const lose = async (call: () => Promise<unknown>, isDone: string) => {
         way.loseAnswers();
         const error = errorOf(call);
-        await eventually(
-          () => schema.sql(isDone),
-          (rows) => rows.length > 0,
-        );
+        await until(async () => (await schema.sql(isDone)).length > 0);
         way.cut();
         way.mend();
         expect(await error).to.be.instanceOf(DatabaseUnavailable);

@@ -27,7 +27,7 @@ export async function startDispatching(
 ) {
   const { log, lines } = captureLog();
   const clock = new ManualClock();
-  const store = change(openFreshStore('memory', { now: () => clock.now() }));
+  const store = change(await openFreshStore({ now: () => clock.now() }));
   const events: QueueEvent[] = [];
   const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
   const random = { number: () => 0.5 };

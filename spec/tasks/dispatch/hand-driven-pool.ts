@@ -1,5 +1,6 @@
 import type { Delivery } from '../../../db/task-store.ts';
 import type { AttemptListener, Outcome } from '../../../main/tasks/pool/run.ts';
+import { Condition } from '../../support/until.ts';
 
 /** A run of a {@link HandDrivenPool}. */
 interface HandDrivenRun extends AttemptListener {
@@ -15,7 +16,7 @@ export class HandDrivenPool {
   isStopped = false;
   readonly #threads: number;
   readonly #open = new Set<HandDrivenRun>();
-  #changed = Promise.withResolvers<void>();
+  readonly #runs = new Condition();
 
   /** @param threads limit of concurrent runs; further runs wait */
   constructor(threads = Number.POSITIVE_INFINITY) {
@@ -39,21 +40,17 @@ export class HandDrivenPool {
     this.runs.push(run);
     this.#open.add(run);
     if (isStarted) listener.onStart();
-    this.#change();
+    this.#runs.changed();
     if (this.isStopped) ended.resolve(released);
     const outcome = await ended.promise;
     this.#open.delete(run);
-    this.#change();
+    this.#runs.changed();
     return outcome;
   }
 
   /** Waits for the `count`th run, counted from 1. */
-  async given(count: number): Promise<HandDrivenRun> {
-    for (;;) {
-      const run = this.runs[count - 1];
-      if (run !== undefined) return run;
-      await this.#changed.promise;
-    }
+  given(count: number): Promise<HandDrivenRun> {
+    return this.#runs.found(() => this.runs[count - 1]);
   }
 
   cancel(delivery: Delivery): boolean {
@@ -73,15 +70,10 @@ export class HandDrivenPool {
     let isOver = false;
     void deadline.then(() => {
       isOver = true;
-      this.#change();
+      this.#runs.changed();
     });
-    while (this.busy > 0 && !isOver) await this.#changed.promise;
+    await this.#runs.found(() => this.busy === 0 || isOver || undefined);
     for (const run of this.#open) run.end(released);
-  }
-
-  #change(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers();
   }
 }
 

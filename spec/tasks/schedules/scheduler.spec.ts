@@ -22,7 +22,7 @@ function definition(fields: object = {}): CompleteDefinition {
 async function open({ maxLength = 1000, isShared = false } = {}) {
   const clock = new ManualClock(START);
   const bounds = { maxLength, maxBytes: 1_000_000, maxKeys: 100 };
-  const store = openFreshStore('memory', { now: () => clock.now(), bounds });
+  const store = await openFreshStore({ now: () => clock.now(), bounds });
   const events: string[] = [];
   const queue = await Queue.open({ store, onEvent: ({ event }) => events.push(event), clock });
   const captured = captureLog();
