@@ -6,9 +6,9 @@ export const limits = {
   /** Lines of `main`, `workers` and `db`, without dashboards. For a feature that users get. */
   programLines: 22_300,
   /** Lines of `spec`, without lock files. For a rule that nothing asserted before. */
-  specLines: 46_200,
+  specLines: 46_000,
   /** Lines of the two pages and of their shared folder. For a feature that users see. */
-  pageLines: 10_900,
+  pageLines: 10_000,
   /** Duration of `npm test` / duration of `calibration.ts`. For a rule that can be asserted only by real processes. */
   testTime: 130,
 };

@@ -81,7 +81,7 @@ describeInBrowser('the task board', () => {
         if (request.url().includes('/tasks/search?') && request.method() === 'GET') listings += 1;
       });
     };
-    await visit(services().tasks, { prepare }, async (page) => {
+    await visit(services().tasks, { prepare, tolerated: /status of 404/ }, async (page) => {
       const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
       await queue(page, 'steps');
       await following;
@@ -94,12 +94,11 @@ describeInBrowser('the task board', () => {
           if (shown) window.note(shown);
         }).observe(list, { subtree: true, childList: true, characterData: true });
       });
+      // A listing shows at most one note, so the others came from events.
       await eventually(
-        () => notes.size,
-        (size) => size >= 12,
+        () => notes.size - listings,
+        (others) => others >= 8,
       );
-      // Each listing shows at most one note, so the other notes came from events.
-      expect(listings).to.be.at.most(10);
       await cancelButton(page).click();
       await ownTask(page, 'cancelled').waitFor();
     });
