@@ -48,17 +48,22 @@ function recordTicks({ socket }: StreamClient): Map<number, string> {
   return found;
 }
 
-async function expectSharedTask(one: RunningServices, other: RunningServices): Promise<void> {
-  const events = await followEvents(other.tasks);
-  // A node sends its events only once it knows that another one has followers.
+/** Follows events at a node. The other one sends its events only once it knows of the follower. */
+async function followBoth(node: RunningServices, other: RunningServices) {
+  const events = await followEvents(node.tasks);
   let isHeard = false;
   void events.next().then(() => {
     isHeard = true;
   });
   await until(async () => {
-    await post(`${one.tasks}/tasks`, { action: 'sum' });
+    await post(`${other.tasks}/tasks`, { action: 'sum' });
     return isHeard;
   });
+  return events;
+}
+
+async function expectSharedTask(one: RunningServices, other: RunningServices): Promise<void> {
+  const events = await followBoth(other, one);
   const { status, body } = await request(`${one.tasks}/tasks`, {
     method: 'POST',
     headers: { Prefer: 'wait=20' },
@@ -168,7 +173,7 @@ describeWithPostgres('two nodes', () => {
     const second = await submit(nodes[0], 'run');
     await untilTask(runs.tasks, second, 'running');
     const waiting = await submit(nodes[0], 'run');
-    const events = await followEvents(runs.tasks);
+    const events = await followBoth(runs, other);
 
     for (const node of nodes) {
       const { body } = await untilAnswer(`${node.tasks}/tasks/${first}`, ({ body }) => body.progress !== undefined);
@@ -188,9 +193,8 @@ describeWithPostgres('two nodes', () => {
     expect(ended).to.have.members(ids);
     for (const node of nodes) {
       for (const id of ids) await isGone(node, id);
-      expect(await untilIdle(node.tasks)).to.include({ accepted: 4, cancelled: 4, completed: 0, dead: 0, dropped: 0 });
+      expect(await untilIdle(node.tasks)).to.include({ cancelled: 4, dead: 0, dropped: 0 });
       expect((await cancel(node, waiting)).status).to.equal(404);
-      expect((await request(`${node.tasks}/tasks`)).body.tasks).to.deep.equal([]);
     }
     const done = await submit(other, 'uppercase', { text: 'x' });
     await untilTask(runs.tasks, done, 'completed');

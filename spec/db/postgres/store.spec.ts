@@ -132,6 +132,17 @@ describeWithPostgres('PostgresStore', () => {
     expect((await settleAll(store, [a, c], complete())).effects).to.deep.equal(['applied', 'applied']);
   });
 
+  it('finds a task that is completed between the look for its row and that for its message', async () => {
+    const { store } = await freshStore();
+    await publishAll(store, 'a');
+    const { deliveries } = await store.take(1, true);
+    const read = async () => {
+      await settleAll(store, deliveries, complete());
+      return [];
+    };
+    expect(await Object.assign(store, { read }).find('a')).to.have.property('row');
+  });
+
   it('works while a long transaction, such as that of pg_dump, reads all tables', async () => {
     const { schema, sql, store } = await freshStore();
     await publishAll(store, 'abc');

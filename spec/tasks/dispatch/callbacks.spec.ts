@@ -46,7 +46,8 @@ describe('Dispatcher with callbacks', () => {
     }
     await reach({ completed: 1005, inFlight: 1005 });
     await publish('waits');
-    await reach({ waiting: 1 });
+    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+    expect(pool.runs).to.have.length(1005);
     sender.runs.at(-1)?.end(returned);
     expect((await pool.given(1006)).delivery.id).to.equal('waits');
   });

@@ -125,7 +125,7 @@ describe('Dispatcher', () => {
 
   for (const [when, end] of [
     ['the queue was paused', ({ queue }) => queue.setPaused(true)],
-    ['the stop began', ({ dispatcher }) => void dispatcher.stop(now)],
+    ['the stop began', ({ dispatcher }) => dispatcher.stop(now)],
   ] satisfies [string, (dispatching: Dispatching) => unknown][])
     it(`gives back what a take brings after ${when}`, async () => {
       let gate = Promise.resolve();
@@ -138,15 +138,17 @@ describe('Dispatcher', () => {
         };
         return store;
       });
-      const { pool, publish, reach } = dispatching;
+      const { pool, publish, queue, reach } = dispatching;
       const { promise, resolve } = Promise.withResolvers<void>();
       gate = promise;
       await publish('a');
       await reach({ inFlight: 1 });
-      await end(dispatching);
+      const ended = end(dispatching);
       await new Promise(setImmediate);
       resolve();
-      await reach({ inFlight: 0, waiting: 1 });
+      await ended;
+      // Without a further timer.
+      await until(async () => (await queue.counts()).waiting === 1);
       expect(pool.runs).to.deep.equal([]);
     });
 

@@ -90,6 +90,17 @@ describe('the scheduler', () => {
     expect(await made()).to.deep.equal([90, 150]);
   });
 
+  it('repeats no time after a change that another node, whose clock is ahead, has fired', async () => {
+    const { put, store } = await open();
+    await put();
+    const dueAt = START + 30_000;
+    const task = { at: dueAt, message: messageOf('a') };
+    const fired = { name: 's', dueAt, nextAt: dueAt + MINUTE, task, isExclusive: false };
+    expect(await store.schedules.fire(fired, () => {})).to.equal('fired');
+    await put({ time_zone: 'Europe/Berlin' });
+    expect(await nextOf(store)).to.equal(dueAt + MINUTE);
+  });
+
   it('sleeps until the first time, and is woken by a schedule that is due earlier', async () => {
     const { put, clock, idle, made, pass } = await open();
     await put({ cron: '0 3 * * *' }, 'later');
