@@ -472,7 +472,7 @@ export const NORMAL_PRIORITY = 3;
 export const PRIORITIES = [1, 2, 3, 4, 5] as const;
 
 /** One of this number of messages is taken because it has waited longest, whatever its priority and key. */
-export const TURN_OF_LONGEST = 10;
+export const TAKES_PER_LONGEST = 10;
 
 /** Largest number of messages that become due in one transaction. */
 export const STAGED_SLICE = 200;

@@ -12,7 +12,7 @@ const sources = fileURLToPath(new URL('.', import.meta.url));
 const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
 
 /** Leaves out the sources of modules, and the parts of the pages. */
-const filter = (file: string) => !/\.tsx?$|shared\/.+\.html$/.test(file);
+const filter = (file: string) => !/\.tsx?$|www\/shared\/[^/]+\.html$/.test(file);
 for (const folder of ['shared', 'ticker', 'tasks']) {
   cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter });
 }

@@ -22,7 +22,7 @@ export type Effect = SettleResult['effects'][number];
 
 export type SettledOf<Kind extends Settlement['kind']> = Settled & { settlement: SettlementOf<Kind> };
 
-// A suspect is taken alone, if nothing else is due or if its turn has come ($4). Until then, nothing is taken in its turn.
+// A suspect is taken alone: if nothing else is due, or every ten seconds ($4), for which nothing else is taken.
 // The first $5 messages are those that have waited longest. `owned` reveals messages of this owner whose take was not
 // answered.
 const takeOf = (condition: string) => `WITH suspect AS (

@@ -29,10 +29,10 @@ import {
   SUSPECT_INTERVAL_MS,
   type Submission,
   sizeOf,
+  TAKES_PER_LONGEST,
   type Taken,
   type TaskStore,
   type TaskSubject,
-  TURN_OF_LONGEST,
   type UsedLimit,
 } from '../task-store.ts';
 import { Batches } from './batches.ts';
@@ -183,9 +183,9 @@ export class PostgresStore implements TaskStore {
   }
 
   take(max: number, isIdle: boolean): Promise<Taken> {
-    const before = Math.floor(this.#askedFor / TURN_OF_LONGEST);
+    const before = Math.floor(this.#askedFor / TAKES_PER_LONGEST);
     this.#askedFor += max;
-    const longest = Math.floor(this.#askedFor / TURN_OF_LONGEST) - before;
+    const longest = Math.floor(this.#askedFor / TAKES_PER_LONGEST) - before;
     return this.#work.add({ max, isIdle, longest }) as Promise<Taken>;
   }
 

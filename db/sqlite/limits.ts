@@ -3,7 +3,7 @@ import {
   type Limit,
   type SetLimits,
   STAGED_SLICE,
-  TURN_OF_LONGEST,
+  TAKES_PER_LONGEST,
   type UsedLimit,
 } from '../task-store.ts';
 import type { Database } from './database.ts';
@@ -116,7 +116,7 @@ export class Limits {
 
   /** Whether the next place goes to the longest limited message, so that none waits forever. */
   isLongestNext(action: string, limit_key = OWN): boolean {
-    return (this.#use(action, limit_key).promoted + 1) % TURN_OF_LONGEST === 0;
+    return (this.#use(action, limit_key).promoted + 1) % TAKES_PER_LONGEST === 0;
   }
 
   /** Deletes the pools of an action and of one of its keys of which nothing is used. Comes after the next messages entered. */

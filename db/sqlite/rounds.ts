@@ -18,8 +18,8 @@ export interface Due extends Limited {
 /**
  * Rounds of waiting messages, and of messages limited by their action. Messages of one priority are taken by round,
  * and each next message of a key has a later round, so keys alternate. A key of which nothing waits starts at the present
- * round, and not behind the crowd of another key. Messages without a key count as those of one. Lost if the process dies,
- * and then derived from the messages.
+ * round, and not behind the crowd of another key. All messages without a key count as one key. Lost if the process dies, and
+ * then derived from the messages.
  */
 export class Rounds {
   readonly #database: Database;

@@ -43,10 +43,10 @@ import {
   type Submission,
   sizeOf,
   subjectOf,
+  TAKES_PER_LONGEST,
   type Taken,
   type TaskStore,
   type TaskSubject,
-  TURN_OF_LONGEST,
   type UsedLimit,
   unfinished,
   ValueRefused,
@@ -683,7 +683,7 @@ export class SqliteStore implements TaskStore {
   }
 
   #isLongestNext(): boolean {
-    return (this.#counters.taken + 1) % TURN_OF_LONGEST === 0;
+    return (this.#counters.taken + 1) % TAKES_PER_LONGEST === 0;
   }
 
   /** Makes messages wait that are due. Returns whether any may be taken. */
@@ -713,7 +713,7 @@ export class SqliteStore implements TaskStore {
     const deliveries: SizedDelivery[] = [];
     for (let next: SizedDelivery | undefined = first; next !== undefined; ) {
       this.#messages.markTaken(next);
-      // A message taken before its round does not end the round of others.
+      // A message taken because it has waited longest does not advance the present round.
       if (!this.#isLongestNext()) this.#messages.rounds.taken(next.priority, next.round);
       deliveries.push(next);
       if (next.callbackOf === undefined) this.#counters.taken += 1;

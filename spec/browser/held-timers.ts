@@ -1,9 +1,9 @@
 import type { Page } from 'playwright-core';
 
-/** Time to undo a purge, and time for which its result is shown, in milliseconds. */
+/** Time to undo a redrive, purge or cancellation, and time for which its result is shown, in milliseconds. */
 type HeldDelay = 8_000 | 6_000;
 
-/** Holds back the page's timers of a purge, until {@link elapse} runs them. Call it before the page loads. */
+/** Holds back the page's timers of an undo, until {@link elapse} runs them. Call it before the page loads. */
 export const holdTimers = (page: Page) =>
   page.addInitScript(() => {
     const held = new Map<number, { callback(): void; delay: number }>();

@@ -32,13 +32,16 @@ async function queue(page: Page, action: string): Promise<void> {
   await queueButton(page).click();
 }
 
+/** A request for a task that is being cancelled may be answered with 404. */
+const tolerated = /status of 404/;
+
 describeInBrowser('the task board', () => {
   const services = onceForSuite(async () =>
     startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_CANCEL_GRACE_MS: '3000' } }),
   );
 
   it('shows the progress of a task, cancels it, and says so until it has ended', async () => {
-    await visit(services().tasks, { tolerated: /status of 404/ }, async (page) => {
+    await visit(services().tasks, { tolerated }, async (page) => {
       const cancelled = (action: string) => ownTask(page, 'cancelled').filter({ hasText: action });
       const cancel = async () => {
         const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
@@ -81,7 +84,7 @@ describeInBrowser('the task board', () => {
         if (request.url().includes('/tasks/search?') && request.method() === 'GET') listings += 1;
       });
     };
-    await visit(services().tasks, { prepare, tolerated: /status of 404/ }, async (page) => {
+    await visit(services().tasks, { prepare, tolerated }, async (page) => {
       const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
       await queue(page, 'steps');
       await following;

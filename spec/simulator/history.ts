@@ -6,7 +6,7 @@ import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
 import { actions, type Process } from './process.ts';
-import { knownValue, limitUse, NOTHING, type ObservedStore, scheduleOracle, watch } from './rules.ts';
+import { knownValue, limitUse, NOTHING, type ObservedStore, ONE_TIME, scheduleOracle, watch } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
@@ -21,9 +21,8 @@ const EVENTS = 'Events report the states of a task in order, each after its comm
 const COUNTS = 'Counts and lists derive from the tables.';
 const BOUND = 'A full queue refuses tasks.';
 const TIMELY = 'No task starts before its time.';
-const ONE_TIME = 'Each time of a schedule makes one task.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
-const REST = 'After the faults, processing resumes automatically, and each task ends.';
+export const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
 /** A submission that a client has sent. */
 export interface Submission {
@@ -247,7 +246,10 @@ export function createHistory(world: World) {
       broken(PAUSED, `${nameOf(id)} was given to a thread`);
   }
 
-  /** Checks an event of a process against the one before it. A single process has committed it. */
+  /**
+   * Records an event of a process. If one process has the store alone, also checks that the event may follow the last one
+   * and is committed.
+   */
   function onEvent(event: QueueEvent): void {
     const task = 'id' in event ? tasks.get(event.id) : undefined;
     if (task === undefined) return;

@@ -11,8 +11,7 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
 import type { SeededRandom } from './random.ts';
-import type { ObservedStore } from './rules.ts';
-import { scheduleOf } from './rules.ts';
+import { type ObservedStore, scheduleOf } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */

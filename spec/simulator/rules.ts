@@ -55,7 +55,7 @@ export function watch<Target extends object>(
   }
 }
 
-export type KnownValue<T> = ReturnType<typeof knownValue<T>>;
+type KnownValue<T> = ReturnType<typeof knownValue<T>>;
 
 /** A value that requests change, such as the pause, as far as their answers show it. */
 export function knownValue<T>(world: World, is?: T) {
@@ -179,7 +179,6 @@ export function limitUse(world: World) {
 }
 
 const CALLBACK = 'Each end of a task with a callback URL has exactly one callback.';
-const ONCE = 'Each time of a schedule makes one task.';
 const CAUGHT_UP = 'Only missed times are left out, as catch_up says.';
 
 /** Delay from which on a time counts as missed, and number of missed times that run. */
@@ -193,6 +192,8 @@ export function scheduleOf(name: string, mood: Mood, paused: boolean, now: numbe
   const cron = CRONS[every as unknown as keyof typeof CRONS];
   return readDefinition(name, { cron, action: 'work', data: { mood }, catch_up, overlap, paused }, now, []);
 }
+
+export const ONE_TIME = 'Each time of a schedule makes one task.';
 
 /** Follows the requests to the schedules, and checks each advance. */
 export function scheduleOracle(world: World) {
@@ -225,7 +226,7 @@ export function scheduleOracle(world: World) {
           if (fired !== 'changed' && next !== undefined && dueAt !== next)
             world.broken(CAUGHT_UP, `${name} goes on at ${dueAt}, not at ${next}`);
           if (fired === 'skipped' && task !== undefined && !hasOthers)
-            world.broken(ONCE, `${name} skips ${task.at} although it has no unfinished task`);
+            world.broken(ONE_TIME, `${name} skips ${task.at} although it has no unfinished task`);
         };
       },
       put({ name, nextAt }) {

@@ -190,14 +190,14 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
 }
 
 /** Runs a transaction at the server. @throws {DatabaseUnavailable} if no answer arrives */
-export type Ask = <T>(run: () => db.Awaitable<T>) => Promise<T>;
+type Ask = <T>(run: () => db.Awaitable<T>) => Promise<T>;
 
 /**
  * The tables that several nodes share: those of one process, with the owner and the deaths of each message. They have the
  * rules of `db/postgres` but for suspects: a message is settled once, messages that a node owns and does not have in
  * flight are released, and a settlement without an answer is repeated.
  */
-export function sharedTables(store: SqliteStore, now: () => number, notify: (payload: string) => void) {
+function sharedTables(store: SqliteStore, now: () => number, notify: (payload: string) => void) {
   /** Running messages by arrival. */
   const running = new Map<number, { owner: string; delivery: db.Delivery }>();
   const deaths = new Map<number, number>();

@@ -71,9 +71,10 @@ export function planFrom(args: string[]) {
   if (only?.every(Number.isSafeInteger) === false)
     throw new UsageError(`--only ${values.only}: use the numbers of steps, for example --only 3,17`);
   const [seed, runs, minutes] = [number('seed', 0), number('runs', 1), number('minutes', 0)];
-  if (only !== undefined && seed === undefined) throw new UsageError('--only needs the seed: add --seed N');
   /** Whether to print the log of one run. */
   const isSingle = seed !== undefined && runs === undefined && minutes === undefined;
+  if (only !== undefined && !isSingle)
+    throw new UsageError('--only needs a single seed: use --seed N without --runs and --minutes');
   return {
     ...{ isSingle, faults, only: only && new Set(only) },
     databaseUrl: values.postgres ? (process.env.DATABASE_URL ?? DEFAULT_URL) : undefined,

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
 import { clientsOf } from './clients.ts';
-import type { Tables } from './history.ts';
+import { REST, type Tables } from './history.ts';
 import { type Backend, Process } from './process.ts';
 import type { SeededRandom } from './random.ts';
 import type { FaultSet, Steps, World } from './world.ts';
@@ -65,7 +65,6 @@ export interface Simulation {
 
 /** Steps between two audits. */
 const AUDIT_STEPS = 100;
-const REST = 'After the faults, processing resumes automatically, and each task ends.';
 const PAUSE_KNOWN = 'After the faults, each node knows whether the queue is paused.';
 const FIRES = 'After the faults, schedules make tasks.';
 /** No other schedule has this name. */

@@ -5,8 +5,8 @@ import { TestQueue } from './stage.ts';
 
 describeStore('the driver memory', sqliteDriver('memory'));
 
-describe('the driver memory', () => {
-  it('delivers again what was running at its end, and counts no death', async () => {
+describe('a stop of the driver memory', () => {
+  it('leaves what was running to be delivered again, and counts no death', async () => {
     const queue = new TestQueue(sqliteDriver('memory'));
     await queue.open();
     await queue.publish('a');

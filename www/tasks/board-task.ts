@@ -71,7 +71,9 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
     if (isLate) return { ...task, action, accepted_at_ms: at };
     return { id, action, state: 'queued', accepted_at_ms: at, ...submitted(task) };
   }
-  const [state, time] = CHANGES[name];
+  const [state, time] = CHANGES[name] ?? [];
+  // A node of a newer version may report other events.
+  if (state === undefined) return task;
   const { progress, run_at_ms, next_attempt_at_ms, limit, cause, ...known } = task ?? {};
   return { ...known, id, action, state, ...(time && { [time]: at }), ...fields };
 }

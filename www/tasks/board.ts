@@ -28,11 +28,12 @@ const histories = repeated(
 /** History of the queue, and why it is not up to date, or an empty string. */
 export const { answer: history, problem: historyProblem } = histories;
 
+const NO_CAUSES: Facts['causes'] = { causes: [], total: 0 };
 // Without an answer, the situation names the number of failures only.
 const causes = repeated<Facts['causes']>(
   CAUSES_MS,
-  () => deadLetters.reasons({ since: (seconds.end ?? CAUSES_SECONDS) - CAUSES_SECONDS }),
-  { causes: [], total: 0 },
+  () => deadLetters.reasons({ since: (seconds.end ?? CAUSES_SECONDS) - CAUSES_SECONDS }).catch(() => NO_CAUSES),
+  NO_CAUSES,
 );
 
 export const model = new Model();

@@ -133,7 +133,7 @@ async function perform(deed: Deed, isUndoable: boolean): Promise<void> {
   // Events may come later. A running task is listed until its handler has ended.
   const isGone = ({ id, state }: BoardTask) =>
     deed.ids.has(id) && state !== 'running' && verbsOf(state).includes(deed.verb);
-  if (isDone) model.forget(isGone);
+  if (isSent) model.forget((task) => isDone && isGone(task));
   confirmed.value = confirmed.peek().filter((each) => each !== deed);
   if (isSent) model.reload();
   say(text);
@@ -209,11 +209,15 @@ async function resultOf(deed: Deed): Promise<{ text: string; isDone: boolean }> 
   }
 }
 
-/** Shows a text, and the deed that can still be undone. They disappear after a while, unless a deed is pending or being sent. */
-export function say(text: string): void {
+/**
+ * Shows a text, and the deed that can still be undone. They disappear after a while, unless a deed is pending or being
+ * sent, or the text `stays` until the next one.
+ */
+export function say(text: string, stays = false): void {
   clearTimeout(hideTimer);
   const deed = pending.peek()?.deed;
   said.value = deed === undefined ? text : `${text} ${pendingText(deed)}`.trim();
+  if (stays) return;
   hideTimer = setTimeout(() => {
     if (confirmed.peek().length === 0) said.value = '';
   }, RESULT_MS);

@@ -40,7 +40,7 @@ export function Dialog({ part, class: name, heading, isForm, isBeside, onClose, 
       }}
       onClick={(event) => {
         // The target of a click on the dialog's backdrop is the dialog element.
-        if (event.target === event.currentTarget && !isForm) onClose();
+        if (event.target === event.currentTarget && !isForm && !isBeside) onClose();
       }}
     >
       {children}

@@ -92,9 +92,10 @@ export function PauseQueue() {
 async function change(request: () => Promise<void>): Promise<void> {
   try {
     await request();
+    say('');
     link.now();
   } catch (error) {
-    say(`Cannot change the queue: ${(error as Error).message}`);
+    say(`Cannot change the queue: ${(error as Error).message}`, true);
   }
 }
 

@@ -46,7 +46,7 @@ function InspectorDialog({ id }: { id: string }) {
     if (!isReplaced()) title.current?.focus();
   }, [id]);
   return (
-    <Dialog part="inspector" class="inspector" heading="inspector-heading" isForm isBeside onClose={close}>
+    <Dialog part="inspector" class="inspector" heading="inspector-heading" isBeside onClose={close}>
       <Inspected key={id} id={id} title={title} />
     </Dialog>
   );
@@ -196,7 +196,7 @@ function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) 
 function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step | undefined; isLast: boolean }) {
   const { kind, title, atMs, isExact = false, run, reason = '', stack = '' } = step;
   return (
-    <li class="step" data-kind={kind}>
+    <li class="step">
       <Mark state={kind === 'failed-attempt' ? 'failed' : kind} />
       <p class="row tight">
         <span class="strong">{title}</span> <span data-part="step-live">{isLast && <LiveTime step={step} />}</span>{' '}

@@ -76,7 +76,7 @@ export function Progress({ progress, label }: { progress: TaskProgress | undefin
   if (progress === undefined) return null;
   const { fraction, note = '' } = progress;
   return (
-    <div class="progress row">
+    <div class="row">
       <progress max={1} value={fraction} aria-label={label} />
       <span>{Math.floor(fraction * 100)} %</span>{' '}
       <span class="quiet" data-part="progress-note">

@@ -63,7 +63,7 @@ export function found<Answer>(request: Promise<Answer>): Promise<Answer | undefi
  * `read` sends the request. `poll` does so unless the last one is open or was sent less than `intervalMs` ago: it is
  * called with each answer of `GET /queue`, so it pauses while the page is hidden or the service does not answer.
  *
- * @param pauseRatio least ratio of the pause before a poll to the time until the last answer
+ * @param pauseRatio minimum pause before a poll, as a multiple of the last request's duration
  */
 export function repeated<Answer>(intervalMs: number, request: () => Promise<Answer>, initial: Answer, pauseRatio = 0) {
   const answer = signal(initial);

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { ActionLimits, Limit } from '../client/limits.ts';
 import type { Schedule, ScheduleSettings } from '../client/schedules.ts';
 import { addressOf } from './address.ts';
@@ -13,7 +13,7 @@ import { formatCount, visibleText } from './texts.ts';
 const PRIORITIES = { 1: '1, first', 2: '2', 3: '3, normal', 4: '4', 5: '5, last' };
 const CATCH_UP = { none: 'Do not run', one: 'Run once', all: 'All run' };
 const OVERLAP = { allow: 'Run', skip: 'Skip the time' };
-const STATES = { false: 'Active', true: 'Paused' };
+const ACTIVITY = { false: 'Active', true: 'Paused' };
 
 const isTrue = (text: string) => text === 'true';
 const CRON_HINT = 'Minute, hour, day, month, day of the week; seconds may come first.';
@@ -34,7 +34,7 @@ export const SCHEDULES: Settings<Schedule> = {
     { name: 'callback_url', label: 'Callback URL', hint: 'May be empty.' },
     { name: 'catch_up', label: 'Missed times', choices: Object.entries(CATCH_UP), initial: 'one' },
     { name: 'overlap', label: 'While a task is unfinished', choices: Object.entries(OVERLAP), initial: 'allow' },
-    { name: 'paused', label: 'State', choices: Object.entries(STATES), initial: 'false', parse: isTrue },
+    { name: 'paused', label: 'State', choices: Object.entries(ACTIVITY), initial: 'false', parse: isTrue },
   ],
   subject: 'the schedule',
   deleted: 'Tasks that it has made stay.',
@@ -105,9 +105,8 @@ function settingsText({ priority, limit_key, catch_up, overlap }: Schedule): str
 
 function Actions({ item, act }: { item: Schedule; act: Act }) {
   const { name, paused, source } = item;
-  /** State of the switch until the list is read again. */
+  /** State of the box until its change is sent and the list is read again. */
   const [isActive, setActive] = useState<boolean>();
-  useEffect(() => setActive(undefined), [item]);
   const run = async () => {
     const id = await schedules.run(name);
     return (
@@ -126,7 +125,7 @@ function Actions({ item, act }: { item: Schedule; act: Act }) {
           disabled={source === 'module'}
           onChange={({ currentTarget }) => {
             setActive(currentTarget.checked);
-            void act(() => setPaused(name, !currentTarget.checked));
+            void act(() => setPaused(name, !currentTarget.checked)).then(() => setActive(undefined));
           }}
         />{' '}
         Active

@@ -53,13 +53,13 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
     [],
   );
   const items = answer.value;
-  useEffect(() => status.subscribe(poll), []);
+  useEffect(() => status.subscribe(() => isBusy.peek() || poll()), []);
   const act: Act = async (action) => {
     if (isBusy.peek()) return;
     isBusy.value = true;
     setReport(await action().catch((error: Error) => error.message));
     isBusy.value = false;
-    void read();
+    await read();
   };
   const remove = async (name: string) => {
     const question = `Delete ${subject} ${name}?`;

@@ -16,6 +16,8 @@ export class TabGroup<Message> {
   #channel: BroadcastChannel | undefined;
   /** Aborted when this tab leaves the group. Undefined unless it is in the group. */
   #membership: AbortController | undefined;
+  /** Replaces the request for the lock that was made before. */
+  #request = new AbortController();
   #isLeader = false;
 
   constructor(listeners: GroupListeners<Message>) {
@@ -87,15 +89,18 @@ export class TabGroup<Message> {
 
   /** Requests the lock, which this tab holds until it leaves the group or another tab steals the lock. */
   #campaign(left: AbortSignal, steal = false): void {
+    this.#request.abort();
+    this.#request = new AbortController();
+    const signal = AbortSignal.any([left, this.#request.signal]);
     const lead = () => {
-      if (left.aborted) return undefined;
+      if (signal.aborted) return undefined;
       this.#isLeader = true;
       this.#listeners.onLead(true);
       return new Promise((resolve) => left.addEventListener('abort', resolve));
     };
     // The Web Locks API rejects requests with both `steal` and `signal`.
-    navigator.locks.request(this.#name, steal ? { steal } : { signal: left }, lead).catch(() => {
-      if (left.aborted) return;
+    navigator.locks.request(this.#name, steal ? { steal } : { signal }, lead).catch(() => {
+      if (signal.aborted) return;
       this.#isLeader = false;
       this.#listeners.onLead(false);
       this.#campaign(left);

@@ -1,4 +1,4 @@
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { TaskState } from '../client/task-state.ts';
 import { Icon } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
@@ -26,6 +26,8 @@ export function TaskListView({ state }: { state: State }) {
   const key = [state, cause, action, q, last].join('\n');
   const [pausedList, pause] = useState('');
   const isPaused = pausedList === key;
+  // A pause ends with its list.
+  useEffect(() => pause(''), [key]);
   const list = model.list(state);
   const known = model.tasks(state);
   const tasks = known.filter((task) => !isTaken(task));
@@ -73,7 +75,7 @@ export function TaskListView({ state }: { state: State }) {
       </p>
       <div class="failed-columns">
         {isFailed && causes}
-        <div class="failed-main">
+        <div>
           {hasVerbs && !isEmpty && bar}
           <TaskTable key={key} state={state} ids={ids} />
           {isEmpty && <EmptyState state={state} />}

@@ -27,10 +27,14 @@ function watch(id: string) {
   const known = () => model.get(id);
   const request = async (): Promise<TaskDetail> => {
     seen = versionOf(known());
-    const unknown = { ...answer.peek(), status: isCancelling.peek() ? 'cancelled' : 'unknown' };
-    const found = (await findTask<TaskDetail>(id)) ?? unknown;
-    if (!isUnfinished(found.status)) isCancelling.value = false;
-    return found;
+    const found = await findTask<TaskDetail>(id);
+    const earlier = answer.peek();
+    // A response may be older than the cancellation.
+    const isCancelled = earlier.status === 'cancelled' || (found === undefined && isCancelling.peek());
+    const newest =
+      isCancelled || found === undefined ? { ...earlier, status: isCancelled ? 'cancelled' : 'unknown' } : found;
+    if (!isUnfinished(newest.status)) isCancelling.value = false;
+    return newest;
   };
   const { answer, problem, read, poll } = repeated<TaskDetail>(POLL_MS, request, { id, status: 'loading' });
 
@@ -73,6 +77,7 @@ function watch(id: string) {
       } catch (reason) {
         isCancelling.value = false;
         if (!hasStatus(reason, 404, 409)) throw reason;
+        void read();
         return true;
       }
     },

@@ -4,14 +4,14 @@ import { RETENTION_SLICE, type RetentionLimits } from '../../../db/task-store.ts
 import { freshRows, range } from '../../support/aged-rows.ts';
 import { at, describeRetention, LIMIT } from '../retention.ts';
 
-/** Creates rows, and functions that start a round or run a whole round over them. */
+/** Creates rows, and functions that start a pass or run a whole pass over them. */
 async function fresh() {
   const rows = await freshRows();
   const { database } = rows;
   const begin = ({ rows: kept, before }: Partial<RetentionLimits>) =>
     retentionPass(database, kept === undefined ? 0 : excessRows(database, kept), before);
-  /** Runs a round. Returns the number of rows that each step deleted. */
-  const round = (limits: Partial<RetentionLimits>) => {
+  /** Runs a pass. Returns the number of rows that each step deleted. */
+  const runPass = (limits: Partial<RetentionLimits>) => {
     const deleted: number[] = [];
     const steps = begin(limits);
     for (let before = rows.left().length; !database.transaction(() => steps.next()).done; ) {
@@ -21,16 +21,16 @@ async function fresh() {
     }
     return deleted;
   };
-  return { ...rows, begin, round };
+  return { ...rows, begin, runPass };
 }
 
-describe('a round of the retention', () => {
+describe('a pass of the retention', () => {
   describeRetention(fresh);
 
   it('looks at a bounded number of rows a step where it keeps those that waited for long', async () => {
-    const { add, left, round } = await fresh();
+    const { add, left, runPass } = await fresh();
     add(...range(1, 2 * RETENTION_SLICE.maxLength).map((arrival) => ({ arrival, ...at(0, LIMIT) })), { arrival: 1000 });
-    expect(round({ before: LIMIT })).to.deep.equal([0, 0, 1]);
+    expect(runPass({ before: LIMIT })).to.deep.equal([0, 0, 1]);
     expect(left()).to.have.lengthOf(2 * RETENTION_SLICE.maxLength);
   });
 
@@ -40,22 +40,22 @@ describe('a round of the retention', () => {
     add(...range(1, count).map((arrival) => ({ arrival, ...at(3) })));
     add(...range(count + 1, 2 * count).map((arrival) => ({ arrival, ...at(1, null) })));
     add(...range(2 * count + 1, 4 * count).map((arrival) => ({ arrival, ...at(2) })));
-    const round = begin({ before: LIMIT });
-    round.next();
+    const pass = begin({ before: LIMIT });
+    pass.next();
     expect(left()).to.deep.equal([...range(1, count), ...range(3 * count + 1, 4 * count)]);
-    round.next();
+    pass.next();
     expect(left()).to.deep.equal([]);
   });
 
   it('counts the bytes of the result, too', async () => {
-    const { add, beside, round } = await fresh();
+    const { add, beside, runPass } = await fresh();
     add({ arrival: 1 }, { arrival: 2 }, { arrival: 1000, ...at(LIMIT) });
     beside.prepare('UPDATE tasks SET result = zeroblob(?) WHERE rowid < 3').run(RETENTION_SLICE.maxBytes - 1);
-    expect(round({ rows: 1 })).to.deep.equal([1, 1]);
+    expect(runPass({ rows: 1 })).to.deep.equal([1, 1]);
   });
 
   it('reads by an index, or by the rowid, and never sorts', async () => {
-    const { add, database, round } = await fresh();
+    const { add, database, runPass } = await fresh();
     add({ arrival: 1 }, { arrival: 2 });
     const texts = new Set<string>();
     const { statement } = database;
@@ -63,7 +63,7 @@ describe('a round of the retention', () => {
       texts.add(sql);
       return statement.call(database, sql);
     };
-    round({ rows: 1, before: LIMIT });
+    runPass({ rows: 1, before: LIMIT });
     const plans = [...texts]
       .filter((sql) => /^(SELECT|DELETE)/.test(sql))
       .map((sql) => {

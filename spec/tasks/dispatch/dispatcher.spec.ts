@@ -147,7 +147,7 @@ describe('Dispatcher', () => {
       await new Promise(setImmediate);
       resolve();
       await ended;
-      // Without a further timer.
+      // The clock stands still, so no timer writes the release.
       await until(async () => (await queue.counts()).waiting === 1);
       expect(pool.runs).to.deep.equal([]);
     });

@@ -90,7 +90,7 @@ describe('the scheduler', () => {
     expect(await made()).to.deep.equal([90, 150]);
   });
 
-  it('repeats no time after a change that another node, whose clock is ahead, has fired', async () => {
+  it('after a change, repeats no time that another node, whose clock is ahead, has fired', async () => {
     const { put, store } = await open();
     await put();
     const dueAt = START + 30_000;

@@ -12,6 +12,11 @@ describe('a task on the board', () => {
     expect(afterListing(unlisted, listed, true)).to.include({ ...listed, state: 'running', attempt: 1 });
   });
 
+  it('ignores an event that only newer nodes report', () => {
+    const unknown = { event: 'archived', id: 'a', at: 1 } as unknown as TaskEvent;
+    expect(afterEvent(listed, unknown)).to.equal(listed);
+  });
+
   it('keeps its state when another node reports its acceptance late', () => {
     const accepted = { event: 'accepted', id: 'a', action: 'resize', at: 2 } as const;
     for (const event of ['started', 'retrying', 'completed', 'cancelled'] as const) {
