@@ -37,6 +37,8 @@ async function purgeOnly(page: Page, reason: string): Promise<void> {
   await button(page, 'Purge').click();
   await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
   await page.getByText('1 task will be purged in 8 seconds.').waitFor();
+  // The list stands still under the pointer.
+  await page.mouse.move(0, 0);
 }
 
 const breaks = (reason: string) => ({ action: 'breaks', data: { reason } });

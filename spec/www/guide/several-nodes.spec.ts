@@ -13,7 +13,7 @@ import { describeWith, lackingProgram } from '../../support/requirements.ts';
 async function run(script: string, env: Record<string, string>): Promise<[code: number | null, text: string]> {
   const cwd = await temporaryFolder();
   const options = { cwd, env: { ...process.env, ...env }, detached: true };
-  const child = spawn('bash', ['-c', `set -e\nexec 2>&1\n${script}`], options);
+  const child = spawn('bash', ['-c', `set -e\nexec 2>&1\ntrap 'tail node*.log' ERR\n${script}`], options);
   afterTest(() => {
     try {
       process.kill(-(child.pid as number), 'SIGKILL');
