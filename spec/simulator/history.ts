@@ -489,7 +489,7 @@ export function createHistory(world: World) {
     hasRedriven: false,
     /** Whether a purge was requested. */
     hasPurged: false,
-    /** The syncs of the only process that have failed since the last one that succeeded. */
+    /** The failed syncs of the only process since its last successful sync. */
     failingSyncs: undefined as object | undefined,
   };
   return history;

@@ -91,7 +91,7 @@ export class PriceChart {
     });
     const pinned = this.#pinned;
     if (pinned === undefined) return;
-    // The crosshair is moved in all charts, so all of them must have been drawn.
+    // The crosshair is moved in all charts, so each must have been drawn.
     queueMicrotask(() => this.#pin(isOtherKind ? undefined : Math.max(pinned, view.from)));
   }
 
