@@ -79,7 +79,7 @@ export function TaskListView({ state }: { state: State }) {
           {hasVerbs && !isEmpty && bar}
           <TaskTable key={key} state={state} ids={ids} />
           {isEmpty && <EmptyState state={state} />}
-          {list !== undefined && <ListFoot key={key} list={list} listed={tasks.length} />}
+          {list !== undefined && <ListFoot key={key} list={list} next={list.next} listed={tasks.length} />}
         </div>
       </div>
     </section>
@@ -255,8 +255,15 @@ function openRow(event: MouseEvent, task: string): void {
   changeView({ task });
 }
 
+interface ListFootProps {
+  list: TaskList;
+  /** `next` of the list. A property of its own, because a component is rendered again only for other properties. */
+  next: string | null;
+  listed: number;
+}
+
 /** Button that loads the next page. */
-function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
+function ListFoot({ list, next, listed }: ListFootProps) {
   const [isLoading, setLoading] = useState(false);
   const load = async () => {
     setLoading(true);
@@ -265,13 +272,13 @@ function ListFoot({ list, listed }: { list: TaskList; listed: number }) {
   };
   return (
     <div class="list-foot row pad">
-      {list.next !== null && listed < MAX_LISTED && (
+      {next !== null && listed < MAX_LISTED && (
         <Button disabled={isLoading} onClick={load}>
           {isUnfinished(list.state) ? 'More tasks' : 'Older tasks'}
         </Button>
       )}{' '}
       <p class="quiet" role="status" data-part="older-status">
-        {list.next === null && listed > PAGE_SIZE && 'These are all.'}
+        {next === null && listed > PAGE_SIZE && 'These are all.'}
       </p>
     </div>
   );
