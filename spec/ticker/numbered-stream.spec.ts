@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
-import { until } from '../support/until.ts';
 import { connect, type StreamClient, type StreamMessage } from '../support/websocket.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
@@ -216,32 +215,6 @@ describe('a client of ticker.v2 that resumes', () => {
     expect(await client.next())
       .to.include({ seq: 4 })
       .and.not.have.property('skipped');
-  });
-
-  it('after a slow phase gets what was conflated', async () => {
-    const { join, tick, firstSocket } = await start();
-    const client = await join();
-    const server = firstSocket();
-    client.socket.pause();
-    await until(() => {
-      for (let n = 0; n < 1000; n++) tick();
-      return server.writableNeedDrain;
-    });
-    tick(2);
-    client.socket.resume();
-    let last = 0;
-    let conflated: StreamMessage;
-    for (;;) {
-      conflated = await client.next();
-      if (conflated.skipped !== undefined) break;
-      expect(conflated.seq).to.equal(++last);
-    }
-    expect(conflated.seq - conflated.skipped).to.equal(last + 1);
-    client.send({ type: 'resume', epoch: 1, seq: last });
-    const first = await client.next();
-    const { seq } = first.type === 'gap' ? await client.next() : first;
-    const rest = await read(client, conflated.seq - seq);
-    expect(seqs(rest)).to.deep.equal(rest.map((_, index) => seq + index + 1));
   });
 
   it('and chooses other symbols meanwhile, gets the newest tick in the new choice, also if there is nothing to resume', async () => {

@@ -47,11 +47,14 @@ describe('GET /queue', () => {
     expect(body.refused.last_at).to.be.within(Date.now() / 1000 - 60, Date.now() / 1000);
   });
 
-  it('and GET /queue/tasks answer 500 if the queue is unavailable', async () => {
-    const { ask, queue } = await startTasksServer();
-    queue.counts = () => Promise.reject(new Error('away'));
-    for (const path of ['/queue', '/queue/tasks?state=queued'])
-      expect(await ask(`GET ${path}`), path).to.deep.equal([500, { error: 'queue unavailable' }]);
+  it('and GET /queue/tasks answer 500 if the queue is unavailable, and so does a cancellation, which leaves the task', async () => {
+    const { ask, queue, queued, submitTask } = await startTasksServer();
+    const id = await submitTask();
+    const away = () => Promise.reject(new Error('away'));
+    Object.assign(queue, { counts: away, cancel: away });
+    for (const line of ['GET /queue', 'GET /queue/tasks?state=queued', `DELETE /tasks/${id}`])
+      expect(await ask(line), line).to.deep.equal([500, { error: 'queue unavailable' }]);
+    expect((await queued()).map((message) => message.id)).to.deep.equal([id]);
   });
 });
 
