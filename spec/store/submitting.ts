@@ -8,7 +8,6 @@ import {
   HOUR,
   idsOf,
   messageOf,
-  numbers,
   output,
   type QueueTests,
   release,
@@ -166,17 +165,6 @@ export function describeSubmitting({ it, itWith }: QueueTests): void {
       ]);
       expect(await queue.takeIds(5)).to.equal('acbd');
       await queue.expectCounts({ accepted: 4, inFlight: 4 });
-    });
-
-    it('of a thousand is accepted beside other submissions, with schedules and priorities', async (queue) => {
-      const many = numbers(1000).map((id) => submission(id));
-      many[999] = { message: { ...messageOf('first'), priority: 1 }, key: undefined };
-      many[998] = { message: { ...messageOf('later'), runAt: START + 5 }, key: undefined };
-      await Promise.all([queue.publish('a'), queue.store.publishAll(many), queue.publish('b')]);
-      await queue.expectCounts({ accepted: 1002, waiting: 1001, scheduled: 1 });
-      expect((await queue.takeAll(1)).map(({ id }) => id)).to.deep.equal(['first']);
-      queue.now += 5;
-      expect((await queue.takeAll(1001)).map(({ id }) => id)).to.include('later');
     });
 
     itWith({ maxLength: 3 }, 'that does not fit is refused as a whole, and the next one is accepted', async (queue) => {

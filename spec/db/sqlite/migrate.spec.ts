@@ -136,10 +136,8 @@ describe('migrate', () => {
     expect(failure(folder)).to.match(/tasks\.db: .*99/);
     expect(tables(path)).to.not.include('tasks');
   });
-});
 
-describe('the tables', () => {
-  it('begin with the columns of the specification', async () => {
+  it('makes tables that begin with the columns of the specification', async () => {
     expect(columns((await migrated('auth.db')).database, 'api_keys')).to.deep.equal([
       ['id', 'INTEGER', true, null, true],
       ['api_key', 'TEXT', true, null, false],

@@ -52,12 +52,6 @@ describe('a token for tasks', () => {
     expect((await ask(tasks, 'get /tasks/{id}', bearer(await services.token()), other)).status).to.equal(200);
   });
 
-  it('does not cancel unless that is asked for', async () => {
-    const id = await submit(shared());
-    const headers = await tokenFor(shared(), `tasks/${id}`, { expires_in: 3600 });
-    expect((await ask(shared().tasks, 'delete /tasks/{id}', headers, id)).status).to.equal(403);
-  });
-
   it('shows all tasks of a limit key, and no callback to a host of that name', async () => {
     const services = await startSecured();
     const { tasks } = services;
@@ -78,11 +72,12 @@ describe('a token for tasks', () => {
     expect((await ask(tasks, 'post /limit-keys/{key}/token', headers, 'x')).status).to.equal(403);
   });
 
-  it('shows only its tasks in the event stream, also those after the last event that a client has seen', async () => {
+  it('does not cancel unless that is asked for, and shows only its tasks in the event stream, also those after the last event that a client has seen', async () => {
     const services = await startSecured();
     const { tasks } = services;
     const id = await submit(services);
     const headers = await tokenFor(services, `tasks/${id}`);
+    expect((await ask(tasks, 'delete /tasks/{id}', headers, id)).status).to.equal(403);
     const token = headers.Authorization.slice(7);
     const client = await followEvents(tasks.url, undefined, undefined, token);
     const seen = tasks.events.idOf(tasks.events.now());

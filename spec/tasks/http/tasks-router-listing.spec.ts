@@ -77,9 +77,10 @@ describe('GET /tasks', () => {
     expect(await listed(server, '?summary=1')).to.deep.equal(newestFirst(99, 0));
   });
 
-  it('answers 500 while the database file is away or has no table, and logs why', async () => {
-    const { tasksUrl, storeRow, runSql, file, lines } = await startTasksServer();
+  it('answers 500 while the database file is away or has no table, and logs why, but shows a waiting task', async () => {
+    const { tasksUrl, storeRow, runSql, file, lines, submitTask, find } = await startTasksServer();
     storeRow(completed(5));
+    const waiting = await submitTask();
     const paths = ['', '?status=completed', `/${idOf(1)}`];
     const expectError = async (error: string, reason: string) => {
       for (const path of paths)
@@ -90,6 +91,7 @@ describe('GET /tasks', () => {
     };
     renameSync(file, `${file}.away`);
     await expectError('database unavailable', 'tasks.db');
+    expect(await find(waiting)).to.include({ id: waiting, status: 'queued' });
     renameSync(`${file}.away`, file);
     expect((await request(tasksUrl)).body.count).to.equal(1);
     runSql('DROP TABLE tasks');

@@ -1,4 +1,3 @@
-import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/stage.ts';
@@ -81,13 +80,6 @@ describe('GET /tasks/:id', () => {
       ...[`00-${'0'.repeat(32)}-${span}-01`, `00-${trace}-${'0'.repeat(16)}-01`, `01-${trace}-${span}-01x`, ''],
     ];
     for (const traceparent of malformed) expect(await shown(traceparent), traceparent).to.equal(undefined);
-  });
-
-  it('shows a waiting task although the rows cannot be read', async () => {
-    const { id } = await submitAndTake(server());
-    renameSync(server().file, `${server().file}.away`);
-    expect(await server().find(id)).to.include({ id, status: 'queued' });
-    renameSync(`${server().file}.away`, server().file);
   });
 });
 

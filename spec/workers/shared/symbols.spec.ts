@@ -8,10 +8,8 @@ describe('the symbols', () => {
       ['A:1', 'A:1.5', 'A:1.50', 'A:1.500', 'A:0.00000001'].map((text) => parseSymbol(text)?.decimals),
     ).to.deep.equal([2, 2, 2, 3, 8]);
   });
-});
 
-describe('a rounded price', () => {
-  it('has at most the given decimals, and is rounded only once', () => {
+  it('have prices with at most their decimals, which are rounded only once', () => {
     const price = fc.double({ min: 1e-8, max: 1e6, noNaN: true });
     fc.assert(
       fc.property(price, fc.integer({ min: 2, max: 8 }), (value, decimals) => {
