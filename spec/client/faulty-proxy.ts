@@ -1,7 +1,6 @@
-import { once } from 'node:events';
 import { createServer, type OutgoingHttpHeaders, request } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
-import { afterTest } from '../support/cleanup.ts';
+import { connect, type Socket } from 'node:net';
+import { listenLocally } from '../support/free-port.ts';
 
 /** A response in place of the service's; or the service's response, lost or held back; or half of a frame. */
 type Fault = { status: number; headers?: OutgoingHttpHeaders } | 'lost' | 'buffered' | 'cut in a frame';
@@ -58,15 +57,8 @@ export async function faultyProxy(service: string) {
   const cut = () => {
     for (const socket of sockets) socket.destroy();
   };
-  afterTest(async () => {
-    cut();
-    server.close();
-    await once(server, 'close');
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${await listenLocally(server)}`,
     /** Method and path of all requests. */
     requests,
     /** Fails the next requests to a path. */

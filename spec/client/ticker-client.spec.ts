@@ -144,7 +144,6 @@ describe('the client of the ticker', () => {
     const exchanges = () => proxy.requests.filter((each) => each === 'POST /auth/token').length;
     const jumped = exchanges();
     mock.timers.enable({ apis: ['Date'], now: Date.now() + 3_600_000 });
-    afterTest(() => mock.timers.reset());
     proxy.cut();
     while (exchanges() === jumped) await next(prices);
   });

@@ -4,7 +4,6 @@ import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts'
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
-import { faultyProxy } from './faulty-proxy.ts';
 
 /** Creates a client, with the messages that it sends, pings excepted. */
 function clientOf(url: string, apiKey: string) {
@@ -70,17 +69,6 @@ describe('the ticks of the client', () => {
     expect(heard.slice(0, read.length)).to.deep.equal(numbersFrom(heard[0] ?? 0, read.length));
     const newest = [...truth.keys()].at(-1) ?? 0;
     expect((await slow.next()).value).to.deep.equal(truth.get(newest)?.prices);
-  });
-
-  it('have no hole after connections that were cut in a frame, also in the answer to resume', async () => {
-    const proxy = await faultyProxy(running().ticker);
-    proxy.fail('/ws/ticker', 'cut in a frame', 'cut in a frame', 'cut in a frame');
-    const { client, sent } = clientOf(proxy.url, running().apiKey);
-    const ticks = client.ticks();
-    const read = await readUntil(ticks, () => sent.length === 3 && client.status.state === 'live');
-    read.push(...(await readUntil(ticks, ({ seq }) => seq > (read.at(-1)?.seq ?? 0) + 20)));
-    expect(read.map(({ seq }) => seq)).to.deep.equal(numbersFrom(read[0]?.seq ?? 0, read.length));
-    expect(read.every(({ missed }) => missed === 0)).to.equal(true);
   });
 
   it('tell a slow reader how many it has missed before the newest one', async () => {

@@ -56,15 +56,6 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     }
   });
 
-  it('revokes a key, and counts the other keys of its user', async () => {
-    const { keys, insert, all } = await fresh();
-    for (const [key, user] of Object.entries({ k1: 'a', k2: 'a', k3: 'b' })) await insert(key, user, 'user', 1);
-    expect(await keys.revoke(2)).to.deep.equal({ user_id: 'a', role: 'user', others: 1 });
-    expect(await keys.revoke(2)).to.equal(undefined);
-    expect(await keys.revoke(1)).to.deep.equal({ user_id: 'a', role: 'user', others: 0 });
-    expect(await all()).to.deep.equal([{ id: 3, api_key: 'k3', user_id: 'b', role: 'user', created_at: 1 }]);
-  });
-
   it('tells a lookup that fails from a database that cannot be had', async () => {
     const { keys, update, close } = await fresh();
     await update('DROP TABLE api_keys');

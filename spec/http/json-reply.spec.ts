@@ -20,6 +20,13 @@ async function start(middleware: Middleware) {
   return { ...(await serve(app.callback())), ...captured, errors };
 }
 
+const sized = (bytes: number, ...keys: number[]) => keys.map((key) => ({ key, bytes }));
+const budget = new ByteBudget(1_000_000);
+
+const MIB = 1024 * 1024;
+/** Larger than the socket buffers of a connection. */
+const LARGE = 'x'.repeat(16 * MIB);
+
 describe('a reply in JSON', () => {
   it('comes too late when another one has begun', async () => {
     const { url, errors } = await start((ctx) => {
@@ -29,17 +36,8 @@ describe('a reply in JSON', () => {
     expect(await request(url)).to.deep.include({ status: 200, body: { first: true } });
     expect(errors).to.deep.equal([]);
   });
-});
 
-const sized = (bytes: number, ...keys: number[]) => keys.map((key) => ({ key, bytes }));
-const budget = new ByteBudget(1_000_000);
-
-const MIB = 1024 * 1024;
-/** Larger than the socket buffers of a connection. */
-const LARGE = 'x'.repeat(16 * MIB);
-
-describe('a reply that may be large', () => {
-  it('holds the budget until the client has read it or is gone, and is refused without room', async () => {
+  it('that may be large holds the budget until the client has read it or is gone, and is refused without room', async () => {
     const budget = new ByteBudget(40 * MIB);
     const { listener, url } = await start((ctx) => {
       if (!replyWithin(budget, ctx, ctx.path === '/small' ? 'x' : LARGE)) throw serverBusy();
@@ -54,10 +52,8 @@ describe('a reply that may be large', () => {
     expect((await request(url)).status).to.equal(200);
     await until(() => budget.used === 0);
   });
-});
 
-describe('a reply with a listing', () => {
-  it('holds one item in memory for each slow client, and no more of them than the budget has room for', async () => {
+  it('with a listing holds one item in memory for each slow client, and no more of them than the budget has room for', async () => {
     const budget = new ByteBudget(33 * MIB);
     const read: number[] = [];
     const { listener, url } = await start((ctx) =>
@@ -78,7 +74,7 @@ describe('a reply with a listing', () => {
     expect(budget.used).to.equal(0);
   });
 
-  it('ends with the connection if there is no room for a further item, or it cannot be read', async () => {
+  it('with a listing ends with the connection if there is no room for a further item, or it cannot be read', async () => {
     for (const failure of [serverBusy(), new Error('no row')]) {
       const { listener, errors } = await start((ctx) =>
         replyListing(ctx, 'items', sized(10, 1, 2), budget, ({ key }) => {

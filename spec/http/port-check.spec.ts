@@ -3,13 +3,12 @@ import { createServer, type Server } from 'node:net';
 import { expect } from 'chai';
 import { checkPorts } from '../../main/http/port-check.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { listenLocally } from '../support/free-port.ts';
 
 /** Returns a server that listens on a free port. */
 async function listening(): Promise<{ server: Server; port: number }> {
   const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  afterTest(() => new Promise((resolve) => server.close(resolve)));
-  return { server, port: (server.address() as { port: number }).port };
+  return { server, port: await listenLocally(server) };
 }
 
 const planned = (port: number, name = 'A', host = '127.0.0.1') => ({

@@ -138,22 +138,6 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       await queue.expectCounts({ bytes: 3 * SIZE });
     });
 
-    it('are each redriven or purged once by concurrent calls', async (queue) => {
-      const { store } = queue;
-      await queue.discard('abcdefgh');
-      const results = await Promise.all([
-        redriveIn(store, { all: true }),
-        purgeIn(store, { ids: ['a', 'b'] }),
-        redriveIn(store, { ids: ['a', 'h'] }),
-        purgeIn(store, { reason: 'bad data' }),
-      ]);
-      expect(sorted(results.flatMap(({ done }) => done.map(({ id }) => id)).join(''))).to.equal('abcdefgh');
-      const { waiting, dropped } = await store.counts();
-      expect(waiting + dropped).to.equal(8);
-      await queue.expectCounts({ accepted: 8, dead: 0 });
-      await queue.takeAll(waiting);
-    });
-
     it('are redriven and purged in slices, all that were there when it began and no others', async (queue) => {
       await queue.publishTogether(numbers(2500));
       const discardTaken = async () => {
@@ -220,8 +204,7 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
         queue.now += 1;
         expect(await queue.settleAll(await queue.takeAll(2500), discard())).to.deep.equal([]);
       }
-      await queue.publish('xyz');
-      const [x, y, z] = await queue.takeAll(3);
+      const [x, y, z] = await queue.running('xyz');
       queue.now += 1;
       await queue.settle(y, complete());
       expect(await queue.settleAll([x, z], discard())).to.deep.equal(['0', '1']);

@@ -1,11 +1,14 @@
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
-import { beside, freshFolder, openIn, sqliteDriver } from './sqlite-driver.ts';
-import { complete, discard, errorOf, HOUR, idsOf, listIn, messageOf, retry, roomy, START, TestQueue } from './stage.ts';
+import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { expectEverything, leaveEverything } from './delivering.ts';
+import { openIn, sqliteDriver } from './sqlite-driver.ts';
+import { complete, errorOf, idsOf, listIn, messageOf, roomy, START, TestQueue } from './stage.ts';
 
 /** Opens the queue of a data folder as a new process would. */
-async function start(folder: string, driver: 'memory' | 'sqlite'): Promise<TestQueue> {
+async function start(folder: string, driver: 'memory' | 'sqlite', now = START): Promise<TestQueue> {
   const queue = new TestQueue(sqliteDriver(driver, folder));
+  queue.now = now;
   await queue.open();
   return queue;
 }
@@ -23,32 +26,16 @@ describe('a data folder', () => {
     ['sqlite', 'memory'],
   ] as const) {
     it(`keeps everything if the driver changes between two starts: ${before}, then ${after}`, async () => {
-      const folder = await freshFolder();
+      const folder = await migratedFolder();
       const first = await start(folder, before);
-      await first.publish('abcdef');
-      await first.publishKeyed('g', 'key');
-      const [a, b, c] = await first.takeAll(3);
-      await first.settle(a, complete());
-      await first.settle(b, discard());
-      await first.settle(c, retry(START + HOUR));
-      await first.store.setPaused(true);
-      const messages = await first.store.read([...'bcdefg']);
-      const { bytes, oldest } = await first.store.counts();
+      const left = await leaveEverything(first);
       expect(await first.store.close()).to.equal(true);
-
-      const second = await start(folder, after);
-      await second.expectCounts({ accepted: 6, dead: 1, waiting: 4, retrying: 1, inFlight: 0, bytes, oldest });
-      expect(await second.store.read([...'bcdefg'])).to.deep.equal(messages);
-      expect(await second.stateOf('a')).to.equal('completed');
-      expect(await second.publishKeyed('h', 'key')).to.equal('g');
-      expect(await second.store.isPaused()).to.equal(true);
-      await second.store.setPaused(false);
-      expect(await second.takeIds(9)).to.equal('defg');
+      await expectEverything(await start(folder, after, first.now), left);
     });
   }
 
   it('keeps the queue of a process that was killed, for a start with the driver memory', async () => {
-    const folder = await freshFolder();
+    const folder = await migratedFolder();
     const first = await start(folder, 'sqlite');
     await first.publish('abc');
     const former = await first.next();
@@ -63,21 +50,24 @@ describe('a data folder', () => {
 describe('a queue in memory', () => {
   /** Saves the messages a, b and c. */
   const saved = async () => {
-    const folder = await freshFolder();
+    const folder = await migratedFolder();
     const first = await start(folder, 'memory');
     await first.publish('ab');
     await first.publishKeyed('c', 'key');
     expect(await first.store.close()).to.equal(true);
-    const file = beside(folder);
+    const file = openBeside(folder);
     const inFile = () => idsOf(file.prepare('SELECT id FROM messages ORDER BY arrival').all() as { id: string }[]);
     expect(inFile()).to.equal('abc');
     return { folder, file, inFile };
   };
 
-  it('leaves what was saved in the file until it is started, and knows it before', async () => {
-    const { folder, inFile } = await saved();
+  it('leaves what was saved in the file until it can be started, and knows it before', async () => {
+    const { folder, file, inFile } = await saved();
     const store = open(folder);
     expect(await store.find('a')).to.have.property('message');
+    file.exec('BEGIN IMMEDIATE');
+    expect((await errorOf(() => store.start())).message).to.equal('database is locked');
+    file.exec('COMMIT');
     expect(inFile()).to.equal('abc');
     await store.start();
     expect(inFile()).to.equal('');
@@ -92,19 +82,8 @@ describe('a queue in memory', () => {
     expect(await (await start(folder, 'memory')).takeIds(5)).to.equal('abcd');
   });
 
-  it('cannot start while the file is locked, and has lost nothing when it can', async () => {
-    const { folder, file, inFile } = await saved();
-    const store = open(folder);
-    file.exec('BEGIN IMMEDIATE');
-    expect((await errorOf(() => store.start())).message).to.equal('database is locked');
-    file.exec('COMMIT');
-    expect(inFile()).to.equal('abc');
-    await store.start();
-    expect(idsOf((await store.take(5, false)).deliveries)).to.equal('abc');
-  });
-
   it('that was killed leaves the rows, and no number that a later row needs', async () => {
-    const folder = await freshFolder();
+    const folder = await migratedFolder();
     for (const ids of ['ab', 'cd']) {
       // At the same time, as if the clock had been set back.
       const queue = await start(folder, 'memory');

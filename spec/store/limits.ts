@@ -8,12 +8,16 @@ import {
   messageOf,
   numbers,
   type QueueTests,
+  redriveIn,
   release,
   retry,
   START,
   searchIn,
   type TestQueue,
 } from './stage.ts';
+
+const publishKeyed = (queue: TestQueue, ids: string, limitKey: string | undefined, priority = 3) =>
+  Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id), limitKey, priority })));
 
 const setLimits = (queue: TestQueue, limits: ActionLimits | undefined, action = 'sum') =>
   queue.store.setLimits(action, limits, 'api');
@@ -22,8 +26,93 @@ const publish = (queue: TestQueue, ids: string, limitKey?: string, action = 'sum
 const reportStart = (queue: TestQueue, delivery: Delivery, startedAt = queue.now) =>
   queue.store.report([{ delivery, startedAt, progress: undefined }]);
 
-/** Conformance specs of limits of actions and their keys. */
+/** Conformance specs of limits of actions and their keys, and of the rounds in which keys alternate. */
 export function describeLimits({ it }: QueueTests): void {
+  describe('limit keys', () => {
+    it('take turns, and each keeps the order of its messages', async (queue) => {
+      await publishKeyed(queue, 'abcdef', 'one');
+      await publishKeyed(queue, 'ghi', 'two');
+      await publishKeyed(queue, 'jk', undefined);
+      expect(await queue.takeIds(5)).to.equal('agjbh');
+      expect(await queue.takeIds(20)).to.equal('kcidef');
+      expect(await queue.message('a')).to.include({ limitKey: 'one', state: 'running' });
+      expect((await queue.message('j')).limitKey).to.equal(undefined);
+    });
+
+    it('take turns within a priority', async (queue) => {
+      await publishKeyed(queue, 'abc', 'one', 3);
+      await publishKeyed(queue, 'de', 'one', 1);
+      await publishKeyed(queue, 'f', 'two', 1);
+      await publishKeyed(queue, 'g', 'two', 3);
+      expect(await queue.takeIds(20)).to.equal('dfeagbc');
+    });
+
+    it('alternate although one of them submits its next message only when the last one has ended', async (queue) => {
+      await publishKeyed(queue, 'bcdefghijk', 'crowd');
+      const taken: string[] = [];
+      for (const id of numbers(10)) {
+        await queue.store.publish({ ...messageOf(id), limitKey: 'lone' });
+        for (let isOwn = false; !isOwn; ) {
+          const delivery = await queue.next();
+          isOwn = delivery.limitKey === 'lone';
+          taken.push(delivery.id);
+          await queue.settle(delivery, complete());
+        }
+        if (taken.length > 12) break;
+      }
+      expect(taken.filter((id) => /\d/.test(id)).length).to.be.within(5, 8);
+    });
+
+    it('let a lone message pass a crowd, also if messages without a key are the crowd', async (queue) => {
+      const publishCrowd = (ids: string[], limitKey?: string) =>
+        Promise.all(ids.map((id) => queue.store.publish({ ...messageOf(id), limitKey })));
+      await publishCrowd(numbers(500, 0), 'crowd');
+      await publishCrowd(numbers(1000, 500));
+      for (let count = 0; count < 40; count += 10) {
+        for (const delivery of await queue.takeAll(10)) await queue.settle(delivery, complete());
+      }
+      await publishKeyed(queue, 'x', 'lone');
+      await publishKeyed(queue, 'y', 'other');
+      expect(idsOf(await queue.takeAll(5)))
+        .to.include('x')
+        .and.include('y');
+    });
+
+    it('start at the present round again, once nothing of them waits', async (queue) => {
+      await publishKeyed(queue, 'abcdefg', 'one');
+      for (const id of 'bcdefg') await queue.cancel(id);
+      expect(await queue.takeIds(1)).to.equal('a');
+      await publishKeyed(queue, 'h', 'one');
+      await publishKeyed(queue, 'i', 'two');
+      expect(await queue.takeIds(5)).to.equal('hi');
+    });
+
+    it('go to the end of their key when they are due, redriven or run now, and keep their place when they are released', async (queue) => {
+      await publishKeyed(queue, 'ab', 'one');
+      const [a, b] = await queue.takeAll(2);
+      await queue.store.publish({ ...messageOf('s'), limitKey: 'one', runAt: queue.now + 5 });
+      await queue.store.publish({ ...messageOf('t'), limitKey: 'one', runAt: queue.now + 5000 });
+      await publishKeyed(queue, 'cd', 'one');
+      await queue.settle(a, discard());
+      await redriveIn(queue.store, { ids: ['a'] });
+      await queue.store.runNow('t');
+      await publishKeyed(queue, 'xyz', 'two');
+      await queue.settle(b, release);
+      queue.now += 5;
+      expect(await queue.takeIds(20)).to.equal('bcxdyazts');
+    });
+
+    it('keep their rounds over a restart', async (queue) => {
+      await publishKeyed(queue, 'abcdef', 'one');
+      await publishKeyed(queue, 'uvw', undefined);
+      expect(await queue.takeIds(2)).to.equal('au');
+      await queue.restart();
+      await publishKeyed(queue, 'gh', 'two');
+      await publishKeyed(queue, 'x', undefined);
+      expect(await queue.takeIds(6)).to.equal('augbvh');
+    });
+  });
+
   describe('a limit of an action', () => {
     it('lets no more messages run at once, and others pass', async (queue) => {
       await setLimits(queue, { concurrency: 2 });
@@ -64,58 +153,6 @@ export function describeLimits({ it }: QueueTests): void {
       expect(await queue.takeIds(9)).to.equal('gh');
       expect(await queue.store.limits()).to.deep.equal([]);
       await queue.expectCounts({ limited: 0, inFlight: 5 });
-    });
-
-    it('gives the place of a message that was cancelled, released or is retried to the next one', async (queue) => {
-      await setLimits(queue, { concurrency: 1 });
-      await publish(queue, 'abcd');
-      expect(await queue.cancel('b')).to.equal('cancelled');
-      expect(await queue.cancel('a')).to.equal('cancelled');
-      const c = await queue.next();
-      await queue.settle(c, retry(queue.now + 10));
-      const d = await queue.next();
-      queue.now += 10;
-      expect(await queue.takeIds(9)).to.equal('');
-      await queue.expectCounts({ limited: 1, retrying: 0 });
-      await queue.settle(d, release);
-      expect(await queue.takeIds(9)).to.equal('d');
-      await queue.cancel('d');
-      expect(await queue.settle({ ...d, delivery: 2 }, release)).to.equal('cancelled');
-      expect(await queue.takeIds(9)).to.equal('c');
-    });
-
-    it('holds for messages that become due, are run now or redriven', async (queue) => {
-      await setLimits(queue, { concurrency: 1 });
-      await queue.discard('abc');
-      for (const id of 'st') await queue.store.publish({ ...messageOf(id), runAt: queue.now + 10 });
-      await queue.redrive({ all: true });
-      await queue.store.runNow('t');
-      queue.now += 10;
-      for (const id of 'abcts') {
-        const [delivery, ...others] = await queue.take(5);
-        expect([delivery?.id, ...others]).to.deep.equal([id]);
-        await queue.settle(delivery as Delivery, complete());
-      }
-      await queue.expectCounts({ limited: 0, waiting: 0, scheduled: 0 });
-    });
-
-    it('is kept over a restart, with its messages', async (queue) => {
-      await setLimits(queue, { concurrency: 1, perKey: { concurrency: 1, rate: { count: 3, ms: 1000 } } });
-      await publish(queue, 'abc', 'one');
-      await queue.restart();
-      expect(await queue.store.limits()).to.deep.equal([
-        {
-          action: 'sum',
-          limits: { concurrency: 1, perKey: { concurrency: 1, rate: { count: 3, ms: 1000 } } },
-          source: 'api',
-          use: { running: 0, nextStartAt: undefined },
-        },
-      ]);
-      await queue.expectCounts({ limited: 2, waiting: 1 });
-      const a = await queue.next();
-      expect(await queue.takeIds(9)).to.equal('');
-      await queue.settle(a, complete());
-      expect(await queue.takeIds(9)).to.equal('b');
     });
   });
 
@@ -220,14 +257,12 @@ export function describeLimits({ it }: QueueTests): void {
         running: 1,
         nextStartAt: START + 1100,
       });
-      queue.now = START + 1099;
-      expect(await queue.takeIds(9)).to.equal('');
+      expect(await queue.takenAt(START + 1099)).to.equal('');
       queue.now = START + 1100;
       const c = await queue.next();
       expect(await queue.takeIds(9)).to.equal('');
       await reportStart(queue, c);
-      queue.now = START + 1200;
-      expect(await queue.takeIds(9)).to.equal('d');
+      expect(await queue.takenAt(START + 1200)).to.equal('d');
       await queue.expectCounts({ limited: 1, inFlight: 3, completed: 1 });
     });
 
@@ -238,20 +273,16 @@ export function describeLimits({ it }: QueueTests): void {
       const a = await queue.next();
       queue.now += 500;
       await queue.settle(a, complete());
-      queue.now += 999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now += 1;
-      expect(await queue.takeIds(9)).to.equal('b');
+      expect(await queue.takenAt(queue.now + 999)).to.equal('');
+      expect(await queue.takenAt(queue.now + 1)).to.equal('b');
     });
 
     it('counts an attempt that was released after its start, although the start was not reported', async (queue) => {
       await setLimits(queue, { rate: { count: 1, ms: 1000 } });
       await publish(queue, 'a');
       await queue.settle(await queue.next(), release, { startedAt: START });
-      queue.now += 999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now += 1;
-      expect(await queue.takeIds(9)).to.equal('a');
+      expect(await queue.takenAt(queue.now + 999)).to.equal('');
+      expect(await queue.takenAt(queue.now + 1)).to.equal('a');
     });
 
     it('of each key holds for each key', async (queue) => {
@@ -261,8 +292,7 @@ export function describeLimits({ it }: QueueTests): void {
       for (const delivery of await queue.takeAll(2)) await reportStart(queue, delivery);
       expect(await queue.takeIds(9)).to.equal('');
       expect((await queue.store.limitOf('sum', 'two')).nextStartAt).to.equal(START + 1000);
-      queue.now += 1000;
-      expect(await queue.takeIds(9)).to.equal('bd');
+      expect(await queue.takenAt(queue.now + 1000)).to.equal('bd');
     });
 
     it('with another period counts the starts of before in it', async (queue) => {
@@ -272,16 +302,13 @@ export function describeLimits({ it }: QueueTests): void {
       await reportStart(queue, a);
       await queue.settle(a, complete());
       await setLimits(queue, { rate: { count: 1, ms: 1000 }, perKey: { rate: { count: 2, ms: 5000 } } });
-      queue.now = START + 999;
-      expect(await queue.takeIds(9)).to.equal('');
+      expect(await queue.takenAt(START + 999)).to.equal('');
       queue.now = START + 1000;
       const b = await queue.next();
       await reportStart(queue, b);
       await queue.settle(b, complete());
-      queue.now = START + 4999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now = START + 5000;
-      expect(await queue.takeIds(9)).to.equal('c');
+      expect(await queue.takenAt(START + 4999)).to.equal('');
+      expect(await queue.takenAt(START + 5000)).to.equal('c');
     });
 
     it('that is set while messages run counts them', async (queue) => {
@@ -291,10 +318,8 @@ export function describeLimits({ it }: QueueTests): void {
       queue.now += 500;
       await setLimits(queue, { rate: { count: 1, ms: 1000 } });
       await queue.settle(a, complete());
-      queue.now = START + 999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now = START + 1500;
-      expect(await queue.takeIds(9)).to.equal('b');
+      expect(await queue.takenAt(START + 999)).to.equal('');
+      expect(await queue.takenAt(START + 1500)).to.equal('b');
     });
 
     it('does not count a message that was cancelled before its handler started', async (queue) => {
@@ -317,15 +342,13 @@ export function describeLimits({ it }: QueueTests): void {
       expect(a.id).to.equal('a');
       await reportStart(queue, a);
       await queue.settle(a, complete());
-      queue.now = START + 1999;
-      expect(await queue.takeIds(9)).to.equal('');
-      queue.now = START + 2000;
-      expect(await queue.takeIds(9)).to.equal('b');
+      expect(await queue.takenAt(START + 1999)).to.equal('');
+      expect(await queue.takenAt(START + 2000)).to.equal('b');
     });
   });
 
   for (const seed of [1, 2, 3]) {
-    it(`limits hold and leave no place empty, whatever happens (seed ${seed})`, async (queue) => {
+    it(`limits hold and leave no place empty, however messages are submitted, due, redriven, run now and settled (seed ${seed})`, async (queue) => {
       const random = new SeededRandom(`${seed}`);
       let limits: ActionLimits = { concurrency: 4, perKey: { concurrency: 2 } };
       await setLimits(queue, limits);
@@ -334,13 +357,17 @@ export function describeLimits({ it }: QueueTests): void {
       for (let step = 0; step < 150; step += 1) {
         const id = ids[step];
         const limitKey = random.pick(['one', 'two', 'three', undefined]);
-        if (id !== undefined) await queue.store.publish({ ...messageOf(id), limitKey, priority: random.pick([2, 3]) });
-        const action = random.below(6);
+        const runAt = random.pick([undefined, undefined, queue.now + 3]);
+        const priority = random.pick([2, 3]);
+        if (id !== undefined) await queue.store.publish({ ...messageOf(id), limitKey, priority, runAt });
+        const action = random.below(8);
         const delivery = random.pick(running);
         if (action === 0) {
           limits = { concurrency: random.pick([1, 3, 5]), perKey: { concurrency: random.pick([1, 2, 3]) } };
           await setLimits(queue, limits);
         } else if (action === 1) await queue.cancel(random.pick(ids));
+        else if (action === 2) await queue.redrive({ all: true });
+        else if (action === 3) await queue.store.runNow(random.pick(ids));
         else if (delivery !== undefined) {
           running = running.filter((each) => each !== delivery);
           await queue.settle(delivery, random.pick([complete(), release, retry(queue.now + 2), discard()]));

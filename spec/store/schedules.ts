@@ -148,14 +148,5 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect(await fire(queue, 'e', at(START + 40))).to.equal('fired e');
       await queue.expectCounts({ accepted: 3, completed: 1, dead: 1, waiting: 1 });
     });
-
-    it('make tasks while the queue is paused', async (queue) => {
-      await queue.store.schedules.put(schedule('s'));
-      await queue.store.setPaused(true);
-      expect(await fire(queue, 'a')).to.equal('fired a');
-      expect(await queue.takeIds(5)).to.equal('');
-      await queue.store.setPaused(false);
-      expect(await queue.takeIds(5)).to.equal('a');
-    });
   });
 }

@@ -3,8 +3,8 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { Database } from '../../db/sqlite/database.ts';
 import type { Delivery } from '../../db/task-store.ts';
-import { afterTest } from '../support/cleanup.ts';
-import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
+import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { sqliteDriver } from './sqlite-driver.ts';
 import {
   ack,
   complete,
@@ -26,13 +26,13 @@ const errorText = async (call: () => unknown) => (await errorOf(call)).message;
 
 /** Opens a queue with the dead letter x, the deliveries a to d and the waiting message e. Its file is locked. */
 async function locked(driver: 'memory' | 'sqlite') {
-  const folder = await freshFolder();
+  const folder = await migratedFolder();
   const queue = new TestQueue(sqliteDriver(driver, folder));
   await queue.open();
   await queue.discard('x');
   await queue.publish('abcde');
   const deliveries = await queue.takeAll(4);
-  const other = beside(folder);
+  const other = openBeside(folder);
   other.exec('BEGIN IMMEDIATE');
   const path = join(folder, 'tasks.db');
   return { queue, store: queue.store, deliveries, path, unlock: () => other.exec('COMMIT') };
@@ -92,7 +92,6 @@ describe('the driver sqlite, while its file is locked', () => {
       runUncounted.call(this, sql, ...values);
     };
     const { mock: spy } = mock.method(Database.prototype, 'runUncounted', fail);
-    afterTest(() => spy.restore());
     expect(await errorText(() => queue.store.take(5, false))).to.equal(LOCKED);
     spy.restore();
     expect(sorted(await queue.takeIds(5))).to.equal('be');
@@ -151,17 +150,16 @@ describe('the driver memory, while its file is locked', () => {
 
 describe('the submissions of one event loop turn', () => {
   it('are one transaction, and none is read before its commit', async () => {
-    const folder = await freshFolder();
+    const folder = await migratedFolder();
     const queue = new TestQueue(sqliteDriver('sqlite', folder));
     await queue.open();
     const { mock: spy } = mock.method(Database.prototype, 'transaction');
-    afterTest(() => spy.restore());
     const submitted = queue.publishTogether([...'abcdefgh']);
     await queue.expectCounts({ accepted: 0, waiting: 0 });
     expect(await queue.store.find('a')).to.equal(undefined);
     await submitted;
     expect(spy.callCount()).to.equal(1);
-    const others = beside(folder).prepare('SELECT id FROM messages ORDER BY arrival').all();
+    const others = openBeside(folder).prepare('SELECT id FROM messages ORDER BY arrival').all();
     expect(others.map(({ id }) => id).join('')).to.equal('abcdefgh');
   });
 });

@@ -2,10 +2,10 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { SqliteStore } from '../../db/sqlite/store.ts';
 import { WalSync } from '../../db/sqlite/wal-sync.ts';
-import { afterTest } from '../support/cleanup.ts';
+import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
 import { until } from '../support/until.ts';
 import { schedule } from './schedules.ts';
-import { beside, freshFolder, sqliteDriver } from './sqlite-driver.ts';
+import { sqliteDriver } from './sqlite-driver.ts';
 import {
   complete,
   discard,
@@ -22,12 +22,11 @@ import {
 
 /** Opens a queue in a file, whose syncs are `disk.sync`. */
 async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
-  const folder = await freshFolder();
+  const folder = await migratedFolder();
   const queue = new TestQueue(sqliteDriver(driver, folder));
   await queue.open();
   const disk = { sync: async () => {} };
   const { mock: syncs } = mock.method(WalSync.prototype, 'sync', () => disk.sync());
-  afterTest(() => syncs.restore());
   return { queue, folder, disk, syncs };
 }
 
@@ -40,7 +39,7 @@ describe('what a client is told', () => {
     await queue.publish('b');
     await queue.next();
     await store.publish({ ...messageOf('later'), runAt: START + HOUR });
-    const other = beside(folder);
+    const other = openBeside(folder);
     const version = () => (other.prepare('PRAGMA data_version').get() as { data_version: number }).data_version;
     const calls: (() => Promise<unknown>)[] = [
       () => store.publish(messageOf('c')),

@@ -138,6 +138,18 @@ export class TestQueue {
     return idsOf(await this.take(max, isIdle));
   }
 
+  /** Takes messages at a time. Returns their ids. */
+  takenAt(time: number): Promise<string> {
+    this.now = time;
+    return this.takeIds(9);
+  }
+
+  /** Publishes messages and takes them. */
+  async running(ids: string) {
+    await this.publish(ids);
+    return this.takeAll(ids.length);
+  }
+
   /** Takes the next message, which must be due. */
   async next(isIdle = false): Promise<Delivery> {
     const [delivery] = await this.take(1, isIdle);

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import { failIfUndescribed } from './contract-watch.ts';
 
 type Cleanup = () => unknown;
@@ -52,7 +53,11 @@ const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 let expectedLeaks = 0;
 
 export const mochaHooks = {
-  afterEach: () => cleanUp(cleanups.splice(0)),
+  /** Restores everything that the test has mocked, then runs its cleanups. */
+  afterEach() {
+    mock.reset();
+    return cleanUp(cleanups.splice(0));
+  },
 };
 
 /** Runs cleanups, last one first, and fails if anything is still open that belongs to no running suite. */

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterTest } from './cleanup.ts';
 
 /**
  * First port to try. Linux assigns ports from 32768 up to outgoing connections and to listeners on port 0, so lower
@@ -39,4 +40,22 @@ export async function onFreePort<Started>(start: (port: number) => Promise<Start
       if (starts === MAX_STARTS) throw error;
     }
   }
+}
+
+/** Lets a server listen until the test ends, which then cuts its connections. Returns its port. */
+export async function listenLocally(server: Server): Promise<number> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket.on('error', () => {}));
+    socket.once('close', () => sockets.delete(socket));
+  });
+  afterTest(async () => {
+    if (!server.listening) return;
+    for (const socket of sockets) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return (server.address() as AddressInfo).port;
 }

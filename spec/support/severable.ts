@@ -1,6 +1,6 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
+import { listenLocally } from './free-port.ts';
 
 export type Severable = Awaited<ReturnType<typeof severable>>;
 
@@ -39,16 +39,11 @@ export async function severable(service: string) {
     fault = 'severed';
     for (const socket of sockets) socket.destroy();
   };
-  afterTest(async () => {
-    cut();
-    server.close();
-    await once(server, 'close');
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
+  afterTest(cut);
+  const ownPort = await listenLocally(server);
   return {
     /** The URL of the service, at the proxy. */
-    url: service.replace(host, `127.0.0.1:${(server.address() as AddressInfo).port}`),
+    url: service.replace(host, `127.0.0.1:${ownPort}`),
     /** Number of connections that were destroyed at once. */
     get refused() {
       return refused;

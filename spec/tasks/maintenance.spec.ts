@@ -45,8 +45,6 @@ async function start() {
 }
 
 describe('the maintenance thread', () => {
-  afterEach(() => mock.timers.reset());
-
   it('restarts the log while writes are held, each time that it is long, and loses nothing', async () => {
     const { launch, write, calls, lines, path, left, beside } = await start();
     const sizes: number[] = [];
@@ -87,16 +85,7 @@ describe('the maintenance thread', () => {
     expect(calls).to.deep.equal(['hold', 'resume']);
   });
 
-  it('counts the rows beyond a number', async () => {
-    const { launch, add } = await start();
-    add(...range(1, 50).map((arrival) => ({ arrival })));
-    const maintenance = launch();
-    expect(await maintenance.excessRows(20)).to.equal(30);
-    expect(await maintenance.excessRows(50)).to.equal(0);
-    expect(await maintenance.excessRows(60)).to.equal(0);
-  });
-
-  it('counts them after a restart if it died, and logs why', async () => {
+  it('counts the rows beyond a number, after a restart if it died, and logs why', async () => {
     const { launch, add, path, logged, log } = await start();
     add(...range(1, 50).map((arrival) => ({ arrival })));
     await rename(path, `${path}.away`);

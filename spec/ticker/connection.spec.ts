@@ -4,7 +4,6 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { ClientTimeouts } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
-import { afterTest } from '../support/cleanup.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import type { StreamClient } from '../support/websocket.ts';
@@ -51,8 +50,6 @@ async function fill(client: StreamClient, server: Socket, tick: () => number): P
 }
 
 describe('a client that reads too slowly', () => {
-  afterEach(() => mock.timers.reset());
-
   it('skips ticks and gets the newest one when it reads again', async () => {
     const { client, server, tick, relay } = await join();
     await fill(client, server, tick);
@@ -150,8 +147,6 @@ describe('a client that reads too slowly', () => {
 });
 
 describe('a client that is pinged', () => {
-  afterEach(() => mock.timers.reset());
-
   it('stays when it answers', async () => {
     const { client, server } = await join({ ...FOREVER, pingMs: 0 });
     for (let round = 0; round < 3; round++) {
@@ -200,8 +195,7 @@ describe('a client that is pinged', () => {
     const pingMs = 60_000;
     const real = performance.now.bind(performance);
     let shift = 0;
-    const clock = mock.method(performance, 'now', () => real() + shift);
-    afterTest(() => clock.mock.restore());
+    mock.method(performance, 'now', () => real() + shift);
     const { client, server, tick } = await join({ ...FOREVER, pingMs }, { autoPong: false });
     shift += pingMs;
     const pinged = new Promise((resolve) => client.socket.once('ping', resolve));

@@ -1,5 +1,3 @@
-import { once } from 'node:events';
-import { connect as connectSocket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { TickerAppOptions } from '../../main/ticker/service.ts';
@@ -114,14 +112,10 @@ async function shakeHandsAtOnce(count: number, { listener, token }: TickerBundle
 
 /** Sends a handshake without a token. The client keeps its side of the refused connection open. */
 async function refuseHalfOpen({ listener }: TickerBundle) {
-  const socket = connectSocket({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
-  afterTest(() => socket.destroy());
-  const ended = once(socket, 'end');
-  socket
-    .on('error', () => {})
-    .resume()
-    .write(head(...handshake()));
-  await ended;
+  const raw = await connectRaw(listener.port);
+  raw.socket.allowHalfOpen = true;
+  raw.socket.write(head(...handshake()));
+  await raw.until(/authentication required/);
 }
 
 const relayOf = ({ response }: StreamClient) => JSON.parse(response.headers['x-ws-relay'] as string);

@@ -1,7 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
-import { until } from '../support/until.ts';
 import { connect, type StreamClient, type StreamMessage } from '../support/websocket.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
@@ -118,6 +117,12 @@ describe('a client of ticker.v2', () => {
   });
 });
 
+/** Ticks as `epoch/number`. */
+type Made = string[];
+
+const ticksOf = (epoch: number, from: number, to: number): Made =>
+  Array.from({ length: to - from + 1 }, (_, index) => `${epoch}/${from + index}`);
+
 describe('a client of ticker.v2 that resumes', () => {
   it('gets each tick since, in its choice, while new ones are made, and then those', async () => {
     const { join, tick } = await start();
@@ -139,55 +144,52 @@ describe('a client of ticker.v2 that resumes', () => {
     }
   });
 
-  it('gets a gap for what is older than 15 minutes, and nothing if it has all', async () => {
-    const { join, tick } = await start();
-    tick(1000);
-    const client = await join();
-    client.send({ type: 'resume', epoch: 1, seq: 42 });
-    const [gap, ...ticks] = await read(client, 901);
-    expect(gap).to.deep.equal({ type: 'gap', from: 43, to: 100 });
-    expect(seqs(ticks)).to.deep.equal(ticks.map((_, index) => 101 + index));
-    client.send({ type: 'resume', epoch: 1, seq: 1000 });
-    client.send({ type: 'ping' });
-    expect((await client.next()).type).to.equal('pong');
-    tick();
-    expect(await client.next()).to.include({ seq: 1001 });
-  });
-
-  it('gets a gap for what the node has missed, which its other clients learn from the next tick', async () => {
-    const { join, tick, numbered } = await start();
-    const [client, other] = [await join(), await join()];
-    numbered.add({ ...numbered.newest, number: 3 });
-    const first = await client.next();
-    expect(first).to.include({ seq: 3, skipped: 2 });
-    expect(await other.next()).to.deep.equal(first);
-    tick();
-    expect(await other.next())
-      .to.deep.include({ seq: 4 })
-      .and.not.have.property('skipped');
-    client.send({ type: 'resume', epoch: 1, seq: 0 });
-    await client.next();
-    const messages = await read(client, 3);
-    expect(messages[0]).to.deep.equal({ type: 'gap', from: 1, to: 2 });
-    expect(seqs(messages.slice(1))).to.deep.equal([3, 4]);
-  });
-
-  it('gets the ticks of later leaders, and everything after a gap of unknown size if its epoch is unknown', async () => {
-    const { join, tick } = await start();
-    tick(2);
-    tick(2, 5);
-    const client = await join();
-    client.send({ type: 'resume', epoch: 1, seq: 1 });
-    expect((await read(client, 3)).map(({ epoch, seq }) => [epoch, seq])).to.deep.equal([
-      [1, 2],
-      [5, 3],
-      [5, 4],
-    ]);
-    client.send({ type: 'resume', epoch: 6, seq: 3 });
-    const [gap, ...ticks] = await read(client, 6);
-    expect(gap).to.deep.equal({ type: 'gap', from: null, to: null });
-    expect(seqs(ticks)).to.deep.equal([0, 1, 2, 3, 4]);
-  });
+  const twoLeaders: Made = [...ticksOf(1, 1, 2), ...ticksOf(5, 3, 4)];
+  const unknownGap = 'gap null-null';
+  for (const [rule, made, from, expected, continues] of [
+    ['gets nothing if it has all', ticksOf(1, 1, 3), [1, 3], [], true],
+    [
+      'gets a gap for what is older than 15 minutes',
+      ticksOf(1, 1, 1000),
+      [1, 42],
+      ['gap 43-100', ...ticksOf(1, 101, 1000)],
+      true,
+    ],
+    ['gets a gap for what the node has missed', ticksOf(1, 3, 4), [1, 0], ['gap 1-2', ...ticksOf(1, 3, 4)], true],
+    ['gets the ticks of later leaders', twoLeaders, [1, 1], twoLeaders.slice(1), true],
+    [
+      'gets everything after a gap of unknown size if its epoch is unknown',
+      twoLeaders,
+      [6, 3],
+      [unknownGap, '1/0', ...twoLeaders],
+      true,
+    ],
+    [
+      'gets everything after a gap of unknown size if its tick is still to come on a single node',
+      ticksOf(1, 1, 3),
+      [1, 4],
+      [unknownGap, ...ticksOf(1, 0, 3)],
+      false,
+    ],
+  ] as [string, Made, [number, number], string[], boolean][]) {
+    it(rule, async () => {
+      const { join, numbered, tick } = await start(continues);
+      for (const text of made) {
+        const [epoch = 0, number = 0] = text.split('/').map(Number);
+        numbered.add({ epoch, number, prices: [1, 2, 3], timestamp: 0 });
+      }
+      const client = await join();
+      client.send({ type: 'resume', epoch: from[0], seq: from[1] });
+      const received = await read(client, expected.length);
+      expect(
+        received.map(({ from, to, epoch, seq }) => (epoch ? `${epoch}/${seq}` : `gap ${from}-${to}`)),
+      ).to.deep.equal(expected);
+      tick();
+      expect(await client.next())
+        .to.include({ type: 'ticker', seq: numbered.newest.number })
+        .and.not.have.property('skipped');
+    });
+  }
 
   it('starts anew with numbers that start anew, as after a restored database', async () => {
     const { join, numbered } = await start();
@@ -203,45 +205,6 @@ describe('a client of ticker.v2 that resumes', () => {
     }
     client.send({ type: 'resume', epoch: 7, seq: 100 });
     expect((await read(client, 3)).map(({ type, seq }) => seq ?? type)).to.deep.equal(['gap', 50, 51]);
-  });
-
-  it('after a tick that is still to come, on a single node, gets a gap without numbers and all that is kept', async () => {
-    const { join, tick } = await start(false);
-    tick(3);
-    const client = await join();
-    client.send({ type: 'resume', epoch: 1, seq: 4 });
-    expect(await client.next()).to.deep.equal({ type: 'gap', from: null, to: null });
-    expect(seqs(await read(client, 4))).to.deep.equal([0, 1, 2, 3]);
-    tick();
-    expect(await client.next())
-      .to.include({ seq: 4 })
-      .and.not.have.property('skipped');
-  });
-
-  it('after a slow phase gets what was conflated', async () => {
-    const { join, tick, firstSocket } = await start();
-    const client = await join();
-    const server = firstSocket();
-    client.socket.pause();
-    await until(() => {
-      for (let n = 0; n < 1000; n++) tick();
-      return server.writableNeedDrain;
-    });
-    tick(2);
-    client.socket.resume();
-    let last = 0;
-    let conflated: StreamMessage;
-    for (;;) {
-      conflated = await client.next();
-      if (conflated.skipped !== undefined) break;
-      expect(conflated.seq).to.equal(++last);
-    }
-    expect(conflated.seq - conflated.skipped).to.equal(last + 1);
-    client.send({ type: 'resume', epoch: 1, seq: last });
-    const first = await client.next();
-    const { seq } = first.type === 'gap' ? await client.next() : first;
-    const rest = await read(client, conflated.seq - seq);
-    expect(seqs(rest)).to.deep.equal(rest.map((_, index) => seq + index + 1));
   });
 
   it('and chooses other symbols meanwhile, gets the newest tick in the new choice, also if there is nothing to resume', async () => {

@@ -12,19 +12,6 @@ function watch(actors: PidRegistry, pid: string): ExitReason[] {
 }
 
 describe('actors', () => {
-  it('receive what is sent to their address, in order, and nothing else; no address is used again', () => {
-    const actors = new PidRegistry();
-    const [first, second] = [new Recorder(), new Recorder()];
-    const pids = [first, second].map((each) => actors.spawn('handler', () => each));
-    const messages: LifecycleMessage[] = [{ topic: 'ws.join', client_pid: 'c' }, leave];
-    for (const message of messages) actors.send(pids[0] as string, message);
-    expect([first.received, second.received]).to.deep.equal([messages, []]);
-    for (const pid of pids) actors.exit(pid, 'normal');
-    for (const to of [...pids, 'nobody']) actors.send(to, leave);
-    expect([first.received, second.received]).to.deep.equal([messages, []]);
-    expect(pids).to.not.include(actors.spawn('handler', () => first));
-  });
-
   it('can have a name, which no second one takes', () => {
     const actors = new PidRegistry();
     const recorder = new Recorder();

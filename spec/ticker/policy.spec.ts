@@ -53,7 +53,7 @@ describe('policies', () => {
     expect(scopeOf('user')).to.deep.equal([{ ...base, name: 'user', group: 'user' }]);
   });
 
-  it('cannot be loaded from what holds none', async () => {
+  it('make a scope when all of them are policies, which is loaded from nothing else', async () => {
     const folder = await temporaryFolder();
     const file = join(folder, 'policy.json');
     const changes = [{ effect: 'maybe' }, { actions: 'create' }, { resources: [1] }, { name: undefined }, { group: 1 }];
@@ -67,6 +67,8 @@ describe('policies', () => {
       '{}',
       ...[...invalid, [base, invalid[0]]].map((each) => JSON.stringify(each)),
     ];
+    for (const scope of [[], [base, deny()]]) expect(isScope(scope)).to.equal(true);
+    for (const value of [undefined, null, {}, '*', [null], [base, {}], base]) expect(isScope(value)).to.equal(false);
     for (const text of bad) {
       await writeFile(file, text);
       expect(await loadScope(file).catch((error: unknown) => error), text).to.be.instanceOf(Error);
@@ -103,12 +105,5 @@ describe('policies', () => {
     const others = ['all', null, {}, { id: '' }, { id: 1 }, { submitter: 'x' }, { id: 'x', limit_key: 'x' }, ['x']];
     for (const tasks of others) expect(isScope([{ ...base, tasks }]), JSON.stringify(tasks)).to.equal(false);
     expect(isScope([deny({ tasks: 'own' })])).to.equal(false);
-  });
-
-  it('make a scope when all of them are policies', () => {
-    expect(isScope([])).to.equal(true);
-    expect(isScope([base, deny()])).to.equal(true);
-    for (const value of [undefined, null, {}, '*', [null], [base, {}], base])
-      expect(isScope(value), JSON.stringify(value)).to.equal(false);
   });
 });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { SourceStatus } from '../../main/ticker/ticker.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { pricesOf, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
@@ -63,20 +63,6 @@ describe('a module as the price source', () => {
     expect([ticker.source.problem, ticker.restarts]).to.deep.equal([undefined, 0]);
     expect(ticker.source.counts).to.deep.equal({ failed: 0, stalled: 0, refused: 0 });
     expect(lines).to.deep.equal([]);
-  });
-
-  it('that fails leaves the last prices, and no tick out', async () => {
-    const { ticker, ticksWithInitialPrices, logged } = await startWith(
-      'export default { async prices() { await 0; throw new Error("gone"); } };',
-    );
-    const problem = 'prices() failed: gone';
-    expect(await logged(({ msg }) => msg === 'the price source fails: the last prices are kept')).to.include({
-      level: 40,
-      problem,
-    });
-    await ticksWithInitialPrices();
-    expect([ticker.source.problem, ticker.restarts]).to.deep.equal([problem, 0]);
-    expect(ticker.source.counts).to.include({ stalled: 0, refused: 0 }).and.have.property('failed').that.is.above(0);
   });
 
   it('survives its own errors in callbacks and promises, which are reported until its next answer', async () => {
@@ -146,7 +132,6 @@ describe('a module as the price source', () => {
 describe('the status of the price source', () => {
   it('logs a limited number of recoveries, and then how many were left out', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    afterTest(() => mock.timers.reset());
     const { log, lines } = captureLog();
     const status = new SourceStatus('source.mjs', log);
     for (let round = 0; round < 100; round++) {

@@ -5,7 +5,6 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { WebSocket } from 'ws';
 import type { Actor } from '../../main/ticker/pid-registry.ts';
-import { afterTest } from '../support/cleanup.ts';
 import { connectRaw, handshake, head, parseResponse, type RawConnection } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
@@ -14,8 +13,6 @@ import { connect, Refused } from '../support/websocket.ts';
 const PING = '{"type":"ping"}';
 
 describe('a client that sends too much', () => {
-  afterEach(() => mock.timers.reset());
-
   it('is closed with 4029, whatever it sends, unnoticed by other clients', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const bundle = await startTickerBundle();
@@ -51,8 +48,7 @@ describe('a client that sends too much', () => {
     const client = await connect(bundle.stream, { token: await bundle.token() });
     // A whole number, because a rounded sum of fractions can exceed the burst on its own.
     const now = Math.ceil(performance.now());
-    const clock = mock.method(performance, 'now', () => now);
-    afterTest(() => clock.mock.restore());
+    mock.method(performance, 'now', () => now);
     for (let count = 0; count < 100; count++) client.socket.send(PING);
     expect((await client.closed).code).to.equal(4029);
     expect(handled).to.equal(2);

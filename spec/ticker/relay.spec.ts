@@ -93,20 +93,6 @@ describe('the relay', () => {
     expect(await raw.until(/"pong"/)).to.match(/^HTTP\/1\.1 101 [\s\S]*"welcome"[\s\S]*"pong"/);
   });
 
-  it('tells the ticker of the end, and keeps nothing of a client that leaves', async () => {
-    const bundle = await startTickerBundle();
-    for (const leave of ['close', 'terminate'] as const) {
-      const { socket } = await bundle.join();
-      expect([bundle.relay.size, bundle.actors.size]).to.deep.equal([1, 3]);
-      const subscribed = await bundle.ticker.next();
-      if (subscribed.topic !== 'subscribe') throw new Error(subscribed.topic);
-      socket[leave]();
-      const { handler_pid } = subscribed;
-      expect(await bundle.ticker.next()).to.deep.equal({ topic: 'unsubscribe', handler_pid });
-      await bundle.empties();
-    }
-  });
-
   it('takes messages of up to 4 KiB in up to 16 pieces, and closes on any other one', async () => {
     const bundle = shared();
     const { socket, nextOf } = await bundle.join();
@@ -171,8 +157,6 @@ describe('the relay', () => {
 });
 
 describe('the relay, when it closes', () => {
-  afterEach(() => mock.timers.reset());
-
   it('tells every client with 1001, waits until all of them have left, and lets the HTTP server close', async () => {
     const bundle = await startTickerBundle();
     const clients = await Promise.all([bundle.join(), bundle.join(), bundle.join()]);

@@ -5,7 +5,6 @@ import fc from 'fast-check';
 import { ClaimValidationError, type ConsumeOptions, InvalidTokenError, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
-import { anyCharacter } from '../support/any-character.ts';
 
 /** The `paseto` package's own operations, which use WebCrypto. */
 const reference = new LocalProtocol(EncryptFactory, DecryptFactory);
@@ -35,40 +34,6 @@ function withPayload(change: (payload: Buffer) => Uint8Array, token: string): st
 }
 
 describe('synchronous PASETO v3.local', () => {
-  const text = fc.string({ unit: anyCharacter });
-  const data = fc.uint8Array({ maxLength: 100 });
-  const content = fc.record({ claims: fc.dictionary(text, fc.jsonValue()), footer: data, implicitAssertion: data });
-  const epoch = new Date(0).toISOString();
-  const registered = { aud: 'a', exp, iat: epoch, iss: 'i', jti: 'j', nbf: epoch, sub: 's' };
-
-  /** Checks tokens with any claims, footer and implicit assertion, encrypted by `encrypt` and decrypted by `decrypt`. */
-  function exchange(
-    encrypt: (claims: object, options: { footer: Uint8Array; implicitAssertion: Uint8Array }) => Promise<string>,
-    decrypt: (token: string, options: ConsumeOptions<3>) => Promise<{ claims: object; footer: Uint8Array }>,
-  ): Promise<void> {
-    return fc.assert(
-      fc.asyncProperty(content, async ({ claims, footer, implicitAssertion }) => {
-        const sent = { ...JSON.parse(JSON.stringify(claims)), ...registered };
-        const token = await encrypt(sent, { footer, implicitAssertion });
-        const received = await decrypt(token, { implicitAssertion });
-        expect(received.claims).to.deep.equal(sent);
-        expect(Buffer.from(received.footer)).to.deep.equal(Buffer.from(footer));
-      }),
-    );
-  }
-
-  it("decrypts the package's tokens", () =>
-    exchange(
-      (claims, options) => reference.Encrypt(referenceKey, claims, options),
-      (token, options) => protocol.Decrypt(key, token, options),
-    ));
-
-  it('encrypts tokens that the package decrypts', () =>
-    exchange(
-      (claims, options) => protocol.Encrypt(key, claims, options),
-      (token, options) => reference.Decrypt(referenceKey, token, options),
-    ));
-
   it('never encrypts two tokens with the same nonce', async () => {
     const tokens = await Promise.all(Array.from({ length: 100 }, () => protocol.Encrypt(key, claims)));
     expect(new Set(tokens.map((token) => token.slice(HEADER.length, HEADER.length + 40))).size).to.equal(100);
@@ -107,11 +72,15 @@ describe('synchronous PASETO v3.local', () => {
     }
   });
 
-  it('refuses another footer or implicit assertion', async () => {
+  it('takes a token with footer and implicit assertion as the package does, and refuses another of both', async () => {
     const footer = Buffer.from('footer');
     const implicitAssertion = Buffer.from('assertion');
     const token = await protocol.Encrypt(key, claims, { footer, implicitAssertion });
-    expect((await protocol.Decrypt(key, token, { implicitAssertion })).claims).to.deep.include(claims);
+    const own = await protocol.Decrypt(key, token, { implicitAssertion });
+    expect(own.claims).to.deep.include(claims);
+    expect(await reference.Decrypt(referenceKey, token, { implicitAssertion })).to.deep.equal(own);
+    const theirs = await reference.Encrypt(referenceKey, claims, { footer, implicitAssertion });
+    expect((await protocol.Decrypt(key, theirs, { implicitAssertion })).claims).to.deep.equal(own.claims);
     for (const altered of [`${token}A`, token.slice(0, token.lastIndexOf('.')), `${token.slice(0, -8)}Zm9vdGVS`])
       expect(await errorOfBoth(altered, { implicitAssertion })).to.be.instanceOf(InvalidTokenError);
     expect(await errorOfBoth(token)).to.be.instanceOf(InvalidTokenError);

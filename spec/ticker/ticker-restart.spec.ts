@@ -65,8 +65,6 @@ describe('a ticker thread that dies', () => {
 });
 
 describe('a ticker thread that hangs', () => {
-  afterEach(() => mock.timers.reset());
-
   for (const subscribed of [true, false]) {
     it(`is terminated and replaced, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
       mock.timers.enable({ apis: ['setInterval'] });
@@ -135,8 +133,6 @@ describe('a ticker thread that hangs', () => {
 });
 
 describe('a ticker that is stopped', () => {
-  afterEach(() => mock.timers.reset());
-
   it('ticks no more, and does not start if it is still starting', async () => {
     const { ticker, subscribe, tickTo, ticks, lines } = await startTicker({ intervalMs: 1 });
     await tickTo(subscribe().client);

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { type TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { errorOf } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
 /** Defines the conformance specs of a token store. @param open opens an empty store, which is closed after the test */
@@ -10,13 +11,6 @@ export function itIsATokenStore(
   const HOUR_MS = 3_600_000;
   const clock = new ManualClock();
   const create = (maxTokens = 100, maxTokensPerKey = 100) => open({ maxTokens, maxTokensPerKey, clock });
-  const fails = async (action: () => unknown) => {
-    try {
-      return await action();
-    } catch (error) {
-      return error;
-    }
-  };
 
   it('has what was put into it, at once, and nothing else', async () => {
     const store = await create();
@@ -66,7 +60,7 @@ export function itIsATokenStore(
     const store = await create(2);
     const expiresAt = clock.now() + HOUR_MS;
     for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
-    expect(await fails(() => store.put({ id: 'c', keyId: 'k', expiresAt }))).to.be.instanceOf(TokenStoreFull);
+    expect(await errorOf(() => store.put({ id: 'c', keyId: 'k', expiresAt }))).to.be.instanceOf(TokenStoreFull);
     expect(store.size).to.equal(store.maxTokens);
     const found = await Promise.all(['a', 'b', 'c'].map((id) => store.find(id)));
     expect(found).to.deep.equal([true, true, false]);
@@ -114,7 +108,7 @@ export function itIsATokenStore(
     expect(store.size).to.equal(0);
     const put = () => store.put({ id: 'b', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
     for (const action of [put, () => store.has('a'), () => store.find('a'), () => store.revoke('a')])
-      expect(await fails(action)).to.be.instanceOf(TokenStoreUnavailable);
+      expect(await errorOf(action)).to.be.instanceOf(TokenStoreUnavailable);
     expect(removed).to.deep.equal([]);
     await store.close();
   });

@@ -1,9 +1,9 @@
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { createServer } from 'node:net';
 import { expect } from 'chai';
 import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/database.ts';
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { afterTest } from '../../support/cleanup.ts';
+import { listenLocally } from '../../support/free-port.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
 import { severable } from '../../support/severable.ts';
@@ -78,10 +78,8 @@ describeWithPostgres('PostgresDatabase', () => {
       // The second answer is only parsed if there is a password.
       const answers = [authentication(10, 'SCRAM-SHA-256\0\0'), authentication(11, 'r=,s=,i=4096')];
       socket.on('data', () => socket.write(answers.shift() ?? ''));
-    }).listen(0, '127.0.0.1');
-    afterTest(() => server.close());
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
+    });
+    const port = await listenLocally(server);
     const database = open(`postgres://spec@127.0.0.1:${port}/test`);
     expect(await outcome(() => database.probe())).to.have.property(
       'message',

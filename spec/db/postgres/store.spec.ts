@@ -1,11 +1,7 @@
 import { expect } from 'chai';
-import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import { EXHAUSTED } from '../../../db/message-change.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
-import { PURGE, REDRIVE } from '../../../db/postgres/dead-letters.ts';
-import { CANCEL, end, putBack, RUN_NOW, report, stage, take } from '../../../db/postgres/messages.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
-import { publish } from '../../../db/postgres/submissions.ts';
 import {
   DatabaseUnavailable,
   type Delivery,
@@ -228,19 +224,6 @@ describeWithPostgres('PostgresStore', () => {
       expect((await schema.sql('SELECT id FROM tasks')).length).to.equal(1);
     });
 
-    it('does not apply a repeated ack if the message is there, the row of another run, or the task cancelled', async () => {
-      const { schema, store } = await losing();
-      const other = await openStore(schema.url, 'two');
-      await publishAll(store, 'abc');
-      const { deliveries } = await store.take(3, true);
-      await other.recover('one');
-      await other.cancel('c');
-      await settleAll(other, (await other.take(1, true)).deliveries, complete());
-      await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, ack)));
-      expect((await settleAll(store, deliveries, ack)).effects).to.deep.equal(['late', 'late', 'late']);
-      await expectTrueCounts(schema, store);
-    });
-
     it('remembers an ack until the row is written, or for an hour', async () => {
       const { schema, store } = await losing();
       const remembered = async () => (await schema.sql('SELECT 1 FROM acks')).length;
@@ -257,20 +240,22 @@ describeWithPostgres('PostgresStore', () => {
       expect(await remembered()).to.equal(0);
     });
 
-    it('does not take the row of another run for that of a repeated completion', async () => {
-      const { schema, store } = await losing();
-      const other = await openStore(schema.url, 'two');
-      await publishAll(store, 'ab');
-      const { deliveries } = await store.take(2, true);
-      await other.recover('one');
-      const [a, b] = (await other.take(2, true)).deliveries as [Delivery, Delivery];
-      await settleAll(other, [a], complete());
-      await settleAll(other, [b], ack);
-      await settleAll(other, [b], { kind: 'row', result: '{"output":2}' });
-      await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, complete())));
-      expect((await settleAll(store, deliveries, complete())).effects).to.deep.equal(['late', 'late']);
-      await expectTrueCounts(schema, store);
-    });
+    for (const settlement of [ack, complete()])
+      it(`does not apply a repeated ${settlement.kind} if its task has the row of another run, waits or was cancelled`, async () => {
+        const { schema, store } = await losing();
+        const other = await openStore(schema.url, 'two');
+        await publishAll(store, 'abcd');
+        const { deliveries } = await store.take(4, true);
+        await other.recover('one');
+        await other.cancel('d');
+        const [a, b] = (await other.take(2, true)).deliveries as [Delivery, Delivery];
+        await settleAll(other, [a], complete());
+        await settleAll(other, [b], ack);
+        await settleAll(other, [b], { kind: 'row', result: '{"output":2}' });
+        await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, settlement)));
+        expect((await settleAll(store, deliveries, settlement)).effects).to.deep.equal(Array(4).fill('late'));
+        await expectTrueCounts(schema, store);
+      });
 
     it('does not take a dead letter by the death of its process for that of a late discard', async () => {
       const { schema, store } = await losing();
@@ -470,47 +455,4 @@ describeWithPostgres('PostgresStore', () => {
     ]);
     expect(await one.limits()).to.have.length(1);
   });
-
-  for (const size of [0, 20_000]) {
-    it(`reads messages by indexes only, planned with ${size} messages`, async () => {
-      const { url, sql } = await migratedSchema();
-      await sql(`INSERT INTO messages (id, run_at, accepted_at, body)
-        SELECT 'id' || n, n, n, '{"created_at":1}' FROM generate_series(1, ${size}) n`);
-      await sql('ANALYZE messages');
-      await openStore(url, 'one');
-      for (const plan of ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'sort'])
-        await sql(`SET enable_${plan} = off`);
-      await sql('SET plan_cache_mode = force_generic_plan');
-      const counter = ['one', 'settlements'] as const;
-      const delivery = {
-        arrival: 1,
-        delivery: 1,
-        body: '{"created_at":1}',
-        history: NO_ATTEMPTS,
-      } as unknown as Delivery;
-      for (const [index, [text]] of [
-        ['waiting_messages', take('one', { max: 5, isIdle: true, longest: 1 }, false)],
-        ['later_messages', stage(counter, START)],
-        ['messages_pkey', end(counter, [{ delivery, settlement: complete() }], START, 'one')],
-        ['messages_pkey', putBack(counter, [{ delivery, state: 'waiting' }], START)],
-        ['messages_pkey', report([{ delivery, startedAt: 1, progress: undefined }])],
-        ['messages_pkey', [REDRIVE]],
-        ['messages_pkey', [PURGE]],
-        ['messages_id_key', [CANCEL]],
-        ['messages_id_key', [RUN_NOW]],
-        ['', publish(counter, [{ message: messageOf('a'), key: undefined }], START, roomy)],
-      ] as const) {
-        await sql(`PREPARE planned AS ${text}`);
-        const parameters = new Set(text.match(/\$\d+/g)).size;
-        const values = Array.from({ length: parameters }, () => 'NULL').join();
-        const rows = await sql<{ 'QUERY PLAN': string }>(`EXPLAIN EXECUTE planned (${values})`);
-        const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
-        await sql('DEALLOCATE planned');
-        expect(plan, plan).to.not.match(/(Seq|Bitmap Heap) Scan on (messages|tasks)/);
-        if (index !== '') expect(plan, plan).to.match(new RegExp(`using ${index} on messages`));
-        for (const [, condition] of plan.matchAll(/Scan using messages_pkey.*\n *(.*)/g))
-          expect(condition, plan).to.match(/Index Cond: \(arrival =/);
-      }
-    });
-  }
 });

@@ -136,10 +136,8 @@ describe('migrate', () => {
     expect(failure(folder)).to.match(/tasks\.db: .*99/);
     expect(tables(path)).to.not.include('tasks');
   });
-});
 
-describe('the tables', () => {
-  it('begin with the columns of the specification', async () => {
+  it('makes tables that begin with the columns of the specification', async () => {
     expect(columns((await migrated('auth.db')).database, 'api_keys')).to.deep.equal([
       ['id', 'INTEGER', true, null, true],
       ['api_key', 'TEXT', true, null, false],
@@ -334,7 +332,7 @@ async function database(damagedPage?: (pages: number) => number): Promise<Databa
   made.close();
   if (damagedPage !== undefined) {
     const file = openSync(path, 'r+');
-    writeSync(file, Buffer.alloc(PAGE, 7), 0, PAGE, PAGE * damagedPage(pages));
+    writeSync(file, Buffer.alloc(PAGE, 7), 0, PAGE, PAGE * Math.floor(damagedPage(pages)));
     closeSync(file);
   }
   const opened = new DatabaseSync(path);
@@ -342,33 +340,20 @@ async function database(damagedPage?: (pages: number) => number): Promise<Databa
   return opened;
 }
 
-/** Checks table `t`. Returns the error, or undefined. */
-function thrown(opened: DatabaseSync, maxWholeCheck?: number): unknown {
-  try {
-    checkDamage(opened, maxWholeCheck);
-    return undefined;
-  } catch (error) {
-    return error;
-  }
-}
-
 describe('checkDamage', () => {
-  it('finds nothing in a sound database, whole or not', async () => {
-    const sound = await database();
-    expect(thrown(sound)).to.equal(undefined);
-    expect(thrown(sound, 0)).to.equal(undefined);
-  });
-
-  it('finds a damaged page in the middle, and says so in one line', async () => {
-    const error = thrown(await database((pages) => Math.floor(pages / 2)));
-    expect(error).to.satisfy(isDamage);
-    expect((error as Error).message).to.match(/^it is damaged: .*$/);
-  });
-
-  it('finds a damaged root of a large table by reading its first and last row', async () => {
-    const error = thrown(await database(() => 1), 0);
-    expect(error).to.satisfy(isDamage).and.property('message', 'database disk image is malformed');
-  });
+  for (const [what, damagedPage, maxWholeCheck, message] of [
+    ['nothing in a sound database', undefined, undefined, undefined],
+    ['nothing in a sound database that is too large for a whole check', undefined, 0, undefined],
+    ['a damaged page in the middle, and says so in one line', (pages) => pages / 2, undefined, /^it is damaged: .*$/],
+    ['a damaged root of a large table by reading its first and last row', () => 1, 0, /image is malformed$/],
+  ] as [string, ((pages: number) => number) | undefined, number | undefined, RegExp | undefined][]) {
+    it(`finds ${what}`, async () => {
+      const opened = await database(damagedPage);
+      const check = () => checkDamage(opened, maxWholeCheck);
+      if (message === undefined) check();
+      else expect(check).to.throw(message).and.satisfy(isDamage);
+    });
+  }
 });
 
 describe('isDamage', () => {

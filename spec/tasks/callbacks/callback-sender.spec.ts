@@ -9,6 +9,7 @@ import type { CallbackData, Delivery, FoundTask, StoredMessage } from '../../../
 import { CallbackSender } from '../../../main/tasks/callbacks/callback-sender.ts';
 import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { afterTest } from '../../support/cleanup.ts';
+import { listenLocally } from '../../support/free-port.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { serve } from '../../support/server.ts';
 import { until } from '../../support/until.ts';
@@ -181,9 +182,8 @@ describe('the sender of callbacks', () => {
   });
 
   it('fails if nobody listens, or the answer is no HTTP', async () => {
-    const server = createServer((socket) => void socket.resume().end('nonsense\r\n\r\n')).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const host = `127.0.0.1:${(server.address() as { port: number }).port}`;
+    const server = createServer((socket) => void socket.resume().end('nonsense\r\n\r\n'));
+    const host = `127.0.0.1:${await listenLocally(server)}`;
     const { send } = await open(status(200), host);
     expect(await send({ url: `http://${host}/` })).to.include({ ended: 'raised', permanent: false });
     server.close();

@@ -113,7 +113,6 @@ describe('Dispatcher', () => {
         idle.push(isIdle);
         return take(max, isIdle);
       };
-      return store;
     });
     await publish('a');
     const run = await pool.given(1);
@@ -136,7 +135,6 @@ describe('Dispatcher', () => {
           await gate;
           return taken;
         };
-        return store;
       });
       const { pool, publish, queue, reach } = dispatching;
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -159,7 +157,6 @@ describe('Dispatcher', () => {
         kinds.push(...settled.map(({ settlement }) => settlement.kind));
         return { effects: settled.map(() => 'late'), evicted: [] };
       };
-      return store;
     });
     await publish('a');
     const run = await pool.given(1);
@@ -176,7 +173,6 @@ describe('Dispatcher', () => {
         const { deliveries, nextRunAt } = await take.call(store, max, isIdle);
         return { deliveries: deliveries.map((each) => ({ ...each, isSuspect: each.id === 'b' })), nextRunAt };
       };
-      return store;
     });
     await publish('a', 'b');
     (await pool.given(1)).end(returned);

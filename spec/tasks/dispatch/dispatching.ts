@@ -23,11 +23,12 @@ export type Dispatching = Awaited<ReturnType<typeof startDispatching>>;
 export async function startDispatching(
   pool: HandDrivenPool = new HandDrivenPool(),
   options: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> = {},
-  change: (store: TaskStore) => TaskStore = (store) => store,
+  change: (store: TaskStore) => void = () => {},
 ) {
   const { log, lines } = captureLog();
   const clock = new ManualClock();
-  const store = change(await openFreshStore({ now: () => clock.now() }));
+  const store: TaskStore = await openFreshStore({ now: () => clock.now() });
+  change(store);
   const events: QueueEvent[] = [];
   const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
   const random = { number: () => 0.5 };

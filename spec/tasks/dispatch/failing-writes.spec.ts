@@ -20,7 +20,6 @@ async function startFailing() {
       if (state.take !== undefined) throw state.take;
       return take(max, isIdle);
     };
-    return store;
   });
   return { state, ...dispatching };
 }

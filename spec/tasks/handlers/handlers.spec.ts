@@ -1,7 +1,7 @@
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import { afterTest, onceForSuite } from '../../support/cleanup.ts';
+import { onceForSuite } from '../../support/cleanup.ts';
+import { listenLocally } from '../../support/free-port.ts';
 import { eventually, until } from '../../support/until.ts';
 import { failed, failedForGood, returned, startHandlers } from './handling.ts';
 
@@ -258,9 +258,7 @@ describe('a handler of a handlers module', () => {
       request.resume();
       response.end('ok');
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    afterTest(() => new Promise((resolve) => server.close(resolve)));
-    const { port } = server.address() as AddressInfo;
+    const port = await listenLocally(server);
     const { run, output } = await startHandlers(`
       fetch: async () => {
         const http = await import('node:http');

@@ -95,18 +95,6 @@ describe('a dead letter', () => {
     expect((await server.ask(`GET /tasks/${second}`))[0]).to.equal(404);
     expect(await server.queue.counts()).to.include({ accepted: 2, dead: 0, dropped: 1 });
   });
-
-  it('is not redriven into a full queue, and no task that waits is one', async () => {
-    const server = await startTasksServer({ maxLength: 1 });
-    const [id] = await discardTasks(server, 1);
-    const waiting = await server.submitTask();
-    expect((await server.ask(`DELETE /dead-letters/${waiting}`))[0]).to.equal(404);
-    const refused = await request(`${server.url}/dead-letters/${id}/retry`, { method: 'POST' });
-    expect(refused).to.deep.include({ status: 500, body: { error: 'failed to queue task' } });
-    expect(refused.headers.get('retry-after')).to.equal('1');
-    expect(await server.ask('POST /dead-letters/redrive', { all: true })).to.deep.equal(changed(0, 1));
-    expect(await listed(server)).to.deep.equal([id]);
-  });
 });
 
 describe('POST /dead-letters/redrive and /dead-letters/purge', () => {

@@ -30,7 +30,7 @@ describe('GET /tasks/events', () => {
   const server = onceForSuite(() => startTasksServer());
 
   it('reports each step of a task, named like its status, and each pause of the queue', async () => {
-    const { url, events, submit, take, settle, queue } = server();
+    const { url, ask, events, submit, submitTask, take, settle, queue } = server();
     const client = await followEvents(url);
     const id = (await submit('{"action":"sum"}')).body.id as string;
     const start = async () => {
@@ -50,6 +50,8 @@ describe('GET /tasks/events', () => {
     await queue.purge({});
     const cancelled = (await submit('{"action":"sum"}')).body.id;
     await queue.cancel(cancelled);
+    const later = await submitTask({ delay: 3600 });
+    await ask(`POST /tasks/${later}/run`);
     events.record({ event: 'paused', at: 1500 });
 
     const due = { next_attempt_at: Math.ceil(next_attempt_at_ms / 1000), next_attempt_at_ms };
@@ -71,12 +73,15 @@ describe('GET /tasks/events', () => {
       ['purged', { id: failing }],
       ['accepted', { ...queued, id: cancelled }],
       ['cancelled', { id: cancelled, status: 'cancelled' }],
+      ['scheduled', { id: later, status: 'scheduled' }],
+      ['accepted', { ...queued, id: later }],
     ];
     for (const [event, data] of steps) {
       const received = await client.next();
-      const { at, ...rest } = received?.data ?? {};
+      const { at, run_at_ms = systemClock.now(), ...rest } = received?.data ?? {};
       expect([received?.event, rest]).to.deep.equal([event, { ...data, action: 'sum' }]);
       expect(at).to.be.a('number');
+      expect(run_at_ms).to.be.at.least(next_attempt_at_ms);
     }
     const paused = await client.next();
     expect([paused?.event, paused?.data]).to.deep.equal(['paused', { at: 1500 }]);

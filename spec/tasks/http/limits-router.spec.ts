@@ -22,25 +22,22 @@ describe('limits', () => {
     expect(await list(server)).to.deep.equal([{ ...sum, concurrency: 1, running: 1 }]);
   });
 
-  it('are not removed if they are those of the handlers module, which apply again after others', async () => {
+  it('are not removed if they are those of the handlers module or of callbacks, which apply again after others', async () => {
     const limits = { concurrency: 2 };
     const rules = { actions: new Map([['own', { limits }]]), rejectUnknown: false };
-    const server = await startTasksServer({ rules });
+    const server = await startTasksServer({ rules, callbackHosts: ['example.com'] });
     await server.queue.setLimits('own', limits, 'module');
     const refused = [409, { error: 'limits belong to the handlers module' }];
     expect(await server.ask('DELETE /limits/own')).to.deep.equal(refused);
     await server.ask('PUT /limits/own', { concurrency: 1 });
     expect(await server.ask('DELETE /limits/own')).to.deep.equal([204, '']);
     expect(await server.ask('DELETE /limits/own')).to.deep.equal(refused);
-    expect(await list(server)).to.deep.equal([{ action: 'own', ...limits, source: 'module', running: 0 }]);
-  });
-
-  it('of callbacks apply again after those of a request are removed', async () => {
-    const server = await startTasksServer({ callbackHosts: ['example.com'] });
     await server.ask('PUT /limits/callback', { concurrency: 1 });
     await server.ask('DELETE /limits/callback');
+    const callbacks = { concurrency: 64, per_key: { concurrency: 8 } };
     expect(await list(server)).to.deep.equal([
-      { action: 'callback', concurrency: 64, per_key: { concurrency: 8 }, source: 'module', running: 0 },
+      { action: 'callback', ...callbacks, source: 'module', running: 0 },
+      { action: 'own', ...limits, source: 'module', running: 0 },
     ]);
   });
 

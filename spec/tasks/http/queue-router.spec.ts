@@ -7,8 +7,8 @@ import { startTasksServer } from './tasks-server.ts';
 
 const sum = (column: number[]) => column.reduce((total, count) => total + count, 0);
 
-describe('GET /queue', () => {
-  it('accounts for every accepted task, and shows the limits, the threads and the age of the oldest task', async () => {
+describe('the queue', () => {
+  it('accounts in GET /queue for every accepted task, and shows the limits, the threads and the age of the oldest task', async () => {
     const { ask, submitTask, takeAll, settle, queued } = await startTasksServer({ maxLength: 7, maxBytes: 5000 });
     const [status, empty] = await ask('GET /queue');
     expect(status).to.equal(200);
@@ -30,7 +30,7 @@ describe('GET /queue', () => {
     expect(body.bytes).to.equal(Buffer.byteLength(waiting?.body ?? ''));
   });
 
-  it('tells the tasks that run from those that were taken, and how many submissions were refused', async () => {
+  it('tells in GET /queue the tasks that run from those that were taken, and how many submissions were refused', async () => {
     const { ask, queue, submitTask, takeAll } = await startTasksServer({ maxLength: 2 });
     for (let i = 0; i < 2; i++) await submitTask();
     const [first] = await takeAll(2);
@@ -47,16 +47,17 @@ describe('GET /queue', () => {
     expect(body.refused.last_at).to.be.within(Date.now() / 1000 - 60, Date.now() / 1000);
   });
 
-  it('and GET /queue/tasks answer 500 if the queue is unavailable', async () => {
-    const { ask, queue } = await startTasksServer();
-    queue.counts = () => Promise.reject(new Error('away'));
-    for (const path of ['/queue', '/queue/tasks?state=queued'])
-      expect(await ask(`GET ${path}`), path).to.deep.equal([500, { error: 'queue unavailable' }]);
+  it('answers 500 while it is unavailable, also to a cancellation, which leaves the task', async () => {
+    const { ask, queue, queued, submitTask } = await startTasksServer();
+    const id = await submitTask();
+    const away = () => Promise.reject(new Error('away'));
+    Object.assign(queue, { counts: away, cancel: away });
+    for (const line of ['GET /queue', 'GET /queue/tasks?state=queued', `DELETE /tasks/${id}`])
+      expect(await ask(line), line).to.deep.equal([500, { error: 'queue unavailable' }]);
+    expect((await queued()).map((message) => message.id)).to.deep.equal([id]);
   });
-});
 
-describe('GET /queue/activity', () => {
-  it('counts the tasks of each action, and tells what the threads run', async () => {
+  it('counts in GET /queue/activity the tasks of each action, and tells what the threads run', async () => {
     const { ask, submitTask, takeAll, settle, queue, metrics } = await startTasksServer();
     for (const action of ['sum', 'sum', 'mail', 'x', 'y']) await submitTask({ action });
     await submitTask({ action: 'mail', delay: 100 });
@@ -82,10 +83,8 @@ describe('GET /queue/activity', () => {
     const wrong = { error: 'invalid query', parameter: 'seconds', detail: 'must be one of 300, 900, 3600, 86400' };
     expect((await ask('GET /queue/activity?seconds=60'))[1]).to.deep.equal(wrong);
   });
-});
 
-describe('POST /queue/pause and /queue/resume', () => {
-  it('pause and resume the queue, any number of times, and a paused queue accepts and cancels tasks', async () => {
+  it('is paused and resumed any number of times, and accepts and cancels tasks while it is paused', async () => {
     const { ask, submitTask, queued } = await startTasksServer();
     for (const [path, paused] of Object.entries({ pause: true, 'pause?': true, resume: false, 'resume?': false })) {
       expect(await ask(`POST /queue/${path}`)).to.deep.equal([200, { paused }]);
@@ -95,10 +94,8 @@ describe('POST /queue/pause and /queue/resume', () => {
       expect((await ask(`DELETE /tasks/${id}`))[0]).to.equal(paused ? 204 : 202);
     }
   });
-});
 
-describe('GET /queue/history', () => {
-  it('counts the events of each second or minute', async () => {
+  it('counts in GET /queue/history the events of each second or minute', async () => {
     const { ask, submitTask, takeAll, settle, complete } = await startTasksServer();
     for (let i = 0; i < 3; i++) await submitTask();
     const [one, two, three] = (await takeAll(3)) as [Delivery, Delivery, Delivery];
@@ -120,10 +117,8 @@ describe('GET /queue/history', () => {
     expect(minutes.minutes).to.be.within(0, 1);
     expect(minutes.starts).to.have.length(1);
   });
-});
 
-describe('GET /queue/tasks', () => {
-  it('answers with the tasks of a state, the start of each, and the number of all', async () => {
+  it('answers GET /queue/tasks with the tasks of a state, the start of each, and the number of all', async () => {
     const { ask, submitTask, take, queue, settle } = await startTasksServer({ bodyLimit: 10_000 });
     const listing = async (state: string) => (await ask(`GET /queue/tasks?state=${state}`))[1];
     const id = await submitTask({ data: { text: 'ü'.repeat(1000) } });

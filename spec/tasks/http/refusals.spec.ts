@@ -13,6 +13,7 @@ const nested = (depth: number) => `{"action":"x","data":{"a":${'['.repeat(depth)
 const ids = (count: number) => Array.from({ length: count }, () => randomUUID());
 const sums = (...fields: object[]) => fields.map((each) => ({ action: 'sum', ...each }));
 const json = ['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}', "{'action':'sum'}", 'NaN'];
+const YEAR = 366 * 24 * 60 * 60;
 const LARGE = `{"action":"${'x'.repeat(70_000)}"}`;
 
 const submissions: Refusal[] = [
@@ -25,7 +26,22 @@ const submissions: Refusal[] = [
   ['POST /tasks', 'data must be an object', ...sums({ data: null }, { data: [] }, { data: 'x' }, { data: 0 })],
   ['POST /tasks', 'data is nested too deeply', nested(511), nested(8000)],
   ['POST /tasks', [413, 'request body too large'], LARGE],
-  ['POST /tasks', 'delay must be seconds from 0 to 31622400', ...sums({ delay: -1 }, { delay: '5' })],
+  [
+    'POST /tasks',
+    'delay must be seconds from 0 to 31622400',
+    ...sums(...[-0.001, YEAR + 0.001, '60', null, true, [60], {}].map((delay) => ({ delay }))),
+  ],
+  [
+    'POST /tasks',
+    'run_at must be an ISO 8601 time with an offset or Unix seconds, from a minute ago to 366 days ahead',
+    ...sums({ run_at: 'tomorrow' }),
+  ],
+  ['POST /tasks', 'give delay or run_at, not both', ...sums({ delay: 1, run_at: 1 })],
+  [
+    'POST /tasks',
+    'priority must be a whole number from 1 to 5',
+    ...sums(...[0, 6, 1.5, -1, '1', null, true, [1], {}].map((priority) => ({ priority }))),
+  ],
   [
     'POST /tasks',
     'limit_key must be a text of 1 to 255 characters',

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import type { TaskView } from '../../../db/task-rows.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const search = async (server: TasksServer, query: Record<string, string> = {}) =>
@@ -96,28 +95,5 @@ describe('GET /tasks/search', () => {
       count: 1,
       next_cursor: null,
     });
-  });
-
-  it('finds only what the token may see', async () => {
-    let view: TaskView = { submitter: 'alice' };
-    const actor = { userId: 'alice', role: 'submitter', access: () => view, isSignedIn: () => true };
-    const server = await startTasksServer({
-      access: {
-        requireToken: (ctx, next) => {
-          ctx.state.actor = actor;
-          return next();
-        },
-        tokenRoutes: (_, next) => next(),
-        issue: async () => '',
-      },
-    });
-    const [own] = [await server.submitTask({ limit_key: 'acme' }), await publish(server, 1)];
-    expect(idsOf(await search(server))).to.deep.equal([own]);
-    view = { limit_key: 'acme' };
-    expect(idsOf(await search(server, { action: 'sum' }))).to.deep.equal([own]);
-    view = { id: own };
-    expect(await search(server, { limit: '0' })).to.include({ total: 1 });
-    view = { limit_key: 'other' };
-    expect(await search(server, { limit: '0' })).to.include({ total: 0 });
   });
 });

@@ -9,6 +9,10 @@ import { followEvents } from './event-client.ts';
 import { ask, bearer, ID, operations, type Services, startSecured } from './secured-services.ts';
 import { startTasksServer } from './tasks-server.ts';
 
+/** Returns the ids that a search with this token finds, the last accepted first. */
+const found = async ({ tasks }: Services, headers: Record<string, string>): Promise<string[]> =>
+  (await request(`${tasks.tasksUrl}/search`, { headers })).body.tasks.map(({ id }: { id: string }) => id);
+
 const post = (url: string, body: object, headers: Record<string, string> = {}) =>
   request(url, { method: 'POST', body: JSON.stringify(body), headers });
 
@@ -43,14 +47,9 @@ describe('a token for tasks', () => {
     expect(refused).to.be.instanceOf(Refused).with.property('status', 500);
     expect((await request(`${ticker.url}/prices/history`, { headers })).status).to.equal(403);
     expect((await ask(tasks, 'get /tasks/{id}', headers, own)).body).to.include({ id: own, status: 'queued' });
+    expect(await found(services, headers)).to.deep.equal([own]);
     expect((await ask(tasks, 'delete /tasks/{id}', headers, own)).status).to.equal(204);
     expect((await ask(tasks, 'get /tasks/{id}', bearer(await services.token()), other)).status).to.equal(200);
-  });
-
-  it('does not cancel unless that is asked for', async () => {
-    const id = await submit(shared());
-    const headers = await tokenFor(shared(), `tasks/${id}`, { expires_in: 3600 });
-    expect((await ask(shared().tasks, 'delete /tasks/{id}', headers, id)).status).to.equal(403);
   });
 
   it('shows all tasks of a limit key, and no callback to a host of that name', async () => {
@@ -63,6 +62,7 @@ describe('a token for tasks', () => {
     for (const delivery of await tasks.takeAll(4)) if (delivery.id !== second) await tasks.complete(delivery);
     const { body } = await request(tasks.tasksUrl, { headers });
     expect(body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal([first]);
+    expect(await found(services, headers)).to.deep.equal([second, first]);
     expect((await request(`${tasks.tasksUrl}?action=sum`, { headers })).status).to.equal(403);
     const olderThan = async (id = '') => (await request(`${tasks.tasksUrl}?before=${id}`, { headers })).status;
     expect([await olderThan(first), await olderThan(hidden[0]), await olderThan(ID)]).to.deep.equal([200, 400, 400]);
@@ -72,11 +72,12 @@ describe('a token for tasks', () => {
     expect((await ask(tasks, 'post /limit-keys/{key}/token', headers, 'x')).status).to.equal(403);
   });
 
-  it('shows only its tasks in the event stream, also those after the last event that a client has seen', async () => {
+  it('does not cancel unless that is asked for, and shows only its tasks in the event stream, also those after the last event that a client has seen', async () => {
     const services = await startSecured();
     const { tasks } = services;
     const id = await submit(services);
     const headers = await tokenFor(services, `tasks/${id}`);
+    expect((await ask(tasks, 'delete /tasks/{id}', headers, id)).status).to.equal(403);
     const token = headers.Authorization.slice(7);
     const client = await followEvents(tasks.url, undefined, undefined, token);
     const seen = tasks.events.idOf(tasks.events.now());
@@ -121,9 +122,7 @@ describe('a token for tasks', () => {
     const headers = bearer(await token());
     const id = await submit(shared());
     for (const [body, path] of [
-      [{ expires_in: 0 }, '/expires_in'],
-      [{ expires_in: 86_401 }, '/expires_in'],
-      [{ expires_in: '60' }, '/expires_in'],
+      ...[0, 86_401, '60'].map((expires_in) => [{ expires_in }, '/expires_in'] as const),
       [{ cancel: 1 }, '/cancel'],
       [{ expires: 60 }, '/expires'],
     ] as const) {
@@ -162,6 +161,7 @@ describe('a token for tasks', () => {
     for (const delivery of await tasks.takeAll(2)) await tasks.complete(delivery);
     const { body } = await request(tasks.tasksUrl, { headers: submitter });
     expect(body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal([done]);
+    expect(await found(services, submitter)).to.deep.equal([waiting, done]);
     const statusOf = async (operation: string, id: string) => (await ask(tasks, operation, submitter, id)).status;
     expect(await statusOf('get /tasks/{id}', other)).to.equal(404);
     expect(await statusOf('delete /tasks/{id}', other)).to.equal(404);

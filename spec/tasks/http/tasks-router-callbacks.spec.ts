@@ -58,11 +58,4 @@ describe('a callback_url', () => {
     const urls = [DEFAULT, URL, DEFAULT, DEFAULT, undefined, URL, DEFAULT];
     expect(read.map(({ callbackUrl }) => callbackUrl)).to.deep.equal(urls);
   });
-
-  it('belongs to what an idempotency key identifies', async () => {
-    const { ask } = await start();
-    const headers = { 'Idempotency-Key': 'k' };
-    expect((await ask('POST /tasks', { action: 'sum', callback_url: URL }, headers))[0]).to.equal(202);
-    expect((await ask('POST /tasks', { action: 'sum' }, headers))[0]).to.equal(422);
-  });
 });

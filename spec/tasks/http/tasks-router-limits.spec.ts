@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { DatabaseUnavailable } from '../../../db/task-store.ts';
+import { discard } from '../../store/stage.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
@@ -58,17 +59,34 @@ describe('the body limit of POST /tasks', () => {
   });
 });
 
-describe('POST /tasks while the queue cannot take a task', () => {
+describe('a request while the queue cannot take a task', () => {
   const failed = { status: 500, body: { error: 'failed to queue task' } };
 
   it('answers 500 with Retry-After while it is full of tasks or bytes, logs nothing, and accepts tasks afterwards', async () => {
-    const { submit, take, complete, lines } = await startTasksServer({ maxLength: 1, maxBytes: 150 });
-    for (const refusedBody of [submissionOf(200), '{"action":"x"}']) {
-      if (refusedBody === '{"action":"x"}') expect((await submit(refusedBody)).status).to.equal(202);
-      const refused = await submit(refusedBody);
-      expect(refused).to.deep.include(failed);
-      expect(refused.headers.get('retry-after')).to.equal('1');
-    }
+    const { url, ask, submit, submitTask, take, settle, complete, lines } = await startTasksServer({
+      ...{ maxLength: 1, maxBytes: 150 },
+    });
+    const refusesAll = async (requests: [line: string, body?: string][]) => {
+      for (const [line, body = null] of requests) {
+        const [method = '', path = ''] = line.split(' ');
+        const refused = await request(url + path, { method, body });
+        expect(refused, line).to.deep.include(failed);
+        expect(refused.headers.get('retry-after'), line).to.equal('1');
+      }
+    };
+    const dead = await submitTask();
+    await settle(await take(), discard());
+    await ask('PUT /schedules/s', { cron: '0 3 * * *', action: 'x' });
+    await refusesAll([['POST /tasks', submissionOf(200)]]);
+    const waiting = await submitTask();
+    await refusesAll([
+      ['POST /tasks', '{"action":"x"}'],
+      ['POST /tasks/batch', '{"tasks":[{"action":"x"}]}'],
+      [`POST /dead-letters/${dead}/retry`],
+      ['POST /schedules/s/run'],
+    ]);
+    expect(await ask('POST /dead-letters/redrive', { all: true })).to.deep.equal([200, { count: 0, remaining: 1 }]);
+    expect((await ask(`DELETE /dead-letters/${waiting}`))[0]).to.equal(404);
     await complete(await take());
     expect((await submit('{"action":"x"}')).status).to.equal(202);
     expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);

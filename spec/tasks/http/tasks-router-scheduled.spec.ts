@@ -2,7 +2,6 @@ import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
 import { retry } from '../../store/stage.ts';
 import { request } from '../../support/program.ts';
-import { followEvents } from './event-client.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 describe('a scheduled task', () => {
@@ -33,17 +32,5 @@ describe('a scheduled task', () => {
     expect((await ask(`POST /tasks/${scheduled}/run`))[1]).to.deep.equal({ id: scheduled, status: 'running' });
     await complete(second as NonNullable<typeof second>);
     expect(await ask(`POST /tasks/${scheduled}/run`)).to.deep.equal([409, { error: 'task finished' }]);
-  });
-
-  it('is reported by the event `scheduled`, and by `accepted` if it is run before its time', async () => {
-    const { url, ask, submitTask } = await startTasksServer();
-    const events = await followEvents(url);
-    const id = await submitTask({ delay: 3600 });
-    await ask(`POST /tasks/${id}/run`);
-    const [first, second] = [await events.next(), await events.next()];
-    expect(first).to.deep.include({ event: 'scheduled' });
-    expect(first?.data).to.include({ id, status: 'scheduled', action: 'sum' });
-    expect(first?.data.run_at_ms).to.be.above(systemClock.now());
-    expect([second?.event, second?.data.id, second?.data.status]).to.deep.equal(['accepted', id, 'queued']);
   });
 });

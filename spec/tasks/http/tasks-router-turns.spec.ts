@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { ByteBudget } from '../../../main/http/byte-budget.ts';
 import { TURN_BYTES } from '../../../main/http/turn-limit.ts';
 import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts';
-import { afterTest } from '../../support/cleanup.ts';
+import { countTurns } from '../../support/event-loop-turns.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';
 import { until } from '../../support/until.ts';
@@ -11,31 +11,22 @@ import { startTasksServer } from './tasks-server.ts';
 
 const KIB = 1024;
 
-/** Counts the bytes of the calls of a method by event-loop turn, until the test ends. */
+/** Counts the bytes of the calls of a method by event-loop turn. */
 function countByTurn<Target extends object, Name extends keyof Target>(
   target: Target,
   name: Name,
   // biome-ignore lint/suspicious/noExplicitAny: the arguments are those of the method.
   bytesOf: (...args: any[]) => number,
 ): { max(): number; sum(): number } {
-  const turns = [0];
-  let next = setImmediate(function turn() {
-    turns.push(0);
-    next = setImmediate(turn);
-  });
+  const turn = countTurns();
+  const turns = new Map([[0, 0]]);
   const original = target[name] as (...args: unknown[]) => unknown;
   const counted = (...args: unknown[]) => {
-    turns[turns.length - 1] = (turns.at(-1) as number) + bytesOf(...args);
+    turns.set(turn(), (turns.get(turn()) ?? 0) + bytesOf(...args));
     return original.apply(target, args);
   };
-  const { mock: calls } = mock.method(target, name as never, counted as never) as unknown as {
-    mock: { restore(): void };
-  };
-  afterTest(() => {
-    clearImmediate(next);
-    calls.restore();
-  });
-  return { max: () => Math.max(...turns), sum: () => turns.reduce((sum, bytes) => sum + bytes) };
+  mock.method(target, name as never, counted as never);
+  return { max: () => Math.max(...turns.values()), sum: () => [...turns.values()].reduce((sum, bytes) => sum + bytes) };
 }
 
 /** Sends ten requests at the same time, each of which must be answered with a list of six. */

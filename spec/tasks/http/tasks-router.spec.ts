@@ -66,7 +66,9 @@ describe('POST /tasks', () => {
 });
 
 describe('POST /tasks with an Idempotency-Key', () => {
-  const server = onceForSuite(() => startTasksServer({ maxLength: 1000, maxBytes: 1_000_000 }));
+  const server = onceForSuite(() =>
+    startTasksServer({ maxLength: 1000, maxBytes: 1_000_000, callbackHosts: ['example.com'] }),
+  );
   const submitAs = (key: string, body = '{"action":"sum"}') =>
     server().submit(body, { headers: { 'Idempotency-Key': key } });
 
@@ -98,7 +100,8 @@ describe('POST /tasks with an Idempotency-Key', () => {
     expect((await submitAs('c', JSON.stringify(Object.fromEntries(Object.entries(sum).reverse())))).body).to.deep.equal(
       first.body,
     );
-    for (const other of [{ data: { numbers: [2] } }, { action: 'x' }, { priority: 2 }, { delay: undefined }]) {
+    const options = [{ priority: 2 }, { delay: undefined }, { callback_url: 'https://example.com/' }];
+    for (const other of [{ data: { numbers: [2] } }, { action: 'x' }, ...options]) {
       const { status, body } = await submit(other);
       expect([status, body]).to.deep.equal([422, { error: 'this Idempotency-Key belongs to another submission' }]);
     }

@@ -1,7 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { afterTest } from '../../support/cleanup.ts';
 
 /** Lets the clocks of the system show other times: `readMs` pass with each look at one, and the wall clock is set by `setMs`. */
 function controlTime() {
@@ -14,7 +13,6 @@ function controlTime() {
   };
   mock.method(performance, 'now', read);
   mock.method(Date, 'now', () => Math.floor(wall + read() + time.setMs));
-  afterTest(() => mock.restoreAll());
   return time;
 }
 

@@ -2,14 +2,12 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { HandlerLog } from '../../../workers/tasks/handler-log.ts';
 import type { HandlerLogLine } from '../../../workers/tasks/messages.ts';
-import { afterTest } from '../../support/cleanup.ts';
 
 /** Creates a log with a clock that the spec controls. */
 function createLog() {
   const clock = { nowMs: 5 };
   const lines: HandlerLogLine[] = [];
-  const { mock: now } = mock.method(performance, 'now', () => clock.nowMs);
-  afterTest(() => now.restore());
+  mock.method(performance, 'now', () => clock.nowMs);
   const log = new HandlerLog((line) => void lines.push(line));
   const write = (count: number) => {
     for (let line = 0; line < count; line++) log.write('info', {}, [`at ${clock.nowMs}`]);
@@ -43,7 +41,6 @@ describe('HandlerLog', () => {
 
   it('reports how many lines were left out although no other line follows', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    afterTest(() => mock.timers.reset());
     const { write, reports } = createLog();
     write(103);
     mock.timers.tick(999);

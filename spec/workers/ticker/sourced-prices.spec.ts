@@ -4,7 +4,6 @@ import type { TickerSymbol } from '../../../workers/shared/symbols.ts';
 import { SourceCount } from '../../../workers/ticker/messages.ts';
 import type { PriceSource } from '../../../workers/ticker/sourced-prices.ts';
 import { sourcedPrices } from '../../../workers/ticker/sourced-prices.ts';
-import { afterTest } from '../../support/cleanup.ts';
 
 const SYMBOLS: readonly TickerSymbol[] = [
   { symbol: 'A-USD', price: 10, decimals: 2 },
@@ -42,14 +41,11 @@ const unreadable = Object.defineProperty(new Error(), 'message', { get: () => th
 /** Replaces the monotonic clock until the test ends. */
 function stopTime(): { now: number } {
   const time = { now: 0 };
-  const { mock: replaced } = mock.method(performance, 'now', () => time.now);
-  afterTest(() => replaced.restore());
+  mock.method(performance, 'now', () => time.now);
   return time;
 }
 
 describe('prices of a source', () => {
-  afterEach(() => mock.timers.reset());
-
   it('are those of its last answer, rounded to the decimals of each symbol', async () => {
     const { prices, answers, values, counts, problems } = create();
     await prices.step(0);

@@ -1,0 +1,385 @@
+import { expect } from 'chai';
+import { KeyReused, PRIORITIES, QueueFull, TAKES_PER_LONGEST } from '../../db/task-store.ts';
+import {
+  complete,
+  discard,
+  errorOf,
+  HOUR,
+  idsOf,
+  messageOf,
+  numbers,
+  type QueueTests,
+  reasonsOf,
+  release,
+  retry,
+  START,
+  sorted,
+  type TestQueue,
+} from './stage.ts';
+
+const publishAt = (queue: TestQueue, id: string, runAt: number) => queue.store.publish({ ...messageOf(id), runAt });
+const publishWith = (queue: TestQueue, id: string, priority: number) =>
+  queue.store.publish({ ...messageOf(id), priority });
+
+/** Leaves messages in all states, a row, limits, a key and the pause to the next store. Returns what it must have. */
+export async function leaveEverything(queue: TestQueue) {
+  const { store } = queue;
+  await queue.discard('xy');
+  await queue.publishKeyed('a', 'key');
+  await queue.publish('bcde');
+  const [a, b, c] = await queue.takeAll(3);
+  await queue.settle(a, complete());
+  await queue.settle(b, release);
+  await queue.settle(c, retry(queue.now + HOUR));
+  const limits = { concurrency: 9, perKey: { concurrency: 1, rate: { count: 3, ms: 1000 } } };
+  await store.setLimits('mail', limits, 'api');
+  for (const id of 'pq') await store.publish({ ...messageOf(id, 'mail'), limitKey: 'one', priority: 4 });
+  await store.setPaused(true);
+  const { bytes, oldest } = await store.counts();
+  return { messages: await store.read([...'xybcdepq']), limits: await store.limits(), bytes, oldest };
+}
+
+/** Expects what {@link leaveEverything} has left. Returns the waiting messages, which are taken. */
+export async function expectEverything(queue: TestQueue, left: Awaited<ReturnType<typeof leaveEverything>>) {
+  const { store } = queue;
+  const { bytes, oldest } = left;
+  await queue.expectCounts({ dead: 2, waiting: 4, limited: 1, retrying: 1, inFlight: 0, bytes, oldest });
+  expect(await store.read([...'xybcdepq'])).to.deep.equal(left.messages);
+  expect(await store.limits()).to.deep.equal(left.limits);
+  expect(await queue.stateOf('a')).to.equal('completed');
+  expect(await queue.publishKeyed('z', 'key')).to.equal('a');
+  expect(await queue.publishKeyed('z', 'key', 'y')).to.be.instanceOf(KeyReused);
+  expect([await store.isPaused(), await queue.takeIds(9)]).to.deep.equal([true, '']);
+  await store.setPaused(false);
+  const taken = await queue.takeAll(4);
+  const numbers = taken.map(({ id, attempt, isSuspect }) => `${id} ${attempt} ${isSuspect}`);
+  expect(numbers).to.deep.equal(['b 1 false', 'd 1 false', 'e 1 false', 'p 1 false']);
+  return taken;
+}
+
+/** Conformance specs of deliveries and their order: retries, scheduled messages, priorities, the pause, and the next store. */
+export function describeDelivering({ it }: QueueTests): void {
+  describe('taking', () => {
+    it('returns messages in the order of acceptance, those of one millisecond too', async (queue) => {
+      await queue.publish('abc');
+      queue.now += 1;
+      await queue.publishTogether([...'defgh']);
+      expect(await queue.takeIds(6)).to.equal('abcdef');
+      await queue.publish('i');
+      expect(await queue.takeIds(9)).to.equal('ghi');
+    });
+
+    it('returns no more than asked for, and each message once', async (queue) => {
+      await queue.publish('abcdefg');
+      const [a, b, c] = await queue.takeAll(3);
+      await queue.expectCounts({ inFlight: 3, waiting: 4 });
+      await queue.settle(b, complete());
+      expect(await queue.takeIds(1)).to.equal('d');
+      await queue.settle(a, discard());
+      await queue.settle(c, complete());
+      expect(await queue.takeIds(2)).to.equal('ef');
+      expect(await queue.takeIds(0)).to.equal('');
+      await queue.expectCounts({ inFlight: 3, waiting: 1, completed: 2, dead: 1 });
+    });
+
+    it('returns what was released again in its place, with no attempt counted', async (queue) => {
+      await queue.publish('abcd');
+      const [a, b, c] = await queue.takeAll(3);
+      queue.now += 10;
+      await queue.publish('e');
+      await queue.settle(c, release);
+      await queue.settle(a, release);
+      await queue.settle(b, complete());
+      await queue.expectCounts({ waiting: 4, inFlight: 0 });
+      const again = await queue.takeAll(4);
+      expect(idsOf(again)).to.equal('acde');
+      expect(again[0]).to.deep.equal({ ...a, delivery: 2 });
+    });
+
+    it('gives a message to one of those who ask at the same time', async (queue) => {
+      await queue.publish('abcdef');
+      const taken = (await Promise.all([2, 2, 2, 2].map((max) => queue.takeIds(max)))).join('');
+      expect(sorted(taken + (await queue.takeIds(9)))).to.equal('abcdef');
+    });
+  });
+
+  describe('a retry', () => {
+    it('is delivered when it is due, and not before', async (queue) => {
+      await queue.publish('a');
+      await queue.settle(await queue.next(), retry(START + 60));
+      await queue.expectCounts({ retrying: 1, waiting: 0, inFlight: 0 });
+      expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 60 });
+      expect(await queue.takenAt(START + 59)).to.equal('');
+      queue.now = START + 60;
+      const numbers = { attempt: 2, crashes: 0, delivery: 2 };
+      expect(await queue.next()).to.deep.include({ id: 'a', ...numbers });
+    });
+
+    it('counts attempts, and those that ended with a crash', async (queue) => {
+      await queue.publish('a');
+      const numbers: string[] = [];
+      for (const failure of ['transient', 'crash', 'crash', 'transient', 'transient'] as const) {
+        const delivery = await queue.next();
+        numbers.push(`${delivery.attempt} ${delivery.crashes}`);
+        await queue.settle(delivery, retry(queue.now, 'no', failure));
+      }
+      expect(numbers).to.deep.equal(['1 0', '2 0', '3 1', '4 2', '5 2']);
+    });
+
+    it('keeps times and reason of each failed attempt, oldest first, in every state', async (queue) => {
+      await queue.publish('a');
+      await queue.settle(await queue.next(), retry(START + 10, 'first'), { startedAt: START - 5, endedAt: START - 1 });
+      const first = { attempts: 1, reason: 'first' };
+      expect(await queue.message('a')).to.include({ state: 'retrying', ...first, runAt: START + 10 });
+      queue.now += 10;
+      const second = await queue.next();
+      const [attempt] = second.history.attempts;
+      expect(attempt).to.deep.include({ startedAt: START - 5, endedAt: START - 1, reason: 'first' });
+      expect(await queue.message('a')).to.include({ state: 'running', ...first });
+      queue.now += 10;
+      await queue.settle(second, retry(queue.now, 'second', 'crash'));
+      await queue.settle(await queue.next(), release);
+      expect(reasonsOf(await queue.message('a'))).to.deep.equal(['first', 'second']);
+      queue.now += 10;
+      await queue.settle(await queue.next(), discard('third'));
+      const { history, ...letter } = await queue.message('a');
+      expect(letter).to.include({ state: 'failed', attempts: 3, reason: 'third' });
+      expect(reasonsOf({ history })).to.deep.equal(['first', 'second', 'third']);
+      expect(history.attempts.map(({ endedAt }) => endedAt - START)).to.deep.equal([-1, 20, 30]);
+    });
+
+    it('keeps the newest 20 attempts, each reason cut to 1000 characters, and the newest five stacks', async (queue) => {
+      await queue.publish('a');
+      for (let attempt = 1; attempt <= 22; attempt++) {
+        const reason = `${attempt} ${'ä'.repeat(2000)}`;
+        await queue.settle(await queue.next(), { ...retry(queue.now, reason), stack: `stack ${attempt}` });
+      }
+      await queue.settle(await queue.next(), discard('last'));
+      const { attempts, ...letter } = await queue.message('a');
+      const reasons = reasonsOf(letter);
+      expect([attempts, reasons.length, reasons.at(-1)]).to.deep.equal([23, 20, 'last']);
+      expect(reasons.at(-2)).to.equal(`22 ${'ä'.repeat(997)}`);
+      expect(reasons[0]?.slice(0, 3)).to.equal('4 ä');
+      const stacks = letter.history.attempts.map(({ stack }) => stack);
+      expect(stacks.slice(-6)).to.deep.equal([
+        undefined,
+        ...[19, 20, 21, 22].map((each) => `stack ${each}`),
+        undefined,
+      ]);
+    });
+
+    it('counts the bytes of reason and history', async (queue) => {
+      await queue.publish('ab');
+      const { bytes } = await queue.store.counts();
+      await queue.settle(await queue.next(), retry(queue.now + HOUR, '€'.repeat(100)));
+      const after = (await queue.store.counts()).bytes;
+      expect(after - bytes).to.be.within(600, 800);
+      queue.now += HOUR;
+      await queue.settleAll(await queue.takeAll(2), complete());
+      await queue.expectCounts({ bytes: 0 });
+    });
+  });
+
+  describe('a clock that is set back between two runs', () => {
+    it('delays a retry by no more than a day', async (queue) => {
+      await queue.publish('a');
+      await queue.settle(await queue.next(), retry(START + HOUR));
+      queue.now = START - 1000 * HOUR;
+      await queue.restart();
+      expect((await queue.message('a')).runAt).to.equal(queue.now + 24 * HOUR);
+    });
+
+    it('delays no message that has not failed, and keeps the order', async (queue) => {
+      await queue.publish('ab');
+      queue.now += 1000;
+      await queue.publish('c');
+      await queue.settle(await queue.next(), release);
+      queue.now = START - HOUR;
+      await queue.restart();
+      await queue.publish('d');
+      await queue.expectCounts({ waiting: 4, retrying: 0 });
+      expect(await queue.takeIds(5)).to.equal('abcd');
+    });
+  });
+
+  describe('a scheduled message', () => {
+    it('is delivered when it is due, and not before, in the order in which messages became due', async (queue) => {
+      await publishAt(queue, 'c', START + 20);
+      await publishAt(queue, 'b', START + 10);
+      await queue.expectCounts({ accepted: 2, scheduled: 2, waiting: 0 });
+      expect(await queue.message('b')).to.include({ state: 'scheduled', runAt: START + 10, acceptedAt: START });
+      expect(await queue.store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: START + 10 });
+      expect(await queue.takenAt(START + 9)).to.equal('');
+      await queue.publish('a');
+      queue.now = START + 20;
+      const first = await queue.takeAll(2);
+      await queue.publish('d');
+      const all = [...first, ...(await queue.takeAll(2))];
+      expect(idsOf(all)).to.equal('abcd');
+      expect(all.map(({ dueAt }) => dueAt - START)).to.deep.equal([9, 10, 20, 20]);
+      await queue.expectCounts({ scheduled: 0, waiting: 0, inFlight: 4 });
+    });
+
+    it('begins to wait in slices, so that a take is short however many are due', async (queue) => {
+      const runAt = START + 10;
+      await queue.store.publishAll(
+        numbers(300).map((id) => ({ message: { ...messageOf(id), runAt }, key: undefined })),
+      );
+      queue.now = runAt;
+      for (const scheduled of [100, 0]) {
+        await queue.takeIds(1);
+        await queue.expectCounts({ scheduled });
+      }
+    });
+
+    it('keeps its time over a restart, also if the clock was set back', async (queue) => {
+      await publishAt(queue, 'a', START + 60_000);
+      await queue.restart();
+      queue.now = START - 1000;
+      await queue.restart();
+      await queue.expectCounts({ scheduled: 1 });
+      expect(await queue.takenAt(START + 59_999)).to.equal('');
+      expect(await queue.takenAt(START + 60_000)).to.equal('a');
+    });
+  });
+
+  describe('running now', () => {
+    const runNow = async ({ store }: TestQueue, id: string) => {
+      const told: string[] = [];
+      const outcome = await store.runNow(id, (task) => told.push(`${task.id} ${task.action}`));
+      return [outcome, ...told];
+    };
+
+    it('makes a scheduled or retrying message due', async (queue) => {
+      await queue.publish('a');
+      await queue.settle(await queue.next(), retry(START + 60_000));
+      await publishAt(queue, 'b', START + 60_000);
+      queue.now += 5;
+      expect(await runNow(queue, 'b')).to.deep.equal(['due', 'b sum']);
+      queue.now += 5;
+      expect(await runNow(queue, 'a')).to.deep.equal(['due', 'a sum']);
+      await queue.expectCounts({ scheduled: 0, retrying: 0, waiting: 2 });
+      const both = await queue.takeAll(2);
+      expect(both.map(({ id, attempt, dueAt }) => `${id} ${attempt} ${dueAt - START}`)).to.deep.equal([
+        'b 1 5',
+        'a 2 10',
+      ]);
+    });
+
+    it('changes nothing if the message waits, runs or has ended, or is unknown', async (queue) => {
+      await queue.discard('x');
+      await queue.publish('abc');
+      const [a, b] = await queue.takeAll(2);
+      await queue.settle(a, complete());
+      await queue.unchanged(async () => {
+        expect(await runNow(queue, 'c')).to.deep.equal(['due']);
+        expect(await runNow(queue, 'b')).to.deep.equal(['running']);
+        for (const id of ['a', 'x']) expect(await runNow(queue, id)).to.deep.equal(['ended']);
+        for (const id of ['y', '', '\0', '__proto__']) expect(await runNow(queue, id)).to.deep.equal([undefined]);
+      });
+      expect(await queue.settle(b, complete())).to.equal('applied');
+    });
+  });
+
+  describe('priorities', () => {
+    it('are taken first, and within one in the order in which messages became due', async (queue) => {
+      for (const [id, priority] of Object.entries({ e: 5, c: 3, a: 1, f: 5, b: 1 }))
+        await publishWith(queue, id, priority);
+      await queue.publish('d');
+      expect(await queue.takeIds(2)).to.equal('ab');
+      expect(await queue.takeIds(5)).to.equal('cdef');
+      expect(await queue.message('e')).to.include({ priority: 5 });
+      expect(await queue.message('d')).to.include({ priority: 3 });
+    });
+
+    it('stay with a message over a release, a retry, a redrive and a restart', async (queue) => {
+      await publishWith(queue, 'a', 1);
+      await queue.settle(await queue.next(), release);
+      await queue.settle(await queue.next(), retry(queue.now));
+      await queue.settle(await queue.next(), discard());
+      queue.now += 1;
+      await queue.publish('b');
+      queue.now += 1;
+      await queue.redrive({ all: true });
+      await queue.restart();
+      expect(await queue.takeIds(5)).to.equal('ab');
+    });
+
+    it('let none wait for ever: one message of ten is the one that has waited longest', async (queue) => {
+      await publishWith(queue, 'last', 5);
+      queue.now += 1;
+      for (const id of numbers(3 * TAKES_PER_LONGEST))
+        await publishWith(queue, id, 1 + (Number(id) % (PRIORITIES.length - 1)));
+      const taken: string[] = [];
+      while (!taken.includes('last')) {
+        const deliveries = await queue.takeAll(3);
+        taken.push(...deliveries.map(({ id }) => id));
+        for (const delivery of deliveries) await queue.settle(delivery, complete());
+      }
+      expect(taken.length).to.be.within(TAKES_PER_LONGEST - 2, TAKES_PER_LONGEST + 2);
+    });
+  });
+
+  describe('paused', () => {
+    it('accepts messages and delivers none, and delivers all in order once it is resumed', async (queue) => {
+      const { store } = queue;
+      expect(await store.isPaused()).to.equal(false);
+      await queue.publish('ab');
+      expect(await queue.takeIds(1)).to.equal('a');
+      for (const at of [5_000, 6_000]) await store.setPaused(true, at);
+      expect(await store.pausedAt()).to.equal(5_000);
+      expect(await store.isPaused()).to.equal(true);
+      await queue.publish('cd');
+      expect(await store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
+      await queue.expectCounts({ accepted: 4, inFlight: 1, waiting: 3 });
+      for (const isPaused of [false, false]) await store.setPaused(isPaused);
+      expect(await store.pausedAt()).to.equal(undefined);
+      expect(await store.isPaused()).to.equal(false);
+      expect(await queue.takeIds(5)).to.equal('bcd');
+    });
+
+    it('settles what is in flight, and keeps what is released or due again', async (queue) => {
+      const [a, b, c] = await queue.running('abc');
+      await queue.store.setPaused(true);
+      for (const [delivery, settlement] of [
+        [a, complete()],
+        [b, retry(queue.now + 5)],
+        [c, release],
+      ] as const)
+        expect(await queue.settle(delivery, settlement)).to.equal('applied');
+      expect(await queue.takenAt(queue.now + 5)).to.equal('');
+      await queue.expectCounts({ completed: 1, waiting: 2, inFlight: 0 });
+      await queue.store.setPaused(false);
+      expect(await queue.takeIds(5)).to.equal('cb');
+    });
+  });
+
+  describe('closed', () => {
+    it('refuses messages, with an error other than QueueFull, delivers none, and may be closed again', async (queue) => {
+      await queue.publish('a');
+      expect(await queue.store.close()).to.equal(true);
+      expect(await errorOf(() => queue.store.publish(messageOf('b')))).to.not.be.instanceOf(QueueFull);
+      expect(await queue.takeIds(5).catch(() => '')).to.equal('');
+      await queue.restart();
+      await queue.expectCounts({ accepted: 1, waiting: 1 });
+    });
+
+    it('has written what was submitted before', async (queue) => {
+      const submitted = Promise.allSettled([...'abc'].map((id) => queue.store.publish(messageOf(id))));
+      await queue.restart();
+      const accepted = (await submitted).filter(({ status }) => status === 'fulfilled').length;
+      await queue.expectCounts({ accepted, waiting: accepted });
+    });
+
+    it('leaves everything to the next one, once', async (queue) => {
+      const left = await leaveEverything(queue);
+      await queue.restart();
+      await queue.settleAll(await expectEverything(queue, left), complete());
+      await queue.settle(await queue.next(), complete());
+      await queue.cancel('c');
+      await queue.restart();
+      expect(await queue.store.isPaused()).to.equal(false);
+      await queue.expectCounts({ dead: 2, waiting: 0, limited: 0, retrying: 0, bytes: 0 });
+    });
+  });
+}

@@ -1,0 +1,405 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { UnknownPosition } from '../../db/search.ts';
+import { MAX_ACTION_LENGTH, type Position, type SearchFilter } from '../../db/task-rows.ts';
+import {
+  ack,
+  complete,
+  type Driver,
+  discard,
+  errorOf,
+  idsOf,
+  listIn,
+  messageOf,
+  numbers,
+  purgeIn,
+  type QueueTests,
+  redriveIn,
+  release,
+  retry,
+  row,
+  START,
+  searchIn,
+  sorted,
+  type TestQueue,
+} from './stage.ts';
+
+const idOf = (number: number | string) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+
+/** Publishes tasks with these actions in one batch, `created_at` from 0 on, `perSecond` of them a second. */
+async function publishAll({ store }: TestQueue, actions: readonly string[], perSecond = 1): Promise<void> {
+  const messages = actions.map((action, number) => {
+    const id = idOf(number);
+    const created_at = Math.floor(number / perSecond);
+    return { id, action: action.slice(0, 256), body: JSON.stringify({ id, action, data: {}, created_at }) };
+  });
+  await store.publishAll(messages.map((message) => ({ message, key: undefined })));
+}
+
+/** Characters that some databases or encodings refuse or escape, such as NUL and unpaired surrogates. */
+const UNITS = ['\0', '\ud800', '\udc00', '\u{1f600}', '"', '\\', '{', '}', ',', 'NULL', '\n', "'", '$1', '\u{10ffff}'];
+
+const ID = '0123abcd-0000-4000-8000-00000000000';
+
+/** Conformance specs of what is read: rows, messages, counts, the saved history, searches and views. */
+export function describeReading({ it, itWith }: QueueTests, driver: Driver): void {
+  describe('rows', () => {
+    it('keep payload and result to the letter', async (queue) => {
+      const text = fc.string({
+        unit: fc.oneof(fc.string({ unit: 'grapheme', maxLength: 3 }), fc.constantFrom(...UNITS)),
+      });
+      let count = 0;
+      await fc.assert(
+        fc.asyncProperty(text, text, async (data, output) => {
+          const id = `${count++}`;
+          const body = JSON.stringify({ data, created_at: 1 });
+          await queue.store.publish({ ...messageOf(id), body });
+          await queue.settle(await queue.next(), complete(output));
+          expect(await queue.store.rows.find(id)).to.include({ payload: body, result: JSON.stringify({ output }) });
+        }),
+        { numRuns: 60 },
+      );
+    });
+
+    it('replace those of other programs with the same id, whole', async (queue) => {
+      for (const id of 'ab') await driver.insertRow(queue.store, id, 'pending', 1);
+      await queue.publish('a');
+      await queue.settle(await queue.next(), complete(2));
+      expect(idsOf(await listIn(queue.store.rows))).to.equal('ab');
+      expect(await queue.store.rows.find('a')).to.deep.include({ status: 'completed', result: '{"output":2}' });
+    });
+
+    it('are listed by the time of submission and by arrival, no matter when they were completed', async (queue) => {
+      for (const [id, seconds] of Object.entries({ a: 2, b: 3, c: 2, d: 1, e: 2 }))
+        await queue.store.publish({ ...messageOf(id), body: JSON.stringify({ id, created_at: seconds }) });
+      const taken = await queue.takeAll(5);
+      for (const index of [2, 0, 3, 4, 1]) {
+        const delivery = taken[index];
+        if (delivery !== undefined) await queue.settle(delivery, complete());
+      }
+      for (const status of [undefined, 'completed'])
+        expect(idsOf(await listIn(queue.store.rows, { status }))).to.equal('becad');
+    });
+
+    it('are found by their status and action, to the letter', async (queue) => {
+      const { rows } = queue.store;
+      const long = 'a'.repeat(MAX_ACTION_LENGTH);
+      const found = ['sum', 'Sum', '', '"', '\\"', '","data":', '\0', '\ud800', 'ü', '\u{1f600}'.repeat(256), long];
+      await publishAll(queue, [...found, `${long}b`, '\u{1f600}'.repeat(300)]);
+      await queue.settleAll(await queue.takeAll(found.length + 2), complete());
+      for (const [index, action] of found.entries())
+        for (const status of [undefined, 'completed'])
+          expect(
+            (await listIn(rows, { action, status })).map(({ id }) => id),
+            action,
+          ).to.deep.equal([idOf(index)]);
+      for (const action of ['su', 'summ', '%', "' OR 1=1 --", '{}'])
+        expect(await listIn(rows, { action }), action).to.deep.equal([]);
+      for (const [id, status] of Object.entries({ pending: 'pending', empty: '' }))
+        await driver.insertRow(queue.store, id, status, 1);
+      const pending = {
+        id: 'pending',
+        payload: '{}',
+        status: 'pending',
+        result: null,
+        created_at: 1,
+        processed_at: null,
+      };
+      expect(await listIn(rows, { status: 'pending' })).to.deep.equal([pending]);
+      expect(idsOf(await listIn(rows, { status: '' }))).to.equal('empty');
+      for (const status of ['Completed', '%', "' OR 1=1 --", '\0', 'completed\0', '\ud800'])
+        expect([await listIn(rows, { status }), await rows.find(status)], status).to.deep.equal([[], undefined]);
+    });
+
+    it('are listed page by page, with rows of the same second, without gap or repetition', async (queue) => {
+      const { rows } = queue.store;
+      await publishAll(
+        queue,
+        numbers(260).map((number) => (Number(number) % 2 === 0 ? 'sum' : 'uppercase')),
+        120,
+      );
+      await queue.settleAll(await queue.takeAll(260), complete());
+      for (const [filter, step] of [
+        [{}, 1],
+        [{ status: 'completed' }, 1],
+        [{ action: 'sum' }, 2],
+      ] as const) {
+        const pages: string[] = [];
+        for (let isOver = false; !isOver; ) {
+          const before = pages.length === 0 ? undefined : await rows.position(pages.at(-1) as string);
+          const page = (await listIn(rows, { ...filter, before })).map(({ id }) => id);
+          expect((await listIn(rows, { ...filter, before }, 'summary')).map(({ id }) => id)).to.deep.equal(page);
+          isOver = page.length === 0;
+          pages.push(...page);
+        }
+        const newest = numbers(260)
+          .map(idOf)
+          .filter((_, index) => index % step === 0);
+        expect(pages).to.deep.equal(newest.reverse());
+      }
+      for (const none of ['none', '\0']) expect(await rows.position(none)).to.equal(undefined);
+    });
+
+    itWith({ maxBytes: 1e8 }, 'have summaries, which cut payload and result, and tell their sizes', async (queue) => {
+      const { rows } = queue.store;
+      const body = JSON.stringify({ text: 'ü'.repeat(3000), created_at: 1 });
+      const bytes = Buffer.byteLength(body);
+      await queue.store.publish({ ...messageOf('a'), body });
+      await queue.settle(await queue.next(), { kind: 'complete', result: `"${'€'.repeat(300)}"` });
+      await driver.insertRow(queue.store, 'c', 'pending', 0);
+      const cut = { payload: body.slice(0, 256), result: `"${'€'.repeat(255)}`, head: body.slice(0, 2048) };
+      expect(await rows.find('a', 'summary')).to.deep.include({ ...cut, payload_bytes: bytes, result_bytes: 902 });
+      const pending = { payload: '{}', status: 'pending', result: null, payload_bytes: 2, result_bytes: null };
+      expect(await rows.find('c', 'summary')).to.deep.include({ ...pending, ran_ms: null, head: '{}' });
+      const { found } = await rows.search({}, undefined, 9);
+      expect(found.map(({ id, bytes }) => [id, bytes])).to.have.deep.members([
+        ['a', bytes + 902],
+        ['c', 2],
+      ]);
+    });
+  });
+
+  describe('listing', () => {
+    it('locates the messages of each state in order', async (queue) => {
+      await queue.discard('x');
+      await queue.publish('abcdefg');
+      const [a, b, c] = await queue.takeAll(5);
+      await queue.settle(a, retry(queue.now + 60));
+      await queue.settle(b, retry(queue.now + 50));
+      await queue.settle(c, complete());
+      expect(await queue.located({ state: 'waiting' })).to.equal('fg');
+      expect(await queue.located({ state: 'retrying' })).to.equal('ba');
+      expect(sorted(await queue.located({ state: 'running' }))).to.equal('de');
+      expect(await queue.located({ state: 'failed' })).to.equal('x');
+      await queue.store.publish({ ...messageOf('h'), priority: 1 });
+      await queue.store.publish({ ...messageOf('i'), runAt: queue.now + 70 });
+      await queue.store.publish({ ...messageOf('j'), runAt: queue.now + 60 });
+      expect(await queue.located({ state: 'scheduled' })).to.equal('ji');
+      expect(await queue.located({ state: 'waiting' })).to.equal('hfg');
+      queue.now += 50;
+      expect(idsOf(await queue.takeAll(1))).to.equal('h');
+      expect(await queue.located({ state: 'retrying' })).to.equal('a');
+      expect(await queue.located({ state: 'waiting' })).to.equal('fgb');
+      expect(await queue.located({ state: 'waiting' }, 1)).to.equal('f');
+    });
+
+    it('locates the first of many, with their sizes', async (queue) => {
+      await queue.publishTogether(numbers(120));
+      const found = await searchIn(queue.store, { state: 'waiting' }, 100);
+      expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
+      for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
+    });
+
+    it('reads messages in the order asked for, without those that are gone', async (queue) => {
+      await queue.discard('d');
+      await queue.publish('abc');
+      await queue.settle(await queue.next(), complete());
+      const read = await queue.store.read(['c', 'x', 'a', 'd', 'b', '__proto__']);
+      expect(read.map(({ id, state }) => `${id} ${state}`)).to.deep.equal(['c waiting', 'd failed', 'b waiting']);
+      expect(read[0]).to.deep.equal(await queue.message('c'));
+      expect(await queue.store.read([])).to.deep.equal([]);
+      for (const id of ['x', '', '__proto__', "'", '%']) expect(await queue.store.find(id)).to.equal(undefined);
+    });
+
+    it('cuts long bodies on request, and tells their size in bytes', async (queue) => {
+      const { id, body, action } = messageOf('a', 'ü'.repeat(300), { text: '€'.repeat(3000) });
+      await queue.store.publish({ id, body, action });
+      const [cut] = await queue.store.read([id], 256);
+      expect(cut).to.deep.include({ body: body.slice(0, 256), bodyBytes: Buffer.byteLength(body), action });
+      expect((await queue.store.read([id]))[0]?.body).to.equal(body);
+    });
+  });
+
+  describe('the history', () => {
+    it('is what was saved last, also for the next process', async (queue) => {
+      expect(await queue.store.readHistory(1)).to.equal(undefined);
+      for (const text of ['{"a":1}', '{"ü":2}']) await queue.store.saveHistory(1, text);
+      await queue.store.saveHistory(2, '{}');
+      await queue.restart();
+      expect(await queue.store.readHistory(1)).to.equal('{"ü":2}');
+      expect(await queue.store.readHistory(2)).to.equal('{}');
+    });
+  });
+
+  describe('counting', () => {
+    it('knows when the longest waiting message became due', async (queue) => {
+      const oldest = async () => (await queue.store.counts()).oldest;
+      await queue.discard('x');
+      await queue.store.publish({ ...messageOf('later'), runAt: queue.now + 60_000 });
+      expect(await oldest()).to.equal(undefined);
+      await queue.publish('a');
+      queue.now += 10;
+      await queue.store.publish({ ...messageOf('b'), priority: 1 });
+      expect(await oldest()).to.equal(queue.now - 10);
+      const [b, a] = await queue.takeAll(2);
+      expect(await oldest()).to.equal(undefined);
+      await queue.settle(b, retry(queue.now + 60_000));
+      await queue.settle(a, release);
+      expect(await oldest()).to.equal(queue.now - 10);
+      await queue.cancel('a');
+      await queue.redrive({ all: true });
+      expect(await oldest()).to.equal(queue.now);
+    });
+  });
+
+  describe('searching', () => {
+    it('finds unfinished tasks that match all fields, the last accepted first', async (queue) => {
+      const located = (filter: SearchFilter) => queue.located({ until: queue.now, ...filter });
+      await queue.discard('x');
+      await queue.store.publish({ ...messageOf('a', 'resize'), priority: 5 });
+      await queue.store.publish({ ...messageOf('b', 'resize'), limitKey: 'ü\0' });
+      await queue.store.publish({ ...messageOf('c', 'mail'), limitKey: 'ü\0' });
+      await queue.store.publish({ ...messageOf('d', 'mail'), runAt: queue.now + 50 });
+      await queue.store.publish({ ...messageOf('e'), schedule: 'nightly' });
+      expect(await located({})).to.equal('edcbax');
+      expect(await located({ state: 'unfinished' })).to.equal('edcba');
+      expect(await located({ action: 'resize' })).to.equal('ba');
+      expect(await located({ action: 'mail', state: 'waiting' })).to.equal('c');
+      expect(await located({ limitKey: 'ü\0' })).to.equal('cb');
+      expect(await located({ action: 'mail', limitKey: 'ü\0' })).to.equal('c');
+      expect(await located({ state: 'scheduled' })).to.equal('d');
+      expect(await located({ schedule: 'nightly' })).to.equal('e');
+      expect(await located({ schedule: '\0' })).to.equal('');
+      expect(await located({ action: 'none' })).to.equal('');
+      expect(await located({ ids: ['c', 'a', 'y', '\0'] })).to.equal('ca');
+      const [first, second] = await queue.takeAll(2);
+      expect(await located({ state: 'running' })).to.equal([...idsOf([first, second])].sort().join(''));
+      await queue.settle(first, retry(queue.now + 50));
+      await queue.settle(second, discard());
+      expect(await located({ state: 'retrying' })).to.equal(first.id);
+      expect(await located({ state: 'failed' })).to.equal(`${second.id}x`);
+      queue.now += 1;
+      await queue.publish('f');
+      expect(await located({ until: queue.now - 1, action: 'sum' })).to.equal('ex');
+      expect(await located({ since: queue.now, until: undefined })).to.equal('f');
+    });
+
+    it('finds a text in the action, the data, the output and the reason, and nowhere else', async (queue) => {
+      const data = { order: 'SKU-20468', note: '100 % "sure" \\ ünï_x' };
+      await queue.store.publish(messageOf('a', 'order', data));
+      await queue.store.publish(messageOf('b', 'SKU', { note: 'uni-x' }));
+      await queue.settleAll(await queue.takeAll(2), discard('Card "4711" 50 % declined'));
+      await queue.store.publish(messageOf(`${ID}c`, 'order', data));
+      await queue.settle(await queue.next(), complete('DONE €'));
+      const { store } = queue;
+      const located = async (text: string) => {
+        const rows = await store.rows.search({ text }, undefined, 9);
+        return (await queue.located({ text })) + rows.found.map(({ id }) => id.slice(-1)).join('');
+      };
+      for (const text of ['SKU-20468', 'sku-2', '"sure"', '100 %', '\\ ü', 'order', 'ünï_x'])
+        expect(await located(text), text).to.equal('ac');
+      expect(await located('done €')).to.equal('c');
+      for (const text of ['"4711"', 'card', '50 % d']) expect(await located(text), text).to.equal('ba');
+      for (const text of ['created_at', `${START / 1000}`, '"action', 'output', 'SKU_2', '1%0', '\0'])
+        expect(await located(text), text).to.equal('');
+    });
+
+    it('finds rows that match all fields, the last accepted first', async (queue) => {
+      const { store } = queue;
+      for (const [index, action] of ['a', 'a', 'ü"', 'a'].entries()) {
+        queue.now += 1000;
+        const id = `${ID}${index}`;
+        const body = messageOf(id, action).body.replace(`${START / 1000}`, `${queue.now / 1000}`);
+        await store.publish({
+          ...messageOf(id, action),
+          body,
+          limitKey: index > 1 ? 'acme' : undefined,
+          submitter: 'al',
+        });
+        await queue.settle(await queue.next(), complete());
+      }
+      const located = async (filter: SearchFilter, after?: Position, limit = 9) => {
+        const { found } = await store.rows.search(filter, after, limit);
+        return found.map(({ id }) => id.slice(-1)).join('');
+      };
+      expect(await located({})).to.equal('3210');
+      expect(await located({ action: 'a' })).to.equal('310');
+      expect(await located({ action: 'ü"' })).to.equal('2');
+      expect(await located({ limitKey: 'acme', action: 'a' })).to.equal('3');
+      expect(await located({ view: { limit_key: 'acme' } })).to.equal('32');
+      expect(await located({ view: { submitter: 'al' }, action: 'a' })).to.equal('310');
+      expect(await located({ view: { submitter: 'bob' } })).to.equal('');
+      expect(await located({ view: { id: `${ID}1` } })).to.equal('1');
+      expect(await located({ since: START + 2000, until: START + 3500 })).to.equal('21');
+      expect(await located({ idPrefix: '0123abc' })).to.equal('0123');
+      expect(await located({ idPrefix: `${ID}2` })).to.equal('2');
+      expect(await located({ idPrefix: '0124' })).to.equal('');
+      const { next } = await store.rows.search({ action: 'a' }, undefined, 2);
+      expect(await located({ action: 'a' }, next)).to.equal('0');
+      expect(await errorOf(() => located({ idPrefix: '0' }, next))).to.be.instanceOf(UnknownPosition);
+    });
+
+    it('finds only the tasks of a view', async (queue) => {
+      const { store } = queue;
+      for (const id of 'ab') await store.publish({ ...messageOf(id), limitKey: 'acme', submitter: `user ${id}` });
+      await store.publish({ ...messageOf('c', 'callback'), limitKey: 'acme' });
+      await store.publish(messageOf(`${ID}0`));
+      expect(await queue.located({ view: { limit_key: 'acme' } })).to.equal('ba');
+      expect(await queue.located({ limitKey: 'acme' })).to.equal('cba');
+      expect(await queue.located({ view: { submitter: 'user a' } })).to.equal('a');
+      expect(await queue.located({ view: { id: 'b' } })).to.equal('b');
+      expect(await queue.located({ view: { id: 'b' }, idPrefix: '0' })).to.equal('');
+      expect(await queue.located({ idPrefix: '0123abcd-0' })).to.equal(`${ID}0`);
+    });
+
+    it('counts the messages of each action and state', async (queue) => {
+      const { store } = queue;
+      for (const id of 'abcd') await store.publish(messageOf(id, id === 'd' ? 'ü"' : 'mail'));
+      await queue.settle(await queue.next(), discard());
+      const { found, next } = await store.countActions(undefined);
+      const counted = found.map(({ action, state, count }) => `${action} ${state} ${count}`);
+      expect(counted.sort()).to.deep.equal(['mail failed 1', 'mail waiting 2', 'ü" waiting 1']);
+      expect(await store.countActions(next)).to.deep.equal({ found: [], next: undefined });
+    });
+
+    itWith({ maxLength: 7000 }, 'reads a bounded number of tasks, and continues after them', async (queue) => {
+      for (let from = 0; from < 7000; from += 1000)
+        await queue.store.publishAll(numbers(1000, from).map((id) => ({ message: messageOf(id), key: undefined })));
+      for (const filter of [{}, { text: 'x' }, { state: 'waiting' }] as const) {
+        const first = await queue.store.search({ ...filter, action: 'none' }, undefined, 9);
+        expect(first.found).to.deep.equal([]);
+        expect(first.next).to.have.length('state' in filter ? 4 : 1);
+        const rest = await queue.store.search(filter.state ? filter : {}, first.next, 9000);
+        expect(rest.found).to.have.length(2000);
+      }
+    });
+  });
+
+  describe('limit key and submitter', () => {
+    const limitKey = 'ü\0"acme"';
+    const owner = { limitKey, submitter: 'alice' };
+    const owned = (id: string) => ({ ...messageOf(id), ...owner });
+
+    it('stay with a task until its row is written', async (queue) => {
+      const { store } = queue;
+      await queue.publish('x');
+      for (const id of 'abc') await store.publish(owned(id));
+      const deliveries = await queue.takeAll(4);
+      for (const delivery of deliveries) expect(delivery).to.include(delivery.id === 'x' ? {} : owner);
+      expect(await queue.message('a')).to.include(owner);
+      for (const delivery of deliveries.filter(({ id }) => id !== 'b')) await queue.settle(delivery, complete());
+      const early = deliveries.filter(({ id }) => id === 'b');
+      for (const delivery of early) await queue.settle(delivery, ack);
+      for (const delivery of early) await queue.settle(delivery, row(1));
+      const [named, plain] = [await store.find('a'), await store.find('x')];
+      expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
+      expect(plain).to.have.property('row').that.includes({ limit_key: null, submitter: null });
+    });
+
+    it('are told of a task that is cancelled, redriven, purged or made due', async (queue) => {
+      const { store } = queue;
+      for (const id of 'abc') await store.publish(owned(id));
+      expect(await store.cancel('a')).to.deep.equal({ outcome: 'cancelled', action: 'sum', ...owner });
+      await queue.settleAll(await queue.takeAll(2), discard());
+      const subject = (id: string) => ({ id, action: 'sum', ...owner });
+      const redriven: object[] = [];
+      await redriveIn(store, { ids: ['b'] }, (tasks) => redriven.push(...tasks));
+      expect(redriven).to.deep.equal([subject('b')]);
+      expect((await purgeIn(store, { all: true })).done).to.deep.equal([subject('c')]);
+      await store.publish({ ...owned('d'), runAt: queue.now + 1000 });
+      const due: object[] = [];
+      await store.runNow('d', (task) => due.push(task));
+      expect(due).to.deep.equal([subject('d')]);
+    });
+  });
+}
