@@ -16,7 +16,7 @@ interface Ref {
   readonly current: HTMLElement | null;
 }
 
-export interface StillOptions {
+interface StillOptions {
   /** Element that contains the list. The list stays still while the user is at an element marked as `data-hold`. */
   host: Ref;
   /** Names the list's content. Another key shows the new content at once. */
@@ -31,9 +31,7 @@ export interface StillOptions {
 }
 
 export interface StillList {
-  /** Ids of the rows to show. */
   ids: readonly string[];
-  /** Number of ids that are not shown. */
   unseen: number;
   isHeld: boolean;
   /** Shows the current ids, although the list stays still. */
