@@ -34,7 +34,6 @@ const { answer, problem, read, poll } = repeated(
 shownRange.subscribe((range) => range && void read());
 status.subscribe(() => shownRange.peek() && poll());
 
-/** Folded tables of the tasks of each action in the range of the charts, and of what each worker thread runs. */
 export function Activity() {
   const { label } = RANGES[view.value.range];
   const { actions = [], workers = [], period = `of the last ${label}`, counts_are_exact = true } = answer.value ?? {};

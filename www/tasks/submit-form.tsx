@@ -37,7 +37,7 @@ const MAX_ANNOUNCEMENT = 200;
 const MAX_OUTPUT = 1_000;
 
 const ownTasks = signal<readonly OwnTask[]>([]);
-/** Announcement of what becomes of these tasks. */
+/** Announcement for screen readers of what becomes of a queued task. */
 const announced = signal('');
 
 const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 3.5', action: '', data: {} };
