@@ -40,12 +40,12 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       if (width === 320) expect(isModal, 'the inspector covers a small screen').to.equal(true);
       await page.keyboard.press('Escape');
       await page.getByRole('button', { name: 'Purge', exact: true }).click();
-      await part(page, 'purge-confirm').waitFor();
+      await part(page, 'confirm').waitFor();
       await checkAppearance(page, 'asked before a purge');
-      await part(page, 'purge-confirm').click();
-      await part(page, 'purge-undo').waitFor();
+      await part(page, 'confirm').click();
+      await part(page, 'undo').waitFor();
       await checkAppearance(page, 'purge pending');
-      await part(page, 'purge-undo').click();
+      await part(page, 'undo').click();
       await page.getByText('Undone. Nothing was purged.').waitFor();
       await checkAppearance(page, 'purge undone');
       await page.locator('.task-row').nth(1).waitFor();

@@ -209,7 +209,7 @@ describeInBrowser('the failed tasks on the board', () => {
       await elapse(page, 8_000);
       await page.getByText('Purging', { exact: true }).waitFor();
       await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
-      expect(await part(page, 'purge-text').textContent()).to.equal('Purging');
+      expect(await part(page, 'toast-text').textContent()).to.equal('Purging');
       await purgeOnly(page, 'blue');
       held.resolve();
       await page.getByText(/^Not purged: .* 1 task will be purged in 8 seconds/).waitFor();
@@ -219,7 +219,7 @@ describeInBrowser('the failed tasks on the board', () => {
       await items(page).nth(1).waitFor();
       await elapse(page, 8_000);
       await elapse(page, 6_000);
-      await part(page, 'purge-notice').waitFor({ state: 'hidden' });
+      await part(page, 'toast').waitFor({ state: 'hidden' });
       expect(sent).to.equal(1);
     });
   });

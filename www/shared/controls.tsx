@@ -5,9 +5,7 @@ const COPIED_MS = 2_000;
 
 type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement>;
 
-export function Button(props: ButtonProps) {
-  return <button type="button" class="button" {...props} />;
-}
+export const Button = (props: ButtonProps) => <button type="button" class="button" {...props} />;
 
 export function SmallButton({ class: name = '', ...props }: ButtonProps) {
   return <button type="button" class={`button button-small ${name}`} {...props} />;
@@ -35,12 +33,10 @@ interface CopyButtonProps {
   text: string | (() => string);
   /** Element that is selected if the browser denies access to the clipboard. */
   source: { readonly current: HTMLElement | null };
-  /** Name for screen readers. */
   label?: string | undefined;
   children?: string;
 }
 
-/** Button that copies a text to the clipboard. */
 export function CopyButton({ text, source, label, children = 'Copy' }: CopyButtonProps) {
   const [said, say] = useState('');
   useEffect(() => {
@@ -63,5 +59,29 @@ export function CopyButton({ text, source, label, children = 'Copy' }: CopyButto
     <SmallButton aria-label={said === '' ? label : undefined} onClick={() => void copy()}>
       {said || children}
     </SmallButton>
+  );
+}
+
+interface RadioGroupProps<Value extends string> {
+  legend: string;
+  name: string;
+  class?: string;
+  options: readonly (readonly [Value, label: string])[];
+  chosen: Value | undefined;
+  onChoose(value: Value): void;
+}
+
+export function RadioGroup<Value extends string>(props: RadioGroupProps<Value>) {
+  const { legend, name, class: className = '', options, chosen, onChoose } = props;
+  return (
+    <fieldset class={`choice ${className}`}>
+      <legend class="visually-hidden">{legend}</legend>
+      {options.map(([value, label]) => (
+        <label key={value}>
+          <input type="radio" {...{ name, value }} checked={value === chosen} onChange={() => onChoose(value)} />
+          <span>{label}</span>
+        </label>
+      ))}
+    </fieldset>
   );
 }

@@ -2,6 +2,7 @@ import type { Grant } from '../client/credentials.ts';
 import { UnreachableError } from '../client/errors.ts';
 import { HttpClient } from '../client/http-client.ts';
 import { part } from './dom.ts';
+import { readStored, store } from './stored.ts';
 
 export interface Session {
   token: string;
@@ -27,22 +28,13 @@ export function revoke(token: string): void {
 
 /** Stores the session for a reload of the browser tab, or discards the stored one. */
 export function keepSession(session: Session | undefined): void {
-  try {
-    if (session === undefined) sessionStorage.removeItem(KEY);
-    else sessionStorage.setItem(KEY, JSON.stringify(session));
-  } catch {
-    // The browser blocks storage, so the user must sign in after a reload.
-  }
+  store('sessionStorage', KEY, session);
 }
 
 /** Returns the stored session, or undefined if none is stored or its token has expired. */
 export function keptSession(): Session | undefined {
-  try {
-    const session: Session | null = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');
-    return session !== null && session.expiresAt > Date.now() ? session : undefined;
-  } catch {
-    return undefined;
-  }
+  const session = readStored('sessionStorage', KEY) as Session | null | undefined;
+  return session && session.expiresAt > Date.now() ? session : undefined;
 }
 
 export class SignInForm {
@@ -64,16 +56,13 @@ export class SignInForm {
     this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
   }
 
-  /** @param reason message that tells the user why the previous session has ended, if it has */
+  /** Discards the stored session. @param reason message that tells the user why the previous session has ended, if it has */
   open(reason = ''): void {
+    keepSession(undefined);
     this.#reason.textContent = reason;
     this.#reason.hidden = reason === '';
     this.#panel.hidden = false;
     this.#field.focus();
-  }
-
-  close(): void {
-    this.#panel.hidden = true;
   }
 
   async #submit(onSession: (session: Session) => void): Promise<void> {
@@ -90,6 +79,7 @@ export class SignInForm {
       keepSession(this.#keep.checked ? session : undefined);
       this.#form.reset();
       this.#setRevealed(false);
+      this.#panel.hidden = true;
       onSession(session);
     } catch (error) {
       this.#show(error instanceof UnreachableError ? 'The service cannot be reached.' : (error as Error).message);

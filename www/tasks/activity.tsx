@@ -16,7 +16,6 @@ type Action = QueueActivity['actions'][number];
 const isOpen = signal(false);
 const shownRange = computed(() => (isOpen.value && view.value.page === 'tasks' ? view.value.range : undefined));
 
-/** Newest activity, with its period in words. */
 const { answer, problem, read, poll } = repeated(
   REFRESH_MS,
   async (): Promise<(QueueActivity & { period: string }) | undefined> => {
@@ -35,7 +34,6 @@ const { answer, problem, read, poll } = repeated(
 shownRange.subscribe((range) => range && void read());
 status.subscribe(() => shownRange.peek() && poll());
 
-/** Folded tables of the tasks of each action in the range of the charts, and of what each worker thread runs. */
 export function Activity() {
   const { label } = RANGES[view.value.range];
   const { actions = [], workers = [], period = `of the last ${label}`, counts_are_exact = true } = answer.value ?? {};
@@ -43,9 +41,7 @@ export function Activity() {
     <details class="charts" data-part="activity" onToggle={({ currentTarget }) => (isOpen.value = currentTarget.open)}>
       <summary>
         <h2>Actions and workers</h2>{' '}
-        <span class="quiet" role="status">
-          {problem.value || (counts_are_exact ? '' : 'Only the newest tasks are counted.')}
-        </span>
+        <output class="quiet">{problem.value || (counts_are_exact ? '' : 'Only the newest tasks are counted.')}</output>
       </summary>
       <Panel
         caption={`Actions. Rates, failures and durations ${period}.`}
@@ -97,6 +93,4 @@ function actionRow({ action, queued, limited, in_flight, retrying, failed, ...re
   return [visibleText(action), ...counts, `${formatRate(per_second)} / s`, shareText, ...durations];
 }
 
-function span(seconds: number | undefined): string {
-  return seconds === undefined ? '–' : formatSpan(seconds * 1_000);
-}
+const span = (seconds: number | undefined): string => (seconds === undefined ? '–' : formatSpan(seconds * 1_000));

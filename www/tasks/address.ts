@@ -66,9 +66,7 @@ export function isFiltered({ q, action, cause, last }: ListFilter): boolean {
 }
 
 /** Whether the page cannot tell which tasks of a state match, because it does not have their whole data. */
-export function isSearched({ q, last }: Pick<ListFilter, 'q' | 'last'>): boolean {
-  return q !== '' || last !== '';
-}
+export const isSearched = ({ q, last }: Pick<ListFilter, 'q' | 'last'>): boolean => q !== '' || last !== '';
 
 /** Returns the filter as the service takes it. `key:`, `schedule:` and `id:` in the text select by these fields. */
 export function filterOf({ q, action, cause, last }: ListFilter, nowMs = Date.now()): TaskFilter & { cause?: string } {

@@ -1,10 +1,10 @@
 import { computed, effect } from '@preact/signals';
-import { type ComponentChildren, render } from 'preact';
-import { part } from '../shared/dom.ts';
+import type { ComponentChildren } from 'preact';
+import { mount, part } from '../shared/dom.ts';
 import { Activity } from './activity.tsx';
 import { link, linkState, model, situation } from './board.ts';
+import { Toast } from './bulk-changes.tsx';
 import { Charts } from './charts.tsx';
-import { UndoNotice } from './deeds.tsx';
 import { OpenQuestion } from './dialogs.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
@@ -21,43 +21,43 @@ import { TaskListView } from './task-list.tsx';
 // Before the views send requests, because this restores the token that they need.
 connect();
 
-/** Tabs, and the list of the current tab. */
-function Shelf() {
-  const { page, state } = view.value;
-  return page === 'tasks' && [<Tabs key="tabs" />, <TaskListView key="list" state={state} />];
-}
+const kind = computed(() => linkState.value.kind);
 
-function Settings() {
-  const { page } = view.value;
-  if (page === 'schedules') return <SettingsList key={page} of={SCHEDULES} />;
-  return page === 'limits' && <SettingsList key={page} of={LIMITS} />;
+/** All below the header of the page, except the sign-in form. */
+function Desk() {
+  const { page, state } = view.value;
+  return (
+    <div class="desk stack" data-page={page} hidden={kind.value === 'signed-out'}>
+      <HealthStrip />
+      <Charts />
+      <Activity />
+      {page === 'schedules' && <SettingsList key={page} of={SCHEDULES} />}
+      {page === 'limits' && <SettingsList key={page} of={LIMITS} />}
+      <div class="columns-layout stack">
+        <div class="grow">{page === 'tasks' && [<Tabs key="tabs" />, <TaskListView key="list" state={state} />]}</div>
+        <div class="side screen-only stack">
+          <SubmitForm />
+          <OwnTasks />
+        </div>
+      </div>
+    </div>
+  );
 }
 
 const parts: Readonly<Record<string, ComponentChildren>> = {
   pages: <Pages />,
   status: <Masthead />,
   'time-zone': <TimeZoneSelect />,
-  overview: [<HealthStrip />, <Charts />, <Activity />],
-  shelf: <Shelf />,
-  settings: <Settings />,
-  form: <SubmitForm />,
-  own: <OwnTasks />,
-  dialogs: [<Inspector />, <OpenQuestion />, <UndoNotice />, <Help />],
+  desk: <Desk />,
+  dialogs: [<Inspector />, <OpenQuestion />, <Toast />, <Help />],
 };
-for (const [name, shown] of Object.entries(parts)) {
-  const host = part(document, name, HTMLElement);
-  host.replaceChildren();
-  render(shown, host);
-}
+for (const [name, shown] of Object.entries(parts)) mount(shown, name);
 
 listenToKeys();
 
-const desk = part(document, 'desk', HTMLElement);
 const icon = part(document, 'icon', HTMLLinkElement);
-const kind = computed(() => linkState.value.kind);
 effect(() => {
   const { page, state } = view.value;
-  desk.dataset.page = page;
   const [problem] = situation.value.problems;
   const place = `${titleOf(page === 'tasks' ? state : page)} · Tasks`;
   document.title = problem === undefined ? place : `⚠ ${problem.text} ${place}`;
@@ -68,7 +68,6 @@ computed(() => situation.value.problems.length > 0).subscribe((hasProblem) => {
 effect(() => {
   document.body.dataset.form = isFolded.value ? 'folded' : 'open';
   document.body.dataset.connection = kind.value;
-  desk.hidden = kind.value === 'signed-out';
 });
 
 view.subscribe(({ state, q, action, cause, last }) => {

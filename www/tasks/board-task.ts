@@ -8,9 +8,7 @@ export type State = (typeof STATES)[number];
 
 const UNFINISHED: readonly string[] = STATES.slice(0, 5);
 
-export function isUnfinished(state: string): boolean {
-  return UNFINISHED.includes(state);
-}
+export const isUnfinished = (state: string): boolean => UNFINISHED.includes(state);
 
 type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'status'>) => void : never) extends (
   fields: infer Fields,
@@ -18,7 +16,6 @@ type FieldsOf<State> = (State extends unknown ? (fields: Omit<State, 'id' | 'sta
   ? Fields
   : never;
 
-/** Fields of tasks in all states. */
 export type TaskFields = Partial<FieldsOf<TaskState>>;
 
 /** Task as reported by responses and events, with the names of the service. Texts may be truncated. */

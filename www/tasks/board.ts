@@ -49,7 +49,6 @@ export const link = new ServiceLink({
   onGap: model.reload,
 });
 
-/** State of the connection to the service. */
 export const linkState = link.state;
 
 /** Newest answer of `GET /queue`. */

@@ -8,7 +8,6 @@ import { deadLetters, repeated } from './service.ts';
 import { formatClock, formatCount, visibleText } from './texts.ts';
 
 const INTERVAL_MS = 2_000;
-/** Maximum number of causes in a response. */
 const MAX_CAUSES = 100;
 
 const isShown = computed(() => view.value.page === 'tasks' && view.value.state === 'failed');
@@ -28,7 +27,6 @@ const { answer, problem, read, poll } = repeated<{ causes: readonly Cause[]; tot
   { causes: [], total: 0 },
 );
 
-/** Why the causes are not up to date, or an empty string. */
 export const causesProblem = problem;
 
 /** Whether the view has the cause and its action, or any. */
@@ -37,7 +35,6 @@ function isMatching(each: Cause): boolean {
   return (action || each.action) === each.action && (cause || each.cause) === each.cause;
 }
 
-/** Number of permanent failures with the chosen action and cause. */
 export const matchingPermanent = computed(() =>
   answer.value.causes.filter(isMatching).reduce((sum, { permanent }) => sum + permanent, 0),
 );
@@ -103,7 +100,6 @@ export function Causes({ isHeld }: { isHeld: boolean }) {
 
 const keyOf = ({ action, cause }: Cause) => JSON.stringify([action, cause]);
 
-/** Times and exact reasons of a cause. */
 function detailsOf({ first_at, last_at, reasons }: Cause): string {
   const [first, last] = [first_at, last_at].map((seconds) => formatClock(seconds * 1000, false));
   const exact = reasons.map(({ reason, count }) => `${formatCount(count)} ${visibleText(reason)}`);

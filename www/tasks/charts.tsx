@@ -1,9 +1,10 @@
 import { computed } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { RadioGroup } from '../shared/controls.tsx';
 import { RANGES, type Range } from './address.ts';
 import { history, historyProblem } from './board.ts';
 import { changeView, view } from './navigation.ts';
-import { FigureTable, RadioGroup } from './parts.tsx';
+import { FigureTable } from './parts.tsx';
 import type { Periods } from './queue-history.ts';
 import { formatClock, formatCount, formatRate } from './texts.ts';
 import { type ChartLine, timeChart } from './time-chart.ts';
@@ -36,7 +37,6 @@ const THROUGHPUT = {
 };
 const DEPTH = { depth: { label: 'Waiting, running and retrying', colour: '--accent', fill: '--accent-veil' } };
 
-/** Charts of a time range: tasks per second, and unfinished tasks. */
 export function Charts() {
   const isWide = useMemo(() => matchMedia('(min-width: 48rem)').matches, []);
   const { label } = RANGES[view.value.range];
@@ -44,10 +44,7 @@ export function Charts() {
     <section class="charts" aria-label={`The last ${label}`}>
       <details open={isWide} data-part="charts-details">
         <summary>
-          <h2>The last {label}</h2>{' '}
-          <span class="quiet" role="status">
-            {historyProblem}
-          </span>
+          <h2>The last {label}</h2> <output class="quiet">{historyProblem}</output>
         </summary>
         <div class="grid">
           <ChartCard

@@ -10,9 +10,7 @@ type Schema = Partial<
     Record<'const' | 'default' | 'items' | 'properties', unknown> & { type: string | string[]; required: string[] }
 >;
 
-type Property = [name: string, schema: unknown, required: boolean];
-
-export interface DataField {
+interface DataField {
   /** Keys that lead to the field. `*` stands for every array index. */
   keys: readonly string[];
   /** Name such as `size.width` or `numbers[]`. */
@@ -20,7 +18,6 @@ export interface DataField {
   required: boolean;
   /** Types, allowed values and bounds, such as `integer, 1 to 100`. */
   kind: string;
-  /** Title and description of the field in the schema, or an empty string. */
   about: string;
 }
 
@@ -43,10 +40,11 @@ export function dataFields(schema: object): DataField[] {
   const collect = (part: unknown, parents: readonly string[]) => {
     const { items, ...own } = resolve(part, schema);
     if (parents.length > MAX_KEYS) return;
-    for (const [key, each, required] of propertiesOf(own)) {
+    for (const property of propertiesOf(own)) {
       if (fields.length >= MAX_FIELDS) return;
-      const field = resolve(each, schema);
-      const keys = [...parents, key];
+      const { required } = property;
+      const field = resolve(property.schema, schema);
+      const keys = [...parents, property.name];
       const name = keys.map((each) => (each === '*' ? '[]' : `.${each}`)).join('');
       fields.push({ keys, name: name.slice(1), required, kind: kindOf(field, schema), about: aboutOf(field) });
       collect(field, keys);
@@ -64,7 +62,6 @@ export function fieldAt(fields: readonly DataField[], pointer: string): DataFiel
   return parents.sort((one, other) => other.keys.length - one.keys.length)[0];
 }
 
-/** Returns the title and description of a schema as one text. */
 export function aboutOf({ title, description }: Schema): string {
   return [title, description].filter((text) => typeof text === 'string' && text !== '').join(': ');
 }
@@ -98,8 +95,8 @@ function templateOf(part: unknown, root: object, depth: number): unknown {
   const [type] = typesOf(schema);
   if (type === 'object') {
     const hasExample = (each: unknown) => exampleOf(resolve(each, root)) !== undefined;
-    const shown = propertiesOf(schema).filter(([, each, required]) => required || hasExample(each));
-    return Object.fromEntries(shown.map(([name, each]) => [name, templateOf(each, root, depth + 1)]));
+    const shown = propertiesOf(schema).filter((each) => each.required || hasExample(each.schema));
+    return Object.fromEntries(shown.map((each) => [each.name, templateOf(each.schema, root, depth + 1)]));
   }
   if (type === 'array') return (schema.minItems ?? 0) > 0 ? [templateOf(schema.items, root, depth + 1)] : [];
   if (type === 'number' || type === 'integer') return smallestNumber(schema);
@@ -141,11 +138,15 @@ function find(reference: string, root: unknown): unknown {
   return keys.reduce<unknown>((part, key) => Object(part)[key], root);
 }
 
-/** Returns the properties of a schema, required properties first. */
-function propertiesOf({ properties: own, required }: Schema): Property[] {
-  const needed = new Set(listOf(required));
-  const properties = Object.entries(Object(own)).map(([name, schema]): Property => [name, schema, needed.has(name)]);
-  return properties.sort(([, , one], [, , other]) => Number(other) - Number(one));
+/** Returns the properties of a schema, required ones first. */
+function propertiesOf({ properties, required }: Schema) {
+  const needed = listOf(required);
+  const all = Object.entries(Object(properties)).map(([name, schema]) => ({
+    name,
+    schema,
+    required: needed.includes(name),
+  }));
+  return all.sort((one, other) => Number(other.required) - Number(one.required));
 }
 
 /** Returns the types that a schema allows, inferred from other keywords if `type` is missing. */
@@ -161,6 +162,4 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function listOf<Item>(value: Item[] | undefined): Item[] {
-  return Array.isArray(value) ? value : [];
-}
+const listOf = <Item>(value: Item[] | undefined): Item[] => (Array.isArray(value) ? value : []);

@@ -52,10 +52,8 @@ export interface Question {
   question: string;
   warning?: string;
   consequence: string;
-  /** Labels of the buttons. */
   yes: string;
   no: string;
-  /** Paces that the user can choose, in tasks per second. */
   paces?: readonly number[];
 }
 
@@ -77,7 +75,6 @@ export function ask(question: Question): Promise<Confirmation | undefined> {
   });
 }
 
-/** Dialog of the open question. */
 export function OpenQuestion() {
   const pace = useRef<HTMLSelectElement>(null);
   if (open.value === undefined) return null;
@@ -108,7 +105,7 @@ export function OpenQuestion() {
         <Button onClick={() => answer()}>{no}</Button>
         <Button
           class="button button-danger"
-          data-part="purge-confirm"
+          data-part="confirm"
           onClick={() => answer({ perSecond: Number(pace.current?.value ?? 0) })}
         >
           {yes}

@@ -5,7 +5,6 @@ import type { Submission } from './service.ts';
 
 const KINDS = ['uppercase', 'sum', 'other'] as const;
 
-/** Entries of the form that queues a task. */
 export interface Draft {
   kind: (typeof KINDS)[number];
   text: string;
@@ -35,7 +34,6 @@ export function formOf(draft: Draft, { actions, unknown_actions }: ActionList) {
   return { ...draft, kinds, kind, names, choices, choice, schema, json };
 }
 
-/** Returns the fields of a form. */
 export function fieldsOf({ kind, names, choices, choice, schema }: Form): FormField[] {
   if (kind === 'uppercase') return [{ name: 'text', label: 'Text', rows: 3 }];
   const numbersHint = 'Separated by commas or spaces, with a point before decimals.';

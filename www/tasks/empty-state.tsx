@@ -45,7 +45,6 @@ const TEXTS: Record<State, [title: string, hint: string, curl: string]> = {
   ],
 };
 
-/** Message shown instead of an empty task list, with a curl command unless there is a filter. */
 export function EmptyState({ state }: { state: State }) {
   const [title, hint, curl] = TEXTS[state];
   const command = curl.replaceAll('curl', `curl${tokenOption()}`).replaceAll('URL', location.origin);

@@ -1,18 +1,14 @@
 import { ServiceError } from '../client/errors.ts';
 
-/** Field of a form. */
 export interface FormField {
   /** Path of the value in the edited object, such as `rate/count`. */
   name: string;
   label: string;
   hint?: string;
-  /** Values that can be chosen, with their labels. */
   choices?: [value: string, label: string][];
   /** Number of lines, if the text may have several. */
   rows?: number;
-  /** Class of the control. */
   class?: string;
-  /** Text of the field for a new object. */
   initial?: string;
   /** @throws {FieldError} */
   parse?(text: string, name: string): unknown;
@@ -26,7 +22,6 @@ export interface Problem {
   path?: string;
 }
 
-/** Invalid text of a field. */
 export class FieldError extends Error {
   override name = 'FieldError';
   readonly field: string;

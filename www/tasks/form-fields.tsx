@@ -1,6 +1,6 @@
 import type { FormField, Problem } from './fields.ts';
 
-export interface FormFieldsProps {
+interface FormFieldsProps {
   fields: readonly FormField[];
   texts: Readonly<Record<string, unknown>>;
   problem: Problem | undefined;
@@ -11,7 +11,6 @@ export interface FormFieldsProps {
   onText(name: string, text: string): void;
 }
 
-/** Labelled controls, each with the problem of its text and a hint. */
 export function FormFields({ fields, texts, problem, prefix = '', fixed, onText }: FormFieldsProps) {
   return fields.map(({ name, label, hint, choices, rows, class: className }) => {
     const id = prefix + name;
@@ -44,7 +43,6 @@ export function FormFields({ fields, texts, problem, prefix = '', fixed, onText 
   });
 }
 
-/** Moves the focus to the field that has a problem. */
 export function focusField(form: HTMLFormElement | null, { field }: Problem) {
   const control = form?.querySelector<HTMLTextAreaElement>(`[name="${field}"]`);
   control?.focus();

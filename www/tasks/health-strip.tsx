@@ -1,7 +1,7 @@
 import { useRef } from 'preact/hooks';
 import type { QueueStatus } from '../client/queue-api.ts';
 import { history, link, linkState, situation, status } from './board.ts';
-import { say } from './deeds.tsx';
+import { say } from './bulk-changes.tsx';
 import { ask } from './dialogs.tsx';
 import { Button, Live, SmallButton } from './parts.tsx';
 import type { Histories } from './queue-history.ts';
@@ -73,7 +73,6 @@ function Announcement({ problems }: { problems: readonly Problem[] }) {
   );
 }
 
-/** Button that pauses the queue after a confirmation. */
 export function PauseQueue() {
   if (status.value?.paused !== false || linkState.value.kind !== 'live') return null;
   const pause = async () => {

@@ -4,9 +4,9 @@ import type { Attempt } from '../client/task-state.ts';
 import { CopyButton, Icon } from '../shared/controls.tsx';
 import { linkState } from './board.ts';
 import { isUnfinished } from './board-task.ts';
-import { redrive } from './deeds.tsx';
+import { redrive } from './bulk-changes.tsx';
 import { Dialog } from './dialogs.tsx';
-import { indent, parseJson, readPayload } from './json-text.ts';
+import { indent, isNested, parseJson, readPayload } from './json-text.ts';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
 import { curlCommand, runTask, type Submission } from './service.ts';
@@ -21,7 +21,6 @@ const MAX_DEPTH = 8;
 const OPEN_DEPTH = 2;
 const MAX_CHARACTERS = 200;
 
-/** Panel that shows the task of the address with its timeline, payload, result and progress. */
 export function Inspector() {
   const { task } = view.value;
   // The inspector must not cover the sign-in form.
@@ -131,31 +130,30 @@ function LongText({ part, name, text }: { part: string; name: string; text: stri
   return (
     <section class="stack tight" data-part={part}>
       <CodeBlock text={indent(text)} copyLabel={`Copy the ${name.toLowerCase()}`} heading={heading}>
-        {typeof value === 'object' && value !== null && <JsonTree value={value} />}
+        {isNested(value) && <JsonTree value={value} />}
       </CodeBlock>
     </section>
   );
 }
 
-/** Objects and arrays of a JSON value as folders. Shows nothing for any other value. */
-function JsonTree({ value, depth = 0 }: { value: unknown; depth?: number }) {
-  if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return null;
+/** Objects and arrays of a JSON value as folders. */
+function JsonTree({ value, depth = 0 }: { value: object; depth?: number }) {
   const entries = Object.entries(value);
   return (
     <ul class="tree small" data-part={depth === 0 ? 'tree' : undefined}>
       {entries.slice(0, MAX_ENTRIES).map(([key, each]) => (
         <li key={key}>
-          {typeof each !== 'object' || each === null || Object.keys(each).length === 0 || depth === MAX_DEPTH ? (
-            <>
-              <bdi class="quiet">{visibleText(key)}</bdi>: <bdi>{scalarText(each)}</bdi>
-            </>
-          ) : (
+          {isNested(each) && Object.keys(each).length > 0 && depth < MAX_DEPTH ? (
             <details open={depth + 1 < OPEN_DEPTH}>
               <summary>
                 <bdi class="quiet">{visibleText(key)}</bdi>: {countText(each)}
               </summary>
               <JsonTree value={each} depth={depth + 1} />
             </details>
+          ) : (
+            <>
+              <bdi class="quiet">{visibleText(key)}</bdi>: <bdi>{scalarText(each)}</bdi>
+            </>
           )}
         </li>
       ))}
@@ -170,7 +168,7 @@ function countText(value: object): string {
 }
 
 function scalarText(value: unknown): string {
-  const text = typeof value === 'object' && value !== null ? countText(value) : JSON.stringify(value);
+  const text = isNested(value) ? countText(value) : JSON.stringify(value);
   return visibleText(text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text);
 }
 
@@ -217,7 +215,6 @@ function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step |
   );
 }
 
-/** Start, duration and node of an attempt. */
 function Run({ attempt: { started_at_ms: startedAt, ended_at_ms, node } }: { attempt: Attempt }) {
   if (startedAt === null && node === undefined) return null;
   return (
@@ -232,7 +229,6 @@ function Run({ attempt: { started_at_ms: startedAt, ended_at_ms, node } }: { att
   );
 }
 
-/** Time since a step, or until it. */
 function LiveTime({ step: { kind, atMs } }: { step: Step }) {
   if (isAhead(kind)) return <>{formatDue(atMs, now.value)}</>;
   return kind === 'running' && atMs !== undefined && <>{`for ${formatSpan(Math.max(now.value - atMs, 0))}`}</>;
@@ -246,9 +242,7 @@ function spanText({ kind, atMs, isExact }: Step, previous: Step | undefined): st
   return isMeasured || spanMs >= 2_000 ? `+${formatSpan(spanMs)}` : '';
 }
 
-function isAhead(kind: Step['kind']): boolean {
-  return kind === 'retrying' || kind === 'scheduled';
-}
+const isAhead = (kind: Step['kind']): boolean => kind === 'retrying' || kind === 'scheduled';
 
 interface ActionsProps {
   title: Heading;
@@ -257,7 +251,6 @@ interface ActionsProps {
   submission: Submission | undefined;
 }
 
-/** Buttons that run, cancel, redrive, or edit and resubmit the inspected task. */
 function Actions({ watched, detail: { id, status, permanent }, submission, title }: ActionsProps) {
   const error = useSignal('');
   const row = useRef<HTMLDivElement>(null);

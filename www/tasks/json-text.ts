@@ -15,7 +15,6 @@ export function readPayload(payload: string): Submission {
 /** Returns the JSON Pointers of the parts in which two JSON values differ. */
 export function differences(one: unknown, other: unknown, pointer = ''): string[] {
   if (one === other) return [];
-  const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
   if (!isNested(one) || !isNested(other) || Array.isArray(one) !== Array.isArray(other)) return [pointer];
   const keys = new Set([...Object.keys(one), ...Object.keys(other)]);
   return [...keys].flatMap((key) => {
@@ -26,7 +25,9 @@ export function differences(one: unknown, other: unknown, pointer = ''): string[
   });
 }
 
-/** Returns the value of JSON text, or undefined if the text is invalid. */
+/** Whether a JSON value is an object or an array. */
+export const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
+
 export function parseJson(json: string): unknown {
   try {
     return JSON.parse(json);
@@ -39,7 +40,6 @@ interface Value {
   text: string;
   start: number;
   end: number;
-  /** Values of an object or array by key. */
   children: Map<string, Value>;
 }
 
@@ -69,7 +69,6 @@ function read(tokens: Iterator<RegExpExecArray>): Value {
   }
 }
 
-/** Returns the unescaped keys of a JSON Pointer. */
 export function decodePointer(pointer: string): string[] {
   const [, ...keys] = pointer.split('/');
   return keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));

@@ -27,7 +27,6 @@ const KEYS: readonly Key[] = [
 const isOff = storedChoice('keys-off');
 const isHelpOpen = signal(false);
 
-/** Button that opens the list of keys. */
 export function HelpButton() {
   return (
     <Button
@@ -42,7 +41,6 @@ export function HelpButton() {
   );
 }
 
-/** List of the keys, while it is open. */
 export function Help() {
   if (!isHelpOpen.value) return null;
   const close = () => {
@@ -76,7 +74,6 @@ export function Help() {
   );
 }
 
-/** Starts to act on single-key shortcuts. */
 export function listenToKeys(): void {
   document.addEventListener('keydown', (event) => {
     const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
@@ -111,9 +108,7 @@ function move(step: 1 | -1): void {
   if (view.value.task !== undefined) changeView({ task: row.dataset.row }, 'replace');
 }
 
-function currentRow(): HTMLElement | null {
-  return document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
-}
+const currentRow = (): HTMLElement | null => document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
 
 function redrive(): void {
   const isOfSelection = document.querySelector('[data-redrive-selected]') !== null;

@@ -14,7 +14,6 @@ import { formatAge, formatCount, formatMinute } from './texts.ts';
 
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
 
-/** State of the connection and of the queue, and the buttons of the page. */
 export function Masthead() {
   const { kind, text } = describeConnection(linkState.value, model.problem.value);
   const { severity, problems } = situation.value;
@@ -76,7 +75,6 @@ function describeConnection(state: LinkState, problem: Error | undefined): { kin
   return { kind: state.kind, text: titleOf(state.kind.replace('-', ' ')) };
 }
 
-/** Links to the lists of tasks in each state, with the numbers of tasks. */
 export function Tabs() {
   const { page, state: shown } = view.value;
   return (
@@ -101,7 +99,6 @@ export function Tabs() {
   );
 }
 
-/** Links to the pages of the board. */
 export function Pages() {
   return PAGES.map((page) => (
     <a

@@ -6,7 +6,6 @@ import { filterOf, isFiltered, isSearched, type ListFilter } from './address.ts'
 import { afterEvent, afterListing, type BoardTask, fromListed, isUnfinished, type State } from './board-task.ts';
 import { http } from './service.ts';
 
-/** Maximum number of tasks in one response. */
 export const PAGE_SIZE = 100;
 const RENDER_INTERVAL_MS = 100;
 const REFRESH_DELAY_MS = 100;
@@ -79,7 +78,6 @@ export class Model {
     return this.#lists.get(state);
   }
 
-  /** Loaded tasks in a state. */
   tasks(state: State): BoardTask[] {
     const list = this.#lists.get(state);
     const tasks = (list?.ids ?? []).map((id) => this.get(id));
@@ -112,9 +110,7 @@ export class Model {
       this.#lists.set(state, list);
     }
     this.#active = list;
-    void this.#read(list).catch(() => {
-      // `#read` has stored the error in `problem`.
-    });
+    void this.#read(list);
     this.#requestRender();
   }
 
@@ -188,7 +184,7 @@ export class Model {
     this.#renderedAt = performance.now();
   }
 
-  /** Reads the first page of a list, or the page at a cursor. @throws {ServiceError | UnreachableError} */
+  /** Reads the first page of a list, whose error is kept in `problem`, or the page at a cursor, whose error is thrown. */
   async #read(list: TaskList, cursor?: string): Promise<void> {
     const sentAt = performance.now();
     if (cursor === undefined) list.readAt = sentAt;
@@ -201,8 +197,9 @@ export class Model {
     try {
       page = await http.request<SearchResult>('tasks/search', { query });
     } catch (error) {
-      if (cursor === undefined) this.problem.value = error as Error;
-      throw error;
+      if (cursor !== undefined) throw error;
+      this.problem.value = error as Error;
+      return;
     }
     if (this.#lists.get(state) !== list) return;
     const readAt = sentAt - ageOf(state);
@@ -255,9 +252,7 @@ export class Model {
 
   async #refresh(): Promise<void> {
     if (this.#active !== undefined && document.visibilityState === 'visible') {
-      await this.#read(this.#active).catch(() => {
-        // `#read` has stored the error in `problem`.
-      });
+      await this.#read(this.#active);
     }
     this.#refreshTimer = undefined;
     this.#refreshIfNeeded();
@@ -274,9 +269,7 @@ export class Model {
   }
 }
 
-function ageOf(state: State): number {
-  return isUnfinished(state) ? LISTING_AGE_MS : 0;
-}
+const ageOf = (state: State): number => (isUnfinished(state) ? LISTING_AGE_MS : 0);
 
 /** Returns whether a task may belong to a list. The page knows neither all causes nor the tasks that a text or a time selects. */
 function belongs({ state, action, cause }: BoardTask, { state: listed, filter }: TaskList): boolean {

@@ -35,12 +35,8 @@ export function followLink(event: MouseEvent): void {
   openAddress((event.currentTarget as HTMLAnchorElement).href);
 }
 
-/** Returns whether a click opens a link in another tab or window. */
 export function opensElsewhere({ ctrlKey, metaKey, shiftKey }: MouseEvent): boolean {
   return ctrlKey || metaKey || shiftKey;
 }
 
-/** Whether the last change of the view has replaced its history entry. */
-export function isReplaced(): boolean {
-  return lastEntry === 'replace';
-}
+export const isReplaced = (): boolean => lastEntry === 'replace';

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useRef, useState } from 'preact/hooks';
 import type { TaskProgress } from '../client/task-state.ts';
 import { CopyButton, SmallButton } from '../shared/controls.tsx';
+import { readStored, store } from '../shared/stored.ts';
 import { formatClock, formatMoment, formatSize, inUtc, visibleText } from './texts.ts';
 
 const TICK_MS = 200;
@@ -19,17 +20,11 @@ setInterval(() => {
 }, TICK_MS);
 
 /** Text that changes with the time. As time passes, only this is rendered again. */
-export function Live({ text }: { text(nowMs: number): string }) {
-  return <>{text(now.value)}</>;
-}
+export const Live = ({ text }: { text(nowMs: number): string }) => <>{text(now.value)}</>;
 
-/** Title of a state or page, which is its name. */
 export const titleOf = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
 
-/** Mark of a task state. States differ in shape and colour. */
-export function Mark({ state }: { state: string }) {
-  return <span class="mark" data-state={state} aria-hidden="true" />;
-}
+export const Mark = ({ state }: { state: string }) => <span class="mark" data-state={state} aria-hidden="true" />;
 
 /** Time with its date and time zone in the tooltip. @param at milliseconds since the epoch */
 export function Time({ at, isExact = false }: { at: number; isExact?: boolean }) {
@@ -42,18 +37,13 @@ export function Time({ at, isExact = false }: { at: number; isExact?: boolean })
 
 /** Returns a choice that is off at first, and that the browser stores. */
 export function storedChoice(name: string, choice = signal(false)): Signal<boolean> {
-  try {
-    choice.value = !['false', null].includes(localStorage.getItem(name));
-    choice.subscribe((isOn) => (isOn ? localStorage.setItem(name, 'true') : localStorage.removeItem(name)));
-  } catch {
-    // The browser blocks storage, so the choice lasts only until the page is closed.
-  }
+  choice.value = readStored('localStorage', name) === true;
+  choice.subscribe((isOn) => store('localStorage', name, isOn || undefined));
   return choice;
 }
 
 storedChoice('utc', inUtc);
 
-/** Selects the time zone of all times of the page. */
 export function TimeZoneSelect() {
   return (
     <select
@@ -71,7 +61,6 @@ export function TimeZoneSelect() {
   );
 }
 
-/** Progress bar with the percentage and note that the handler has reported. */
 export function Progress({ progress, label }: { progress: TaskProgress | undefined; label: string }) {
   if (progress === undefined) return null;
   const { fraction, note = '' } = progress;
@@ -86,7 +75,7 @@ export function Progress({ progress, label }: { progress: TaskProgress | undefin
   );
 }
 
-export interface CodeBlockProps {
+interface CodeBlockProps {
   text: string;
   /** `data-part` of the text. */
   part?: string;
@@ -175,30 +164,5 @@ export function FigureTable({ caption, part, headings, rows }: FigureTableProps)
         ))}
       </tbody>
     </table>
-  );
-}
-
-interface RadioGroupProps<Value extends string> {
-  /** What is chosen, for screen readers. */
-  legend: string;
-  name: string;
-  class?: string;
-  options: readonly (readonly [Value, label: string])[];
-  chosen: Value | undefined;
-  onChoose(value: Value): void;
-}
-
-export function RadioGroup<Value extends string>(props: RadioGroupProps<Value>) {
-  const { legend, name, class: className = '', options, chosen, onChoose } = props;
-  return (
-    <fieldset class={`choice ${className}`}>
-      <legend class="visually-hidden">{legend}</legend>
-      {options.map(([value, label]) => (
-        <label key={value}>
-          <input type="radio" {...{ name, value }} checked={value === chosen} onChange={() => onChoose(value)} />
-          <span>{label}</span>
-        </label>
-      ))}
-    </fieldset>
   );
 }

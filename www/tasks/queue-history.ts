@@ -14,7 +14,6 @@ export class QueueHistory {
   /** Newest steps. Undefined without data. */
   #newest: HistoryPart | undefined;
 
-  /** @param length maximum number of steps */
   constructor(step: 1 | 60, length: number) {
     this.step = step;
     this.#length = length;
@@ -62,7 +61,6 @@ export class QueueHistory {
     return this.#summary(name, end - seconds, end);
   }
 
-  /** Returns the number of events of the last `seconds`. */
   sum(name: Exclude<Name, 'depth'>, seconds: number): number {
     const { end = 0 } = this;
     return sumOf(this.#between(name, end - seconds, end));
@@ -89,7 +87,6 @@ export class QueueHistory {
     return name === 'depth' ? Math.max(...values) : sumOf(values) / (values.length * this.step);
   }
 
-  /** Returns the known numbers from the time `from` to `to`. */
   #between(name: Name, from: number, to: number): number[] {
     const { end = 0, step } = this;
     const column = this.#newest?.[name] ?? [];

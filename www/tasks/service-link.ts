@@ -9,7 +9,6 @@ import { TabGroup } from './tab-group.ts';
 const TICK_MS = 1_000;
 /** With one request per second, a timeout of three seconds bounds the number of open requests to three. */
 const TIMEOUT_MS = 3_000;
-/** Longest accepted delay in a `Retry-After` header. */
 const MAX_RETRY_AFTER_MS = 60_000;
 /** Milliseconds without a response or event after which the service counts as offline. */
 const OFFLINE_MS = 3_500;
@@ -20,7 +19,6 @@ const CHECK_TICKS = 10;
 
 export interface LinkState {
   kind: 'connecting' | 'live' | 'offline' | 'failing' | 'signed-out';
-  /** Error message of the service if `kind` is `failing`. */
   error?: string | undefined;
   /** Milliseconds since the epoch. */
   lastEventAt?: number;
@@ -28,7 +26,7 @@ export interface LinkState {
   isStreaming: boolean;
 }
 
-export interface LinkListeners {
+interface LinkListeners {
   onStatus(status: QueueStatus): void;
   onEvents(events: readonly TaskEvent[]): void;
   onGap(): void;

@@ -36,16 +36,11 @@ export function useSession(started: Session | undefined): void {
 }
 
 /** Option of curl commands that sends the shell variable `TOKEN`, if the service requires a token. */
-export function tokenOption(): string {
-  return session.value === undefined ? '' : ' -H "Authorization: Bearer $TOKEN"';
-}
+export const tokenOption = (): string => (session.value === undefined ? '' : ' -H "Authorization: Bearer $TOKEN"');
 
 /** Whether a request failed because the token is missing or no longer valid. */
-export function isSignedOut(error: unknown): boolean {
-  return hasStatus(error, 401);
-}
+export const isSignedOut = (error: unknown): boolean => hasStatus(error, 401);
 
-/** Whether the service answered a request with one of `statuses`. */
 export function hasStatus(error: unknown, ...statuses: number[]): boolean {
   return error instanceof ServiceError && statuses.includes(error.status);
 }
@@ -119,14 +114,14 @@ const BULK = {
 /**
  * Redrives, purges or cancels all selected tasks. Many ids take several requests.
  *
- * @param perSecond number of tasks that a redrive makes due per second
+ * @param perSecond number of tasks that a redrive makes due per second, or 0 if all are due at once
  * @throws {ServiceError | UnreachableError}
  */
-export async function changeTasks(verb: keyof typeof BULK, selection: object, perSecond?: number): Promise<BulkResult> {
+export async function changeTasks(verb: keyof typeof BULK, selection: object, perSecond = 0): Promise<BulkResult> {
   const { ids }: { ids?: string[] } = selection;
   const chunks = Array.from({ length: Math.ceil((ids?.length ?? 0) / MAX_IDS) }, (_, index) => index * MAX_IDS);
   const parts = ids === undefined ? [selection] : chunks.map((start) => ({ ids: ids.slice(start, start + MAX_IDS) }));
-  const pace = perSecond === undefined ? {} : { per_second: perSecond / parts.length };
+  const pace = perSecond === 0 ? {} : { per_second: perSecond / parts.length };
   const sum = { count: 0, remaining: 0 };
   for (const part of parts) {
     const { count, remaining } = await BULK[verb]({ ...part, ...pace } as never);
@@ -141,12 +136,8 @@ export async function runTask(id: string): Promise<void> {
   await http.request(`tasks/${id}/run`, { method: 'POST' });
 }
 
-/** Requests the actions that have a handler. @throws {ServiceError | UnreachableError} */
-export function listActions(): Promise<ActionList> {
-  return http.request('actions');
-}
+export const listActions = (): Promise<ActionList> => http.request('actions');
 
-/** Returns a curl command that queues a task. */
 export function curlCommand(submission: Submission): string {
   const body = JSON.stringify(submission).replaceAll("'", "'\\''");
   return `curl ${location.origin}/tasks${tokenOption()} -d '${body}'`;

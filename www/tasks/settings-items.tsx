@@ -18,7 +18,6 @@ const ACTIVITY = { false: 'Active', true: 'Paused' };
 const isTrue = (text: string) => text === 'true';
 const CRON_HINT = 'Minute, hour, day, month, day of the week; seconds may come first.';
 
-/** List of the schedules. */
 export const SCHEDULES: Settings<Schedule> = {
   page: 'schedules',
   noun: 'schedule',
@@ -163,7 +162,6 @@ const AMOUNTS: FormField[] = [
   { name: 'per_key/rate/seconds', label: 'Period of each key in seconds', hint: 'Empty fields limit nothing.' },
 ].map((field) => ({ ...field, parse: Number }));
 
-/** List of the limits of actions with their use. */
 export const LIMITS: Settings<ActionLimits> = {
   page: 'limits',
   noun: 'limits',

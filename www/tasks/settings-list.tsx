@@ -21,12 +21,10 @@ export type Act = (action: () => Promise<ComponentChildren>) => Promise<void>;
 export interface Settings<Item> {
   page: Exclude<View['page'], 'tasks'>;
   noun: string;
-  /** Name of the field that names an item. */
   key: keyof Item & string;
   fields: readonly FormField[];
   /** What precedes the name of an item in a sentence. */
   subject: string;
-  /** Consequence of a deletion. */
   deleted: string;
   /** Whether items of the handlers module can be edited here. */
   overridesModule: boolean;
@@ -98,7 +96,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
       <h2 class="visually-hidden" id={`${page}-heading`}>
         {titleOf(page)}
       </h2>
-      <div class="list-head row pad">
+      <div class="list-head screen-only row pad">
         <FindBar />
         <p class="list-count keep quiet small">
           {shown.length < all && `${formatCount(shown.length)} of ${formatCount(all)}`}
@@ -107,9 +105,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
           New {noun}
         </Button>
       </div>
-      <p class="notice" role="status">
-        {problem}
-      </p>
+      <output class="notice">{problem}</output>
       <p class="failed-status pad" role="status" data-part="settings-status">
         {report}
       </p>
@@ -148,13 +144,11 @@ export function ItemButton({ label, of, onClick }: { label: string; of: string; 
 
 interface EditDialogProps<Item> {
   of: Settings<Item>;
-  /** Edited item, or undefined for a new one. */
   edited: Item | undefined;
   onSaved(name: string): void;
   onClose(): void;
 }
 
-/** Dialog that edits or makes an item, and shows the error of a field below it. */
 function EditDialog<Item extends object>({ of, edited, onSaved, onClose }: EditDialogProps<Item>) {
   const { noun, key, fields } = of;
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>(() =>

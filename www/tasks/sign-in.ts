@@ -12,7 +12,6 @@ export function connect(): void {
     link.start(started?.userId ?? '');
   };
   const form = new SignInForm((started) => {
-    form.close();
     begin(started);
     model.reload();
   });
@@ -21,7 +20,6 @@ export function connect(): void {
     if (kind !== 'signed-out') return;
     form.open(session.peek() && SESSION_ENDED);
     useSession(undefined);
-    keepSession(undefined);
   });
 }
 

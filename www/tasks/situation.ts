@@ -21,7 +21,6 @@ export interface Problem {
   advice?: string;
 }
 
-/** What is wrong with the queue. */
 export interface Situation {
   /** `unknown` before the first answer, and while the service does not answer. */
   severity: 'unknown' | 'normal' | Problem['severity'];
@@ -58,15 +57,13 @@ const UNKNOWN: Situation = { severity: 'unknown', sentence: '', problems: [] };
 /** Returns the problems of the queue and one sentence about them. @param origin origin of the service's URL */
 export function situationOf(facts: Facts, origin: string): Situation {
   const { status, history, link, answeredAt } = facts;
-  const known = status !== undefined;
-  if (link.kind !== 'live') {
-    if (link.kind === 'connecting' || link.kind === 'signed-out') return UNKNOWN;
+  if (link.kind === 'offline' || link.kind === 'failing') {
     const reason = link.kind === 'failing' ? `The service answers: ${link.error}.` : 'The service does not answer.';
-    const text = known ? `${reason} All figures are from ${formatClock(answeredAt, false)}.` : reason;
+    const text = status ? `${reason} All figures are from ${formatClock(answeredAt, false)}.` : reason;
     const problems: Problem[] = [{ kind: 'unreachable', severity: 'critical', text, since: answeredAt }];
     return { severity: 'unknown', sentence: text, since: answeredAt, problems };
   }
-  if (!known) return UNKNOWN;
+  if (status === undefined || link.kind !== 'live') return UNKNOWN;
   const problems = [
     stall(status),
     pause(status, origin),
@@ -83,7 +80,6 @@ export function situationOf(facts: Facts, origin: string): Situation {
   return { severity, sentence: problems.map(({ text }) => text).join(' '), since, problems };
 }
 
-/** Number of all unfinished tasks, which the limit counts. */
 export function lengthOf({ waiting, limited = 0, scheduled, in_flight, delayed }: QueueStatus): number {
   return waiting + limited + scheduled + in_flight + delayed;
 }

@@ -16,7 +16,7 @@ interface Ref {
   readonly current: HTMLElement | null;
 }
 
-export interface StillOptions {
+interface StillOptions {
   /** Element that contains the list. The list stays still while the user is at an element marked as `data-hold`. */
   host: Ref;
   /** Names the list's content. Another key shows the new content at once. */
@@ -31,9 +31,7 @@ export interface StillOptions {
 }
 
 export interface StillList {
-  /** Ids of the rows to show. */
   ids: readonly string[];
-  /** Number of ids that are not shown. */
   unseen: number;
   isHeld: boolean;
   /** Shows the current ids, although the list stays still. */
@@ -92,21 +90,20 @@ export function useStillList({ host, key, ids, isPinned, isHeld, isPaused }: Sti
       event.preventDefault();
       control.click();
     };
-    const listeners: Record<string, (event: Event) => void> = {
-      pointerover: ({ target }) => point(isAt(target)),
-      pointerdown: (event) => press(event as PointerEvent),
-      click: (event) => click(event as MouseEvent),
-      // A touch ends without a pointer that rests anywhere.
-      pointerup: (event) => (event as PointerEvent).pointerType === 'touch' && point(false),
-      focusin: update,
-      focusout: () => queueMicrotask(update),
-      selectionchange: update,
-      pointerleave: () => point(false),
-    };
-    for (const [name, listener] of Object.entries(listeners)) document.addEventListener(name, listener, true);
+    const over = new AbortController();
+    const options = { capture: true, signal: over.signal };
+    document.addEventListener('pointerover', ({ target }) => point(isAt(target)), options);
+    document.addEventListener('pointerdown', press, options);
+    document.addEventListener('click', click, options);
+    // A touch ends without a pointer that rests anywhere.
+    document.addEventListener('pointerup', ({ pointerType }) => pointerType === 'touch' && point(false), options);
+    document.addEventListener('focusin', update, options);
+    document.addEventListener('focusout', () => queueMicrotask(update), options);
+    document.addEventListener('selectionchange', update, options);
+    document.addEventListener('pointerleave', () => point(false), options);
     return () => {
       clearTimeout(timer);
-      for (const [name, listener] of Object.entries(listeners)) document.removeEventListener(name, listener, true);
+      over.abort();
     };
   }, []);
   const { current } = shown;

@@ -2,17 +2,18 @@ import { computed, effect, signal } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ServiceError, UnreachableError } from '../client/errors.ts';
 import type { ActionList } from '../client/task-client.ts';
+import { RadioGroup } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
 import { link, linkState, situation } from './board.ts';
 import { isUnfinished } from './board-task.ts';
+import { redrive, say } from './bulk-changes.tsx';
 import { dataFields, fieldAt } from './data-schema.ts';
-import { redrive, say } from './deeds.tsx';
 import { type Draft, draftOf, fieldsOf, formOf, parseForm } from './draft.ts';
 import { type Problem, placeError } from './fields.ts';
 import { FormFields, focusField } from './form-fields.tsx';
 import { differences, locate } from './json-text.ts';
 import { followLink, openAddress, view } from './navigation.ts';
-import { CodeBlock, Live, Mark, now, Progress, RadioGroup, SmallButton, titleOf } from './parts.tsx';
+import { CodeBlock, Live, Mark, now, Progress, SmallButton, titleOf } from './parts.tsx';
 import { curlCommand, isSignedOut, listActions, repeated, type Submission, submitTask } from './service.ts';
 import { limitText, type TaskDetail } from './task-detail.ts';
 import { formatDue, formatSpan, outputText, visibleText } from './texts.ts';
@@ -35,9 +36,8 @@ const MAX_OWN_TASKS = 8;
 const MAX_ANNOUNCEMENT = 200;
 const MAX_OUTPUT = 1_000;
 
-/** Tasks queued from this page, newest first. */
 const ownTasks = signal<readonly OwnTask[]>([]);
-/** Announcement of what becomes of these tasks. */
+/** Announcement for screen readers of what becomes of a queued task. */
 const announced = signal('');
 
 const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 3.5', action: '', data: {} };
@@ -86,7 +86,6 @@ export function openForm(submission?: Submission): void {
   focusRequests.value += 1;
 }
 
-/** Form that queues a task, with the curl command that does the same. */
 export function SubmitForm() {
   const element = useRef<HTMLFormElement>(null);
   const { kinds, kind, choice, data } = form.value;
@@ -192,21 +191,17 @@ async function submit(element: HTMLFormElement): Promise<void> {
     original.value = undefined;
   } catch (error) {
     if (isSignedOut(error)) link.signOut();
-    else show(problemOf(error as Error), element);
+    else show(error as Error, element);
   }
   isSending.value = false;
 }
 
-function problemOf(error: Error): FormProblem {
-  if (error instanceof UnreachableError)
-    return { field: undefined, message: 'The service cannot be reached.', isUnreachable: true };
+function show(error: Error, element: HTMLFormElement): void {
+  const isUnreachable = error instanceof UnreachableError;
   const { retryAfterMs } = error instanceof ServiceError ? error : {};
   const retryAt = retryAfterMs === undefined ? undefined : Date.now() + retryAfterMs;
-  return { ...placeError(error, fieldsOf(form.value)), retryAt };
-}
-
-function show(found: FormProblem, element: HTMLFormElement): void {
-  problem.value = found;
+  const found = placeError(isUnreachable ? new Error('The service cannot be reached.') : error, fieldsOf(form.value));
+  problem.value = { ...found, retryAt, isUnreachable };
   const control = focusField(element, found);
   if (found.path === undefined) return;
   const { start, end } = locate(form.value.json, found.path);
@@ -232,7 +227,6 @@ function taskOf(shown: typeof form.value): Submission | undefined {
   }
 }
 
-/** List of the tasks queued from this page. */
 export function OwnTasks() {
   if (ownTasks.value.length === 0) return null;
   return (
@@ -270,7 +264,7 @@ function OwnTaskItem({ id, submission }: OwnTask) {
     if (before === status) return;
     if (before === '') announced.value = `Queued ${name}`;
     else if (isUnfinished(before) && !isOpen) {
-      const text = `${status === 'unknown' ? 'Lost track of' : titleOf(status)} ${name}${output === '' ? '' : `: ${visibleText(output)}`}`;
+      const text = `${status === 'unknown' ? 'Lost track of' : titleOf(status)} ${name}${output === '' ? '' : `: ${output}`}`;
       announced.value = text.slice(0, MAX_ANNOUNCEMENT);
     } else if (!isUnfinished(before) && isOpen) {
       setQueuedAt(performance.now());
@@ -292,7 +286,7 @@ function OwnTaskItem({ id, submission }: OwnTask) {
         </a>
       </bdi>{' '}
       <bdi class={`own-output clamp ${status === 'completed' ? '' : 'toned'}`}>
-        {visibleText(output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)}…` : output)}
+        {output.length > MAX_OUTPUT ? `${output.slice(0, MAX_OUTPUT)}…` : output}
       </bdi>{' '}
       <span class="own-state small">
         <span class="toned" data-part="state">
@@ -319,7 +313,6 @@ function OwnTaskItem({ id, submission }: OwnTask) {
   );
 }
 
-/** Says how long the handler of a completed task ran, and how often if more than once. */
 function ranText({ ran_ms, attempts = 1 }: TaskDetail): string {
   if (ran_ms === undefined) return '';
   return `after ${formatSpan(ran_ms)}${attempts > 1 ? ` in ${attempts} attempts` : ''}`;
@@ -328,7 +321,6 @@ function ranText({ ran_ms, attempts = 1 }: TaskDetail): string {
 /** State of a task in words, with a countdown while it waits for a time. */
 function StateWord({ detail }: { detail: TaskDetail }) {
   const { status, attempt = 1, run_at_ms, next_attempt_at_ms } = detail;
-  if (status === 'unknown') return <>unknown</>;
   if (status === 'running' && attempt > 1) return <>{`running, attempt ${attempt}`}</>;
   const dueAtMs = status === 'scheduled' ? run_at_ms : status === 'retrying' ? next_attempt_at_ms : undefined;
   if (dueAtMs === undefined) return <>{status}</>;
@@ -337,7 +329,7 @@ function StateWord({ detail }: { detail: TaskDetail }) {
 
 function outputOf({ status, result, reason = '', limit }: TaskDetail): string {
   if (status === 'completed') return outputText(result ?? null);
-  if (status === 'failed' || status === 'retrying') return reason;
-  if (status === 'limited') return limit === undefined ? '' : limitText(limit);
+  if (status === 'failed' || status === 'retrying') return visibleText(reason);
+  if (status === 'limited') return limit === undefined ? '' : visibleText(limitText(limit));
   return status === 'unknown' ? 'The service no longer knows this task.' : '';
 }

@@ -1,7 +1,7 @@
 /** A hidden tab leaves its group after this delay, so that a short visit to another browser tab has no effect. */
 const GRACE_MS = 3_000;
 
-export interface GroupListeners<Message> {
+interface GroupListeners<Message> {
   onJoin(): void;
   /** Called when this tab becomes the leader, and when it leaves the group or another tab replaces it as the leader. */
   onLead(leads: boolean): void;

@@ -22,11 +22,9 @@ export function noteOf({ status, permanent }: TaskDetail): string {
 export interface Step {
   kind: TaskState['status'] | 'accepted' | 'failed-attempt' | 'waiting' | 'cancelled';
   title: string;
-  /** Time of the step in milliseconds since the epoch. Undefined if unknown. */
   atMs?: number | undefined;
   /** False if `atMs` is rounded to a whole second. */
   isExact?: boolean;
-  /** Attempt that ended with this step. */
   run?: Attempt | undefined;
   reason?: string;
   stack?: string | undefined;

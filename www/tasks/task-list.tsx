@@ -4,8 +4,8 @@ import { Icon } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
+import { BulkBar, isChanging, isSelectable, redrive, say, select, selection, verbsOf } from './bulk-changes.tsx';
 import { Causes, causesProblem } from './causes.tsx';
-import { BulkBar, isSelectable, isTaken, redrive, say, select, selection, verbsOf } from './deeds.tsx';
 import { EmptyState } from './empty-state.tsx';
 import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
@@ -30,7 +30,7 @@ export function TaskListView({ state }: { state: State }) {
   useEffect(() => pause(''), [key]);
   const list = model.list(state);
   const known = model.tasks(state);
-  const tasks = known.filter((task) => !isTaken(task));
+  const tasks = known.filter((task) => !isChanging(task));
   const still = useStillList({
     host,
     key,
@@ -42,7 +42,7 @@ export function TaskListView({ state }: { state: State }) {
   // What the user has just changed leaves the list, although it stands still.
   const ids = still.ids.filter((id) => {
     const task = model.get(id);
-    return task !== undefined && !isTaken(task);
+    return task !== undefined && !isChanging(task);
   });
   const isFailed = state === 'failed';
   const isEmpty = list?.isLoaded === true && ids.length === 0 && known.length === 0;
@@ -62,7 +62,7 @@ export function TaskListView({ state }: { state: State }) {
       <h2 class="visually-hidden" id="list-heading">
         {titleOf(state)} tasks
       </h2>
-      <div class="list-head row pad">
+      <div class="list-head screen-only row pad">
         <FindBar />
         {!hasVerbs && bar}
         <SmallButton data-part="pause" onClick={() => pause(isPaused ? '' : key)}>
@@ -70,9 +70,7 @@ export function TaskListView({ state }: { state: State }) {
           {isPaused ? 'Resume list' : 'Pause list'}
         </SmallButton>
       </div>
-      <p class="notice" role="status">
-        {isFailed && (message ? `Not up to date: ${message}` : causesProblem)}
-      </p>
+      <output class="notice">{isFailed && (message ? `Not up to date: ${message}` : causesProblem)}</output>
       <div class="failed-columns">
         {isFailed && causes}
         <div>
@@ -120,23 +118,14 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
               {COLUMNS[state].headings[index]}
             </th>
           ))}
-          {state === 'failed' && <td class="task-actions" />}
+          {state === 'failed' && <td class="task-actions screen-only" />}
         </tr>
       </thead>
       <tbody data-part="task-rows" data-hold ref={body}>
         <Spacer height={above} />
         {ids.slice(from, to).map((id, index) => {
           const task = model.get(id);
-          if (task === undefined) return null;
-          return (
-            <TaskRow
-              key={id}
-              task={task}
-              state={state}
-              index={from + index}
-              onSelect={hasVerbs ? onSelect : undefined}
-            />
-          );
+          return task && <TaskRow key={id} task={task} state={state} index={from + index} onSelect={onSelect} />;
         })}
         <Spacer height={below} />
       </tbody>
@@ -155,7 +144,7 @@ interface TaskRowProps {
   task: BoardTask;
   state: State;
   index: number;
-  onSelect: ((id: string, isSelected: boolean, isRange: boolean) => void) | undefined;
+  onSelect(id: string, isSelected: boolean, isRange: boolean): void;
 }
 
 function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
@@ -178,7 +167,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
         if ((event.target as Element).closest('button, label') === null) openRow(event, id);
       }}
     >
-      {onSelect !== undefined && (
+      {verbsOf(state).length > 0 && (
         <td class="task-select">
           <label>
             <input
@@ -225,7 +214,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
         {isListed && (isUnfinished(state) ? <Live text={(nowMs) => time(task, nowMs)} /> : time(task, 0))}
       </td>
       {state === 'failed' && (
-        <td class="task-actions">
+        <td class="task-actions screen-only">
           <SmallButton data-redrive aria-label={`Redrive ${action}`} disabled={!isListed} onClick={() => redrive(task)}>
             Redrive
           </SmallButton>{' '}
@@ -262,7 +251,6 @@ interface ListFootProps {
   listed: number;
 }
 
-/** Button that loads the next page. */
 function ListFoot({ list, next, listed }: ListFootProps) {
   const [isLoading, setLoading] = useState(false);
   const load = async () => {
@@ -271,7 +259,7 @@ function ListFoot({ list, next, listed }: ListFootProps) {
     setLoading(false);
   };
   return (
-    <div class="list-foot row pad">
+    <div class="list-foot screen-only row pad">
       {next !== null && listed < MAX_LISTED && (
         <Button disabled={isLoading} onClick={load}>
           {isUnfinished(list.state) ? 'More tasks' : 'Older tasks'}

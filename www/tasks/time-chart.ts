@@ -1,5 +1,6 @@
 import uPlot from 'uplot';
 import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
+import { axisFont, plotBase, rootFontSize, widestOf } from '../shared/plot.ts';
 import type { Periods } from './queue-history.ts';
 import { formatCount, formatMinute, formatRate } from './texts.ts';
 
@@ -12,24 +13,17 @@ export interface ChartLine {
 }
 
 /** Periods from the Unix time `from` to `end`, and the starts of the service, which are marked. */
-export interface ChartData {
+interface ChartData {
   periods: Periods;
   from: number;
   end: number;
   starts: readonly number[];
 }
 
-/** All charts share one crosshair. */
-const CROSSHAIRS = uPlot.sync('queue');
-/** Value axis steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
-const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
-  [1, 2, 5].map((digit) => digit * 10 ** (power - 1)),
-).flat();
 /** Steps of the time axis in seconds. */
 const TIME_STEPS = [60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600];
 
-export interface ChartOptions {
-  /** Lines by the name of their values. */
+interface ChartOptions {
   lines: Readonly<Record<string, ChartLine>>;
   /** Least value at the upper end of the chart. */
   minTop: number;
@@ -55,7 +49,7 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
   const create = () => {
     const { clientWidth: width, clientHeight: height } = host;
     if (width === 0 || height === 0 || data === undefined || data.periods.times.length === 0) return;
-    const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const rem = rootFontSize();
     if (plot !== undefined && rem === plotRem) {
       plot.setSize({ width, height });
       return;
@@ -67,19 +61,12 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
   };
 
   const options = (rem: number): Omit<uPlot.Options, 'width' | 'height'> => ({
-    legend: { show: false },
+    ...plotBase(host, rem, ...axesOf(host, rem)),
     padding: [rem / 2, rem / 4, 0, 0],
-    cursor: {
-      y: false,
-      drag: { x: false, y: false },
-      sync: { key: CROSSHAIRS.key },
-      points: { size: 0.5 * rem, width: 2, fill: colour('--surface') },
-    },
     scales: {
       x: { range: () => [data?.from ?? 0, data?.end ?? 1] },
       y: { range: (_plot, _low, high) => [0, Math.max(minTop, (high ?? 0) * 1.1)] },
     },
-    axes: axesOf(host, rem),
     series: [
       {},
       ...Object.values(lines).map(({ colour: stroke, fill, dash }) => ({
@@ -107,29 +94,13 @@ export function timeChart(host: HTMLElement, { lines, minTop, onIndex }: ChartOp
   };
 }
 
-function axesOf(host: HTMLElement, rem: number): uPlot.Axis[] {
-  const font = `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
-  const axis = { stroke: cssColour(host, '--quiet'), font, ticks: { show: false }, border: { show: false } };
+function axesOf(host: HTMLElement, rem: number): [time: uPlot.Axis, value: uPlot.Axis] {
+  const font = axisFont(host, rem);
   return [
+    { incrs: TIME_STEPS, values: (plot, splits) => splits.map((second) => timeLabel(plot, second, rem)) },
     {
-      ...axis,
-      grid: { show: false },
-      size: 1.25 * rem,
-      gap: 0.4 * rem,
-      space: 4 * rem,
-      incrs: TIME_STEPS,
-      values: (plot, splits) => splits.map((second) => timeLabel(plot, second, rem)),
-    },
-    {
-      ...axis,
-      grid: { stroke: cssColour(host, '--line'), width: 1 },
-      gap: 0.4 * rem,
       space: 1.75 * rem,
-      incrs: VALUE_STEPS,
-      size: ({ ctx }, labels) => {
-        ctx.font = font;
-        return Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width)) + 0.6 * rem;
-      },
+      size: (plot, labels) => widestOf(plot, labels ?? [], font) + 0.6 * rem,
       values: (_plot, splits, _axis, _space, step) => splits.map(step < 1 ? formatRate : formatCount),
     },
   ];
@@ -142,7 +113,6 @@ function timeLabel(plot: uPlot, second: number, rem: number): string {
   return isCut ? '' : formatMinute(second * 1_000).slice(-'00:00'.length);
 }
 
-/** Draws a dashed vertical line at each mark. */
 function drawMarks({ ctx, bbox, valToPos }: uPlot, marks: readonly number[], colour: string): void {
   ctx.save();
   ctx.strokeStyle = colour;

@@ -10,7 +10,6 @@ const POLL_MS = 2_000;
 
 export type WatchedTask = ReturnType<typeof watch>;
 
-/** Watches a task while the component is rendered. */
 export function useTask(id: string): WatchedTask {
   const watched = useMemo(() => watch(id), []);
   useEffect(() => watched.close, []);
@@ -23,7 +22,6 @@ function watch(id: string) {
   const isCancelling = signal(false);
   /** Version of the known task when the details were requested. */
   let seen = '';
-  /** Task as known from events and lists. */
   const known = () => model.get(id);
   const request = async (): Promise<TaskDetail> => {
     seen = versionOf(known());

@@ -1,9 +1,8 @@
 import { effect, untracked } from '@preact/signals';
-import { type ComponentChildren, render } from 'preact';
 import { useRef } from 'preact/hooks';
 import { Button } from '../shared/controls.tsx';
-import { part } from '../shared/dom.ts';
-import { keepSession, keptSession, type Session, SignInForm } from '../shared/sign-in.ts';
+import { mount } from '../shared/dom.ts';
+import { keptSession, SignInForm } from '../shared/sign-in.ts';
 import { Board, selectedQuote, Tools } from './board.tsx';
 import { loadCharts } from './chart.tsx';
 import { DiagnosticsPanel, Drawer, DrawerToggle, panel } from './developer-tools.tsx';
@@ -80,23 +79,13 @@ function describeConnection(): { kind: string; text: string; announcement: strin
   }
 }
 
-function mount(view: ComponentChildren, name: string): void {
-  const host = part(document, name, HTMLElement);
-  host.replaceChildren();
-  render(view, host);
-}
-
 mount(<ConnectionState />, 'status');
 mount([<Tools key="tools" />, <Board key="board" />], 'prices');
 mount(<DrawerToggle />, 'developers');
 mount(<Drawer />, 'drawer-host');
 model.runClock();
 
-const start = (session: Session) => {
-  form.close();
-  model.start(session);
-};
-const form = new SignInForm(start);
+const form = new SignInForm((session) => model.start(session));
 
 effect(() => {
   const { state } = model.connection.value;
@@ -120,10 +109,8 @@ document.addEventListener('visibilitychange', () => {
 });
 
 const kept = keptSession();
-if (kept !== undefined) start(kept);
+if (kept !== undefined) model.start(kept);
 effect(() => {
   const { value: connection } = model.connection;
-  if (connection.state !== 'stopped' || model.session.value !== undefined) return;
-  keepSession(undefined);
-  form.open(connection.reason);
+  if (connection.state === 'stopped' && model.session.value === undefined) form.open(connection.reason);
 });

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { Button, Icon, onEscape } from '../shared/controls.tsx';
+import { Button, Icon, onEscape, RadioGroup } from '../shared/controls.tsx';
 import { formatShare } from './format.ts';
 import { model } from './model.ts';
 import { changeSpan, LargeChart, PriceCard } from './price-card.tsx';
@@ -45,15 +45,13 @@ export function Tools() {
   if (model.quotes.value.length === 0) return null;
   return (
     <div class="tools row" data-part="tools">
-      <fieldset class="choice">
-        <legend class="visually-hidden">Time shown in the charts</legend>
-        {keysOf(RANGES).map((name) => (
-          <label key={name}>
-            <input type="radio" name="window" checked={name === range} onChange={() => changeView({ range: name })} />
-            <span>{formatLength(RANGES[name])}</span>
-          </label>
-        ))}
-      </fieldset>
+      <RadioGroup
+        legend="Time shown in the charts"
+        name="window"
+        options={keysOf(RANGES).map((name) => [name, formatLength(RANGES[name])] as const)}
+        chosen={range}
+        onChoose={(range) => changeView({ range })}
+      />
       <select
         class="select"
         aria-label="Kind of chart"
@@ -117,7 +115,6 @@ export function Tools() {
   );
 }
 
-/** Cards or rows of all symbols, or the large chart of one. */
 export function Board() {
   const { symbol } = view.value;
   const { value: quotes } = model.quotes;

@@ -22,7 +22,6 @@ export async function loadCharts(): Promise<void> {
   }
 }
 
-/** Returns what the chart of a quote shows: the selected range, or `zoom`. */
 export function useDrawing(quote: Quote, zoom?: Zoom): ChartView {
   const { range, candles } = view.value;
   const { format } = quote;

@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
-import { Button, CopyButton, Icon, onEscape, SmallButton } from '../shared/controls.tsx';
+import { Button, CopyButton, Icon, onEscape, RadioGroup, SmallButton } from '../shared/controls.tsx';
 import type { Frame } from './diagnostics.ts';
 import { formatMilliseconds, formatTime } from './format.ts';
 import { model } from './model.ts';
@@ -37,7 +37,6 @@ class Pane {
   }
 }
 
-/** Panel with measurements of the connection. */
 export const panel = new Pane('diagnostics');
 const drawer = new Pane('drawer');
 const shownView = signal<keyof typeof VIEWS>('frames');
@@ -62,7 +61,7 @@ export function DiagnosticsPanel() {
   };
   return (
     <section
-      class="diagnostics panel pad stack"
+      class="diagnostics screen-only panel pad stack"
       id="diagnostics"
       data-part="diagnostics"
       aria-labelledby="diagnostics-heading"
@@ -115,7 +114,6 @@ function CloseButton({ pane }: { pane: Pane }) {
   );
 }
 
-/** Button that opens and closes the drawer. */
 export function DrawerToggle() {
   return (
     <SmallButton
@@ -129,32 +127,30 @@ export function DrawerToggle() {
   );
 }
 
-/** Drawer that shows the received WebSocket frames and code snippets for clients. */
 export function Drawer() {
   if (!drawer.isOpen) return null;
   const { value: shown } = shownView;
-  const show = (name: typeof shown) => {
-    shownView.value = name;
-  };
   return (
     <section
-      class="drawer column"
+      class="drawer screen-only column"
       id="drawer"
       data-part="drawer"
       aria-labelledby="drawer-heading"
       onKeyDown={onEscape(() => drawer.close())}
+      ref={focusChecked}
     >
       <header class="row">
         <h2 id="drawer-heading">Developers</h2>
-        <fieldset class="choice small" ref={focusChecked}>
-          <legend class="visually-hidden">Shown in this drawer</legend>
-          {keysOf(VIEWS).map((name) => (
-            <label key={name}>
-              <input type="radio" name="drawer-view" checked={name === shown} onChange={() => show(name)} />
-              <span>{VIEWS[name]}</span>
-            </label>
-          ))}
-        </fieldset>
+        <RadioGroup
+          legend="Shown in this drawer"
+          name="drawer-view"
+          class="small"
+          options={keysOf(VIEWS).map((name) => [name, VIEWS[name]] as const)}
+          chosen={shown}
+          onChoose={(name) => {
+            shownView.value = name;
+          }}
+        />
         <CloseButton pane={drawer} />
       </header>
       {shown === 'frames' ? <FramesView /> : <SnippetView name={shown} />}
@@ -162,7 +158,7 @@ export function Drawer() {
   );
 }
 
-const focusChecked = (views: Element | null) => views?.querySelector<HTMLInputElement>('input:checked')?.focus();
+const focusChecked = (opened: Element | null) => opened?.querySelector<HTMLInputElement>('input:checked')?.focus();
 
 function FramesView() {
   const list = useRef<HTMLOListElement>(null);

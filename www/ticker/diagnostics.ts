@@ -1,7 +1,6 @@
 import { signal } from '@preact/signals';
 import { ClosedError } from '../client/errors.ts';
 
-/** Message received from the service. */
 export interface Frame {
   /** Sequence number, 1 for the first frame since the page was opened. */
   number: number;
@@ -48,7 +47,6 @@ export class Diagnostics {
   #arrivedAt: number | undefined;
   #previousTickAt: number | undefined;
 
-  /** Records a new connection. */
   opened(now: number): void {
     this.#connections++;
     this.#openedAt = now;

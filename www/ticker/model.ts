@@ -19,7 +19,6 @@ class Model {
   readonly session = signal<Session>();
   /** Milliseconds from the latest ping to its pong. Undefined without a connection. */
   readonly roundTrip = signal<number>();
-  /** All symbols, by name. */
   readonly quotes = signal<readonly Quote[]>([]);
   readonly isPaused = signal(false);
   /**
@@ -32,10 +31,8 @@ class Model {
   /** Milliseconds since the epoch, twice a second. */
   readonly now = signal(Date.now());
   readonly diagnostics = new Diagnostics();
-  /** Client of the session. */
   client: TickerClient | undefined;
   readonly #quotes = new Map<string, Quote>();
-  /** Milliseconds since the epoch of the newest tick. */
   #arrivedAt = 0;
   /** Lengths of the histories that the page shows, in seconds. */
   readonly #lengths = new Set([RECENT]);
@@ -108,7 +105,6 @@ class Model {
     void this.#requestMissing();
   }
 
-  /** Stops drawing prices, or draws them again. */
   togglePause(): void {
     this.#draw();
     this.isPaused.value = !this.isPaused.peek();

@@ -17,7 +17,6 @@ const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 const BUTTON_ZOOM = 2;
 const reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 
-/** Price, figures and chart of a symbol, which a click opens as a large chart. */
 export function PriceCard({ quote, selected }: { quote: Quote; selected: Signal<string> }) {
   const { symbol } = quote;
   const drawing = useDrawing(quote);
@@ -46,7 +45,6 @@ export function PriceCard({ quote, selected }: { quote: Quote; selected: Signal<
   );
 }
 
-/** Large chart of one symbol, which zooms and pans. */
 export function LargeChart({ quote }: { quote: Quote }) {
   const { symbol } = quote;
   const { range, candles } = view.value;

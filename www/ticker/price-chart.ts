@@ -1,5 +1,6 @@
 import uPlot from 'uplot';
 import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
+import { rootFontSize } from '../shared/plot.ts';
 import type { Candle } from './history.ts';
 import { type ChartView, plotData, plotOptions, type Span } from './price-plot.ts';
 
@@ -148,7 +149,7 @@ export class PriceChart {
   #fit(): void {
     const { clientWidth: width, clientHeight: height } = this.#host;
     if (width === 0 || height === 0) return;
-    const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+    const rem = rootFontSize();
     const hasAxes = height >= MIN_REM_WITH_AXES * rem;
     if (this.#plot !== undefined && rem === this.#rem && hasAxes === this.#hasAxes) {
       this.#plot.setSize({ width, height });

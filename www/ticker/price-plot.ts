@@ -1,5 +1,6 @@
 import uPlot from 'uplot';
 import { cssColour } from '../shared/canvas-colours.ts';
+import { axisFont, plotBase, widestOf } from '../shared/plot.ts';
 import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
 import type { Candle } from './history.ts';
 
@@ -9,7 +10,6 @@ export interface Span {
   to: number;
 }
 
-/** Content of a chart. */
 export interface ChartView extends Span {
   candles: readonly Candle[];
   /** Length of each candle in seconds, or 0 for a line. */
@@ -29,7 +29,6 @@ export interface ChartView extends Span {
 interface PlotContext {
   /** Element whose CSS variables define the colours. */
   host: HTMLElement;
-  /** Size of the root font in pixels. */
   rem: number;
   hasAxes: boolean;
   view(): ChartView;
@@ -38,14 +37,8 @@ interface PlotContext {
 const BODY_SHARE = 0.7;
 /** Device pixels. Narrower candles are filled, because their outline would leave no visible inside. */
 const MIN_HOLLOW_WIDTH = 4;
-/** Price axis steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
-const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
-  [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
-).flat();
 /** Steps of the time axis in seconds. */
 const TIME_STEPS = [5, 10, 15, 30, 60, 120, 180, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600];
-/** All charts share one crosshair. */
-const CROSSHAIRS = uPlot.sync('prices');
 const linePaths = uPlot.paths.linear?.() as uPlot.Series.PathBuilder;
 
 /** Returns the data of a plot: the middles of the candles, and their closing prices. */
@@ -57,16 +50,9 @@ export function plotData({ candles, length }: ChartView): [seconds: number[], cl
 export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' | 'height'> {
   const { host, rem, hasAxes, view } = context;
   return {
-    legend: { show: false },
+    ...plotBase(host, rem, ...axesOf(context)),
     padding: hasAxes ? [rem / 2, 0, 0, 0] : [rem / 4, rem / 4, rem / 4, 0],
-    cursor: {
-      y: false,
-      drag: { x: false, y: false },
-      sync: { key: CROSSHAIRS.key },
-      points: { size: 0.5 * rem, width: 2, fill: cssColour(host, '--surface'), stroke: cssColour(host, '--accent') },
-    },
     scales: { x: { range: () => [view().from, view().to] }, y: { range: () => priceRange(view()) } },
-    axes: plotAxes(context),
     series: [
       {},
       {
@@ -89,22 +75,11 @@ export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' |
   };
 }
 
-function plotAxes({ host, rem, hasAxes, view }: PlotContext): uPlot.Axis[] {
+function axesOf({ host, rem, hasAxes: show, view }: PlotContext): [time: uPlot.Axis, value: uPlot.Axis] {
   const font = axisFont(host, rem);
-  const axis: uPlot.Axis = {
-    show: hasAxes,
-    stroke: cssColour(host, '--quiet'),
-    font,
-    ticks: { show: false },
-    border: { show: false },
-  };
   return [
     {
-      ...axis,
-      grid: { show: false },
-      size: 1.25 * rem,
-      gap: 0.4 * rem,
-      space: 4 * rem,
+      show,
       incrs: TIME_STEPS,
       values: (plot, splits, _axis, _space, step) =>
         splits.map((second) => {
@@ -115,18 +90,15 @@ function plotAxes({ host, rem, hasAxes, view }: PlotContext): uPlot.Axis[] {
         }),
     },
     {
-      ...axis,
-      grid: { stroke: cssColour(host, '--line'), width: 1 },
+      show,
       side: 1,
       gap: 0.5 * rem,
       // Low charts have a smaller label distance, so that several price labels fit.
       space: (_plot, _axis, _min, _max, height) => Math.min(2.5 * rem, Math.max(1.4 * rem, height / 5)),
-      incrs: PRICE_STEPS,
-      size: ({ ctx }, labels) => {
+      size: (plot, labels) => {
         const { last, format } = view();
-        ctx.font = font;
-        const all = [...(labels ?? []), last === undefined ? '' : format.plainPrice(last)];
-        return Math.max(...all.map((label) => ctx.measureText(label).width)) + 0.75 * rem;
+        const newest = last === undefined ? '' : format.plainPrice(last);
+        return widestOf(plot, [...(labels ?? []), newest], font) + 0.75 * rem;
       },
       values: (plot, splits, _axis, _space, step) => {
         const { last, format } = view();
@@ -138,8 +110,6 @@ function plotAxes({ host, rem, hasAxes, view }: PlotContext): uPlot.Axis[] {
     },
   ];
 }
-
-const axisFont = (host: HTMLElement, rem: number) => `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
 
 function priceRange({ last, high, low }: ChartView): [number, number] {
   if (last === undefined) return [0, 1];

@@ -6,7 +6,6 @@ const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;
 const MINUTE = 60;
 
-/** Prices of one symbol. */
 export class Quote {
   readonly symbol: string;
   readonly #recent = new History(RECENT, 1);

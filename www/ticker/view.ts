@@ -1,4 +1,5 @@
 import { signal } from '@preact/signals';
+import { readStored, store } from '../shared/stored.ts';
 
 /** Time spans in seconds, by their names in the URL. */
 export const RANGES = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '24h': 86_400 } as const;
@@ -83,13 +84,8 @@ const STARS_KEY = 'stars';
 const MAX_STARS = 64;
 
 function readStars(): readonly string[] {
-  try {
-    const stored: unknown = JSON.parse(localStorage.getItem(STARS_KEY) ?? '[]');
-    return Array.isArray(stored) ? stored.filter((each) => typeof each === 'string').slice(-MAX_STARS) : [];
-  } catch {
-    // The browser blocks storage, or another page has stored something else.
-    return [];
-  }
+  const stored = readStored('localStorage', STARS_KEY);
+  return Array.isArray(stored) ? stored.filter((each) => typeof each === 'string').slice(-MAX_STARS) : [];
 }
 
 /** Symbols that the user has starred, at most {@link MAX_STARS}. They are listed first. */
@@ -103,10 +99,5 @@ export function toggleStar(symbol: string): void {
   const { value } = stars;
   const others = value.filter((each) => each !== symbol);
   stars.value = others.length < value.length ? others : [...others, symbol].slice(-MAX_STARS);
-  try {
-    if (stars.value.length === 0) localStorage.removeItem(STARS_KEY);
-    else localStorage.setItem(STARS_KEY, JSON.stringify(stars.value));
-  } catch {
-    // The browser blocks storage, so the stars last only until the page is closed.
-  }
+  store('localStorage', STARS_KEY, stars.value.length === 0 ? undefined : stars.value);
 }

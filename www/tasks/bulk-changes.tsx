@@ -21,24 +21,23 @@ const MAX_UNASKED = 10;
 /** Tasks a second of a slow redrive. */
 const PACES = [1, 10, 100];
 
-const FORMS = {
+const WORDS = {
   redrive: { title: 'Redrive', done: 'Redrove', passive: 'redriven', running: 'Redriving', kept: 'keeps them failed' },
   purge: { title: 'Purge', done: 'Purged', passive: 'purged', running: 'Purging', kept: 'keeps them' },
   cancel: { title: 'Cancel', done: 'Cancelled', passive: 'cancelled', running: 'Cancelling', kept: 'keeps them' },
 } as const;
 
-type Verb = keyof typeof FORMS;
+type Verb = keyof typeof WORDS;
 
 /** Change of many tasks. `count` and `permanent` are the numbers of tasks, and of permanent failures. */
-interface Deed {
+interface BulkChange {
   verb: Verb;
   selection: LetterSelection | CancelSelection;
   /** Selected tasks in the list, which are not shown meanwhile. */
   ids: ReadonlySet<string>;
   count: number;
-  /** Number of tasks that a redrive makes due per second. By default, all are due at once. */
+  /** Number of tasks that a redrive makes due per second, or 0 if all are due at once. */
   perSecond?: number;
-  /** Whether more tasks than `count` may match. */
   isLowerBound?: boolean;
   permanent: number;
 }
@@ -47,10 +46,10 @@ interface Deed {
 export const selection = signal<{ ids: ReadonlySet<string>; isAll: boolean }>({ ids: new Set(), isAll: false });
 let releaseSelected = () => {};
 
-/** Deeds that are confirmed but not answered. One of them may be pending. */
-const confirmed = signal<readonly Deed[]>([]);
-/** Confirmed deed that the user can still undo, and `performance.now()` when it is sent. */
-const pending = signal<{ deed: Deed; sendAt: number; decide(isSent: boolean): void }>();
+/** Bulk changes that are confirmed but not answered. One of them may be pending. */
+const confirmed = signal<readonly BulkChange[]>([]);
+/** Confirmed bulk change that the user can still undo, and `performance.now()` when it is sent. */
+const pending = signal<{ change: BulkChange; sendAt: number; decide(isSent: boolean): void }>();
 /** Text that says what happens or has happened, or an empty string. */
 const said = signal('');
 let hideTimer: ReturnType<typeof setTimeout> | undefined;
@@ -91,56 +90,53 @@ async function beginSelected(verb: Verb, list: TaskList): Promise<void> {
   if (await begin({ verb, permanent, ...chosen })) select([]);
 }
 
-function allMatching(verb: Verb, list: TaskList): Omit<Deed, 'verb' | 'permanent'> {
+function allMatching(verb: Verb, list: TaskList): Omit<BulkChange, 'verb' | 'permanent'> {
   const fields = { ...filterOf(list.filter), ...(verb === 'cancel' && { state: list.state }) };
-  const matching = Object.keys(fields).length === 0 ? { all: true as const } : (fields as Deed['selection']);
-  const left = model.tasks(list.state).filter((task) => !isTaken(task));
+  const matching = Object.keys(fields).length === 0 ? { all: true as const } : (fields as BulkChange['selection']);
+  const left = model.tasks(list.state).filter((task) => !isChanging(task));
   const { count, isExact } = model.matching(list, left.length);
   return { selection: matching, ids: new Set(left.map(({ id }) => id)), count, isLowerBound: !isExact };
 }
 
-/** Redrives one task. */
 export function redrive({ id, permanent }: { id: string; permanent?: boolean | undefined }): void {
   const selected = { selection: { ids: [id] }, ids: new Set([id]), count: 1 };
   void begin({ verb: 'redrive', ...selected, permanent: permanent ? 1 : 0 });
 }
 
 /**
- * Redrives a few selected tasks at once. Any other deed is asked about, and can then be undone for {@link UNDO_MS}.
+ * Redrives a few selected tasks at once. The user must confirm any other bulk change, and can undo it for {@link UNDO_MS}.
  *
- * @returns whether the deed is confirmed
+ * @returns whether the bulk change is confirmed
  */
-async function begin(deed: Deed): Promise<boolean> {
-  const isFew = 'ids' in deed.selection && deed.count <= MAX_UNASKED;
-  if (deed.verb === 'redrive' && isFew && deed.permanent === 0) {
-    void perform(deed, false);
+async function begin(change: BulkChange): Promise<boolean> {
+  const isFew = 'ids' in change.selection && change.count <= MAX_UNASKED;
+  if (change.verb === 'redrive' && isFew && change.permanent === 0) {
+    void perform(change, false);
     return true;
   }
-  const confirmation = await ask(questionOf(deed));
+  const confirmation = await ask(questionOf(change));
   if (confirmation === undefined) return false;
-  const { perSecond } = confirmation;
   pending.peek()?.decide(true);
-  void perform(perSecond > 0 ? { ...deed, perSecond } : deed, true);
+  void perform({ ...change, ...confirmation }, true);
   return true;
 }
 
-/** Sends a confirmed deed, unless the user undoes it in time. */
-async function perform(deed: Deed, isUndoable: boolean): Promise<void> {
-  confirmed.value = [...confirmed.peek(), deed];
-  const isSent = !isUndoable || (await untilDecided(deed));
-  if (isSent && pending.peek() === undefined) say(FORMS[deed.verb].running);
-  const { text, isDone } = isSent ? await resultOf(deed) : { text: undoneText(deed), isDone: false };
+async function perform(change: BulkChange, isUndoable: boolean): Promise<void> {
+  confirmed.value = [...confirmed.peek(), change];
+  const isSent = !isUndoable || (await untilDecided(change));
+  if (isSent && pending.peek() === undefined) say(WORDS[change.verb].running);
+  const { text, isDone } = isSent ? await resultOf(change) : { text: undoneText(change), isDone: false };
   // Events may come later. A running task is listed until its handler has ended.
   const isGone = ({ id, state }: BoardTask) =>
-    deed.ids.has(id) && state !== 'running' && verbsOf(state).includes(deed.verb);
+    change.ids.has(id) && state !== 'running' && verbsOf(state).includes(change.verb);
   if (isSent) model.forget((task) => isDone && isGone(task));
-  confirmed.value = confirmed.peek().filter((each) => each !== deed);
+  confirmed.value = confirmed.peek().filter((each) => each !== change);
   if (isSent) model.reload();
   say(text);
 }
 
-/** Offers to undo a deed for {@link UNDO_MS}. @returns whether the deed is to be sent */
-function untilDecided(deed: Deed): Promise<boolean> {
+/** Offers to undo a bulk change for {@link UNDO_MS}. @returns whether it is to be sent */
+function untilDecided(change: BulkChange): Promise<boolean> {
   return new Promise((resolve) => {
     const decide = (isSent: boolean) => {
       clearTimeout(timer);
@@ -148,18 +144,16 @@ function untilDecided(deed: Deed): Promise<boolean> {
       resolve(isSent);
     };
     const timer = setTimeout(() => decide(true), UNDO_MS);
-    pending.value = { deed, sendAt: performance.now() + UNDO_MS, decide };
+    pending.value = { change, sendAt: performance.now() + UNDO_MS, decide };
     say('');
   });
 }
 
-/** Returns whether a task belongs to a deed that is pending or being sent. */
-export function isTaken({ id }: { id: string }): boolean {
-  return confirmed.value.some(({ ids }) => ids.has(id));
-}
+/** Whether a task belongs to a bulk change that is pending or being sent. */
+export const isChanging = ({ id }: { id: string }): boolean => confirmed.value.some(({ ids }) => ids.has(id));
 
-function questionOf({ verb, selection, count, isLowerBound, permanent }: Deed): Question {
-  const { passive, title, kept } = FORMS[verb];
+function questionOf({ verb, selection, count, isLowerBound, permanent }: BulkChange): Question {
+  const { passive, title, kept } = WORDS[verb];
   const deleted = verb === 'purge' ? 'Purged tasks are deleted and cannot be redriven. ' : '';
   const open = 'ids' in selection ? '' : ` Tasks that match by then are ${passive}, too.`;
   return {
@@ -183,21 +177,21 @@ function permanentText(permanent: number, count: number): string {
   return `${subject}: a redrive fails again unless the cause is fixed.`;
 }
 
-// Leaving the page cancels the deed, even if the browser keeps the page in its back/forward cache.
+// Leaving the page cancels the pending bulk change, even if the browser keeps the page in its back/forward cache.
 addEventListener('pagehide', () => pending.peek()?.decide(false));
 
-function undoneText(deed: Deed): string {
-  const other = confirmed.peek().find((each) => each !== deed);
-  const rest = other ? `The ${other.verb} before it is being sent.` : `Nothing was ${FORMS[deed.verb].passive}.`;
+function undoneText(change: BulkChange): string {
+  const other = confirmed.peek().find((each) => each !== change);
+  const rest = other ? `The ${other.verb} before it is being sent.` : `Nothing was ${WORDS[change.verb].passive}.`;
   return `Undone. ${rest}`;
 }
 
-async function resultOf(deed: Deed): Promise<{ text: string; isDone: boolean }> {
-  const { verb, selection, perSecond } = deed;
-  const { done, passive } = FORMS[verb];
+async function resultOf(change: BulkChange): Promise<{ text: string; isDone: boolean }> {
+  const { verb, selection, perSecond } = change;
+  const { done, passive } = WORDS[verb];
   try {
     const { count, remaining } = await changeTasks(verb, selection, perSecond);
-    if ('ids' in selection && count + remaining === 0) throw new Error(goneText(deed));
+    if ('ids' in selection && count + remaining === 0) throw new Error(goneText(change));
     const rest =
       verb === 'redrive'
         ? 'did not fit into the queue. Redrive them later.'
@@ -210,13 +204,13 @@ async function resultOf(deed: Deed): Promise<{ text: string; isDone: boolean }> 
 }
 
 /**
- * Shows a text, and the deed that can still be undone. They disappear after a while, unless a deed is pending or being
- * sent, or the text `stays` until the next one.
+ * Shows a text, and the bulk change that can still be undone. They disappear after a while, unless a bulk change is
+ * pending or being sent, or the text `stays` until the next one.
  */
 export function say(text: string, stays = false): void {
   clearTimeout(hideTimer);
-  const deed = pending.peek()?.deed;
-  said.value = deed === undefined ? text : `${text} ${pendingText(deed)}`.trim();
+  const change = pending.peek()?.change;
+  said.value = change === undefined ? text : `${text} ${pendingText(change)}`.trim();
   if (stays) return;
   hideTimer = setTimeout(() => {
     if (confirmed.peek().length === 0) said.value = '';
@@ -224,20 +218,19 @@ export function say(text: string, stays = false): void {
 }
 
 /** Says why a change of selected tasks changed none. */
-function goneText({ verb, count }: Deed): string {
+function goneText({ verb, count }: BulkChange): string {
   const these = count === 1 ? 'this task' : 'these tasks';
   return verb === 'cancel' ? `${these} ended before.` : `the service no longer has ${these} among the failed ones.`;
 }
 
-function pendingText({ verb, count }: Deed): string {
-  const { passive, kept } = FORMS[verb];
+function pendingText({ verb, count }: BulkChange): string {
+  const { passive, kept } = WORDS[verb];
   return `${formatTasks(count)} will be ${passive} in ${UNDO_MS / 1_000} seconds. Leaving this page ${kept}.`;
 }
 
 interface BulkBarProps {
   state: State;
   list: TaskList | undefined;
-  /** Shown tasks that can be selected. */
   ids: readonly string[];
   /** Number of loaded tasks, of which a list that stands still may not show all. */
   listed: number;
@@ -255,7 +248,11 @@ export function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
   const isEachShown = shown > 0 && shown === ids.length;
   const warning = state === 'failed' ? permanentText(selectedPermanent(), count) : '';
   return (
-    <fieldset class={verbs.length > 0 ? 'bulk row pad' : 'bulk-plain'} aria-label="Tasks of the list" data-hold>
+    <fieldset
+      class={verbs.length > 0 ? 'bulk screen-only row pad' : 'contents'}
+      aria-label="Tasks of the list"
+      data-hold
+    >
       {verbs.length > 0 && (
         <label>
           <input
@@ -300,7 +297,7 @@ export function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
               data-redrive-selected={verb === 'redrive' && count > 0 ? '' : undefined}
               onClick={() => void beginSelected(verb, list)}
             >
-              {FORMS[verb].title}
+              {WORDS[verb].title}
               {count === 0 && ` all ${formatCount(matching.count)}`}
             </SmallButton>
           ))}
@@ -318,16 +315,16 @@ function countText(state: State, listed: number, { count, isExact }: { count: nu
   return `${state === 'completed' ? 'Newest' : 'At least'} ${formatTasks(count)}`;
 }
 
-/** Notice of a deed that can be undone, and of what has come of it. */
-export function UndoNotice() {
+/** Shows what {@link say} has said, with a button that undoes the pending bulk change. */
+export function Toast() {
   const { value: undoable } = pending;
   const button = useRef<HTMLButtonElement>(null);
   useEffect(() => {
     button.current?.focus();
   }, [undoable]);
   return (
-    <div class="purge-notice panel row pad" data-part="purge-notice" hidden={said.value === ''}>
-      <p class="grow" role="status" data-part="purge-text">
+    <div class="toast screen-only panel row pad" data-part="toast" hidden={said.value === ''}>
+      <p class="grow" role="status" data-part="toast-text">
         {said}
       </p>
       {undoable && (
@@ -335,7 +332,7 @@ export function UndoNotice() {
           <span class="quiet" aria-hidden="true">
             <Live text={() => `${Math.max(Math.ceil((undoable.sendAt - performance.now()) / 1_000), 0)} s`} />
           </span>
-          <SmallButton data-part="purge-undo" ref={button} onClick={() => undoable.decide(false)}>
+          <SmallButton data-part="undo" ref={button} onClick={() => undoable.decide(false)}>
             Undo
           </SmallButton>
         </>
