@@ -5,16 +5,15 @@ import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
-import type { SearchPage } from '../../db/task-rows.ts';
+import type { MessageState, SearchPage } from '../../db/task-rows.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { SeededRandom } from '../support/random.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
-import { SeededRandom } from './random.ts';
-import { auditCallbacks } from './rules.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
 import { SimulatedTime } from './time.ts';
-import { createWorld, type FaultSet, type Steps, settingOf, type World } from './world.ts';
+import { type FaultSet, type Steps, settingOf, World } from './world.ts';
 
 const SAVED = 'A stop saves the queue.';
 
@@ -24,7 +23,7 @@ export function simulateFile(options: SimulationOptions) {
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const world = createWorld({ ...options, time: new SimulatedTime(), random, setting });
+  const world = new World({ ...options, time: new SimulatedTime(), random, setting });
   const { driver, threads, prefetch, bounds } = setting;
   world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${bounds.maxLength} tasks`);
   return runSimulation(world, fileSite(world, options.faults), options);
@@ -40,13 +39,13 @@ function fileSite(world: World, faultSet: FaultSet): Site {
 
   function openBackend(process: Process): Backend {
     const { clock } = process;
-    let hasFailedToSave = false;
+    let isKept = true;
     const opened = new SqliteStore({
       ...{ dataDir: disk.folder, driver, bounds },
       now: () => clock.now(),
       newId: process.random.uuid,
       onSaveFailed: () => {
-        hasFailedToSave = true;
+        isKept = driver === 'sqlite';
       },
       excessRows: async (kept) => Math.max(0, disk.read('SELECT 1 FROM tasks').length - kept),
       syncFile: async () => {
@@ -68,28 +67,20 @@ function fileSite(world: World, faultSet: FaultSet): Site {
       },
       async stop() {
         await retention?.stop();
-        disk.stopReading();
         await opened.close();
-        return opened.isDurable || !hasFailedToSave;
+        return isKept;
       },
     };
   }
 
   function ended(process: Process, isKept?: boolean): void {
-    if (isKept === undefined) disk.loseProcess(process.onKill !== undefined, () => process.kill());
+    if (isKept === undefined) disk.loseProcess(() => process.kill());
     else {
       process.kill();
       disk.emptied();
       if (!isKept && disk.fault === undefined) world.broken(SAVED, 'the stop did not save the queue');
     }
     world.history.processEnded(isKept);
-  }
-
-  function read(): Tables {
-    const tables = disk.readTables(store);
-    if (!callbacks) return tables;
-    const bodies = disk.read<{ body: string }>(CALLBACK_BODIES).map(({ body }) => body);
-    return { ...tables, callbacks: auditCallbacks(world, bodies, tables) };
   }
 
   /** Restarts the log as the maintenance thread does. */
@@ -145,7 +136,8 @@ function fileSite(world: World, faultSet: FaultSet): Site {
   }
 
   return {
-    ...{ size: 1, steps, openBackend, ended, repair, read },
+    ...{ size: 1, steps, openBackend, ended, repair },
+    read: () => ({ ...disk.readTables(store), ...(callbacks && { callbacks: disk.read(CALLBACKS) }) }),
     counts: () => store.counts(),
     isPaused: () => store.isPaused(),
     hasFault: () => disk.fault !== undefined || disk.failsSyncs,
@@ -169,10 +161,12 @@ const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
+type StoredState = Tables['messages'][number];
+
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
 
-/** Bodies of callbacks, completed or not. */
-const CALLBACK_BODIES = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
+/** Callbacks, completed or not. */
+const CALLBACKS = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
   UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
 
 /** A migrated file, with which each simulation of this thread begins. */
@@ -196,7 +190,7 @@ export class Disk {
   readonly root = fs.mkdtempSync(join(PARENT, 'simulator-'));
   readonly #random: SeededRandom;
   #folders = 0;
-  #reader: DatabaseSync | undefined;
+  #reads = 0;
   /** Length of the log that survives a power loss. */
   #synced = 0;
   /** Number of times that the log was emptied. */
@@ -214,7 +208,6 @@ export class Disk {
   /** Removes all files. */
   remove(): void {
     current = undefined;
-    this.stopReading();
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 
@@ -242,43 +235,31 @@ export class Disk {
 
   /** Reads from the file while a process has it open. */
   read<Row>(sql: string): Row[] {
-    this.#reader ??= new DatabaseSync(this.#file, { readOnly: true });
-    return this.#reader.prepare(sql).all() as Row[];
+    using reader = new DatabaseSync(this.#file, { readOnly: true });
+    return reader.prepare(sql).all() as Row[];
   }
 
-  /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
+  /** Reads the tables of tasks. Every fifth time, the messages are those that the store lists, which takes longer. */
   readTables(store: SqliteStore): Tables {
-    const messages = STATES.flatMap((state) =>
-      (store.search({ state }, undefined, 10_000) as SearchPage).found.map(({ id }) => ({ id, state })),
-    );
-    const stored = store.isDurable ? this.read('SELECT 1 FROM messages').length : messages.length;
+    this.#reads += 1;
+    const isListed = !store.isDurable || this.#reads % 5 === 0;
+    const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : [];
+    const messages = isListed ? STATES.flatMap((state) => listed(store, state)) : stored;
     // Results may be large.
-    return { rows: this.read('SELECT id, substr(result, 1, 100) AS result FROM tasks'), messages, stored };
+    const rows = this.read<Tables['rows'][number]>('SELECT id, substr(result, 1, 100) AS result FROM tasks');
+    return { rows, messages, stored: store.isDurable ? stored.length : messages.length };
   }
 
-  /** Lets the process be the last that closes the file, which empties the log. */
-  stopReading(): void {
-    this.#reader?.close();
-    this.#reader = undefined;
-  }
-
-  /**
-   * Gives the files to the next process after the death of the present one, which no longer finds them.
-   *
-   * @param isOpen whether `kill` closes all connections. If a start has failed, some stay open, and the files are copied
-   */
-  loseProcess(isOpen: boolean, kill: () => void): void {
+  /** Gives copies of the files to the next process after the death of the present one, which no longer finds them. */
+  loseProcess(kill: () => void): void {
     const former = this.folder;
     this.#folders += 1;
     this.folder = join(this.root, String(this.#folders));
-    if (isOpen) {
-      // While it reads, no other connection is the last one, which would write the log to the file when it is closed.
-      this.#reader ??= new DatabaseSync(join(former, 'tasks.db'), { readOnly: true });
-      fs.renameSync(former, this.folder);
-    } else fs.cpSync(former, this.folder, { recursive: true });
+    fs.mkdirSync(this.folder);
+    fs.copyFileSync(join(former, 'tasks.db'), this.#file);
+    if (fs.existsSync(join(former, 'tasks.db-wal'))) fs.copyFileSync(join(former, 'tasks.db-wal'), this.#log);
+    fs.rmSync(former, { recursive: true });
     kill();
-    this.stopReading();
-    fs.rmSync(`${this.#file}-shm`, { force: true });
     this.fault = undefined;
   }
 
@@ -318,6 +299,11 @@ function commitEnds(log: Buffer): number[] {
     if (log.readUInt32BE(at + 4) > 0) ends.push(at + FRAME_BYTES);
   }
   return ends;
+}
+
+function listed(store: SqliteStore, state: MessageState): StoredState[] {
+  const { found } = store.search({ state }, undefined, 10_000) as SearchPage;
+  return found.map(({ id }) => ({ id, state }));
 }
 
 function migratedFile(): Buffer {

@@ -10,7 +10,7 @@ import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
-import type { SeededRandom } from './random.ts';
+import type { SeededRandom } from '../support/random.ts';
 import { type ObservedStore, scheduleOf } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
@@ -38,6 +38,7 @@ export class Process {
   readonly clock: Clock;
   readonly newTaskId: () => string;
   isDead = false;
+  /** Whether the process stands still as after SIGSTOP, while time goes on. */
   isStill = false;
   /** Time from which on the process has served without standing still. */
   awakeSince = Number.POSITIVE_INFINITY;
@@ -45,8 +46,8 @@ export class Process {
   isKillDue = false;
   /** Times of schedules before it are missed. */
   firesFrom = Number.POSITIVE_INFINITY;
-  /** Closes the connections of a process that was killed. Undefined before they are open. */
-  onKill: (() => unknown) | undefined;
+  /** Closes the connections of a process that was killed, once they are open. */
+  onKill: () => unknown = () => {};
   /** The ticks and tokens of one of several nodes. Undefined before they are open. */
   feed: TickFeed | undefined;
   tokens: TokenStore | undefined;
@@ -123,12 +124,7 @@ export class Process {
   kill(): void {
     this.isDead = true;
     this.world.history.limits.gone(this.owner);
-    this.onKill?.();
-  }
-
-  /** Stops the process as SIGSTOP does. Time goes on. */
-  standStill(): void {
-    this.isStill = true;
+    this.onKill();
   }
 
   /** Continues the process, whose overdue timers fire in their order. */
@@ -211,9 +207,9 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
     return false;
   }
 
-  function releaseWaiting(): void {
+  const releaseWaiting = () => {
     for (const run of waiting.splice(0)) run.end(released('no thread was free'));
-  }
+  };
 
   async function stop(deadline: Promise<void>): Promise<void> {
     isStopping = true;
@@ -280,7 +276,8 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
 
   function scriptOf(attempt: Attempt): Script {
     const { delivery } = attempt;
-    const { name, mood } = history.submissionOf(delivery.id);
+    const name = history.nameOf(delivery.id);
+    const { mood }: { mood: Mood } = JSON.parse(delivery.body).data;
     // Not from the common sequence, so that a run does the same when steps are left out.
     const own = random.fork(`${name} ${delivery.delivery}`);
     const act = (most: number, run: Script[number]['act']) => ({ afterMs: own.below(most), act: run });

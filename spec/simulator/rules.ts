@@ -270,10 +270,11 @@ export function scheduleOracle(world: World) {
   }
 }
 
-/** Checks the callbacks in the tables, completed or not, which have these bodies. Returns their ids. */
-export function auditCallbacks(world: World, bodies: readonly string[], { rows, messages }: Tables): Set<string> {
+/** Checks the callbacks in the tables. Returns their ids, because they are no tasks of clients. */
+export function auditCallbacks(world: World, { rows, messages, callbacks: stored = [] }: Tables): Set<string> {
+  if (!world.setting.callbacks) return new Set();
   const { tasks, hasPurged, hasRedriven } = world.history;
-  const callbacks = bodies.map((body): { id: string; data: CallbackData } => JSON.parse(body));
+  const callbacks = stored.map(({ body }): { id: string; data: CallbackData } => JSON.parse(body));
   const ofTasks = Map.groupBy(callbacks, ({ data }) => data.task);
   const completed = new Set(rows.map(({ id }) => id));
   const states = new Map<string, string>(messages.map(({ id, state }) => [id, state]));

@@ -1,9 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { type Awaitable, type QueueCounts, unfinished } from '../../db/task-store.ts';
+import type { SeededRandom } from '../support/random.ts';
 import { clientsOf } from './clients.ts';
 import { REST, type Tables } from './history.ts';
 import { type Backend, Process } from './process.ts';
-import type { SeededRandom } from './random.ts';
 import type { FaultSet, Steps, World } from './world.ts';
 
 export interface SimulationOptions {
@@ -126,7 +126,6 @@ export async function runSimulation(
       void process.startSchedules().catch(onFailed);
     };
     await Promise.race([process.open(site.openBackend).then(startSchedules, onFailed), turn()]);
-    audit();
   }
 
   function kill(process: Process): void {
