@@ -1,7 +1,8 @@
 import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
@@ -47,7 +48,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
       onSaveFailed: () => {
         isKept = driver === 'sqlite';
       },
-      excessRows: async (kept) => Math.max(0, disk.read('SELECT 1 FROM tasks').length - kept),
+      excessRows: async (kept) => disk.read(`SELECT 1 FROM tasks LIMIT -1 OFFSET ${kept}`).length,
       syncFile: async () => {
         const result = disk.sync(clock);
         result.catch(() => {
@@ -62,11 +63,16 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     let retention: ReturnType<typeof startRetention> | undefined;
     return {
       store: opened,
+      stateOf(id) {
+        const found = driver === 'memory' ? opened.read([id], 1) : disk.read(STATE, id);
+        return (found as readonly StoredState[])[0]?.state;
+      },
       start() {
         retention = startRetention({ store: opened, rows, days: 0, clock, log: world.log });
       },
       async stop() {
         await retention?.stop();
+        disk.stopReading();
         await opened.close();
         return isKept;
       },
@@ -74,7 +80,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
   }
 
   function ended(process: Process, isKept?: boolean): void {
-    if (isKept === undefined) disk.loseProcess(() => process.kill());
+    if (isKept === undefined) disk.loseProcess(process.onKill !== undefined, () => process.kill());
     else {
       process.kill();
       disk.emptied();
@@ -163,6 +169,10 @@ const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
 type StoredState = Tables['messages'][number];
 
+// Results may be large.
+const ROWS = 'SELECT id, substr(result, 1, 100) AS result FROM tasks';
+const STATE = 'SELECT state FROM messages WHERE id = ?';
+
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
 
 /** Callbacks, completed or not. */
@@ -183,6 +193,8 @@ export class Disk {
   /** Folder of the present process. Each process has its own, so that a process that was killed finds no files. */
   folder = '';
   fault: DiskFault | undefined;
+  /** Stats of the file, once they were asked for. */
+  stats: fs.Stats | undefined;
   /** Whether syncs of the log fail. */
   failsSyncs = false;
   /** Longest duration of a sync in milliseconds. */
@@ -191,6 +203,8 @@ export class Disk {
   readonly #random: SeededRandom;
   #folders = 0;
   #reads = 0;
+  #reader: DatabaseSync | undefined;
+  readonly #statements = new Map<string, StatementSync>();
   /** Length of the log that survives a power loss. */
   #synced = 0;
   /** Number of times that the log was emptied. */
@@ -201,13 +215,14 @@ export class Disk {
     template ??= migratedFile();
     this.folder = join(this.root, '0');
     fs.mkdirSync(this.folder);
-    fs.writeFileSync(this.#file, template);
+    fs.writeFileSync(this.file, template);
     current = this;
   }
 
   /** Removes all files. */
   remove(): void {
     current = undefined;
+    this.stopReading();
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 
@@ -222,7 +237,7 @@ export class Disk {
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */
   checkpoint(): void {
-    using database = new DatabaseSync(this.#file);
+    using database = new DatabaseSync(this.file);
     database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
     this.emptied();
   }
@@ -234,32 +249,47 @@ export class Disk {
   }
 
   /** Reads from the file while a process has it open. */
-  read<Row>(sql: string): Row[] {
-    using reader = new DatabaseSync(this.#file, { readOnly: true });
-    return reader.prepare(sql).all() as Row[];
+  read<Row>(sql: string, ...values: string[]): Row[] {
+    this.#reader ??= new DatabaseSync(this.file, { readOnly: true });
+    const statement = this.#statements.get(sql) ?? this.#reader.prepare(sql);
+    this.#statements.set(sql, statement);
+    return statement.all(...values) as Row[];
   }
 
   /** Reads the tables of tasks. Every fifth time, the messages are those that the store lists, which takes longer. */
   readTables(store: SqliteStore): Tables {
     this.#reads += 1;
-    const isListed = !store.isDurable || this.#reads % 5 === 0;
-    const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : [];
+    const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : undefined;
+    const isListed = stored === undefined || this.#reads % 5 === 0;
     const messages = isListed ? STATES.flatMap((state) => listed(store, state)) : stored;
-    // Results may be large.
-    const rows = this.read<Tables['rows'][number]>('SELECT id, substr(result, 1, 100) AS result FROM tasks');
-    return { rows, messages, stored: store.isDurable ? stored.length : messages.length };
+    return { rows: this.read(ROWS), messages, stored: stored?.length ?? messages.length };
   }
 
-  /** Gives copies of the files to the next process after the death of the present one, which no longer finds them. */
-  loseProcess(kill: () => void): void {
+  /** Lets the process be the last that closes the file, which empties the log. */
+  stopReading(): void {
+    this.#reader?.close();
+    this.#reader = undefined;
+    this.#statements.clear();
+  }
+
+  /**
+   * Gives the files to the next process after the death of the present one, which no longer finds them.
+   *
+   * @param isOpen whether `kill` closes all connections. If a start has failed, some stay open, and the files are copied
+   */
+  loseProcess(isOpen: boolean, kill: () => void): void {
     const former = this.folder;
+    this.stats = undefined;
     this.#folders += 1;
     this.folder = join(this.root, String(this.#folders));
-    fs.mkdirSync(this.folder);
-    fs.copyFileSync(join(former, 'tasks.db'), this.#file);
-    if (fs.existsSync(join(former, 'tasks.db-wal'))) fs.copyFileSync(join(former, 'tasks.db-wal'), this.#log);
-    fs.rmSync(former, { recursive: true });
+    if (isOpen) {
+      // While it reads, no other connection is the last one, which would write the log to the file when it is closed.
+      this.#reader ??= new DatabaseSync(join(former, 'tasks.db'), { readOnly: true });
+      fs.renameSync(former, this.folder);
+    } else fs.cpSync(former, this.folder, { recursive: true });
     kill();
+    this.stopReading();
+    fs.rmSync(`${this.file}-shm`, { force: true });
     this.fault = undefined;
   }
 
@@ -279,10 +309,10 @@ export class Disk {
   }
 
   #logLength(): number {
-    return fs.statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
+    return statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  get #file(): string {
+  get file(): string {
     return join(this.folder, 'tasks.db');
   }
 
@@ -318,6 +348,15 @@ function isInFile(sql: string, connection: DatabaseSync): boolean {
   // The queue in memory attaches the file to save itself.
   return /^(BEGIN|COMMIT)|(INTO|FROM) file\./.test(sql) && connection.location('file') !== null;
 }
+
+const { statSync } = fs;
+// The store looks before each statement whether its file was replaced, which takes long.
+fs.statSync = ((path: string, options: fs.StatSyncOptions) => {
+  if (path !== current?.file) return statSync(path, options);
+  current.stats ??= statSync(path);
+  return current.stats;
+}) as typeof statSync;
+syncBuiltinESMExports();
 
 const { prepare } = DatabaseSync.prototype;
 // The product's statements of transactions and writes may fail. The simulator itself runs none.

@@ -5,17 +5,8 @@ import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
-import { actions, type Process } from './process.ts';
-import {
-  auditCallbacks,
-  knownValue,
-  limitUse,
-  NOTHING,
-  type ObservedStore,
-  ONE_TIME,
-  scheduleOracle,
-  watch,
-} from './rules.ts';
+import { actions, type Backend, type Process } from './process.ts';
+import { auditCallbacks, knownValue, limitUse, NOTHING, ONE_TIME, scheduleOracle, watch } from './rules.ts';
 import type { World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
@@ -116,8 +107,8 @@ export function createHistory(world: World) {
   const knownPause = knownValue<boolean>(world);
   /** Whether the queue survives the death of its only process. */
   const isDurable = world.setting.driver === 'sqlite';
-  /** Store of the only process. */
-  let alone: db.TaskStore | undefined;
+  /** Reads the table of the only process. Undefined if there are several. */
+  let stateOf: Backend['stateOf'];
   let [answers, keys, era] = [0, 0, 0];
 
   function nameOf(id: string): string {
@@ -155,9 +146,10 @@ export function createHistory(world: World) {
   }
 
   /** Follows the requests of a process to its store until its death. */
-  function observe(store: ObservedStore, process: Process): void {
+  function observe(backend: Backend, process: Process): void {
+    const { store } = backend;
     const isAlone = !store.isShared;
-    if (isAlone) alone = store;
+    stateOf = backend.stateOf;
     limits.observe(store, process);
     schedules.observe(store.schedules, process, isAlone);
     const publishing = (submissions: readonly db.Submission[]) => {
@@ -242,7 +234,7 @@ export function createHistory(world: World) {
 
   /** Called when a thread of a process gets a delivery. A node of several may not know yet of a pause. */
   function onAssign({ id }: db.Delivery, { queue }: Process): void {
-    if (queue.isPaused || (alone !== undefined && knownPause.value?.is))
+    if (queue.isPaused || (stateOf !== undefined && knownPause.value?.is))
       broken(PAUSED, `${nameOf(id)} was given to a thread`);
   }
 
@@ -255,9 +247,9 @@ export function createHistory(world: World) {
     if (task === undefined) return;
     const { name, lastEvent } = task;
     const told = event.event as EventName;
-    const [state = task.state, stored = [undefined], next] = TRANSITIONS[told];
+    const [shown = task.state, stored = [undefined], next] = TRANSITIONS[told];
     world.note(`    ${name} ${told}`);
-    task.state = state;
+    task.state = shown;
     task.lastEvent = told;
     if (event.event === 'failed') task.reason = event.reason;
     if (told !== 'progress') task.isCancelTold = false;
@@ -267,10 +259,10 @@ export function createHistory(world: World) {
       if (task.end !== undefined) broken(EVENTS, `${name}: ${told} after ${task.end}`);
       task.end = told;
     }
-    if (alone === undefined) return;
+    if (stateOf === undefined) return;
     if (!TRANSITIONS[lastEvent][2]?.includes(told)) broken(EVENTS, `'${told}' of ${name} follows '${lastEvent}'`);
-    const [message] = alone.read([task.id], 1) as db.StoredMessage[];
-    const found = message?.state === 'limited' ? 'waiting' : message?.state;
+    const state = stateOf(task.id);
+    const found = state === 'limited' ? 'waiting' : state;
     // One commit may contain a cancellation as well.
     const isCancelled = found === undefined && task.isCancelRequested && (told === 'accepted' || told === 'scheduled');
     if (!isCancelled && !stored.includes(found)) broken(EVENTS, `'${told}' of ${name}, which is ${found}`);
@@ -344,7 +336,7 @@ export function createHistory(world: World) {
         if (beside) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
       if (task.endedAt !== undefined && hasMessage) broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
-      const isTold = alone !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
+      const isTold = stateOf !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
       if (isTold && !hasMessage && (task.state === 'waiting' || task.state === 'running'))
         broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
       const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
@@ -433,7 +425,7 @@ export function createHistory(world: World) {
     if (kind === 'retry') task.deaths = 0;
     if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') end(task);
     const isAgain = (kind === 'retry' || kind === 'release') && effect === 'applied';
-    if (alone !== undefined && isAgain && task.isCancelTold)
+    if (stateOf !== undefined && isAgain && task.isCancelTold)
       broken(CANCELLED, `${name} waits again, although its cancellation was answered`);
     if (effect === 'cancelled' && !task.isCancelRequested) broken(CANCELLED, `${name} was cancelled without a request`);
   }

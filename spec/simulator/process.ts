@@ -17,6 +17,8 @@ import type { Mood, World } from './world.ts';
 /** Parts of a process that depend on where its state is kept. */
 export interface Backend {
   store: ObservedStore;
+  /** Returns the state that the table has for a message, if no other process changes it. */
+  stateOf?(id: string): string | undefined;
   bus?: QueueBus;
   /** Starts the parts that need the queue. */
   start(): unknown;
@@ -46,8 +48,8 @@ export class Process {
   isKillDue = false;
   /** Times of schedules before it are missed. */
   firesFrom = Number.POSITIVE_INFINITY;
-  /** Closes the connections of a process that was killed, once they are open. */
-  onKill: () => unknown = () => {};
+  /** Closes the connections of a process that was killed. Undefined before they are open. */
+  onKill: (() => unknown) | undefined;
   /** The ticks and tokens of one of several nodes. Undefined before they are open. */
   feed: TickFeed | undefined;
   tokens: TokenStore | undefined;
@@ -82,7 +84,7 @@ export class Process {
     const backend = await openBackend(this);
     this.#backend = backend;
     const { store, bus } = backend;
-    history.observe(store, this);
+    history.observe(backend, this);
     this.queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || history.onEvent(event), clock });
     const { queue } = this;
     const pool = simulatedPool(this, random.fork('handlers'));
@@ -124,7 +126,7 @@ export class Process {
   kill(): void {
     this.isDead = true;
     this.world.history.limits.gone(this.owner);
-    this.onKill();
+    this.onKill?.();
   }
 
   /** Continues the process, whose overdue timers fire in their order. */
