@@ -64,7 +64,7 @@ export interface Simulation {
 }
 
 /** Steps between two audits. */
-const AUDIT_STEPS = 100;
+const AUDIT_STEPS = 50;
 const PAUSE_KNOWN = 'After the faults, each node knows whether the queue is paused.';
 const FIRES = 'After the faults, schedules make tasks.';
 /** No other schedule has this name. */
