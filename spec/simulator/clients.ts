@@ -1,11 +1,21 @@
 import type { SearchFilter } from '../../db/task-rows.ts';
 import type { Published, Submission as StoreSubmission } from '../../db/task-store.ts';
 import { parseSubmission } from '../../workers/submissions/parse-submission.ts';
-import type { KnownTask, Submission } from './history.ts';
+import type { SeededRandom } from '../support/random.ts';
+import type { KnownTask } from './history.ts';
 import type { Process } from './process.ts';
-import type { SeededRandom } from './random.ts';
 import { scheduleOf } from './rules.ts';
-import type { Steps, World } from './world.ts';
+import type { Mood, Steps, World } from './world.ts';
+
+/** What a client sends. */
+interface Submission {
+  name: string;
+  mood: Mood;
+  action: string;
+  key: string | undefined;
+  /** Fields beside `action` and `data`. */
+  options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
+}
 
 const CALLBACK_HOST = 'example.com';
 
@@ -56,13 +66,13 @@ export function clientsOf(world: World) {
 
   /** Parses a submission as the router does, and records its id. */
   function parse(submission: Submission, target: Process): StoreSubmission {
-    const { mood, action, key, options } = submission;
+    const { name, mood, action, key, options } = submission;
     const bytes = Buffer.from(JSON.stringify({ action, data: { mood }, ...options }));
     const given = { bytes, id: target.newTaskId(), now: world.now, hasKey: key !== undefined };
     const parsed = parseSubmission({ ...given, callbackHosts: [CALLBACK_HOST] });
     if ('error' in parsed) throw new Error(parsed.error);
     const { message, fingerprint } = parsed;
-    history.submissions.set(message.id, submission);
+    history.names.set(message.id, name);
     return { message, key: key && fingerprint ? { key, fingerprint } : undefined };
   }
 
@@ -74,16 +84,17 @@ export function clientsOf(world: World) {
       const { message, key: idempotency } = parse(submission, target);
       const { id, isNew } = await target.queue.publish(message, idempotency);
       history.told(target, id, 'accepted');
-      return isNew ? 'accepted' : `accepted before as ${history.submissionOf(id).name}`;
+      return isNew ? 'accepted' : `accepted before as ${history.nameOf(id)}`;
     });
   }
 
   function submitMany(random: SeededRandom, name: string): void {
     const names = Array.from({ length: random.between(2, 12) }, (_, index) => `${name}.${index + 1}`).reverse();
-    if (!isScheduling || !random.chance(0.5)) {
-      for (const each of names) send(random, newSubmission(random, each));
-      return;
-    }
+    if (isScheduling && random.chance(0.5)) submitBatch(random, names);
+    else for (const each of names) send(random, newSubmission(random, each));
+  }
+
+  function submitBatch(random: SeededRandom, names: readonly string[]): void {
     const submissions = names.map((each) => newSubmission(random, each));
     // A crowd of one key, behind which others wait.
     const crowd = random.chance(0.5) ? { limit_key: 'one', priority: 3 } : {};
@@ -202,9 +213,7 @@ export function clientsOf(world: World) {
       const stored = await target.queue.store.schedules.find(name);
       if (stored === undefined) return 'unknown';
       const message = target.scheduler.taskOf(stored);
-      const { mood } = JSON.parse(stored.definition).data;
-      const now = { name: `${name} now, ${message.id}`, mood, action: 'work', key: undefined, options: {} };
-      history.submissions.set(message.id, now);
+      history.names.set(message.id, `${name} now, ${message.id}`);
       await target.queue.publish(message);
       history.told(target, message.id, 'accepted');
       return 'accepted';

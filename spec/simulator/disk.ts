@@ -1,20 +1,20 @@
 import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
-import type { SearchPage } from '../../db/task-rows.ts';
+import type { MessageState, SearchPage } from '../../db/task-rows.ts';
 import { startRetention } from '../../main/tasks/retention.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { SeededRandom } from '../support/random.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
-import { SeededRandom } from './random.ts';
-import { auditCallbacks } from './rules.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
 import { SimulatedTime } from './time.ts';
-import { createWorld, type FaultSet, type Steps, settingOf, type World } from './world.ts';
+import { type FaultSet, type Steps, settingOf, World } from './world.ts';
 
 const SAVED = 'A stop saves the queue.';
 
@@ -24,7 +24,7 @@ export function simulateFile(options: SimulationOptions) {
   const drawn = settingOf(random.fork('setting'), options.seed);
   // Callbacks in memory are lost with the process, and retention deletes their rows.
   const setting = { ...drawn, callbacks: options.seed % 3 === 1 && drawn.driver === 'sqlite' && drawn.rows === 0 };
-  const world = createWorld({ ...options, time: new SimulatedTime(), random, setting });
+  const world = new World({ ...options, time: new SimulatedTime(), random, setting });
   const { driver, threads, prefetch, bounds } = setting;
   world.note(`${driver}, ${threads} threads, prefetch ${prefetch}, at most ${bounds.maxLength} tasks`);
   return runSimulation(world, fileSite(world, options.faults), options);
@@ -40,15 +40,15 @@ function fileSite(world: World, faultSet: FaultSet): Site {
 
   function openBackend(process: Process): Backend {
     const { clock } = process;
-    let hasFailedToSave = false;
+    let isKept = true;
     const opened = new SqliteStore({
       ...{ dataDir: disk.folder, driver, bounds },
       now: () => clock.now(),
       newId: process.random.uuid,
       onSaveFailed: () => {
-        hasFailedToSave = true;
+        isKept = driver === 'sqlite';
       },
-      excessRows: async (kept) => Math.max(0, disk.read('SELECT 1 FROM tasks').length - kept),
+      excessRows: async (kept) => disk.read(`SELECT 1 FROM tasks LIMIT -1 OFFSET ${kept}`).length,
       syncFile: async () => {
         const result = disk.sync(clock);
         result.catch(() => {
@@ -63,6 +63,10 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     let retention: ReturnType<typeof startRetention> | undefined;
     return {
       store: opened,
+      stateOf(id) {
+        const found = driver === 'memory' ? opened.read([id], 1) : disk.read(STATE, id);
+        return (found as readonly StoredState[])[0]?.state;
+      },
       start() {
         retention = startRetention({ store: opened, rows, days: 0, clock, log: world.log });
       },
@@ -70,7 +74,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
         await retention?.stop();
         disk.stopReading();
         await opened.close();
-        return opened.isDurable || !hasFailedToSave;
+        return isKept;
       },
     };
   }
@@ -83,13 +87,6 @@ function fileSite(world: World, faultSet: FaultSet): Site {
       if (!isKept && disk.fault === undefined) world.broken(SAVED, 'the stop did not save the queue');
     }
     world.history.processEnded(isKept);
-  }
-
-  function read(): Tables {
-    const tables = disk.readTables(store);
-    if (!callbacks) return tables;
-    const bodies = disk.read<{ body: string }>(CALLBACK_BODIES).map(({ body }) => body);
-    return { ...tables, callbacks: auditCallbacks(world, bodies, tables) };
   }
 
   /** Restarts the log as the maintenance thread does. */
@@ -145,7 +142,8 @@ function fileSite(world: World, faultSet: FaultSet): Site {
   }
 
   return {
-    ...{ size: 1, steps, openBackend, ended, repair, read },
+    ...{ size: 1, steps, openBackend, ended, repair },
+    read: () => ({ ...disk.readTables(store), ...(callbacks && { callbacks: disk.read(CALLBACKS) }) }),
     counts: () => store.counts(),
     isPaused: () => store.isPaused(),
     hasFault: () => disk.fault !== undefined || disk.failsSyncs,
@@ -169,10 +167,16 @@ const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
 
+type StoredState = Tables['messages'][number];
+
+// Results may be large.
+const ROWS = 'SELECT id, substr(result, 1, 100) AS result FROM tasks';
+const STATE = 'SELECT state FROM messages WHERE id = ?';
+
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
 
-/** Bodies of callbacks, completed or not. */
-const CALLBACK_BODIES = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
+/** Callbacks, completed or not. */
+const CALLBACKS = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
   UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
 
 /** A migrated file, with which each simulation of this thread begins. */
@@ -189,6 +193,8 @@ export class Disk {
   /** Folder of the present process. Each process has its own, so that a process that was killed finds no files. */
   folder = '';
   fault: DiskFault | undefined;
+  /** Stats of the file, once they were asked for. */
+  stats: fs.Stats | undefined;
   /** Whether syncs of the log fail. */
   failsSyncs = false;
   /** Longest duration of a sync in milliseconds. */
@@ -196,7 +202,9 @@ export class Disk {
   readonly root = fs.mkdtempSync(join(PARENT, 'simulator-'));
   readonly #random: SeededRandom;
   #folders = 0;
+  #reads = 0;
   #reader: DatabaseSync | undefined;
+  readonly #statements = new Map<string, StatementSync>();
   /** Length of the log that survives a power loss. */
   #synced = 0;
   /** Number of times that the log was emptied. */
@@ -207,7 +215,7 @@ export class Disk {
     template ??= migratedFile();
     this.folder = join(this.root, '0');
     fs.mkdirSync(this.folder);
-    fs.writeFileSync(this.#file, template);
+    fs.writeFileSync(this.file, template);
     current = this;
   }
 
@@ -229,7 +237,7 @@ export class Disk {
 
   /** Moves the whole log to the database file, and empties the log, as the maintenance thread does. */
   checkpoint(): void {
-    using database = new DatabaseSync(this.#file);
+    using database = new DatabaseSync(this.file);
     database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
     this.emptied();
   }
@@ -241,25 +249,27 @@ export class Disk {
   }
 
   /** Reads from the file while a process has it open. */
-  read<Row>(sql: string): Row[] {
-    this.#reader ??= new DatabaseSync(this.#file, { readOnly: true });
-    return this.#reader.prepare(sql).all() as Row[];
+  read<Row>(sql: string, ...values: string[]): Row[] {
+    this.#reader ??= new DatabaseSync(this.file, { readOnly: true });
+    const statement = this.#statements.get(sql) ?? this.#reader.prepare(sql);
+    this.#statements.set(sql, statement);
+    return statement.all(...values) as Row[];
   }
 
-  /** Reads the tables of tasks: the rows from the file, and the messages as the store lists them. */
+  /** Reads the tables of tasks. Every fifth time, the messages are those that the store lists, which takes longer. */
   readTables(store: SqliteStore): Tables {
-    const messages = STATES.flatMap((state) =>
-      (store.search({ state }, undefined, 10_000) as SearchPage).found.map(({ id }) => ({ id, state })),
-    );
-    const stored = store.isDurable ? this.read('SELECT 1 FROM messages').length : messages.length;
-    // Results may be large.
-    return { rows: this.read('SELECT id, substr(result, 1, 100) AS result FROM tasks'), messages, stored };
+    this.#reads += 1;
+    const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : undefined;
+    const isListed = stored === undefined || this.#reads % 5 === 0;
+    const messages = isListed ? STATES.flatMap((state) => listed(store, state)) : stored;
+    return { rows: this.read(ROWS), messages, stored: stored?.length ?? messages.length };
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
   stopReading(): void {
     this.#reader?.close();
     this.#reader = undefined;
+    this.#statements.clear();
   }
 
   /**
@@ -269,6 +279,7 @@ export class Disk {
    */
   loseProcess(isOpen: boolean, kill: () => void): void {
     const former = this.folder;
+    this.stats = undefined;
     this.#folders += 1;
     this.folder = join(this.root, String(this.#folders));
     if (isOpen) {
@@ -278,7 +289,7 @@ export class Disk {
     } else fs.cpSync(former, this.folder, { recursive: true });
     kill();
     this.stopReading();
-    fs.rmSync(`${this.#file}-shm`, { force: true });
+    fs.rmSync(`${this.file}-shm`, { force: true });
     this.fault = undefined;
   }
 
@@ -298,10 +309,10 @@ export class Disk {
   }
 
   #logLength(): number {
-    return fs.statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
+    return statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  get #file(): string {
+  get file(): string {
     return join(this.folder, 'tasks.db');
   }
 
@@ -320,6 +331,11 @@ function commitEnds(log: Buffer): number[] {
   return ends;
 }
 
+function listed(store: SqliteStore, state: MessageState): StoredState[] {
+  const { found } = store.search({ state }, undefined, 10_000) as SearchPage;
+  return found.map(({ id }) => ({ id, state }));
+}
+
 function migratedFile(): Buffer {
   using folder = fs.mkdtempDisposableSync(join(PARENT, 'simulator-template-'));
   migrate(folder.path);
@@ -332,6 +348,15 @@ function isInFile(sql: string, connection: DatabaseSync): boolean {
   // The queue in memory attaches the file to save itself.
   return /^(BEGIN|COMMIT)|(INTO|FROM) file\./.test(sql) && connection.location('file') !== null;
 }
+
+const { statSync } = fs;
+// The store looks before each statement whether its file was replaced, which takes long.
+fs.statSync = ((path: string, options: fs.StatSyncOptions) => {
+  if (path !== current?.file) return statSync(path, options);
+  current.stats ??= statSync(path);
+  return current.stats;
+}) as typeof statSync;
+syncBuiltinESMExports();
 
 const { prepare } = DatabaseSync.prototype;
 // The product's statements of transactions and writes may fail. The simulator itself runs none.

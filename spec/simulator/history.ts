@@ -5,9 +5,9 @@ import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
 import type { AttemptListener, Outcome } from '../../main/tasks/pool/run.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import type { Acknowledgement } from '../../workers/tasks/messages.ts';
-import { actions, type Process } from './process.ts';
-import { knownValue, limitUse, NOTHING, type ObservedStore, ONE_TIME, scheduleOracle, watch } from './rules.ts';
-import type { Mood, World } from './world.ts';
+import { actions, type Backend, type Process } from './process.ts';
+import { auditCallbacks, knownValue, limitUse, NOTHING, ONE_TIME, scheduleOracle, watch } from './rules.ts';
+import type { World } from './world.ts';
 
 const ACCEPTED = 'A task that was answered with 202 ends exactly once.';
 const ENDS_ONCE = 'No task has two rows, or both a row and a dead letter.';
@@ -24,17 +24,7 @@ const TIMELY = 'No task starts before its time.';
 const NO_OVERLAP = 'With overlap: skip, a schedule has one unfinished task.';
 export const REST = 'After the faults, processing resumes automatically, and each task ends.';
 
-/** A submission that a client has sent. */
-export interface Submission {
-  name: string;
-  mood: Mood;
-  action: string;
-  key: string | undefined;
-  /** Fields beside `action` and `data`. */
-  options: { delay?: number; run_at?: number; priority?: number; limit_key?: string; callback_url?: string };
-}
-
-export type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
+type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'purged';
 
 type EventName = TaskEvent['event'];
 
@@ -98,8 +88,8 @@ export interface Tables {
   messages: readonly Pick<db.StoredMessage, 'id' | 'state'>[];
   /** Number of messages in the file, if it has all of them. */
   stored?: number;
-  /** Ids of callbacks, which are no tasks of clients. */
-  callbacks?: ReadonlySet<string>;
+  /** Callbacks, completed or not, if tasks have some. */
+  callbacks?: readonly { body: string }[];
 }
 
 /**
@@ -109,20 +99,20 @@ export interface Tables {
  */
 export function createHistory(world: World) {
   const tasks = new Map<string, KnownTask>();
-  /** Submissions by the task ids that the service gave them. */
-  const submissions = new Map<string, Submission>();
+  /** Names of the submissions by the task ids that the service gave them. */
+  const names = new Map<string, string>();
   const { broken } = world;
   const limits = limitUse(world);
   const schedules = scheduleOracle(world);
   const knownPause = knownValue<boolean>(world);
   /** Whether the queue survives the death of its only process. */
   const isDurable = world.setting.driver === 'sqlite';
-  /** Store of the only process. */
-  let alone: db.TaskStore | undefined;
+  /** Reads the table of the only process. Undefined if there are several. */
+  let stateOf: Backend['stateOf'];
   let [answers, keys, era] = [0, 0, 0];
 
-  function submissionOf(id: string): Submission {
-    return submissions.get(id) ?? UNKNOWN;
+  function nameOf(id: string): string {
+    return names.get(id) ?? id;
   }
 
   function tasksIn(...states: State[]): KnownTask[] {
@@ -148,16 +138,18 @@ export function createHistory(world: World) {
     const task = tasks.get(id);
     if (task === undefined || process.isDead) return;
     if (what === 'accepted') task.answer = 'accepted';
-    if (what === 'requested') task.isCancelTold = task.state === 'running';
-    if (what !== 'cancelled' && what !== 'purged') return;
-    end(task);
-    task.isEndTold = true;
+    else if (what === 'requested') task.isCancelTold = task.state === 'running';
+    else {
+      end(task);
+      task.isEndTold = true;
+    }
   }
 
   /** Follows the requests of a process to its store until its death. */
-  function observe(store: ObservedStore, process: Process): void {
+  function observe(backend: Backend, process: Process): void {
+    const { store } = backend;
     const isAlone = !store.isShared;
-    if (isAlone) alone = store;
+    stateOf = backend.stateOf;
     limits.observe(store, process);
     schedules.observe(store.schedules, process, isAlone);
     const publishing = (submissions: readonly db.Submission[]) => {
@@ -242,7 +234,7 @@ export function createHistory(world: World) {
 
   /** Called when a thread of a process gets a delivery. A node of several may not know yet of a pause. */
   function onAssign({ id }: db.Delivery, { queue }: Process): void {
-    if (queue.isPaused || (alone !== undefined && knownPause.value?.is))
+    if (queue.isPaused || (stateOf !== undefined && knownPause.value?.is))
       broken(PAUSED, `${nameOf(id)} was given to a thread`);
   }
 
@@ -255,9 +247,9 @@ export function createHistory(world: World) {
     if (task === undefined) return;
     const { name, lastEvent } = task;
     const told = event.event as EventName;
-    const [state = task.state, stored = [undefined], next] = TRANSITIONS[told];
+    const [shown = task.state, stored = [undefined], next] = TRANSITIONS[told];
     world.note(`    ${name} ${told}`);
-    task.state = state;
+    task.state = shown;
     task.lastEvent = told;
     if (event.event === 'failed') task.reason = event.reason;
     if (told !== 'progress') task.isCancelTold = false;
@@ -267,10 +259,10 @@ export function createHistory(world: World) {
       if (task.end !== undefined) broken(EVENTS, `${name}: ${told} after ${task.end}`);
       task.end = told;
     }
-    if (alone === undefined) return;
+    if (stateOf === undefined) return;
     if (!TRANSITIONS[lastEvent][2]?.includes(told)) broken(EVENTS, `'${told}' of ${name} follows '${lastEvent}'`);
-    const [message] = alone.read([task.id], 1) as db.StoredMessage[];
-    const found = message?.state === 'limited' ? 'waiting' : message?.state;
+    const state = stateOf(task.id);
+    const found = state === 'limited' ? 'waiting' : state;
     // One commit may contain a cancellation as well.
     const isCancelled = found === undefined && task.isCancelRequested && (told === 'accepted' || told === 'scheduled');
     if (!isCancelled && !stored.includes(found)) broken(EVENTS, `'${told}' of ${name}, which is ${found}`);
@@ -313,7 +305,9 @@ export function createHistory(world: World) {
   }
 
   /** Compares the tables with the record. */
-  function audit({ rows, messages, stored = messages.length, callbacks = new Set() }: Tables, counts: db.QueueCounts) {
+  function audit(tables: Tables, counts: db.QueueCounts): void {
+    const { rows, messages, stored = messages.length } = tables;
+    const callbacks = auditCallbacks(world, tables);
     auditCounts(counts, messages);
     const listed = new Set(messages.map(({ id }) => id)).size;
     if (listed !== stored) broken(COUNTS, `${listed} of ${stored} messages are listed`);
@@ -342,7 +336,7 @@ export function createHistory(world: World) {
         if (beside) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }
       if (task.endedAt !== undefined && hasMessage) broken(ENDS_ONCE, `${task.name} has ended, and has a message`);
-      const isTold = alone !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
+      const isTold = stateOf !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
       if (isTold && !hasMessage && (task.state === 'waiting' || task.state === 'running'))
         broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
       const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
@@ -379,16 +373,14 @@ export function createHistory(world: World) {
 
   function add(message: db.Message, key: db.IdempotencyKey | undefined): KnownTask {
     const { id } = message;
-    const task = tasks.get(id) ?? newTask(message, submissionOf(id).name, key, era);
+    const task = tasks.get(id) ?? newTask(message, nameOf(id), key, era);
     tasks.set(id, task);
     return task;
   }
 
   /** Records a message that a schedule may publish. */
   function addFired(message: db.Message, firing: Firing): KnownTask {
-    const { id, action = '', body } = message;
-    const name = `${firing.name} at ${firing.task?.at}`;
-    submissions.set(id, { name, mood: JSON.parse(body).data.mood, action, key: undefined, options: {} });
+    names.set(message.id, `${firing.name} at ${firing.task?.at}`);
     return Object.assign(add(message, undefined), { firing });
   }
 
@@ -407,7 +399,7 @@ export function createHistory(world: World) {
     if (endedAt !== undefined && endedAt <= answers) broken(ENDS_ONCE, `${name} was taken after its end`);
     const earlyMs = dueAt - world.now;
     if (earlyMs > 0) broken(TIMELY, `${name} was taken ${earlyMs} ms before its time`);
-    const { maxAttempts = retryPolicy.maxAttempts } = actions.get(submissionOf(id).action) ?? {};
+    const { maxAttempts = retryPolicy.maxAttempts } = actions.get(task.message.action ?? '') ?? {};
     const tooMany = attempt > maxAttempts || deaths > SUSPECT_DEATHS;
     const isWrong = isAlone && !Number.isNaN(deaths) && isSuspect !== deaths >= SUSPECT_DEATHS;
     const detail = `${name} was taken for attempt ${attempt}, after ${deaths} deaths, suspect: ${isSuspect}`;
@@ -433,7 +425,7 @@ export function createHistory(world: World) {
     if (kind === 'retry') task.deaths = 0;
     if (effect === 'cancelled' || kind === 'complete' || kind === 'ack' || kind === 'cancel') end(task);
     const isAgain = (kind === 'retry' || kind === 'release') && effect === 'applied';
-    if (alone !== undefined && isAgain && task.isCancelTold)
+    if (stateOf !== undefined && isAgain && task.isCancelTold)
       broken(CANCELLED, `${name} waits again, although its cancellation was answered`);
     if (effect === 'cancelled' && !task.isCancelRequested) broken(CANCELLED, `${name} was cancelled without a request`);
   }
@@ -478,12 +470,8 @@ export function createHistory(world: World) {
     if (!mayBeForgotten) broken(ONE_TASK, `key ${key} names ${other.name} and ${task.name}`);
   }
 
-  function nameOf(id: string): string {
-    return tasks.get(id)?.name ?? id;
-  }
-
   const history = {
-    ...{ tasks, submissions, limits, submissionOf, tasksIn, unfinishedOf, untouched, told, addFired, onEvent, observe },
+    ...{ tasks, names, nameOf, limits, tasksIn, unfinishedOf, untouched, told, addFired, onEvent, observe },
     ...{ begin, onAssign, onEnd, processEnded, powerLost, audit, auditRest },
     /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
     hasRedriven: false,
@@ -494,8 +482,6 @@ export function createHistory(world: World) {
   };
   return history;
 }
-
-const UNKNOWN: Submission = { name: 'unknown', mood: 'quick', action: 'work', key: undefined, options: {} };
 
 const RUNNING: readonly EventName[] = ['started', 'progress', 'completed', 'retrying', 'failed', 'cancelled'];
 const NEXT_OF_WAITING: readonly EventName[] = ['accepted', 'started', 'cancelled'];

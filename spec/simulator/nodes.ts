@@ -7,14 +7,14 @@ import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
+import { SeededRandom } from '../support/random.ts';
 import type { Backend, Process } from './process.ts';
-import { SeededRandom } from './random.ts';
 import type { ObservedStore } from './rules.ts';
 import { simulatedServer } from './server.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
 import { tickOracle, tokenClients } from './ticker.ts';
 import { SimulatedTime, type Time } from './time.ts';
-import { createWorld, type Setting, type Steps, settingOf, type World } from './world.ts';
+import { type Setting, type Steps, settingOf, World } from './world.ts';
 
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
@@ -64,7 +64,7 @@ export async function simulateNodes(
   setting.bounds.maxKeys = 1000;
   const faults: ServerFaults = { ...NO_FAULTS, random: random.fork('server') };
   const server = await openServer(time, faults, setting);
-  const world = createWorld({ ...options, time, random, setting }, pace);
+  const world = new World({ ...options, time, random, setting }, pace);
   return await runSimulation(world, nodeSite(world, server, faults), options);
 }
 
@@ -104,7 +104,7 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
       ...{ find: [10, at(find)], revoke: [3, at(revoke)] },
       kill: [1.5, at(({ place }) => simulation.restart(place, simulation.kill))],
       stop: [0.5, at(({ place }) => simulation.restart(place, simulation.stop))],
-      ...{ standStill: [2, at((node) => node.standStill())], goOn: [3, at(goOn)] },
+      ...{ standStill: [2, at((node) => void Object.assign(node, { isStill: true }))], goOn: [3, at(goOn)] },
       cut: [3, at(({ place }, random) => server.cut(random.chance(0.5) ? place : undefined))],
       ...{ failServer: [0.7, at(failServer)], repairServer: [4, at(repair)] },
       loseMessages: [2, set({ lossRate: 0.3 })],

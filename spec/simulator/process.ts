@@ -10,13 +10,15 @@ import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { HandlersManifest } from '../../workers/tasks/messages.ts';
 import { sleepOn } from '../support/manual-clock.ts';
-import type { SeededRandom } from './random.ts';
+import type { SeededRandom } from '../support/random.ts';
 import { type ObservedStore, scheduleOf } from './rules.ts';
 import type { Mood, World } from './world.ts';
 
 /** Parts of a process that depend on where its state is kept. */
 export interface Backend {
   store: ObservedStore;
+  /** Returns the state that the table has for a message, if no other process changes it. */
+  stateOf?(id: string): string | undefined;
   bus?: QueueBus;
   /** Starts the parts that need the queue. */
   start(): unknown;
@@ -38,6 +40,7 @@ export class Process {
   readonly clock: Clock;
   readonly newTaskId: () => string;
   isDead = false;
+  /** Whether the process stands still as after SIGSTOP, while time goes on. */
   isStill = false;
   /** Time from which on the process has served without standing still. */
   awakeSince = Number.POSITIVE_INFINITY;
@@ -81,7 +84,7 @@ export class Process {
     const backend = await openBackend(this);
     this.#backend = backend;
     const { store, bus } = backend;
-    history.observe(store, this);
+    history.observe(backend, this);
     this.queue = await Queue.open({ store, bus, onEvent: (event) => this.isDead || history.onEvent(event), clock });
     const { queue } = this;
     const pool = simulatedPool(this, random.fork('handlers'));
@@ -124,11 +127,6 @@ export class Process {
     this.isDead = true;
     this.world.history.limits.gone(this.owner);
     this.onKill?.();
-  }
-
-  /** Stops the process as SIGSTOP does. Time goes on. */
-  standStill(): void {
-    this.isStill = true;
   }
 
   /** Continues the process, whose overdue timers fire in their order. */
@@ -211,9 +209,9 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
     return false;
   }
 
-  function releaseWaiting(): void {
+  const releaseWaiting = () => {
     for (const run of waiting.splice(0)) run.end(released('no thread was free'));
-  }
+  };
 
   async function stop(deadline: Promise<void>): Promise<void> {
     isStopping = true;
@@ -280,7 +278,8 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
 
   function scriptOf(attempt: Attempt): Script {
     const { delivery } = attempt;
-    const { name, mood } = history.submissionOf(delivery.id);
+    const name = history.nameOf(delivery.id);
+    const { mood }: { mood: Mood } = JSON.parse(delivery.body).data;
     // Not from the common sequence, so that a run does the same when steps are left out.
     const own = random.fork(`${name} ${delivery.delivery}`);
     const act = (most: number, run: Script[number]['act']) => ({ afterMs: own.below(most), act: run });

@@ -58,7 +58,7 @@ export function watch<Target extends object>(
 type KnownValue<T> = ReturnType<typeof knownValue<T>>;
 
 /** A value that requests change, such as the pause, as far as their answers show it. */
-export function knownValue<T>(world: World, is?: T) {
+export function knownValue<T>(world: World) {
   let requests = 0;
   /** Whether a request has no answer. */
   let isPending = false;
@@ -66,7 +66,7 @@ export function knownValue<T>(world: World, is?: T) {
   let uncertainUntil = 0;
   const known = {
     /** The value that has certainly taken effect. */
-    value: is === undefined ? undefined : { is },
+    value: undefined as { is: T } | undefined,
 
     /** Called when no request without an answer can take effect any more. */
     settle(): void {
@@ -197,32 +197,32 @@ export const ONE_TIME = 'Each time of a schedule makes one task.';
 
 /** Follows the requests to the schedules, and checks each advance. */
 export function scheduleOracle(world: World) {
-  /** Next time of each schedule: null if it is paused. */
-  const nextTimes = new Map<string, KnownValue<number | null | 'none'>>();
+  /** What the last request to each schedule has left: its next time, null if it is paused. Undefined if unknown. */
+  const states = new Map<string, { next: number | null | 'none' | undefined }>();
 
   /** @param isAlone whether no other process changes the schedules */
   function observe(schedules: Schedules, process: Process, isAlone: boolean): void {
     const begin = (name: string) => {
-      const known = nextTimes.get(name) ?? knownValue<number | null | 'none'>(world, 'none');
-      nextTimes.set(name, known);
-      // A single process writes in the order of its requests.
-      if (isAlone) known.settle();
-      return { next: known.value?.is, answered: known.request() };
+      const { next } = states.get(name) ?? { next: 'none' };
+      const state: { next: typeof next } = { next: undefined };
+      states.set(name, state);
+      return { next, state };
     };
     watch(schedules, process, {
       fire(firing) {
-        const { name, dueAt, nextAt, task } = firing;
+        const { name, dueAt, nextAt, task, isExclusive } = firing;
         const known = task && world.history.addFired(task.message, firing);
-        const hasOthers = world.history.unfinishedOf(name).length > 1;
-        const { next, answered } = begin(name);
+        const hasOthers = isAlone && isExclusive && world.history.unfinishedOf(name).length > 1;
+        const { next, state } = begin(name);
         const problem = windowProblem(firing, process.firesFrom);
         if (problem !== undefined && !process.isDead) world.broken(CAUGHT_UP, `${name}: ${problem}`);
         return (fired, error) => {
           if (error !== undefined && error.name !== 'QueueFull') return;
           if (known !== undefined) known.answer = fired === 'fired' ? 'accepted' : 'refused';
-          if (error !== undefined) return answered(next);
-          answered(fired === 'changed' ? undefined : nextAt);
-          if (!isAlone) return;
+          if (error !== undefined) state.next = next;
+          else if (fired !== 'changed') state.next = nextAt;
+          // Another process may have changed it.
+          if (!isAlone || error !== undefined) return;
           if (fired !== 'changed' && next !== undefined && dueAt !== next)
             world.broken(CAUGHT_UP, `${name} goes on at ${dueAt}, not at ${next}`);
           if (fired === 'skipped' && task !== undefined && !hasOthers)
@@ -230,15 +230,14 @@ export function scheduleOracle(world: World) {
         };
       },
       put({ name, nextAt }) {
-        const { next, answered } = begin(name);
+        const { next, state } = begin(name);
         // A schedule that is not paused keeps its next time, unless it is paused now.
         const keeps = typeof next === 'number' || next === undefined;
-        return (isPut, error) => error ?? answered(!isPut || (keeps && nextAt !== null) ? next : nextAt);
+        return (isPut, error) => {
+          if (error === undefined) state.next = !isPut || (keeps && nextAt !== null) ? next : nextAt;
+        };
       },
-      delete(name) {
-        const { answered } = begin(name);
-        return (_, error) => error ?? answered(undefined);
-      },
+      delete: (name) => void begin(name),
     });
   }
 
@@ -246,7 +245,7 @@ export function scheduleOracle(world: World) {
     observe,
     /** Called when changes may be lost, so that the next times are unknown. */
     lost(): void {
-      for (const known of nextTimes.values()) known.value = undefined;
+      for (const name of states.keys()) states.set(name, { next: undefined });
     },
   };
 
@@ -270,10 +269,11 @@ export function scheduleOracle(world: World) {
   }
 }
 
-/** Checks the callbacks in the tables, completed or not, which have these bodies. Returns their ids. */
-export function auditCallbacks(world: World, bodies: readonly string[], { rows, messages }: Tables): Set<string> {
+/** Checks the callbacks in the tables. Returns their ids, because they are no tasks of clients. */
+export function auditCallbacks(world: World, { rows, messages, callbacks: stored = [] }: Tables): Set<string> {
+  if (!world.setting.callbacks) return new Set();
   const { tasks, hasPurged, hasRedriven } = world.history;
-  const callbacks = bodies.map((body): { id: string; data: CallbackData } => JSON.parse(body));
+  const callbacks = stored.map(({ body }): { id: string; data: CallbackData } => JSON.parse(body));
   const ofTasks = Map.groupBy(callbacks, ({ data }) => data.task);
   const completed = new Set(rows.map(({ id }) => id));
   const states = new Map<string, string>(messages.map(({ id, state }) => [id, state]));

@@ -297,18 +297,17 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
       await store.setPaused(isPaused, at);
       notify('{"from":"","topic":"pause"}');
     };
-    const own = {
-      ...{ rows: store.rows, schedules: asked(store.schedules, ask, {}), isShared: true, isDurable: true },
-      take: (max: number, isIdle: boolean) => inTurn(() => takeNext(max, isIdle)),
-      settle: (all: readonly db.Settled[]) => inTurn(() => settleAll(all)),
-      report: (reports: readonly db.Report[]) => inTurn(() => ask(() => store.report(reports))),
-      setPaused: (isPaused: boolean, at?: number) => ask(() => pause(isPaused, at)),
-      recover: (dead: string) => ask(() => recover(dead)),
+    return asked<Partial<NodeStore>>(store, ask, {
+      ...{ rows: store.rows, schedules: asked(store.schedules, ask), isShared: true, isDurable: true },
+      take: (max, isIdle) => inTurn(() => takeNext(max, isIdle)),
+      settle: (all) => inTurn(() => settleAll(all)),
+      report: (reports) => inTurn(() => ask(() => store.report(reports))),
+      setPaused: (isPaused, at) => ask(() => pause(isPaused, at)),
+      recover: (dead) => ask(() => recover(dead)),
       ...{ start: () => [], problem: () => undefined, close: async () => true },
       // No task has a callback URL.
       takeCallbacks: async () => ({ deliveries: [], nextRunAt: undefined }),
-    };
-    return asked(store, ask, own) as unknown as NodeStore;
+    }) as NodeStore;
   }
 
   /** Returns the owners of running messages. */
@@ -317,20 +316,19 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
 }
 
 /** Adds the methods of an object at the server. Functions that they are given are called after the answer. */
-function asked<T extends object>(target: T, ask: Ask, own: object): T {
-  const all = [...Object.getOwnPropertyNames(Object.getPrototypeOf(target)), ...Object.keys(target)];
-  const names = all.filter((name) => !(name in own));
-  const methods = names.map((name) => {
-    const send = async (...given: unknown[]) => {
-      const calls: (() => void)[] = [];
-      const later = (value: unknown) =>
-        typeof value === 'function' ? (...values: unknown[]) => calls.push(() => value(...values)) : value;
-      const method = Reflect.get(target, name) as (...values: unknown[]) => db.Awaitable<unknown>;
-      const answer = await ask(() => method.apply(target, given.map(later)));
-      for (const call of calls) call();
-      return answer;
-    };
-    return [name, send];
-  });
-  return Object.assign(own, Object.fromEntries(methods));
+function asked<T extends object>(target: T, ask: Ask, own: Partial<T> = {}): T {
+  const send = async (name: string | symbol, given: unknown[]) => {
+    const calls: (() => void)[] = [];
+    const later = (value: unknown) =>
+      typeof value === 'function' ? (...values: unknown[]) => calls.push(() => value(...values)) : value;
+    const method = Reflect.get<object, string | symbol>(target, name);
+    const answer = await ask(() => method.apply(target, given.map(later)));
+    for (const call of calls) call();
+    return answer;
+  };
+  const get = (_: object, name: string | symbol) => {
+    if (name in own || !(name in target)) return Reflect.get(own, name);
+    return (...given: unknown[]) => send(name, given);
+  };
+  return new Proxy(own, { get }) as T;
 }

@@ -10,6 +10,10 @@ import { type FaultSet, faultSets } from './world.ts';
 
 const DEFAULT_URL = 'postgres://127.0.0.1:5432/test';
 
+const [text, flag] = [{ type: 'string' }, { type: 'boolean' }] as const;
+const texts = { seed: text, runs: text, minutes: text, steps: text, faults: text, only: text };
+const OPTIONS = { ...texts, postgres: flag, help: flag };
+
 const USAGE = `npm run simulate -- [options]
 
   --seed N      run one seed and print its log; with --runs, the first of several seeds
@@ -54,6 +58,14 @@ async function main(): Promise<number> {
   }
 }
 
+function parse(args: string[]) {
+  try {
+    return parseArgs({ args, options: OPTIONS }).values;
+  } catch (error) {
+    throw new UsageError(`${(error as Error).message.split('.')[0]}: --help lists the options`);
+  }
+}
+
 /** @throws {UsageError} with a message that says what to change */
 export function planFrom(args: string[]) {
   const values = parse(args);
@@ -84,16 +96,6 @@ export function planFrom(args: string[]) {
     endsAt: performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000,
     steps: number('steps', 1) ?? 1000,
   };
-}
-
-function parse(args: string[]) {
-  const [text, flag] = [{ type: 'string' }, { type: 'boolean' }] as const;
-  const texts = { seed: text, runs: text, minutes: text, steps: text, faults: text, only: text };
-  try {
-    return parseArgs({ args, options: { ...texts, postgres: flag, help: flag } }).values;
-  } catch (error) {
-    throw new UsageError(`${(error as Error).message.split('.')[0]}: --help lists the options`);
-  }
 }
 
 function report(seed: number, violation: SimulationResult['violation']): number {

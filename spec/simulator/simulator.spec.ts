@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { expect } from 'chai';
 import { run } from '../support/command.ts';
-import { SeededRandom } from './random.ts';
+import { SeededRandom } from '../support/random.ts';
 import { planFrom, shrink, simulate, UsageError } from './simulate.ts';
 import type { SimulationOptions } from './simulation.ts';
 import { faultSets } from './world.ts';

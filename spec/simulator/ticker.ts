@@ -1,8 +1,8 @@
 import type { Tick } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
+import type { SeededRandom } from '../support/random.ts';
 import type { NodeServer } from './nodes.ts';
 import type { Process } from './process.ts';
-import type { SeededRandom } from './random.ts';
 import type { World } from './world.ts';
 
 const ONE_LEADER = 'At most one node makes ticks at a time.';
@@ -126,19 +126,15 @@ export function tokenClients(world: World, server: NodeServer) {
         // Its request may have no answer.
         token.revokedAt ??= world.now;
       }
-      if (isValid || isSure) check(token, isValid, askedAt, awakeSince, `${node.name} for ${id}`);
+      const { expiresAt, revokingAt, revokedAt = Number.POSITIVE_INFINITY } = token;
+      const isKnown = askedAt > Math.max(revokedAt, awakeSince) + KNOWN_MS;
+      const answer = `${node.name} for ${id}`;
+      if (isValid && expiresAt <= askedAt) world.broken(EXPIRED, answer);
+      if (isValid && isKnown) world.broken(REVOKED, answer);
+      if (!isValid && isSure && revokingAt === undefined && world.now < expiresAt) world.broken(VALID, answer);
       return isValid;
     };
     ask(node, `looks up ${id}`, lookUp, mustAnswer);
-  }
-
-  /** @param awakeSince time from which on the node has run without standing still */
-  function check(token: KnownToken, isValid: boolean, askedAt: number, awakeSince: number, answer: string): void {
-    const { expiresAt, revokingAt, revokedAt = Number.POSITIVE_INFINITY } = token;
-    const isKnown = askedAt > Math.max(revokedAt, awakeSince) + KNOWN_MS;
-    if (isValid && expiresAt <= askedAt) world.broken(EXPIRED, answer);
-    if (isValid && isKnown) world.broken(REVOKED, answer);
-    if (!isValid && revokingAt === undefined && world.now < expiresAt) world.broken(VALID, answer);
   }
 
   return { ids, issue, revoke, find };

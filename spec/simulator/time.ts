@@ -6,17 +6,12 @@ const START = 1_800_000_000_000;
 /** Waits before which callbacks run, and their number of turns. */
 const [LONG_MS, TURNS] = [1000, 6];
 
-/** Time of all processes. */
-export interface Time {
-  /** Milliseconds since the epoch. */
-  readonly now: number;
-  timer(delayMs: number, run: () => void): () => void;
-  /** Lets `ms` milliseconds pass. @param isOver whether to return before the time has passed, asked after each timer */
-  pass(ms: number, isOver?: () => boolean): Promise<void>;
-}
+/** Time of all processes, simulated or real. */
+export type Time = Pick<SimulatedTime, 'now' | 'timer' | 'pass'>;
 
-/** Simulated time of all processes. Each timer runs in a turn of its own. */
-export class SimulatedTime implements Time {
+/** Each timer runs in a turn of its own. */
+export class SimulatedTime {
+  /** Milliseconds since the epoch. */
   now = START;
   /** The next one is the last. */
   readonly #timers: { at: number; run: (() => void) | undefined }[] = [];
@@ -30,6 +25,7 @@ export class SimulatedTime implements Time {
     };
   }
 
+  /** Lets `ms` milliseconds pass. @param isOver whether to return before the time has passed, asked after each timer */
   async pass(ms: number, isOver: () => boolean = () => false): Promise<void> {
     const end = this.now + ms;
     for (let at = await this.#nextAfterTurns(end); at <= end; at = await this.#nextAfterTurns(end)) {

@@ -1,7 +1,7 @@
-import { pino } from 'pino';
+import { type Logger, pino } from 'pino';
+import type { SeededRandom } from '../support/random.ts';
 import { createHistory, type History } from './history.ts';
 import type { Process } from './process.ts';
-import type { SeededRandom } from './random.ts';
 import type { SimulationOptions } from './simulation.ts';
 import type { Time } from './time.ts';
 
@@ -46,46 +46,46 @@ function newScheduleName(own: SeededRandom): string {
   return [own.pick([10, 60, 60, 3600]), own.pick(['none', 'one', 'all']), own.pick(['allow', 'skip'])].join('.');
 }
 
-/** Objects that all parts of a simulation share. */
-export interface World extends ReturnType<typeof sharedObjects> {
-  history: History;
-}
-
 type WorldOptions = { time: Time; random: SeededRandom; setting: Setting } & Pick<SimulationOptions, 'note'>;
 
-/** @param pace factor of all waits and of the durations of handlers */
-export function createWorld(options: WorldOptions, pace = 1): World {
-  const world = sharedObjects(options, pace) as World;
-  world.history = createHistory(world);
-  return world;
-}
+/** What all parts of a simulation share. */
+export class World {
+  readonly time!: Time;
+  readonly random!: SeededRandom;
+  readonly setting!: Setting;
+  /** Factor of all waits and of the durations of handlers. */
+  readonly pace!: number;
+  /** The processes by their places. */
+  readonly processes: Process[] = [];
+  /** Text that the log leaves out, because each run has another one. */
+  hidden = '\0';
+  /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
+  violation: { rule: string; detail: string } | undefined;
+  /** Values that requests change. They settle when the only process ends, and stay until the end of the run. */
+  readonly known: { settle(): void }[] = [];
+  readonly history: History;
+  /** Log of the product. */
+  readonly log: Logger;
+  /** Writes a line of the log of the simulation. */
+  readonly note: (line: string) => void;
 
-function sharedObjects({ time, random, setting, note: write }: WorldOptions, pace: number) {
-  const startedAt = time.now;
-  const writeLog = (line: string) => world.note(`    log ${line.trim()}`);
-  const world = {
-    ...{ time, random, setting, pace },
-    /** The processes by their places. */
-    processes: [] as Process[],
-    /** Text that the log leaves out, because each run has another one. */
-    hidden: '\0',
-    /** Log of the product. */
-    log: pino({ base: null, timestamp: false, level: write === undefined ? 'silent' : 'info' }, { write: writeLog }),
-    /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
-    violation: undefined as { rule: string; detail: string } | undefined,
-    /** Values that requests change. They settle when the only process ends, and stay until the end of the run. */
-    known: [] as { settle(): void }[],
-    get now(): number {
-      return time.now;
-    },
-    /** Writes a line of the log. */
-    note(line: string): void {
-      write?.(`${String(time.now - startedAt).padStart(9)} ms ${line.replaceAll(world.hidden, '.')}`);
-    },
-    /** Records that a rule did not hold. */
-    broken(rule: string, detail: string): void {
-      world.violation ??= { rule, detail };
-    },
+  constructor({ time, random, setting, note: write }: WorldOptions, pace = 1) {
+    Object.assign(this, { time, random, setting, pace });
+    const startedAt = time.now;
+    this.note = (line) =>
+      write?.(`${String(time.now - startedAt).padStart(9)} ms ${line.replaceAll(this.hidden, '.')}`);
+    const writeLog = (line: string) => this.note(`    log ${line.trim()}`);
+    const level = write === undefined ? 'silent' : 'info';
+    this.log = pino({ base: null, timestamp: false, level }, { write: writeLog });
+    this.history = createHistory(this);
+  }
+
+  get now(): number {
+    return this.time.now;
+  }
+
+  /** Records that a rule did not hold. A property, because it is called without its object. */
+  readonly broken = (rule: string, detail: string): void => {
+    this.violation ??= { rule, detail };
   };
-  return world;
 }

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { ActionLimits, Delivery } from '../../db/task-store.ts';
-import { SeededRandom } from '../simulator/random.ts';
+import { SeededRandom } from '../support/random.ts';
 import {
   complete,
   discard,

@@ -11,7 +11,9 @@ export function cronTimes(expression: string, timeZone: string) {
   const fields = typeof expression === 'string' ? expression.trim().split(/\s+/) : [];
   const isCounted = fields.length === 5 || fields.length === 6;
   if (!isCounted || expression.length > 256) throw new Error(WRONG_FIELDS);
-  const options = { timezone: timeZone, mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard', paused: true } as const;
+  // For an offset, croner does without `Intl`, in a tenth of the time.
+  const zone = timeZone === 'UTC' ? { utcOffset: 0 } : { timezone: timeZone };
+  const options = { ...zone, mode: '5-or-6-parts', fixedTimeRule: 'no-wildcard', paused: true } as const;
   try {
     // Checked as it was given, because `listOf` needs a right one.
     new Cron(expression, options);
