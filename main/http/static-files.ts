@@ -44,6 +44,9 @@ type Encoding = (typeof ENCODINGS)[number];
 
 type StaticFile = Readonly<Record<Encoding, StaticResponse>>;
 
+/** Files that both services serve. Each is read once, by the service that starts first. */
+const filesOfBoth = new Map<string, Promise<StaticFile>>();
+
 /**
  * Returns middleware that serves the files of `www/<client>`, `www/shared` and `www/client` from memory. For unknown
  * paths, the ticker serves `index.html`, and the task service calls the next middleware.
@@ -52,7 +55,12 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
   const served = new Map<string, StaticFile>();
   for (const file of ['', ...files(client)]) served.set(`/${file}`, await readFile(`/${client}/${file}`));
   for (const folder of ['shared', 'client']) {
-    for (const file of files(folder)) served.set(`/${folder}/${file}`, await readFile(`/${folder}/${file}`));
+    for (const file of files(folder)) {
+      const path = `/${folder}/${file}`;
+      const read = filesOfBoth.get(path) ?? readFile(path);
+      filesOfBoth.set(path, read);
+      served.set(path, await read);
+    }
   }
   const fallback = client === 'ticker' ? served.get('/') : undefined;
   const otherMethods = answerOtherMethods('GET', 'HEAD');

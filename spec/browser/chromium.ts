@@ -25,12 +25,20 @@ const ARGUMENTS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  '--disable-extensions',
+  '--disable-breakpad',
+  '--disable-field-trial-config',
+  '--no-startup-window',
   // Without these flags Chromium throttles timers in a background page.
   '--disable-background-timer-throttling',
   '--disable-backgrounding-occluded-windows',
   '--disable-renderer-backgrounding',
-  // The popups of the address bar are pages, which take half of the CPU time of a new window.
-  '--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup',
+  // All pages of a context share a renderer process: a new process costs as much CPU time as a page.
+  '--renderer-process-limit=1',
+  '--disable-site-isolation-trials',
+  '--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess,' +
+    // The popups of the address bar are pages, which take half of the CPU time of a new window.
+    'WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup',
 ];
 
 /**

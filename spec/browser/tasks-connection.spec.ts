@@ -94,6 +94,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     const { tasks, DATA_DIR } = services();
     await visit(tasks, { tolerated }, async (page) => {
       await queueState(page, 'queue running');
+      await figure(page, 'threads', /^0 of 2$/);
       await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
       await post(`${tasks}/tasks`, { action: 'stuck' });
       await notice(page, 'stalled').waitFor();
@@ -126,10 +127,11 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     });
   });
 
-  it('shows how many threads are busy, and how many tasks run at a time if several share a thread', async () => {
-    await visit(services().tasks, { tolerated }, (page) => figure(page, 'threads', /^0 of 2$/));
+  it('shows how many threads are busy and how many tasks run at a time, and says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
     const TASK_HANDLERS = await writeHandlers(SLOW);
-    const { tasks } = await startServices({ env: { TASK_HANDLERS, TASK_OVERLAP: '10', TASK_PREFETCH: '15' } });
+    const { tasks } = await startServices({
+      env: { TASK_HANDLERS, TASK_OVERLAP: '10', TASK_PREFETCH: '15', QUEUE_MAX_LENGTH: '12' },
+    });
     await visit(tasks, { tolerated, width: 320 }, async (page) => {
       await figure(page, 'threads', '0 of 2');
       await part(page, 'more-threads').filter({ hasText: '15 tasks at a time' }).waitFor();
@@ -138,21 +140,14 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       });
       const clipped = await page.locator('.health-figures').evaluate((all) => all.scrollWidth - all.clientWidth);
       expect(clipped).to.equal(0);
-      for (let i = 0; i < 12; i++) await post(`${tasks}/tasks`, { action: 'slow' });
+      await page.setViewportSize({ width: 1280, height: 800 });
+      const ids: string[] = [];
+      for (let i = 0; i < 12; i++) ids.push((await post(`${tasks}/tasks`, { action: 'slow' })).body.id);
       await figure(page, 'threads', '2 of 2');
       await figure(page, 'running', '12');
       await part(page, 'count-running').filter({ hasText: /^12$/ }).waitFor();
-    });
-  });
 
-  it('says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
-    const { tasks } = await startServices({
-      env: { QUEUE_MAX_LENGTH: '1', TASK_HANDLERS: await writeHandlers(SLOW) },
-    });
-    await visit(tasks, { tolerated }, async (page) => {
-      const { body } = await post(`${tasks}/tasks`, { action: 'slow' });
-      await notice(page, 'full').filter({ hasText: 'The queue is full: 1 of 1 tasks.' }).waitFor();
-      await figure(page, 'running', '1');
+      await notice(page, 'full').filter({ hasText: 'The queue is full: 12 of 12 tasks' }).waitFor();
       expect(await queueButton(page).isVisible(), 'the form during trouble').to.equal(false);
       await page.getByRole('link', { name: 'Queue a task' }).click();
       const button = queueButton(page);
@@ -182,7 +177,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
         .getByRole('alert')
         .filter({ hasText: /^The queue is full\.$/ })
         .waitFor();
-      await fetch(`${tasks}/tasks/${body.id}`, { method: 'DELETE' });
+      await fetch(`${tasks}/tasks/${ids[0]}`, { method: 'DELETE' });
       await notice(page, 'full').waitFor({ state: 'hidden' });
       await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
       await button.click();
@@ -219,24 +214,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     });
   });
 
-  it('does not hide the error of a task that could not be sent while the connection is live', async () => {
-    const { tasks } = services();
-    const prepare = (page: Page) =>
-      page.route('**/tasks', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
-    await visit(tasks, { prepare, tolerated }, async (page) => {
-      await reaches(page, 'live');
-      await queueButton(page).click();
-      const error = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
-      await error.waitFor();
-      await post(`${tasks}/tasks`, { action: 'rendered-later' });
-      await lists(page, 'rendered-later');
-      expect(await error.isVisible()).to.equal(true);
-      await page.getByLabel('Text').fill('changed');
-      await error.waitFor({ state: 'hidden' });
-    });
-  });
-
-  it('is “Live” without the event stream, whose events the counts of the queue replace', async () => {
+  it('is “Live” without the event stream, whose events the counts of the queue replace, and does not hide that a task could not be sent', async () => {
     const { tasks } = services();
     const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
     await visit(tasks, { prepare, tolerated }, async (page) => {
@@ -246,6 +224,16 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await lists(page, 'counted');
       await queueButton(page).click();
       await page.locator('.own-task[data-state="completed"]').waitFor();
+
+      await page.route('**/tasks', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
+      await queueButton(page).click();
+      const error = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
+      await error.waitFor();
+      await post(`${tasks}/tasks`, { action: 'rendered-later' });
+      await lists(page, 'rendered-later');
+      expect(await error.isVisible()).to.equal(true);
+      await page.getByLabel('Text').fill('changed');
+      await error.waitFor({ state: 'hidden' });
     });
   });
 

@@ -27,7 +27,7 @@ const texts = async (page: Page, selector: string) =>
 
 /** Queues tasks and waits until `count` have failed. */
 async function fail(tasks: string, count: number, ...submissions: object[]): Promise<void> {
-  for (const submission of submissions) await post(`${tasks}/tasks`, submission);
+  await post(`${tasks}/tasks/batch`, { tasks: submissions });
   await untilFailed(tasks, count);
 }
 
@@ -51,18 +51,20 @@ describeInBrowser('the failed tasks on the board', () => {
     expect(status).to.equal(200);
   });
 
-  it('are grouped by cause, with counts, in one tab stop, and say which failures are permanent', async () => {
+  it('are grouped by cause, with counts, in one tab stop, say which failures are permanent, and are selected until another cause is chosen', async () => {
     const { tasks } = services();
-    await fail(tasks, 4, breaks('green'), breaks('green'), breaks('blue'), { action: 'tires' });
+    const needs = { action: 'needs', data: { file: '/missing' } };
+    await fail(tasks, 5, breaks('green'), breaks('green'), breaks('the file is missing'), needs, { action: 'tires' });
     await visit(`${tasks}/?state=failed`, {}, async (page) => {
       await reasons(page).first().waitFor();
       expect((await texts(page, '.reason')).sort()).to.deep.equal([
-        '1 blue breaks permanent',
+        '1 the file is missing breaks permanent',
+        '1 the file is missing needs permanent',
         '1 try again tires',
         '2 green breaks permanent',
-        '4 All causes',
+        '5 All causes',
       ]);
-      expect(await items(page).count()).to.equal(4);
+      expect(await items(page).count()).to.equal(5);
       expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
       await page.locator('.reason[tabindex="0"]').focus();
       await page.keyboard.press('ArrowDown');
@@ -71,13 +73,27 @@ describeInBrowser('the failed tasks on the board', () => {
       expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
       await page.getByLabel('Select breaks').first().check();
       await page.getByText('It has a permanent error: a redrive fails again').waitFor();
+
+      // Two causes differ only by their actions.
+      await reasons(page)
+        .filter({ hasText: /missing\s*breaks/ })
+        .click();
+      await page.getByLabel('Select breaks').check();
+      await part(page, 'list-count').filter({ hasText: '1 selected' }).waitFor();
+      await reasons(page)
+        .filter({ hasText: /missing\s*needs/ })
+        .click();
+      await part(page, 'list-count')
+        .filter({ hasText: /^1 task$/ })
+        .waitFor();
+
       await reasons(page).filter({ hasText: 'try again' }).click();
       await items(page)
         .filter({ hasText: /try again\s*5/ })
         .waitFor();
       expect(await items(page).count()).to.equal(1);
       await page.mouse.move(0, 0);
-      await fail(tasks, 5, { action: 'tires' });
+      await fail(tasks, 6, { action: 'tires' });
       await reasons(page)
         .filter({ hasText: /2\s+try again/ })
         .waitFor();
@@ -127,7 +143,7 @@ describeInBrowser('the failed tasks on the board', () => {
     });
   });
 
-  it('are purged after a confirmation, unless that is undone within eight seconds, also while the result of an earlier one is shown', async () => {
+  it('are purged after a confirmation unless that is undone within eight seconds, also from a paused list, and are counted without those of a purge that can be undone', async () => {
     const { tasks } = services();
     await fail(tasks, 2, breaks('green'), breaks('blue'));
     await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
@@ -157,13 +173,8 @@ describeInBrowser('the failed tasks on the board', () => {
       await button(page, 'Undo').click();
       await items(page).waitFor();
       expect(await failures(tasks)).to.equal(1);
-    });
-  });
 
-  it('are counted without those of a purge that can be undone, and are new in a paused list whose rows are gone', async () => {
-    const { tasks } = services();
-    await fail(tasks, 2, breaks('green'), breaks('blue'));
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
+      await fail(tasks, 2, breaks('green'));
       await items(page).nth(1).waitFor();
       await button(page, 'Pause list').click();
       await purgeOnly(page, 'green');
@@ -173,24 +184,9 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByText(/1 task will be purged in 8 seconds/).waitFor();
       await elapse(page, 8_000);
       await page.getByText('No task has failed').waitFor();
-
       await fail(tasks, 1, breaks('red'));
       await button(page, '1 new – show').click();
       await items(page).filter({ hasText: 'red' }).waitFor();
-    });
-  });
-
-  it('are selected until another cause is chosen, also if it differs only by its action', async () => {
-    const { tasks } = services();
-    await fail(tasks, 2, breaks('the file is missing'), { action: 'needs', data: { file: '/missing' } });
-    await visit(`${tasks}/?state=failed`, {}, async (page) => {
-      await reasons(page).filter({ hasText: 'breaks' }).click();
-      await page.getByLabel('Select breaks').check();
-      await part(page, 'list-count').filter({ hasText: '1 selected' }).waitFor();
-      await reasons(page).filter({ hasText: 'needs' }).click();
-      await part(page, 'list-count')
-        .filter({ hasText: /^1 task$/ })
-        .waitFor();
     });
   });
 

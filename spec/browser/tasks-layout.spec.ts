@@ -12,8 +12,9 @@ const top = (page: Page, name: string) => part(page, name).evaluate((element) =>
 describeInBrowser('the layout of the task board', () => {
   const services = onceForSuite(async () => {
     const started = await startServices();
-    for (let i = 0; i < 100; i++) await post(`${started.tasks}/tasks`, { action: `action-${i}` });
-    await post(`${started.tasks}/tasks`, { action: 'W'.repeat(200), data: { text: 'W'.repeat(300) } });
+    const tasks: object[] = Array.from({ length: 100 }, (_, index) => ({ action: `action-${index}` }));
+    tasks.push({ action: 'W'.repeat(200), data: { text: 'W'.repeat(300) } });
+    await post(`${started.tasks}/tasks/batch`, { tasks });
     return started;
   });
 

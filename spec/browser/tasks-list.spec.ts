@@ -78,34 +78,6 @@ describeInBrowser('the lists of the task board', () => {
     });
   });
 
-  it('say why they are empty, with a curl command that fits', async () => {
-    const { tasks } = await startServices();
-    await visit(tasks, {}, async (page) => {
-      for (const [name, title, path] of [
-        ['Queued', 'No task is waiting.', '/tasks -d'],
-        ['Running', 'No task is running.', '/queue/tasks?state=running'],
-        ['Retrying', 'No task waits to be retried.', '/queue/tasks?state=retrying'],
-        ['Completed', 'No task has been completed yet.', '/tasks -d'],
-      ] as const) {
-        await tab(page, name).click();
-        await page.getByText(title).waitFor();
-        expect(await part(page, 'empty-curl').textContent()).to.include(`${tasks}${path}`);
-      }
-      await page.locator('#find').fill('needle');
-      await page.waitForURL(`${tasks}/?q=needle`);
-      await page.getByText('No completed task matches.').waitFor();
-      await part(page, 'show-all').click();
-      await page.waitForURL(`${tasks}/`);
-      const command = (await part(page, 'empty-curl').textContent()) ?? '';
-      const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
-      const [url = '', flag, body = ''] = shown.split('\0');
-      expect(flag).to.equal('-d');
-      await request(url, { method: 'POST', body });
-      await row(page, 'uppercase').waitFor();
-      expect(await part(page, 'empty').isVisible()).to.equal(false);
-    });
-  });
-
   it('keep the row that is open although 100 newer arrive, and skip none when older ones are loaded', async () => {
     const { tasks } = await startServices();
     const [id] = await complete(tasks, ['opened']);
@@ -160,13 +132,36 @@ describeInBrowser('the lists of the task board', () => {
     });
   });
 
-  it('find text, ids and keys on the service, list the tasks of one action or time, and go back to older ones', async () => {
+  it('say why they are empty, find text, ids and keys on the service, list the tasks of one action or time, and go back to older ones', async () => {
     const { tasks } = await startServices();
-    const { id } = (await post(`${tasks}/tasks`, { action: 'needle', limit_key: 'acme' })).body;
-    await complete(tasks, numbered(230));
     await visit(tasks, {}, async (page) => {
-      await counts(page, 100);
-      expect(await part(page, 'list-count').textContent()).to.equal('Newest 100 tasks');
+      for (const [name, title, path] of [
+        ['Queued', 'No task is waiting.', '/tasks -d'],
+        ['Running', 'No task is running.', '/queue/tasks?state=running'],
+        ['Retrying', 'No task waits to be retried.', '/queue/tasks?state=retrying'],
+        ['Completed', 'No task has been completed yet.', '/tasks -d'],
+      ] as const) {
+        await tab(page, name).click();
+        await page.getByText(title).waitFor();
+        expect(await part(page, 'empty-curl').textContent()).to.include(`${tasks}${path}`);
+      }
+      await page.locator('#find').fill('needle');
+      await page.waitForURL(`${tasks}/?q=needle`);
+      await page.getByText('No completed task matches.').waitFor();
+      await part(page, 'show-all').click();
+      await page.waitForURL(`${tasks}/`);
+      const command = (await part(page, 'empty-curl').textContent()) ?? '';
+      const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
+      const [url = '', flag, body = ''] = shown.split('\0');
+      expect(flag).to.equal('-d');
+      await request(url, { method: 'POST', body });
+      await row(page, 'uppercase').waitFor();
+      expect(await part(page, 'empty').isVisible()).to.equal(false);
+
+      await page.mouse.move(0, 0);
+      const { id } = (await post(`${tasks}/tasks`, { action: 'needle', limit_key: 'acme' })).body;
+      await post(`${tasks}/tasks/batch`, { tasks: numbered(229).map((action) => ({ action })) });
+      await part(page, 'list-count').filter({ hasText: 'Newest 100 tasks' }).waitFor();
       for (const text of ['NEEDLE', id.slice(0, 13), 'key:acme needle', 'key:"acme"']) {
         await page.locator('#find').fill(text);
         await counts(page, 1);
@@ -201,8 +196,8 @@ describeInBrowser('the lists of the task board', () => {
       await (await arrived).finished();
       await tab(page, 'Completed').click();
       await part(page, 'list-count').filter({ hasText: 'Newest 200 tasks' }).waitFor();
-      const shown = await texts.evaluate((seen) => seen.filter((text) => text !== ''));
-      expect(shown, 'while another list is open').to.deep.equal([]);
+      const announced = await texts.evaluate((seen) => seen.filter((text) => text !== ''));
+      expect(announced, 'while another list is open').to.deep.equal([]);
       await older.click();
       await part(page, 'list-count').filter({ hasText: '231 tasks' }).waitFor();
       await page.getByText('These are all.').waitFor();
@@ -211,13 +206,13 @@ describeInBrowser('the lists of the task board', () => {
       await complete(tasks, numbered(80, 'later'));
       await part(page, 'list-count').filter({ hasText: '311 tasks' }).waitFor();
       await page.evaluate(() => scrollTo(0, 0));
-      await rows(page).filter({ hasText: 'needle' }).waitFor({ state: 'detached' });
+      await row(page, 'uppercase').waitFor({ state: 'detached' });
 
       // A long list shows the rows near the visible ones.
       const height = () => part(page, 'task-rows').evaluate((body) => body.getBoundingClientRect().height);
       const before = await height();
       await part(page, 'older-status').scrollIntoViewIfNeeded();
-      await rows(page).last().filter({ hasText: 'needle' }).waitFor();
+      await rows(page).last().filter({ hasText: 'uppercase' }).waitFor();
       expect(await rows(page).count()).to.be.at.most(200);
       expect(await height()).to.be.closeTo(before, 200);
     });

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { onceForSuite } from '../support/cleanup.ts';
+import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
@@ -75,33 +75,28 @@ describeInBrowser('schedules and limits on the board', () => {
     });
   });
 
-  it('runs a schedule of the handlers module, and says that it is edited there', async () => {
-    await visit(`${services().tasks}/?view=schedules&q=night`, {}, async (page) => {
-      const row = page.locator('.setting[data-name="nightly"]');
+  it('leads from a task to its schedule, runs one of the handlers module, and says that it is edited there', async () => {
+    const { tasks } = services();
+    await request(`${tasks}/queue/pause`, { method: 'POST' });
+    afterTest(() => request(`${tasks}/queue/resume`, { method: 'POST' }));
+    const { id } = (await request(`${tasks}/schedules/nightly/run`, { method: 'POST' })).body;
+    await visit(`${tasks}/?task=${id}`, {}, async (page) => {
+      await part(page, 'facts').getByRole('link', { name: 'nightly' }).click();
+      await page.waitForURL(`${tasks}/?view=schedules&q=nightly`);
+      const row = page.locator('.setting');
       await row.getByText('From the handlers module. Edit it there.').waitFor();
+      expect(await row.count()).to.equal(1);
       expect(await row.getByRole('button').allTextContents()).to.deep.equal(['Run now']);
       expect(await row.getByLabel('Active').isDisabled()).to.equal(true);
       await row.getByRole('button', { name: 'Run now' }).click();
       await part(page, 'settings-status').first().getByText('Queued a task of nightly').waitFor();
       await page.locator('#find').fill('nowhere');
       await row.waitFor({ state: 'detached' });
-    });
-  });
-
-  it('leads from a task to its schedule', async () => {
-    const { tasks } = services();
-    await request(`${tasks}/queue/pause`, { method: 'POST' });
-    const { id } = (await request(`${tasks}/schedules/nightly/run`, { method: 'POST' })).body;
-    await visit(`${tasks}/?task=${id}`, {}, async (page) => {
-      await part(page, 'facts').getByRole('link', { name: 'nightly' }).click();
-      await page.waitForURL(`${tasks}/?view=schedules&q=nightly`);
-      await page.locator('.setting').waitFor();
-      expect(await page.locator('.setting').count()).to.equal(1);
+      await page.locator('#find').blur();
       await page.keyboard.press('1');
       await page.waitForURL(`${tasks}/?state=scheduled`);
       expect(await part(page, 'schedules').isVisible()).to.equal(false);
     });
-    await request(`${tasks}/queue/resume`, { method: 'POST' });
   });
 
   it('lets limits be set, changed and removed, and shows their use', async () => {

@@ -13,26 +13,6 @@ describeInBrowser('the task board', () => {
   /** Services whose listing holds the tasks of other tests too. */
   const services = onceForSuite(() => startServices({ env: { BODY_LIMIT: String(BODY_LIMIT) } }));
 
-  it('says why a task is refused or failed, in the words of the service', async () => {
-    const { tasks } = services();
-    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
-      await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
-      await queueButton(page).click();
-      await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
-      expect(await page.locator('.own-task').count()).to.equal(0);
-      await page.getByLabel('Text').fill('short');
-      await queueButton(page).click();
-      await ownTask(page, 'completed').waitFor();
-
-      await page.getByLabel('sum').check();
-      await page.getByLabel('Numbers').fill('1e308 1e308');
-      await queueButton(page).click();
-      await ownTask(page, 'failed').waitFor();
-      expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
-      expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
-    });
-  });
-
   it('takes tasks of each form to their rows, which are listed once the board is not paused', async () => {
     const { tasks } = services();
     await visit(tasks, {}, async (page) => {
@@ -95,9 +75,9 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('gives the request as a curl command, and names the problem of invalid input instead of submitting it', async () => {
+  it('gives the request as a curl command, names the problem of invalid input instead of submitting it, and says why a task is refused or failed', async () => {
     const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
+    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
       await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
       await page.getByLabel('Text').fill(`it's "quoted" $HOME \\n ü`);
       await page.locator('.request').getByRole('button', { name: 'Copy' }).click();
@@ -133,6 +113,21 @@ describeInBrowser('the task board', () => {
         await refusal(message);
       }
       expect(sent).to.equal(0);
+
+      await page.getByLabel('uppercase').check();
+      await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
+      await queueButton(page).click();
+      await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
+      expect(await page.locator('.own-task').count()).to.equal(0);
+      await page.getByLabel('Text').fill('short');
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1e308 1e308');
+      await queueButton(page).click();
+      await ownTask(page, 'failed').waitFor();
+      expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
+      expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
     });
   });
 

@@ -6,7 +6,7 @@ import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { changes, describeInBrowser, LOST, noteStates, part, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
-import { price, shown, waitLongToReconnect } from './ticker-page.ts';
+import { LONG_RECONNECT, price, shown } from './ticker-page.ts';
 
 const START = 1_800_000_000;
 const INTERVAL_MS = 5_000;
@@ -14,7 +14,12 @@ const INTERVAL_MS = 5_000;
 describeInBrowser('the connection of the ticker client', () => {
   const services = onceForSuite(startServices);
 
-  it('reconnects automatically when the connection is lost, and keeps the charts', async () => {
+  const causes: Record<string, (page: Page) => Promise<unknown>> = {
+    'the network returns': (page) => page.evaluate(() => dispatchEvent(new Event('online'))),
+    'the tab becomes visible': (page) => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))),
+    'the user wants it': (page) => page.getByRole('button', { name: 'Retry' }).click(),
+  };
+  it(`reconnects automatically, at once when ${Object.keys(causes).join(', when ')}, and keeps the charts`, async () => {
     const { ticker, apiKey } = services();
     const network = await severable(ticker);
     await visit(network.url, { tolerated: LOST }, async (page) => {
@@ -28,19 +33,8 @@ describeInBrowser('the connection of the ticker client', () => {
       expect(await low()).to.be.at.most(before);
       network.mend();
       await reaches(page, 'live');
-    });
-  });
 
-  const causes: Record<string, (page: Page) => Promise<unknown>> = {
-    'the network returns': (page) => page.evaluate(() => dispatchEvent(new Event('online'))),
-    'the tab becomes visible': (page) => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))),
-    'the user wants it': (page) => page.getByRole('button', { name: 'Retry' }).click(),
-  };
-  it(`reconnects at once when ${Object.keys(causes).join(', when ')}`, async () => {
-    const { ticker, apiKey } = services();
-    const network = await severable(ticker);
-    await visit(network.url, { tolerated: LOST, prepare: waitLongToReconnect }, async (page) => {
-      await signIn(page, apiKey);
+      await page.evaluate(LONG_RECONNECT);
       for (const bringAbout of Object.values(causes)) {
         network.cut();
         await reaches(page, 'reconnecting');
@@ -89,30 +83,12 @@ describeInBrowser('the connection of the ticker client', () => {
     });
   });
 
-  it('takes prices for stale although the clock was set back', async () => {
-    const { ticker, apiKey } = services();
-    const stream = imitateStream(() => START);
-    const prepare = async (page: Page) => {
-      await page.clock.install({ time: START * 1000 });
-      await stream.prepare(page);
-    };
-    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
-      await signIn(page, apiKey);
-      await page.clock.setSystemTime((START - 3_600) * 1000);
-      await page.clock.runFor(2 * INTERVAL_MS);
-      await reaches(page, 'stale');
-      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
-      stream.send(START + 1, 101);
-      await reaches(page, 'live');
-    });
-  });
-
-  it('takes prices for stale after three intervals', async () => {
+  it('takes prices for stale after three intervals, also if the clock was set back', async () => {
     const { ticker, apiKey } = services();
     let now = START;
     const stream = imitateStream(() => now, INTERVAL_MS);
     const prepare = async (page: Page) => {
-      await page.clock.install();
+      await page.clock.install({ time: START * 1000 });
       await stream.prepare(page);
     };
     await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
@@ -130,6 +106,13 @@ describeInBrowser('the connection of the ticker client', () => {
       expect(await states()).to.deep.equal(['live']);
       await page.clock.runFor(INTERVAL_MS);
       await reaches(page, 'stale');
+
+      await tick();
+      await page.clock.setSystemTime((START - 3_600) * 1000);
+      await page.clock.runFor(4 * INTERVAL_MS);
+      await reaches(page, 'stale');
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
+      await tick();
     });
   });
 });

@@ -3,7 +3,7 @@ import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { TaskStore } from '../../db/task-store.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { migratedSchema } from '../support/servers.ts';
+import { migratedSchemaForSuite } from '../support/servers.ts';
 import type { Driver, OpenOptions } from './stage.ts';
 
 /** Opens a store as one node, which has not yet recovered the messages of others. */
@@ -18,6 +18,7 @@ export async function openNode(url: string, owner: string, options: OpenOptions)
 
 /** Returns the driver that keeps the queue in PostgreSQL. Each node recovers the messages of the one before. */
 export function postgresDriver(): Driver {
+  const schema = migratedSchemaForSuite();
   const nodes = new WeakMap<TaskStore, { url: string; owner: string }>();
   const open = async (url: string, options: OpenOptions) => {
     const owner = randomUUID();
@@ -27,7 +28,7 @@ export function postgresDriver(): Driver {
   };
   return {
     isDurable: true,
-    open: async (options) => open((await migratedSchema()).url, options),
+    open: (options) => open(schema().url, options),
     reopen: async (former, options) => {
       const { url, owner } = nodes.get(former) as { url: string; owner: string };
       const store = await open(url, options);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { Client, types } from 'pg';
 import { migratePostgres } from '../../db/postgres/migrate.ts';
-import { afterTest } from './cleanup.ts';
+import { afterTest, onceForSuite } from './cleanup.ts';
 import { lackingPostgres, type PostgresServer, startPostgres } from './postgres-server.ts';
 import { describeWith } from './requirements.ts';
 
@@ -51,6 +51,35 @@ export async function migratedSchema(server?: PostgresServer): Promise<Schema> {
   const schema = await emptySchema(server);
   await migratePostgres(schema.url);
   return schema;
+}
+
+/**
+ * Creates a schema with the product's tables once for the tests of the enclosing suite, which close their connections and
+ * change no table: a migration costs 0.1 s of CPU time. Returns a function that provides the schema to a test, after
+ * which each table has the rows of a new schema.
+ */
+export function migratedSchemaForSuite(): () => Schema {
+  const schema = onceForSuite(async () => {
+    const migrated = await migratedSchema();
+    const tables = await migrated.sql<{ name: string }>(
+      "SELECT relname AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace",
+    );
+    const restored: string[] = [];
+    for (const { name } of tables) {
+      if ((await migrated.sql(`SELECT FROM ${name} LIMIT 1`)).length === 0) continue;
+      await migrated.sql(`CREATE TEMP TABLE first_${name} AS TABLE ${name}`);
+      restored.push(`INSERT INTO ${name} TABLE first_${name}`);
+    }
+    // No trigger sees that rows are restored.
+    await migrated.sql("SET session_replication_role = 'replica'");
+    const names = tables.map(({ name }) => name).join();
+    return { ...migrated, restore: [`TRUNCATE ${names}`, ...restored].join(';') };
+  });
+  return () => {
+    const { sql, restore } = schema();
+    afterTest(() => sql(restore));
+    return schema();
+  };
 }
 
 /**

@@ -1,7 +1,9 @@
 import { expect } from 'chai';
-import { post, startServices } from '../support/program.ts';
+import { onceForSuite } from '../support/cleanup.ts';
+import { post, request, startServices, untilTask } from '../support/program.ts';
 import { connect, type StreamMessage } from '../support/websocket.ts';
 
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
 type Entry = { symbol: string; price: number; timestamp: number };
@@ -10,10 +12,14 @@ type Prices = Record<string, Entry>;
 const pricesOf = ({ data }: StreamMessage): Prices =>
   Object.fromEntries(data.map((each: Entry) => [each.symbol, each]));
 
-describe('service A in a process of its own', () => {
-  it('exchanges the logged API key for a token, with which it streams prices once per second', async () => {
+describe('the services in a process of their own', () => {
+  const started = onceForSuite(async () => {
     const startedAt = Math.floor(Date.now() / 1000);
-    const services = await startServices();
+    return { startedAt, services: await startServices() };
+  });
+
+  it('exchange the logged API key for a token, with which they stream prices once per second', async () => {
+    const { startedAt, services } = started();
     const { status, headers, body } = await post(`${services.ticker}/auth/token`, { api_key: services.apiKey });
     expect([status, headers.get('access-control-allow-origin')]).to.deep.equal([200, '*']);
     expect(body).to.have.all.keys('token', 'user_id', 'role', 'expires_in');
@@ -45,5 +51,28 @@ describe('service A in a process of its own', () => {
       }
     // Three intervals of a second. On a loaded machine the first tick may be late, and ticks may be skipped.
     expect(at(3).timestamp - at(0).timestamp).to.be.within(2, 30);
+  });
+
+  it('answer a submission with 202, and list the row of the task once it is completed', async () => {
+    const { tasks } = started().services;
+    const before = Math.floor(Date.now() / 1000);
+    const { status, body } = await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'straße' } });
+    expect(status).to.equal(202);
+    expect(body).to.deep.equal({ id: body.id, status: 'queued' });
+    expect(body.id).to.match(UUID_V4);
+    const { attempts, waited_ms, ran_ms, history, ...row } = await untilTask(tasks, body.id);
+    expect(row).to.have.all.keys('id', 'payload', 'status', 'result', 'created_at', 'processed_at');
+    expect(row).to.include({ id: body.id, status: 'completed', result: '{"output":"STRASSE"}' });
+    // A node of several adds its id.
+    const [{ started_at_ms, ended_at_ms, node: _node, ...attempt }] = history;
+    expect(attempt).to.deep.equal({ reason: null });
+    expect([attempts, ran_ms]).to.deep.equal([1, ended_at_ms - started_at_ms]);
+    expect(started_at_ms - waited_ms).to.be.within(before * 1000, started_at_ms);
+    const { created_at } = row;
+    const message = { id: body.id, action: 'uppercase', data: { text: 'straße' }, created_at };
+    expect(JSON.parse(row.payload)).to.deep.equal(message);
+    expect(row.created_at).to.be.within(before, Date.now() / 1000 + 1);
+    expect(row.processed_at).to.be.within(row.created_at, Date.now() / 1000 + 1);
+    expect((await request(`${tasks}/tasks`)).body).to.deep.equal({ tasks: [row], count: 1 });
   });
 });
