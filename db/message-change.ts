@@ -34,14 +34,9 @@ export interface LostMessage extends Pick<Delivery, 'arrival' | 'delivery' | 'cr
   isCancelRequested: boolean;
 }
 
-/** Reason of a dead letter whose processes died again and again. */
 export const EXHAUSTED = `${PROCESS_DIED}, and no attempt is left`;
 
-/**
- * Returns the change of a message by a retry, release or discard.
- *
- * @param node id of this node, undefined if it is the only one
- */
+/** Returns the change of a message by a retry, release or discard. `node` is undefined on a single node. */
 export function changeOf(settled: Settled, now: number, node?: string): MessageChange {
   const { delivery, settlement } = settled;
   if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return { delivery, state: 'waiting' };
@@ -63,7 +58,6 @@ function historyAfter({ delivery, startedAt, endedAt }: Settled, failed: Failed,
   return withAttempt(delivery.history, delivery.dueAt, attempt);
 }
 
-/** Returns the row of a completed task. */
 export function rowOf(settled: Settled, result: string, now: number, node?: string): DetailedRow {
   const { id, body, attempt: attempts, action, limitKey, submitter } = settled.delivery;
   const { waitedMs, ranMs, attempts: ended } = historyAfter(settled, { reason: null }, now, node);

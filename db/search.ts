@@ -23,7 +23,6 @@ export interface SearchDialect {
   list(values: readonly (string | number)[]): unknown;
   /** Returns an action or a limit key as a message has it. */
   encodeName(text: string): string;
-  /** Reads a text that `encodeName` has returned. */
   decodeName(text: string): string;
   /** Returns another text as the database stores it. */
   plain(text: string): string;

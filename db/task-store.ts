@@ -101,7 +101,6 @@ export interface TaskStore {
   countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
   /** Sets the listener that is called after each commit that recovers messages of a dead node. */
   onRecovered?(listener: (recovery: Recovery) => void): void;
-  /** Returns the limits of all actions that have some. */
   limits(): Awaitable<readonly StoredLimits[]>;
   /**
    * Sets the limits of an action, or removes them. No message is taken beyond them from then on.
@@ -116,7 +115,7 @@ export interface TaskStore {
   pausedAt(): Awaitable<number | undefined>;
   /** @param at time of a new pause. A queue that is paused already keeps its time */
   setPaused(isPaused: boolean, at?: number): Promise<void>;
-  /** Returns a task's row, or its message if it has no row. */
+  /** Returns a task's message, or its row if it is completed. */
   find(id: string): Awaitable<FoundTask | undefined>;
   /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
   read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
@@ -131,9 +130,7 @@ export interface TaskStore {
     onRequeued?: (tasks: readonly TaskSubject[]) => void,
     pace?: Pace,
   ): Promise<BulkResult>;
-  /** Deletes dead letters. */
   purge(arrivals: readonly number[]): Promise<BulkResult>;
-  /** Returns the JSON text that `saveHistory` stored last. */
   readHistory(id: HistoryId): Awaitable<string | undefined>;
   saveHistory(id: HistoryId, text: string): Awaitable<void>;
   /** Returns true counts, without reading messages. */
@@ -233,7 +230,6 @@ export interface Settled {
 export type Effect = 'applied' | 'cancelled' | 'late';
 
 export interface SettleResult {
-  /** Effect of each settlement. */
   effects: readonly Effect[];
   /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
@@ -259,7 +255,6 @@ export interface Recovery {
   failed: readonly (TaskSubject & { attempts: number; reason: string })[];
   /** Tasks whose cancellation had been requested. */
   cancelled: readonly TaskSubject[];
-  /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
 }
 
@@ -309,23 +304,19 @@ export interface StoredLimits {
 
 export type LimitSource = StoredLimits['source'];
 
-/** A limit with its use. */
 export interface UsedLimit extends Limit {
   running: number;
   /** When the next task can start, if the rate is used up. */
   nextStartAt: number | undefined;
 }
 
-/** A message as it is stored. */
 export interface StoredMessage extends Message {
-  /** Position in the order of acceptance. */
   arrival: number;
   /** Size of the whole body in bytes. */
   bodyBytes: number;
   state: MessageState;
   priority: number;
   limitKey: string | undefined;
-  /** When the message is due. */
   runAt: number;
   acceptedAt: number;
   attempts: number;
@@ -369,7 +360,6 @@ export interface Pace {
   intervalMs: number;
 }
 
-/** Returns when the message with this index is due. */
 export function dueAt({ from, intervalMs }: Pace, index: number): number {
   return Math.floor(from + index * intervalMs);
 }
@@ -444,7 +434,6 @@ export const CALLBACK_ACTION = 'callback';
 /** Priority of callbacks: the first, because they hold no place in the window. */
 export const CALLBACK_PRIORITY = 1;
 
-/** Data of a callback. */
 export interface CallbackData {
   url: string;
   /** Id of the task that has ended. */
@@ -459,7 +448,6 @@ export type EndStatus = 'completed' | 'failed' | 'cancelled';
 /** Bounds of the dead letters. The oldest is evicted. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
-/** Lifetime of an idempotency key. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
 /** Number of process deaths from which on a message is a suspect, unless an attempt has ended since. */

@@ -207,7 +207,6 @@ export function loadConfig(
   return config;
 }
 
-/** @throws {ConfigError} if a variable has nearly the name of a setting */
 function refuseMisspelt(env: Source['env']): void {
   for (const name of Object.keys(env)) {
     if (!env[name] || names.has(name)) continue;
@@ -351,11 +350,9 @@ function heapShare(bytes: number, divisor: number): Parser<number> {
   return ({ heapLimitBytes }) => Math.min(bytes, Math.floor(heapLimitBytes / divisor));
 }
 
-/** Applies all parsers of a nested table. @throws {ConfigError} for the first invalid variable */
 function parseAll<Table extends object>(table: Table, source: Source): Parsed<Table> {
   const parse = (each: object) => (typeof each === 'function' ? each(source) : parseAll(each, source));
   return Object.fromEntries(Object.entries(table).map(([name, each]) => [name, parse(each)])) as Parsed<Table>;
 }
 
-/** Settings for an empty environment and an unlimited heap. */
 export const defaults = loadConfig({}, false, Number.POSITIVE_INFINITY) as Config & { admin: { port: number } };

@@ -28,22 +28,14 @@ export type Counter = readonly [owner: string, lane: Lane];
 const ADD = COLUMNS.map((column) => `${column} = counts.${column} + excluded.${column}`);
 const ON_CONFLICT = `ON CONFLICT (owner, lane) DO UPDATE SET ${ADD}`;
 
-/**
- * Returns SQL that adds to the counts, for a statement whose first two parameters are the owner and the lane.
- *
- * @param changes aggregates over `from`, which is a relation and its conditions
- */
+/** Returns SQL that adds aggregates over `from` to the counts. Its first parameters are the owner and the lane. */
 export function addCounts(changes: Partial<Record<Column, string>>, from: string): string {
   const names = Object.keys(changes);
   return `INSERT INTO queue_counts AS counts (owner, lane, ${names})
     SELECT $1::text, $2::text, ${Object.values(changes)} FROM ${from} HAVING count(*) > 0 ${ON_CONFLICT}`;
 }
 
-/**
- * Returns the statement that comes first in each transaction that changes messages.
- *
- * @param actions actions of a transaction that only adds messages. Undefined if any may be concerned
- */
+/** Returns the first statement of a transaction that changes messages, or that only adds some with these `actions`. */
 export function lockLimits(now: number, actions?: readonly (string | undefined)[]): BoundStatement {
   const texts = actions?.flatMap((action) => (action === undefined ? [] : [actionText(action)]));
   return ['SELECT lock_limits($1::bigint, $2::text[])', [now, texts ?? null]];
@@ -92,5 +84,4 @@ export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - de
       (SELECT min(run_at) FROM messages WHERE state = 'waiting') AS oldest
     ) AS present`;
 
-/** A row of {@link COUNTS}. */
 export type CountsRow = Omit<QueueCounts, 'oldest' | 'evicted'> & Record<Column, number> & { oldest: number | null };

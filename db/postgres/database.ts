@@ -89,7 +89,6 @@ export class PostgresDatabase {
   /** The database as `<host>:<port>/<database>`, without the user name and password. */
   readonly address: string;
   readonly #pool: Pool;
-  /** Statement timeout. */
   readonly timeLimitMs: number;
   readonly #busy = new Set<PostgresClient>();
   #closed: Promise<void> | undefined;
@@ -173,7 +172,6 @@ export class PostgresDatabase {
     });
   }
 
-  /** Runs a query. @throws {DatabaseUnavailable} with the reason if the server does not answer */
   async probe(): Promise<undefined> {
     await this.query('SELECT 1');
   }
@@ -268,7 +266,6 @@ export function reasonOf(error: unknown): string {
 }
 
 export interface DirectOptions {
-  /** Statement timeout. */
   timeLimitMs: number;
   onNotification: (payload: string) => void;
   /** Called, perhaps twice, when the connection ends. */

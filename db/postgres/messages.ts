@@ -104,7 +104,6 @@ const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firs
   )}) SELECT CASE WHEN (SELECT count(*) FROM staged) >= ${STAGED_SLICE} THEN $3
     ELSE least(${nextDue('scheduled')}, ${nextDue('retrying')}) END AS "nextDueAt"`;
 
-/** Gives back the starts whose time has passed, up to a slice. */
 export const END_STARTS = `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`;
 
 export interface StagedRow {
@@ -167,7 +166,6 @@ const END = `WITH given AS (
     'ended',
   )}) SELECT arrival, delivery, 'applied' AS effect FROM ended`;
 
-/** A message that a settlement has changed. */
 export interface SettledRow {
   arrival: number;
   delivery: number;
@@ -302,9 +300,7 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
         WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying'] END)
       AND messages.attempts = given.attempts AND (given.reason IS NULL OR messages.reason = given.reason)) END`;
 
-/**
- * Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace.
- */
+/** Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace. */
 export function applied(settled: readonly Settled[]): BoundStatement {
   const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
     const { kind } = settlement;
@@ -325,7 +321,6 @@ export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint 
   UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
   WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
-/** Sets the limits of an action. Its messages get their places from scratch, which takes long if there are many. */
 export const SET_LIMITS = 'SELECT set_limits($1, $2, $3)';
 
 /** The limits of the action $1, or of all actions, with the use of their own, or of that of the key $2 unless this is empty. */

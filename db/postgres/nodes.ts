@@ -21,7 +21,6 @@ export async function deleteNode(query: Query, { id, counter }: NodeRow): Promis
   return (await query('DELETE FROM nodes WHERE id = $1 AND counter = $2 RETURNING id', [id, counter])).length > 0;
 }
 
-/** Returns the owners of running messages and of counts that are not in `nodes`. */
 export async function lostOwners(query: Query): Promise<string[]> {
   const rows = await query<{ owner: string }>(`SELECT owner FROM (
       SELECT owner FROM messages WHERE state = 'running' UNION SELECT owner FROM queue_counts WHERE owner <> ''
@@ -31,9 +30,7 @@ export async function lostOwners(query: Query): Promise<string[]> {
 
 /** The lease of the leader, which one node at a time owns until it expires by the server's clock. */
 export interface LeaseRow {
-  /** Rises with each change of the owner. */
   epoch: number;
-  /** Last stored state of any owner. */
   state: string | null;
 }
 

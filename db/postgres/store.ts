@@ -8,7 +8,6 @@ import {
   type Cancellation,
   DatabaseUnavailable,
   type Delivery,
-  type FoundTask,
   type IdempotencyKey,
   type KeyReused,
   type LimitSource,
@@ -46,7 +45,6 @@ import { actionOf, dialect, isText } from './tasks.ts';
 
 export interface PostgresStoreOptions {
   bounds: QueueBounds;
-  /** Returns the time in whole milliseconds since the epoch. */
   now: () => number;
   /** Random id of this start of the process. */
   owner: string;
@@ -84,6 +82,7 @@ export class PostgresStore implements TaskStore {
   readonly failures: TaskReads['failures'];
   readonly countActions: TaskReads['countActions'];
   readonly read: TaskReads['read'];
+  readonly find: TaskReads['find'];
   readonly pausedAt: TaskReads['pausedAt'];
   readonly readHistory: TaskReads['readHistory'];
   readonly schedules: Schedules;
@@ -111,7 +110,6 @@ export class PostgresStore implements TaskStore {
   #nextDueAt = Number.POSITIVE_INFINITY;
   /** When to look for messages that are due, because other nodes add some. */
   #lookAt = 0;
-  /** Number of messages asked for by all takes. */
   #askedFor = 0;
   #evicted = 0;
   #onRecovered = (_: Recovery) => {};
@@ -127,7 +125,7 @@ export class PostgresStore implements TaskStore {
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     const shared = taskReads(dialect, reads.query);
     ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = shared);
-    ({ read: this.read, pausedAt: this.pausedAt, readHistory: this.readHistory } = shared);
+    ({ read: this.read, find: this.find, pausedAt: this.pausedAt, readHistory: this.readHistory } = shared);
     this.#retention = new Retention(writes);
     this.schedules = new Schedules({
       read: reads.query,
@@ -291,16 +289,6 @@ export class PostgresStore implements TaskStore {
     await this.#operate(() => this.#writes.query(SET_PAUSED, [isPaused, at ?? null]));
   }
 
-  async find(id: string): Promise<FoundTask | undefined> {
-    const row = await this.rows.find(id, 'detailed');
-    if (row !== undefined) return { row };
-    const [message] = await this.read([id]);
-    if (message !== undefined) return { message };
-    // The task may have been completed since the first look.
-    const late = await this.rows.find(id, 'detailed');
-    return late && { row: late };
-  }
-
   redrive(
     arrivals: readonly number[],
     onRequeued?: (tasks: readonly TaskSubject[]) => void,
@@ -372,7 +360,6 @@ export class PostgresStore implements TaskStore {
     return true;
   }
 
-  /** Advances a schedule and publishes its message in one transaction. @throws {QueueFull} */
   async #fire(advance: string, values: readonly Value[], message: Message | undefined, onAccepted: () => void) {
     const work = async (query: Query) => {
       const now = this.#now();
@@ -403,7 +390,6 @@ export class PostgresStore implements TaskStore {
     }
   }
 
-  /** Returns the row of the counts that a kind of write changes. */
   #counter(lane: Lane): Counter {
     return [this.#owner, lane];
   }

@@ -22,7 +22,6 @@ interface Connection {
   log: string | undefined;
 }
 
-/** Path of a database in memory. */
 export const IN_MEMORY = ':memory:';
 
 const SQLITE_BUSY = 5;
@@ -101,12 +100,10 @@ export class Database {
     this.statement(sql).get(...values);
   }
 
-  /** Runs statements without parameters, separated by semicolons. */
   exec(sql: string): void {
     this.#open().exec(sql);
   }
 
-  /** Runs `work` in a transaction, which is rolled back if `work` throws. */
   transaction<T>(work: () => T): T {
     const handle = this.#open();
     this.#transaction = handle;
@@ -126,7 +123,6 @@ export class Database {
     }
   }
 
-  /** Reads from the file. @throws {Error} with the reason if the read fails */
   probe(): undefined {
     this.get('SELECT 1 FROM sqlite_schema LIMIT 1');
   }

@@ -15,13 +15,11 @@ import type { Database } from './database.ts';
 export const PLACES = { none: 0, key: 1, all: 2 } as const;
 export type Place = (typeof PLACES)[keyof typeof PLACES];
 
-/** A message as its limits see it. */
 export interface Limited {
   action: string | null;
   limit_key: string | null;
 }
 
-/** A message with its places, and the recorded start of its handler. */
 export interface Held extends Limited {
   place: Place | null;
   started_at: number | null;
@@ -93,11 +91,7 @@ export class Limits {
     }
   }
 
-  /**
-   * Takes as many places as are free. Returns undefined if the action has no limits.
-   *
-   * @param isPromoted whether the message was limited by its key
-   */
+  /** Takes as many places as are free. `isPromoted` if the message was limited by its key. Undefined without limits. */
   enter({ action, limit_key }: Limited, isPromoted = false): Place | undefined {
     const limits = this.of(action);
     if (limits === undefined) return undefined;
@@ -137,11 +131,7 @@ export class Limits {
     }
   }
 
-  /**
-   * Releases the places of a message.
-   *
-   * @param start when its handler started, or `none`. Ignored if a start was recorded
-   */
+  /** Releases the places of a message whose handler started at `start`, unless its start was recorded before. */
   leave({ action, limit_key, place, started_at }: Held, start: number | 'none'): void {
     if (place === null || place === PLACES.none) return;
     for (const [key, { rate }] of poolsOf(this.of(action), limit_key)) {
@@ -218,7 +208,6 @@ function isUnlimited({ concurrency, rate }: Limit): boolean {
   return concurrency === undefined && rate === undefined;
 }
 
-/** Returns the pools in which a message needs a place. */
 function poolsOf(limits: ActionLimits | undefined, key: string | null): [key: string, limit: Limit][] {
   const pools: [string, Limit | undefined][] = [[OWN, limits]];
   if (key !== null) pools.push([key, limits?.perKey]);

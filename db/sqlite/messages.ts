@@ -26,7 +26,6 @@ export interface SizedDelivery extends Delivery {
   round: number;
 }
 
-/** A dead letter as eviction, redrive and purge see it. */
 export interface SizedDeadLetter extends Due {
   id: string;
   submitter: string | null;
@@ -43,7 +42,6 @@ export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifn
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-/** Values of a delivery. */
 const DUE = `arrival, id, action, priority, limit_key, round, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
   submitter, traceparent, callback_url, callback_of, ${BYTES}`;
 
@@ -262,21 +260,15 @@ export class Messages {
     return this.limits.of(action) && this.#database.get<HeldMessage>(HELD, arrival);
   }
 
-  /**
-   * Returns the next message that is no suspect, with the number of its next delivery.
-   *
-   * @param isLongest whether it is the one that has waited longest, whatever its priority
-   */
+  /** Returns the message to take next, or that has waited longest, with the number of its next delivery. It is no suspect. */
   next(isLongest: boolean): SizedDelivery | undefined {
     return this.#read(isLongest ? NEXT_LONGEST : NEXT);
   }
 
-  /** Returns the next callback, with the number of its next delivery. */
   nextCallback(): SizedDelivery | undefined {
     return this.#read(NEXT_CALLBACK);
   }
 
-  /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
     return this.#read(`SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`, arrival);
   }
@@ -319,11 +311,7 @@ export class Messages {
     this.#promote(held);
   }
 
-  /**
-   * Changes a running message. If it would wait and its cancellation was requested, deletes it instead.
-   *
-   * @returns its new size, or why it was not changed
-   */
+  /** Changes a running message, or deletes it if it would wait and is to be cancelled. Returns its new size. */
   change(change: MessageChange, now: number): number | 'cancelled' | 'late' {
     const held = this.#held(change.delivery);
     const bytes = this.#write(change, now);
@@ -394,14 +382,12 @@ export class Messages {
     this.#database.run(`UPDATE messages SET ${set} WHERE arrival = ?`, message.arrival);
   }
 
-  /** Returns the fields of a message that decide what happens to it. */
   state(id: string): MessageFacts | undefined {
     const facts = `arrival, id, action, state, priority, limit_key, submitter, traceparent, callback_url AS callbackUrl,
       ${BYTES} AS bytes`;
     return this.#database.get(`SELECT ${facts} FROM messages WHERE id = ?`, id);
   }
 
-  /** Deletes a message that does not run. */
   delete(message: Pick<Due, 'arrival' | 'action'>): void {
     const held = this.#held(message);
     this.#database.run('DELETE FROM messages WHERE arrival = ?', message.arrival);
@@ -423,7 +409,6 @@ export class Messages {
     return this.#database.get('SELECT 1 FROM messages WHERE id = ? AND cancel_requested = 1', id) !== undefined;
   }
 
-  /** Counts the running messages of an action, or of one of its limit keys, among those with these positions. */
   countRunning(arrivals: readonly number[], action: string, limitKey: string | undefined): number {
     const count = `SELECT count(*) AS count FROM messages WHERE arrival IN (SELECT value FROM json_each(?)) AND action = ?
       AND (? IS NULL OR limit_key = ?)`;
@@ -431,7 +416,6 @@ export class Messages {
     return this.#database.get<{ count: number }>(count, ...values)?.count ?? 0;
   }
 
-  /** Returns when the longest waiting message became due. */
   oldest(): number | undefined {
     return this.#database.get<{ runAt: number | null }>(OLDEST)?.runAt ?? undefined;
   }
@@ -494,7 +478,6 @@ export interface EndedMessage {
   callbackUrl?: string | null | undefined;
 }
 
-/** Values of {@link DUE}. */
 type DueRow = Parameters<typeof deliveryOf> extends [Limits, ...infer Values] ? Values : never;
 
 type HeldMessage = Due & Held;
@@ -507,7 +490,6 @@ export interface MessageFacts extends Due, EndedMessage {
   bytes: number;
 }
 
-/** Returns the condition of the indexes on messages of a state. */
 function conditionOf(state: ListedState): string {
   return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }

@@ -9,7 +9,6 @@ import {
 } from '../message-change.ts';
 import { type TaskReads, taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
-import { andThen } from '../task-rows.ts';
 import {
   type ActionLimits,
   type Awaitable,
@@ -23,7 +22,6 @@ import {
   dueAt,
   type Effect,
   type EndStatus,
-  type FoundTask,
   type IdempotencyKey,
   KeyReused,
   type LimitSource,
@@ -73,13 +71,10 @@ export interface SqliteStoreOptions {
   /** Where the tables of the queue are: in memory, or in the file beside the rows. */
   driver: 'memory' | 'sqlite';
   bounds: QueueBounds;
-  /** Returns the time in whole milliseconds since the epoch. */
   now: () => number;
-  /** Returns a random UUID v4. */
   newId: () => string;
   /** Returns the number of task rows beyond the newest `rows`. Counts them in another thread, because that takes long. */
   excessRows: (rows: number) => Promise<number>;
-  /** Called if the queue in memory could not be saved. */
   onSaveFailed?: (error: unknown) => void;
   /** Syncs the log. By default with `fdatasync`. */
   syncFile?: SyncFile;
@@ -105,6 +100,7 @@ export class SqliteStore implements TaskStore {
   readonly failures: TaskReads['failures'];
   readonly countActions: TaskReads['countActions'];
   readonly read: TaskReads['read'];
+  readonly find: TaskReads['find'];
   readonly pausedAt: TaskReads['pausedAt'];
   readonly readHistory: TaskReads['readHistory'];
   readonly schedules: Schedules;
@@ -128,18 +124,15 @@ export class SqliteStore implements TaskStore {
   /** When the next suspect runs although other messages are due. */
   #nextSuspectAt: number;
   readonly #exhausted: readonly TaskSubject[];
-  /** Reason why the last sync of the log failed. */
   #syncFailure: string | undefined;
   /** When the first scheduled or retrying message is due, or earlier. */
   #nextDueAt = Number.POSITIVE_INFINITY;
   #oldest: number | undefined;
   #isPaused = false;
   #isStarted = false;
-  /** Number of messages accepted by this process. */
   #published = 0;
   #isClosed = false;
 
-  /** @throws {Error} if the file is unusable */
   constructor(options: SqliteStoreOptions) {
     const { dataDir, driver, bounds, now, syncFile } = options;
     const path = join(dataDir, 'tasks.db');
@@ -152,7 +145,7 @@ export class SqliteStore implements TaskStore {
     this.#messages = new Messages(this.#queue, this.#counters);
     const reads = taskReads({ ...dialect, running: () => [...this.#running] }, this.#queue.read, this.#file.read);
     ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = reads);
-    ({ read: this.read, pausedAt: this.pausedAt, readHistory: this.readHistory } = reads);
+    ({ read: this.read, find: this.find, pausedAt: this.pausedAt, readHistory: this.readHistory } = reads);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
     this.schedules = new Schedules({
       read: this.#queue.read,
@@ -332,12 +325,6 @@ export class SqliteStore implements TaskStore {
     await this.#sync();
   }
 
-  find(id: string): Awaitable<FoundTask | undefined> {
-    return andThen(this.read([id]), ([message]): Awaitable<FoundTask | undefined> => {
-      return message ? { message } : andThen(this.rows.find(id, 'detailed'), (row) => row && { row });
-    });
-  }
-
   redrive(
     arrivals: readonly number[],
     onRequeued?: (tasks: readonly TaskSubject[]) => void,
@@ -473,12 +460,7 @@ export class SqliteStore implements TaskStore {
     return exhausted;
   }
 
-  /**
-   * Writes and syncs.
-   *
-   * @param onWritten called after the commit
-   * @throws {QueueFull} if that is what `run` returns
-   */
+  /** Writes and syncs. Calls `onWritten` after the commit. @throws {QueueFull} if that is what `run` returns */
   async #writeSynced<T>(run: () => T | QueueFull, onWritten = (_: T) => {}): Promise<T> {
     // While syncs fail, a submission is refused before it is written, because its task would run although it was refused.
     if (this.#syncFailure !== undefined) await this.#sync();
@@ -522,7 +504,6 @@ export class SqliteStore implements TaskStore {
     return { results, accepted: fresh.map(({ message }) => message) };
   }
 
-  /** Advances a schedule and inserts its message, if that fits. */
   #fire(advance: string, values: readonly Value[], message: Message | undefined): Advanced | QueueFull | undefined {
     this.#queue.run('SAVEPOINT firing');
     const [row] = this.#queue.read<Advanced>(advance, values);

@@ -61,7 +61,6 @@ export class ConnectionLimiter {
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);
   }
 
-  /** Releases the slot of a socket. Does nothing if the socket has no slot. */
   release(socket: Duplex): void {
     const address = this.#addressBySocket.get(socket);
     if (address === undefined) return;

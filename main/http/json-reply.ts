@@ -43,7 +43,6 @@ export function replyWithin(budget: ByteBudget, ctx: ParameterizedContext, value
   return true;
 }
 
-/** Sends an encoded JSON response like {@link replyJson}. */
 export function replyText(ctx: ParameterizedContext, status: number, text: string, headers: Headers = {}): void {
   ctx.respond = false;
   if (ctx.headerSent) return;

@@ -50,7 +50,6 @@ export class BodyBuffer {
   #buffer: Buffer<ArrayBuffer> = EMPTY;
   /** Size of the buffer in bytes. Stored, because a buffer transferred to a thread has a length of 0. */
   capacity = 0;
-  /** Number of received bytes. */
   length = 0;
 
   constructor(bounds: BodyBounds, contentLength?: string) {

@@ -72,7 +72,6 @@ export const READING_MS = 10;
 /** Maximum number of addresses, and of connections of each, that are resumed in one event loop turn. */
 const MAX_RESUMED = 64;
 
-/** Connections that a {@link ReadingLimit} has paused. */
 const paused = new WeakSet<Duplex>();
 
 /** Node resumes a connection whenever the app reads from a request's body. */

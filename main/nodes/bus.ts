@@ -24,17 +24,14 @@ interface BusEvents {
 }
 
 export interface BusOptions extends LinkOptions {
-  /** Sends the messages. */
   database: Pick<PostgresDatabase, 'query'>;
 }
 
 /** PostgreSQL refuses payloads of 8,000 bytes or more. */
 const MAX_PAYLOAD_BYTES = 7900;
-/** Bound of the messages that wait to be sent. */
 const MAX_OUTBOX_BYTES = 1024 * 1024;
 /** Minimum time between two notifying transactions, each of which holds up the commits of the others. */
 const SEND_INTERVAL_MS = 10;
-/** Time between a failed transaction and the next one. */
 const RETRY_MS = 250;
 const FOLLOW_INTERVAL_MS = 2000;
 /** Time after the last announcement of a follower for which task events are sent. */
@@ -68,7 +65,6 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
     this.receiving.on('up', () => this.emit('missed'));
   }
 
-  /** @throws {Error} if the server cannot be reached */
   open(): Promise<void> {
     return this.receiving.open();
   }

@@ -27,7 +27,6 @@ interface Cause {
   cause: string;
   action: string | null;
   count: number;
-  /** Number of permanent failures. */
   permanent: number;
   firstAt: number;
   lastAt: number;

@@ -16,7 +16,6 @@ interface QueueMonitorOptions {
   problems: readonly (() => string | undefined)[];
   /** Returns why the changed handlers module cannot be used, if it cannot. */
   moduleProblem?: () => string | undefined;
-  /** History that was saved before the start. */
   savedHistory?: string | undefined;
   clock: Clock;
 }
@@ -114,7 +113,6 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
   };
 }
 
-/** Interval at which the history is saved. */
 const SAVE_SECONDS = 60;
 /** Periods in seconds that `GET /queue/activity` accepts. */
 export const ACTIVITY_SECONDS = [300, 900, 3_600, 86_400] as const;
@@ -134,7 +132,6 @@ function samplesOf<Value>(read: () => Value, seconds: number, clock: Clock) {
   const age = ({ at }: { at: number }) => Math.max(0, Math.round((clock.now() - at) / 1000));
   return {
     oldest: () => oldest.value,
-    /** Returns the age of the oldest value in seconds. */
     age: () => age(oldest),
     /** Must be called once per second. A call may be missing, because the age of a value is that of its time. */
     tick(): void {

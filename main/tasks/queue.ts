@@ -64,7 +64,6 @@ export interface QueueOptions {
 /** Counts of the queue, with what only processes know. */
 export interface LiveCounts extends QueueCounts {
   running: number;
-  /** Submissions that this process refused because the queue was full. */
   refused: number;
 }
 
@@ -84,7 +83,6 @@ const CANCELLED_SLICE = 500;
 const WITHDRAWAL_MS = 1000;
 /** Interval at which a node of several tells the others the start and progress of its attempts. */
 const REPORT_MS = 500;
-/** Time between a failed read of the tables and the next one. */
 const REREAD_MS = 250;
 
 /** `ready` if `take` may return deliveries, `limits` after a change of limits. */

@@ -24,11 +24,7 @@ async function searchIn(table: Table, { cause, ...filter }: Filter, after: Posit
   return { found: found.filter(({ reason }) => causeOf(reason) === cause), next };
 }
 
-/**
- * Returns the tasks that match, in the order of the table's search.
- *
- * @param turn awaited before each slice, so that other requests have their turn
- */
+/** Returns the tasks that match, in the order of the table's search. Awaits `turn` before each slice, for other requests. */
 export async function select(
   table: Table,
   filter: Filter,
@@ -64,11 +60,7 @@ export async function causesOf(
   return causes;
 }
 
-/**
- * Counts the messages of each action in each state, up to 100,000 of them.
- *
- * @param actions by name, with further fields. `other` stands for all that are not named
- */
+/** Counts up to 100,000 messages by action and state. `actions` have further fields; `other` stands for unnamed actions. */
 export async function countActions(store: TaskStore, actions: Map<string, object>, turn: () => Promise<unknown>) {
   const none = { queued: 0, limited: 0, scheduled: 0, retrying: 0, in_flight: 0, failed: 0 };
   const counts = new Map([...actions].map(([action, fields]) => [action, { action, ...none, ...fields }]));

@@ -67,7 +67,6 @@ export function authRoutes(options: AuthOptions): Middleware {
   );
 }
 
-/** Issues a token. @throws {HttpError} */
 export async function issueToken(tokens: Pick<Tokens, 'issue'>, ...args: Parameters<Tokens['issue']>): Promise<string> {
   try {
     return await tokens.issue(...args);

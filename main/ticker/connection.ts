@@ -274,7 +274,6 @@ export function encodeTick(tick: TickMessage): EncodedTick {
 
 const TEXT = 1;
 
-/** Encodes a text frame. */
 export function textFrame(text: string): Buffer {
   const options = { fin: true, opcode: TEXT, mask: false, readOnly: true, rsv1: false };
   return Buffer.concat(Sender.frame(Buffer.from(text), options));

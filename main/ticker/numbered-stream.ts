@@ -29,7 +29,6 @@ export interface NumberedStreamOptions {
 /** Symbols that some clients have chosen. The clients share one frame per tick. */
 interface Choice {
   readonly key: string;
-  /** Indexes of the chosen symbols. */
   readonly indexes: readonly number[];
   /** Clients by the pids of their handlers. */
   readonly clients: Map<Pid, Pid>;
@@ -47,7 +46,6 @@ export class NumberedStream implements Monitor {
   readonly #kept: NumberedTick[];
   /** Number of ticks that are no longer kept. Index of a tick in `#kept`, plus this, is its index among all ticks. */
   #evicted = 0;
-  /** Choices with clients. */
   readonly #choices = new Map<string, Choice>();
   readonly #choiceOf = new Map<Pid, Choice>();
 
@@ -103,11 +101,7 @@ export class NumberedStream implements Monitor {
     this.#options.actors.monitor(handler, this);
   }
 
-  /**
-   * Replaces a client's choice, and sends the newest tick. Returns an unknown symbol, with which nothing is replaced.
-   *
-   * @param symbols all if undefined
-   */
+  /** Replaces a client's choice, and sends the newest tick. Returns an unknown symbol, with which nothing is replaced. */
   subscribe(handler: Pid, client: Pid, symbols: Iterable<string> = this.#indexes.keys()): string | undefined {
     const names = new Set(symbols);
     const unknown = [...names].find((name) => !this.#indexes.has(name));

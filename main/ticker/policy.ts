@@ -17,7 +17,6 @@ export interface Policy {
 /** Policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
-/** Returns the scope of a role's tokens. */
 export type ScopeOf = (role: string) => Scope;
 
 const builtInPolicies = fileURLToPath(new URL('policies/', import.meta.url));
@@ -35,12 +34,7 @@ export async function loadScope(file: string): Promise<Scope> {
   return scope;
 }
 
-/**
- * Returns the files of the roles' policies: `<role>.json`.
- *
- * @param own folder of the user's policies
- * @throws {Error} if a folder cannot be read, or if a file has the name of a built-in role
- */
+/** Returns the files of the roles' policies, `<role>.json`. @throws {Error} if a role is built in and in the user's folder */
 export async function policyFiles(own?: string, builtIn = builtInPolicies): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   for (const folder of own === undefined ? [builtIn] : [builtIn, resolve(own)]) {

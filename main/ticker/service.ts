@@ -31,7 +31,6 @@ export interface TickerBackend {
   openTokenStore(): Awaitable<TokenStore>;
   /** Tokens that an orderly stop has kept, and the present API keys. Undefined if the token store outlives the process. */
   lastTokens?: { take(): Awaitable<KeptTokens & { apiKeys: string[] }>; keep(key: string | undefined): void };
-  /** Stores the history of the prices. */
   store: Pick<TaskStore, 'readHistory' | 'saveHistory'>;
   /** Returns undefined if each node makes its own ticks. */
   openTickFeed(): Awaitable<TickFeed | undefined>;
@@ -126,7 +125,6 @@ export async function startTicker(
     },
     tokens,
     prices,
-    /** Issues a token for a user of this process. @throws {HttpError} */
     async issueToken(user: ApiKeyOwner): Promise<string> {
       const scope = scopeOf(user.role);
       if (scope.length === 0) throw new RangeError(`the role ${user.role} has no policy`);
@@ -180,7 +178,6 @@ function checkTicks(
     : `the last tick was due ${seconds} s ago`;
 }
 
-/** Parts of the app and of its routes. */
 export interface TickerAppOptions extends AuthOptions, PricesOptions, WsOptions {
   tokens: AuthOptions['tokens'] & WsOptions['tokens'];
   relay: Pick<Relay, 'completeHandshake' | 'acquire'>;

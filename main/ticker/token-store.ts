@@ -1,6 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Awaitable } from '../../db/task-rows.ts';
-import type { Clock } from '../../workers/shared/clock.ts';
+import { alarm, type Clock } from '../../workers/shared/clock.ts';
 import { HttpError } from '../http/errors.ts';
 import type { Log } from '../log/log.ts';
 
@@ -28,7 +28,6 @@ export type RemovalReason = 'token revoked' | 'token expired';
 
 export type OnRemove = (id: string, end: RemovalReason) => void;
 
-/** Store of the valid tokens. */
 export interface TokenStore {
   readonly size: number;
   readonly maxTokens: number;
@@ -65,15 +64,14 @@ export class MemoryTokenStore implements TokenStore {
   readonly #clock: Clock;
   /** Tokens of each API key, oldest first. */
   readonly #byKey = new Map<string, Set<string>>();
-  #cancelTimer = () => {};
-  /** When the timer removes expired tokens. */
-  #removesAt = Number.POSITIVE_INFINITY;
+  readonly #alarm: ReturnType<typeof alarm>;
   #closed = false;
 
   constructor({ maxTokens = 100_000, maxTokensPerKey = 1000, clock }: MemoryTokenStoreOptions) {
     this.maxTokens = maxTokens;
     this.#maxTokensPerKey = maxTokensPerKey;
     this.#clock = clock;
+    this.#alarm = alarm(clock, () => this.#removeExpired());
   }
 
   get size(): number {
@@ -97,7 +95,7 @@ export class MemoryTokenStore implements TokenStore {
     if (oldest !== undefined) this.revoke(oldest);
     this.#records.set(id, record);
     this.#byKey.set(keyId, tokens.add(id));
-    if (expiresAt < this.#removesAt) this.#removeAt(expiresAt);
+    this.#alarm.set(expiresAt);
   }
 
   has(id: string): boolean {
@@ -118,19 +116,13 @@ export class MemoryTokenStore implements TokenStore {
 
   close(): void {
     this.#closed = true;
-    this.#cancelTimer();
+    this.#alarm.stop();
     this.#records.clear();
     this.#byKey.clear();
   }
 
   #check(): void {
     if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
-  }
-
-  #removeAt(time: number): void {
-    this.#cancelTimer();
-    this.#removesAt = time;
-    this.#cancelTimer = this.#clock.timer(time - this.#clock.now(), () => this.#removeExpired());
   }
 
   #removeExpired(): void {
@@ -140,8 +132,7 @@ export class MemoryTokenStore implements TokenStore {
       if (record.expiresAt <= now) this.#remove(record, 'token expired');
       else next = Math.min(next, record.expiresAt);
     }
-    this.#removesAt = next;
-    if (next < Number.POSITIVE_INFINITY) this.#removeAt(Math.max(next, now + REMOVAL_INTERVAL_MS));
+    this.#alarm.set(Math.max(next, now + REMOVAL_INTERVAL_MS));
   }
 
   #remove({ id, keyId }: TokenRecord, end: RemovalReason): void {

@@ -44,6 +44,30 @@ const timerDelay = (delayMs: number) => Math.min(Math.max(0, delayMs), MAX_TIMER
 
 export const systemRandom: Random = { number: Math.random, uuid: randomUUID };
 
+/**
+ * Returns an alarm that calls `run` at the earliest of the times for which it was `set` since the last call. After a `stop`,
+ * it is never called again.
+ */
+export function alarm(clock: Clock, run: () => void) {
+  let dueAt = Number.POSITIVE_INFINITY;
+  let cancelTimer = () => {};
+  return {
+    set(time: number): void {
+      if (time >= dueAt) return;
+      cancelTimer();
+      dueAt = time;
+      cancelTimer = clock.timer(time - clock.now(), () => {
+        dueAt = Number.POSITIVE_INFINITY;
+        run();
+      });
+    },
+    stop(): void {
+      cancelTimer();
+      dueAt = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
 /** Returns the first multiple of the interval after `now`, at which the next tick is due. Missed ticks are skipped. */
 export function nextTick(now: number, intervalMs: number): number {
   return (Math.floor(now / intervalMs) + 1) * intervalMs;

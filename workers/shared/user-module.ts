@@ -31,12 +31,7 @@ interface LoadedSource {
   source: string | Uint8Array | undefined;
 }
 
-/**
- * Returns an export of a path or package.
- *
- * @param sources files that are loaded instead of the disk; gets the other files loaded
- * @throws {Error} with a one-line reason and its place, whatever the module throws
- */
+/** Returns an export of a module. Loads files from `sources` if they have them, and adds others. @throws {Error} one line */
 export async function importUserModule(
   name: string,
   exportName = 'default',
@@ -145,7 +140,6 @@ function placeOfSyntaxError(sources: ModuleSources = new Map()): string | undefi
   return undefined;
 }
 
-/** Report of a one-shot thread. */
 export interface OneShotReport {
   /** `failure` is a single line. */
   report: { result: unknown } | { failure: string };

@@ -77,7 +77,6 @@ export interface TaskAnswer {
   ms: number;
   /** Set if the handler called `ack` or `nack`. */
   acknowledged?: Acknowledgement;
-  /** Last progress that was sent. */
   progress?: TaskProgress;
 }
 

@@ -69,7 +69,6 @@ export async function startHandlers(module: string, { sources, maxOutputBytes, a
   };
 }
 
-/** @throws {PermanentError} if the output cannot be serialized or exceeds `maxBytes` */
 function outputText(output: unknown = null, maxBytes: number): string {
   let text: string | undefined;
   try {

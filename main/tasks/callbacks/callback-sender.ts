@@ -30,7 +30,6 @@ const GONE = 410;
 
 /** Sends callbacks from the main thread. */
 export class CallbackSender {
-  /** Number of attempts by outcome. */
   readonly outcomes = new CounterByLabel(['delivered', 'failed']);
   readonly #options: CallbackSenderOptions;
   /** Requests in flight. The reason of an abort is the outcome of the delivery. */
@@ -40,7 +39,6 @@ export class CallbackSender {
     this.#options = options;
   }
 
-  /** Whether callbacks may be sent. */
   get isUsed(): boolean {
     return this.#options.hosts.length > 0;
   }

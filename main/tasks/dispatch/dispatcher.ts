@@ -9,7 +9,7 @@ import {
   type Taken,
   type TaskSubject,
 } from '../../../db/task-store.ts';
-import type { Clock, Random } from '../../../workers/shared/clock.ts';
+import { alarm, type Clock, type Random } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
@@ -59,14 +59,14 @@ export class Dispatcher {
   #takeFailure: string | undefined;
   #isStarted = false;
   #isStopped = false;
-  /** When the window is filled next, by a timer. */
-  #fillsAt = Number.POSITIVE_INFINITY;
-  #cancelTimer = () => {};
+  /** Fills the window. */
+  readonly #alarm: ReturnType<typeof alarm>;
   readonly #changes = new EventEmitter();
 
   constructor(options: DispatcherOptions) {
     const { queue, pool, callbacks, clock, log } = options;
     this.#options = options;
+    this.#alarm = alarm(clock, () => void this.#fill());
     this.metrics = new DispatchMetrics([...options.actions.keys(), ...builtInActions, CALLBACK_ACTION]);
     const onWritten = (settled: readonly Settled[], result: SettleResult) => this.#onWritten(settled, result);
     this.#settlements = new Settlements({ queue, onWritten, clock, log });
@@ -116,7 +116,7 @@ export class Dispatcher {
   /** Releases unstarted deliveries and ends running ones at `deadline`. Returns whether all settlements are written. */
   async stop(deadline: Promise<void>): Promise<boolean> {
     this.#isStopped = true;
-    this.#cancelTimer();
+    this.#alarm.stop();
     this.#options.callbacks.stop();
     await this.#options.pool.stop(deadline);
     while (this.#running > 0 || this.#isTaking) await once(this.#changes, 'change');
@@ -141,7 +141,7 @@ export class Dispatcher {
       this.#takeFailure = reason;
       this.#options.log.error({ reason, delayMs: RETAKE_MS }, 'tasks cannot be taken: all tasks wait');
       this.#advance();
-      if (!this.#isStopped) this.#fillAfter(RETAKE_MS);
+      this.#alarm.set(this.#options.clock.now() + RETAKE_MS);
     }
   }
 
@@ -152,7 +152,7 @@ export class Dispatcher {
     const now = clock.now();
     const isDue = now >= this.#nextLookAt;
     if (isDue) this.#nextLookAt = now + POLL_MS;
-    this.#fillAfter(this.#nextLookAt - now);
+    this.#alarm.set(this.#nextLookAt);
     return isDue;
   }
 
@@ -171,21 +171,8 @@ export class Dispatcher {
     if (deliveries.some(isCallback)) this.#fillSoon();
     if (deliveries.length === free) return;
     if (deliveries.length === 0) this.#settlements.flush();
-    const never = Number.POSITIVE_INFINITY;
-    this.#fillAfter(Math.min((nextRunAt ?? never) - clock.now(), queue.store.isShared ? POLL_MS : never));
-  }
-
-  /** One timer waits for whatever is due first. */
-  #fillAfter(delayMs: number): void {
-    const { clock } = this.#options;
-    const time = clock.now() + delayMs;
-    if (time >= this.#fillsAt) return;
-    this.#cancelTimer();
-    this.#fillsAt = time;
-    this.#cancelTimer = clock.timer(delayMs, () => {
-      this.#fillsAt = Number.POSITIVE_INFINITY;
-      void this.#fill();
-    });
+    if (nextRunAt !== undefined) this.#alarm.set(nextRunAt);
+    if (queue.store.isShared) this.#alarm.set(clock.now() + POLL_MS);
   }
 
   async #process(delivery: Delivery): Promise<void> {
@@ -270,7 +257,6 @@ function isCallback({ callbackOf }: Delivery): boolean {
   return callbackOf !== undefined;
 }
 
-/** Metrics of settled deliveries. */
 export class DispatchMetrics {
   completed = 0;
   readonly retried = new CounterByLabel(['error', 'crash']);
@@ -313,7 +299,6 @@ const OUTCOMES: Partial<Record<Settlement['kind'], string>> = {
 };
 const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes' } as const;
 
-/** Outcome of an attempt that its handler has nacked. */
 export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
 
 /**

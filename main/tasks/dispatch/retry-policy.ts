@@ -14,7 +14,6 @@ export const retryPolicy = {
   backoff: { firstMs: 6000, factor: 3, maxMs: 3_600_000 },
 } as const;
 
-/** Number of attempts of a task, and the delays between them. */
 export interface Retries {
   maxAttempts: number;
   backoff: Backoff;
@@ -28,7 +27,6 @@ export function retriesOf(task: Pick<Delivery, 'action' | 'body' | 'callbackOf'>
   return { maxAttempts, backoff: { ...retryPolicy.backoff, ...backoff } };
 }
 
-/** Returns how to settle a delivery, depending on the outcome of its run. */
 export function decide(
   delivery: Pick<Delivery, 'attempt' | 'crashes'>,
   outcome: Outcome,

@@ -11,7 +11,6 @@ export interface Actor {
   role: string;
   /** Returns the tasks on which the user's token allows an action. For another resource, `all` or `none`. */
   access(action: Action, resource: Resource): TaskView | 'all' | 'none';
-  /** Whether the user's token is still valid. */
   isSignedIn(): boolean;
 }
 

@@ -16,7 +16,6 @@ export const FILTERS = ['action', 'text', 'id', 'limit_key', 'schedule', 'reason
 
 type Fields = { readonly [Name in (typeof FILTERS)[number] | 'state' | 'cause']?: string | undefined };
 
-/** Tasks of a bulk operation. */
 interface Selection {
   selected: { ids: string[] } | Filter;
   /** Number of tasks that become due per second. Undefined if all become due at once. */
@@ -57,7 +56,6 @@ function paceOf(perSecond: unknown): number | undefined {
   throw invalidParameter('per_second', `must be a number from ${MIN_PER_SECOND} to ${MAX_PER_SECOND}`);
 }
 
-/** Returns a filter from its fields. @throws {HttpError} */
 export function filterOf(fields: Fields): Filter {
   const { state, action, text, id, limit_key: limitKey, schedule, reason, cause, since, until } = fields;
   if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');
