@@ -1,25 +1,13 @@
 import { readHistory } from '../attempt-history.ts';
 import { deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import {
-  type ActionLimits,
-  type Delivery,
-  type EndStatus,
-  type ListedState,
-  LONGEST_WAIT_MS,
-  type Message,
-  type MessageState,
-  NORMAL_PRIORITY,
-  PRIORITIES,
-  STAGED_SLICE,
-  SUSPECT_DEATHS,
-  type TaskSubject,
-} from '../task-store.ts';
+import type * as tasks from '../task-store.ts';
+import { LONGEST_WAIT_MS, NORMAL_PRIORITY, PRIORITIES, STAGED_SLICE, SUSPECT_DEATHS } from '../task-store.ts';
 import type { Database } from './database.ts';
 import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
 import { type Due, Rounds } from './rounds.ts';
 
 /** A delivery with the size that the queue's counters need. */
-export interface SizedDelivery extends Delivery {
+export interface SizedDelivery extends tasks.Delivery {
   /** Size of body, reason and history. */
   bytes: number;
   priority: number;
@@ -221,7 +209,7 @@ export class Messages {
   }
 
   /** Records the start of a running message whose action has a limit of the starts. */
-  start({ arrival, delivery, action, limitKey }: Delivery, startedAt: number): void {
+  start({ arrival, delivery, action, limitKey }: tasks.Delivery, startedAt: number): void {
     const isFirst = this.#database.run(START, startedAt, arrival, delivery) > 0;
     if (isFirst) this.limits.started({ action: action ?? null, limit_key: limitKey ?? null }, startedAt);
   }
@@ -232,7 +220,7 @@ export class Messages {
    * @param running positions of the running messages of all actions
    * @param former limits for which starts are recorded
    */
-  place(action: string, running: Iterable<number> = [], former?: ActionLimits): void {
+  place(action: string, running: Iterable<number> = [], former?: tasks.ActionLimits): void {
     const limits = this.limits.of(action);
     this.limits.clear(action);
     for (const arrival of running) {
@@ -288,12 +276,12 @@ export class Messages {
     return this.#database.get(`SELECT 1 FROM messages WHERE arrival = ? AND ${IS_SUSPECT}`, arrival) !== undefined;
   }
 
-  markTaken({ arrival, delivery }: Delivery): void {
+  markTaken({ arrival, delivery }: tasks.Delivery): void {
     this.#database.runUncounted(MARK_TAKEN, delivery, arrival);
   }
 
   /** Deletes a running message. Returns false if the delivery is no longer current. */
-  end(ended: Delivery, now: number): boolean {
+  end(ended: tasks.Delivery, now: number): boolean {
     return this.#end(END, ended, now);
   }
 
@@ -436,14 +424,14 @@ export class Messages {
    * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
    * @returns the dead-lettered tasks
    */
-  recover(now: number, onEnd: (message: EndedMessage, status: EndStatus) => void): TaskSubject[] {
+  recover(now: number, onEnd: (message: EndedMessage, status: tasks.EndStatus) => void): tasks.TaskSubject[] {
     this.limits.load();
     const lost = this.#database.all<
       LostMessage & HeldMessage & EndedMessage
     >(`SELECT arrival, delivery, id, action, priority, limit_key, place, started_at, started_at AS startedAt,
       run_at AS dueAt, attempts, crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf,
       cancel_requested AS isCancelRequested FROM messages WHERE state = 'running'`);
-    const failed: TaskSubject[] = [];
+    const failed: tasks.TaskSubject[] = [];
     for (const { priority, limit_key, place, started_at, callbackUrl, traceparent, ...message } of lost) {
       const change = deathOf(message, now);
       const changed = this.change(change, now);
@@ -468,7 +456,7 @@ export class Messages {
 }
 
 /** A message that is inserted. Only a callback has `callbackOf`. */
-export type NewMessage = Message & Partial<Pick<Delivery, 'callbackOf'>>;
+export type NewMessage = tasks.Message & Partial<Pick<tasks.Delivery, 'callbackOf'>>;
 
 /** A message that leaves the queue, with what its callback needs. */
 export interface EndedMessage {
@@ -486,11 +474,11 @@ type DueLater = Due & { run_at: number };
 export interface MessageFacts extends Due, EndedMessage {
   action: string | null;
   submitter: string | null;
-  state: MessageState;
+  state: tasks.MessageState;
   bytes: number;
 }
 
-function conditionOf(state: ListedState): string {
+function conditionOf(state: tasks.ListedState): string {
   return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }
 

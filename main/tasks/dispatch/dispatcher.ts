@@ -1,14 +1,6 @@
 import { EventEmitter, once } from 'node:events';
-import {
-  CALLBACK_ACTION,
-  type Delivery,
-  type QueueCounts,
-  type Settled,
-  type Settlement,
-  type SettleResult,
-  type Taken,
-  type TaskSubject,
-} from '../../../db/task-store.ts';
+import type * as db from '../../../db/task-store.ts';
+import { CALLBACK_ACTION } from '../../../db/task-store.ts';
 import { alarm, type Clock, type Random } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
@@ -68,7 +60,7 @@ export class Dispatcher {
     this.#options = options;
     this.#alarm = alarm(clock, () => void this.#fill());
     this.metrics = new DispatchMetrics([...options.actions.keys(), ...builtInActions, CALLBACK_ACTION]);
-    const onWritten = (settled: readonly Settled[], result: SettleResult) => this.#onWritten(settled, result);
+    const onWritten = (settled: readonly db.Settled[], result: db.SettleResult) => this.#onWritten(settled, result);
     this.#settlements = new Settlements({ queue, onWritten, clock, log });
     queue.onCancel((delivery) => (isCallback(delivery) ? callbacks : pool).cancel(delivery));
     queue.on('ready', this.#fillSoon);
@@ -156,7 +148,7 @@ export class Dispatcher {
     return isDue;
   }
 
-  #receive({ deliveries, nextRunAt }: Taken, free: number): void {
+  #receive({ deliveries, nextRunAt }: db.Taken, free: number): void {
     this.#isTaking = false;
     this.#takeFailure = undefined;
     const { queue, clock } = this.#options;
@@ -175,7 +167,7 @@ export class Dispatcher {
     if (queue.store.isShared) this.#alarm.set(clock.now() + POLL_MS);
   }
 
-  async #process(delivery: Delivery): Promise<void> {
+  async #process(delivery: db.Delivery): Promise<void> {
     const { queue, pool, callbacks, clock } = this.#options;
     const isOutside = isCallback(delivery) && this.#callbacks < MAX_CALLBACKS;
     if (isOutside) this.#callbacks += 1;
@@ -198,7 +190,7 @@ export class Dispatcher {
       onAcknowledged: (how) => {
         this.#inFlight -= 1;
         early = new Promise((resolve) => {
-          const settlement: Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
+          const settlement: db.Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
           const onEffect: Pending['onEffect'] = (effect) => resolve(how === 'ack' && effect === 'applied');
           this.#settle({ delivery, settlement, startedAt, endedAt: clock.now(), onEffect });
         });
@@ -224,7 +216,7 @@ export class Dispatcher {
     }
   }
 
-  #decide(delivery: Delivery, outcome: Outcome): Settlement {
+  #decide(delivery: db.Delivery, outcome: Outcome): db.Settlement {
     return decide(delivery, outcome, retriesOf(delivery, this.#options.actions), this.#options);
   }
 
@@ -233,7 +225,7 @@ export class Dispatcher {
     this.#fillSoon();
   }
 
-  #onWritten(settled: readonly Settled[], { effects }: SettleResult): void {
+  #onWritten(settled: readonly db.Settled[], { effects }: db.SettleResult): void {
     for (const [index, ended] of settled.entries()) {
       const effect = effects[index];
       if (effect === 'late') continue;
@@ -253,7 +245,7 @@ export class Dispatcher {
   }
 }
 
-function isCallback({ callbackOf }: Delivery): boolean {
+function isCallback({ callbackOf }: db.Delivery): boolean {
   return callbackOf !== undefined;
 }
 
@@ -274,7 +266,7 @@ export class DispatchMetrics {
   }
 
   /** @param kind that of the settlement, or `cancel` if the task had been cancelled meanwhile */
-  count({ delivery, settlement, startedAt, endedAt }: Settled, kind: Settlement['kind']): void {
+  count({ delivery, settlement, startedAt, endedAt }: db.Settled, kind: db.Settlement['kind']): void {
     const outcome = OUTCOMES[kind];
     if (outcome === undefined || (kind === 'cancel' && startedAt === undefined)) return;
     const { outcomes, durations } = this.attempts.of(delivery.action);
@@ -287,14 +279,14 @@ export class DispatchMetrics {
   }
 
   /** Counts a task that was dead-lettered because its processes died. */
-  countLost({ action }: TaskSubject): void {
+  countLost({ action }: db.TaskSubject): void {
     this.attempts.of(action).outcomes.count('failed');
     this.dead.count('crashes');
   }
 }
 
 /** Outcomes of attempts by settlement. Other settlements end no attempt. */
-const OUTCOMES: Partial<Record<Settlement['kind'], string>> = {
+const OUTCOMES: Partial<Record<db.Settlement['kind'], string>> = {
   ...{ complete: 'completed', ack: 'completed', retry: 'retried', discard: 'failed', cancel: 'cancelled' },
 };
 const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes' } as const;
@@ -305,6 +297,6 @@ export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledg
  * Returns the number of messages that a drain waits for. A limited message is not counted, because it begins to wait in
  * the transaction that frees a place, and a rate may free one only after a day.
  */
-function unsettled({ waiting, retrying, inFlight }: QueueCounts): number {
+function unsettled({ waiting, retrying, inFlight }: db.QueueCounts): number {
   return waiting + retrying + inFlight;
 }
