@@ -109,12 +109,8 @@ export interface ChangedSlice {
 }
 
 /**
- * Changes dead letters, one slice a turn, until a slice changes none although some exist, because the queue is full. The
- * selection is fixed, so that a task that fails again meanwhile is not selected again. The slices before an error count as
- * done.
- *
- * @param selected positions of the dead letters
- * @param change changes in one transaction the first dead letters that have room
+ * Changes selected dead letters, one slice a turn, until a slice changes none although some exist, because the queue is
+ * full. A task that fails again meanwhile is not selected again. The slices before an error count as done.
  */
 export async function changeInSlices(
   selected: readonly number[],

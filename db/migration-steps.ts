@@ -2,9 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 
 /**
  * Reads the migrations in `folder`: only those newer than the database's `version` if it has all of their `tables`.
- *
- * @returns `steps`, the SQL text of each migration, and `newest`, the newest migration's version
- * @throws {Error} if `version` is newer than the newest migration
+ * Returns the SQL text of each, and the version of the newest one. @throws {Error} if `version` is newer
  */
 export function migrationSteps(folder: URL, version: number, tables: readonly string[] = []) {
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));

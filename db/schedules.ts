@@ -40,10 +40,8 @@ export interface ScheduleTable {
   read: Read;
   write: (statement: string, values: readonly Value[]) => Promise<readonly unknown[]>;
   /**
-   * Runs `advance` and, if the schedule fires, publishes the message, in one transaction.
-   *
-   * @param onAccepted called once the message can be taken, which may be before it is on disk
-   * @throws {QueueFull} if the message does not fit
+   * Runs `advance` and, if the schedule fires, publishes the message, in one transaction. Calls `onAccepted` once the message
+   * can be taken, which may be before it is on disk. @throws {QueueFull}
    */
   fire(
     advance: string,

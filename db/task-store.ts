@@ -35,26 +35,17 @@ export interface TaskStore {
   readonly isDurable: boolean;
   /**
    * Called once, before the first `take`, when nothing else in the start can fail. Until then, a start that fails changes
-   * nothing that was saved.
-   *
-   * @returns the tasks that were dead-lettered at the open, because their processes died again and again
+   * nothing that was saved. Returns the tasks that were dead-lettered at the open.
    */
   start(): Awaitable<readonly TaskSubject[]>;
   /**
-   * Accepts a message once per idempotency key.
-   *
-   * @param onAccepted called once the message can be taken, which may be before it is on disk
-   * @returns the id of the accepted task, and false as `isNew` if an earlier submission with the key was accepted
-   * @throws {QueueFull | KeyReused}
+   * Accepts a message once per idempotency key. Calls `onAccepted` once the message can be taken, which may be before it is
+   * on disk. `isNew` is false if an earlier submission with the key was accepted. @throws {QueueFull | KeyReused}
    */
   publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published>;
   /**
-   * Accepts all messages in one transaction, each once per idempotency key, or none.
-   *
-   * @param onAccepted called with the new messages once they can be taken, which may be before they are on disk
-   * @returns the ids of the accepted tasks in order. If keys were used for different submissions, their errors in their
-   *   places, and nothing was accepted
-   * @throws {QueueFull}
+   * Like `publish`, of all messages in one transaction, or of none. Returns the ids of the accepted tasks in order, or, if keys
+   * were used for different submissions, their errors in their places. @throws {QueueFull}
    */
   publishAll(
     submissions: readonly Submission[],
@@ -76,9 +67,8 @@ export interface TaskStore {
    */
   settle(settled: readonly Settled[]): Awaitable<SettleResult>;
   /**
-   * Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown.
-   *
-   * @param onDue called once the message can be taken, which may be before the change is on disk
+   * Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown. Calls `onDue` once the message
+   * can be taken, which may be before the change is on disk.
    */
   runNow(id: string, onDue?: (task: TaskSubject) => void): Promise<RunNow | undefined>;
   /** Cancels a task. Returns undefined if the task is unknown. */
@@ -103,9 +93,8 @@ export interface TaskStore {
   onRecovered?(listener: (recovery: Recovery) => void): void;
   limits(): Awaitable<readonly StoredLimits[]>;
   /**
-   * Sets the limits of an action, or removes them. No message is taken beyond them from then on.
-   *
-   * @param onSet called once they hold, which may be before they are on disk
+   * Sets the limits of an action, or removes them. No message is taken beyond them from then on. Calls `onSet` once they
+   * hold, which may be before they are on disk.
    */
   setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource, onSet?: () => void): Promise<void>;
   /** Returns the limit of an action, or of one of its keys, with its use. */
@@ -120,10 +109,8 @@ export interface TaskStore {
   /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
   read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
   /**
-   * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset.
-   *
-   * @param onRequeued called with each slice once its messages can be taken, which may be before they are on disk
-   * @param pace makes the messages scheduled, due one after another. By default, all are due at once
+   * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset. Calls
+   * `onRequeued` with each slice once its messages can be taken. `pace` makes them due one after another.
    */
   redrive(
     arrivals: readonly number[],

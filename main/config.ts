@@ -60,7 +60,6 @@ const parsers = {
       (item) => item === '*' || isHost(item),
       'names or addresses without ports, separated by commas, or *',
     ),
-    /** Web origins from which browsers may send cross-site requests. */
     corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
     trustProxy: integer('TRUST_PROXY', 0, 0, 16),
@@ -92,9 +91,7 @@ const parsers = {
     expiryCloses: flag('TOKEN_EXPIRY_CLOSES'),
     /** Maximum number of valid tokens per API key. A further token evicts the oldest token of the key. */
     perKey: integer('TOKENS_PER_KEY', 1000, 1, 100_000),
-    /** Folder with policies of the user's own roles. */
     policiesDir: text('POLICIES_DIR'),
-    /** Maximum number of token requests per minute from one client address. */
     requestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
   },
   ticker: {
@@ -114,7 +111,6 @@ const parsers = {
     port: listenerPort('TASKS_PORT', 8080),
     requireToken: flag('TASKS_REQUIRE_TOKEN'),
     concurrency,
-    /** Maximum number of handlers of a module at a time in one worker thread. */
     overlap,
     prefetch: integer('TASK_PREFETCH', (source) => Math.max(5, concurrency(source) * overlap(source)), 1, 10_000),
     /** Timeout of one handler run. The worker thread is then terminated. */
@@ -133,7 +129,6 @@ const parsers = {
     callbackHosts,
     /** Keys that sign callbacks. Two while one is replaced. */
     callbackSecrets: variable('CALLBACK_SECRET', [], parseSecrets, SECRETS, () => 'another value'),
-    /** Heap limit of each worker thread. */
     memoryMb: integer('TASK_MEMORY_MB', 256, 16, 65_536),
     bodyLimit,
     /** Limit on the total size of all request bodies that have not been parsed yet. */
@@ -175,11 +170,8 @@ const names = new Set<string>();
 const MISSPELLABLE_LENGTH = 8;
 
 /**
- * Reads the settings from environment variables. An empty variable counts as unset.
- *
- * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
- * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
- * @throws {ConfigError} for the first invalid variable, and for a variable with the misspelt name of a setting
+ * Reads the settings from environment variables. An empty variable counts as unset. `terminal` sets the default log format,
+ * and `heapLimitBytes` bounds the default byte budgets. @throws {ConfigError} for a wrong value or a misspelt name
  */
 export function loadConfig(
   env: Readonly<Record<string, string | undefined>>,

@@ -52,10 +52,8 @@ export const FOLD_COUNTS = `WITH ended AS (DELETE FROM queue_counts WHERE owner 
     SELECT '', '', ${COLUMNS.map((column) => `sum(${column})`)} FROM ended HAVING count(*) > 0 ${ON_CONFLICT}`;
 
 /**
- * Returns SQL of the relation `placed`, which adds their rounds to the messages of a relation that are going to wait.
+ * Returns SQL of the relation `placed`: the messages of another relation that are going to wait, with their rounds.
  * Messages of limited actions, of which few may wait, are counted apart.
- *
- * @param order order of the messages of one key
  */
 export const withRounds = (from: string, order: string) => `rounds AS (
     SELECT priority, limit_key, next_round(priority, limit_key) AS first

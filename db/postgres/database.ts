@@ -15,12 +15,8 @@ export interface PostgresOptions {
 export type BoundStatement = readonly [text: string, values: readonly unknown[]];
 
 /**
- * Runs a statement. A statement with values is prepared once per connection.
- *
- * @param timeLimitMs client-side timeout, `Infinity` for none; does not change the timeout on the server
- * @throws {DatabaseUnavailable} if the server does not answer
- * @throws {ValueRefused} if a value is the reason
- * @throws {DatabaseError} if the statement fails for another reason
+ * Runs a statement, prepared once per connection if it has values. `timeLimitMs` is a client-side timeout.
+ * @throws {DatabaseUnavailable | ValueRefused | DatabaseError}
  */
 export type Query = <Row>(text: string, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
@@ -157,10 +153,8 @@ export class PostgresDatabase {
   }
 
   /**
-   * Runs statements in one transaction and one round trip. Returns the rows of each.
-   *
-   * @param length total length of the values, which take time to transfer
-   * @param isSynced false if the server may lose the transaction at its own crash, within a second of the commit
+   * Runs statements in one transaction and one round trip. The total `length` of the values extends its timeout. Unless
+   * `isSynced`, the server may lose the transaction at its own crash, within a second of the commit.
    */
   batch(statements: readonly BoundStatement[], { length = 0, isSynced = true } = {}): Promise<object[][]> {
     return this.session(async (query) => {
@@ -275,8 +269,6 @@ export interface DirectOptions {
 /**
  * Opens a connection outside of the pool, which can receive notifications. The server must be reached directly, because a
  * pooler in transaction mode gives each transaction another connection.
- *
- * @throws {Error} if the server cannot be reached
  */
 export async function connectDirectly(
   url: string,

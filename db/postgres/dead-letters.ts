@@ -15,7 +15,6 @@ export interface LetterRow {
 // No statement here waits for the lock of another, so none takes part in a deadlock.
 const OLDEST_FIRST = 'ORDER BY failed_at, arrival';
 
-/** Size of the slice in which dead letters above the maximum size are evicted. */
 const EVICTED_SLICE = 1000;
 
 export const EVICT = `WITH used AS (

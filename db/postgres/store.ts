@@ -37,7 +37,6 @@ interface FoundState extends deadLetters.LetterRow {
 
 /** Longest time between two looks for messages that have become due. */
 const LOOK_MS = 1000;
-/** Number of messages of a dead owner that are recovered in one transaction. */
 const RECOVERED_SLICE = 100;
 
 // All nodes are notified in the same transaction, because this node could die between the two.
@@ -292,10 +291,8 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   /**
-   * Makes the running messages of an owner whose process has died wait again, or turns them into dead letters. Adds the
-   * counts of the owner to those of the queue.
-   *
-   * @returns the tasks that were dead-lettered, because their processes died again and again
+   * Makes the running messages of an owner whose process has died wait again, or dead-letters them. Adds the counts of the
+   * owner to those of the queue. Returns the tasks that were dead-lettered.
    */
   async recover(owner: string): Promise<readonly tasks.TaskSubject[]> {
     const failed: tasks.Recovery['failed'][number][] = [];

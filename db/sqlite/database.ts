@@ -56,10 +56,8 @@ export class Database {
   }
 
   /**
-   * Returns a prepared statement. Statements are cached without limit, so `sql` should be a constant. Its parameters are
-   * `?`, `?1`… or `$1`….
-   *
-   * @throws {DatabaseUnavailable} if the file cannot be opened, or SQLite's error if `sql` is invalid
+   * Returns a prepared statement, whose parameters are `?`, `?1`… or `$1`…. Statements are cached without limit, so `sql`
+   * should be a constant. @throws {DatabaseUnavailable}
    */
   statement(sql: string, returnsArrays = false): StatementSync {
     const handle = this.#transaction ?? this.#open();
@@ -209,6 +207,12 @@ export class Database {
     this.#connection?.handle.close();
     this.#connection = undefined;
   }
+}
+
+/** Returns SQLite's primary result code: the low byte of an extended one. Undefined for another error. */
+export function resultCode(error: unknown): number | undefined {
+  const { errcode } = error as { errcode?: number };
+  return errcode && errcode & 0xff;
 }
 
 function identity({ dev, ino }: { dev: number; ino: number }): string {

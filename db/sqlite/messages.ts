@@ -215,10 +215,8 @@ export class Messages {
   }
 
   /**
-   * Gives the messages of an action their places again, because its limits or their counts have changed.
-   *
-   * @param running positions of the running messages of all actions
-   * @param former limits for which starts are recorded
+   * Gives the messages of an action their places again, because its limits or their counts have changed. `running` are the
+   * positions of the running messages of all actions, and `former` the limits for which starts are recorded.
    */
   place(action: string, running: Iterable<number> = [], former?: tasks.ActionLimits): void {
     const limits = this.limits.of(action);
@@ -418,11 +416,8 @@ export class Messages {
   }
 
   /**
-   * Makes all running messages wait, because their process has died, or dead-letters them. Corrects the times of messages
-   * if the clock was set back.
-   *
-   * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
-   * @returns the dead-lettered tasks
+   * Makes all running messages wait, because their process has died, or dead-letters them. Returns the dead-lettered tasks.
+   * Corrects the times of messages if the clock was set back. Calls `onEnd` for each message that has ended.
    */
   recover(now: number, onEnd: (message: EndedMessage, status: tasks.EndStatus) => void): tasks.TaskSubject[] {
     this.limits.load();

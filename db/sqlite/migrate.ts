@@ -2,6 +2,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync } fr
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrationSteps } from '../migration-steps.ts';
+import { resultCode } from './database.ts';
 
 export interface CreatedDatabase {
   file: string;
@@ -18,11 +19,8 @@ export function createQueueTables(memory: Pick<DatabaseSync, 'exec'>): void {
 }
 
 /**
- * Migrates every database in `dataDir`, which the caller must have locked, and creates missing databases. Moves the queue
- * of version 0.1.0 into `tasks.db`.
- *
- * @returns the databases that were created
- * @throws {Error} with a one-line message that names the file
+ * Migrates every database in `dataDir`, which the caller must have locked, and moves the queue of version 0.1.0 into
+ * `tasks.db`. Returns the databases that were created. @throws {Error} with a one-line message that names the file
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   const created: CreatedDatabase[] = [];
@@ -175,9 +173,7 @@ export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CH
 }
 
 export function isDamage(error: unknown): boolean {
-  // The low byte of an extended result code is the primary result code.
-  const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
-  return primary === SQLITE_CORRUPT || primary === SQLITE_NOTADB;
+  return [SQLITE_CORRUPT, SQLITE_NOTADB].includes(resultCode(error) ?? 0);
 }
 
 function remedyFor(error: unknown): string {

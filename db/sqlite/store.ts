@@ -56,12 +56,10 @@ export interface SqliteStoreOptions {
   syncFile?: SyncFile;
 }
 
-/** Tables that are in memory or in the file. */
 const QUEUE_TABLES = ['messages', 'limits', 'limit_starts', 'schedules', 'idempotency_keys', 'queue_state'];
 
 const NOTHING: tasks.Taken = { deliveries: [], nextRunAt: undefined };
 
-/** Maximum wait for a lock when the queue is saved at the stop. */
 const SAVE_TIMEOUT_MS = 5000;
 /** Maximum wait for another program's lock on the file. Short, because the wait blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;

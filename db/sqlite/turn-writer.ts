@@ -1,4 +1,4 @@
-import type { Database } from './database.ts';
+import { type Database, resultCode } from './database.ts';
 
 interface Write {
   run: () => unknown;
@@ -57,10 +57,8 @@ export class TurnWriter {
   }
 
   /**
-   * Runs `run` in a transaction of its own, at once.
-   *
-   * @param usesFile false if `run` changes only tables of the queue. With a queue in memory, it then needs no lock on the file
-   * @throws {Error} SQLite's error, after a rollback
+   * Runs `run` in a transaction of its own, at once, which is rolled back after an error. If it only changes tables of the
+   * queue, and this is in memory, `usesFile` is false, so that it needs no lock on the file.
    */
   writeNow<T>(run: () => T, usesFile: boolean): T {
     const { queue, file, counters } = this.#options;
@@ -97,9 +95,8 @@ export class TurnWriter {
 }
 
 /** SQLite's result codes for errors caused by a value. Any other error would affect every write. */
-const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
+const VALUE_ERRORS = new Set<number | undefined>([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
 
 export function isValueError(error: unknown): boolean {
-  // The low byte of an extended result code is the primary result code.
-  return VALUE_ERRORS.has(((error as { errcode?: number }).errcode ?? 0) & 0xff);
+  return VALUE_ERRORS.has(resultCode(error));
 }

@@ -53,11 +53,8 @@ export function replyText(ctx: ParameterizedContext, status: number, text: strin
 
 /**
  * Streams the JSON response `{[name]: [...], count}` one item at a time, because all items may not fit in memory. Charges
- * `budget` for each item until the item has been sent. A failure after the response has begun closes the connection.
- *
- * @param read returns undefined if the item no longer exists; the response omits it
- * @returns a promise that is fulfilled when the response begins or the client disconnects
- * @throws {HttpError} `server busy` if `budget` has no room for the first item
+ * `budget` for each item until the item has been sent. A failure after the response has begun closes the connection. Resolves
+ * when it begins. An item that `read` no longer finds is omitted. @throws {HttpError} `server busy` without room for the first
  */
 export async function replyListing<Item extends { bytes: number }>(
   ctx: ParameterizedContext,

@@ -37,11 +37,8 @@ export function isOrigin(text: string): boolean {
 
 /**
  * Returns a function that tells whether a listener on `address` accepts requests for a host. Prevents DNS rebinding, in
- * which an attacker's domain name resolves to the listener's address.
- *
- * @param allowedHosts hosts to accept besides loopback names and IP addresses; `*` accepts all hosts, and so does an
- *   empty list unless `address` is a loopback address
- * @param name configured host name of the listener, which is also accepted
+ * which an attacker's domain name resolves to the listener's address. Loopback names and IP addresses, `allowedHosts` and
+ * the listener's own `name` are accepted; with `*`, and without `allowedHosts` unless `address` is a loopback one, all are.
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
   const isLocal = isLoopbackAddress(address);

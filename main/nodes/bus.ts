@@ -17,7 +17,6 @@ type ControlMessage =
   | { topic: 'missed' };
 
 interface BusEvents {
-  /** A message from another node. */
   message: [BusMessage];
   /** Messages may have been missed, or much has changed at once. The listeners read the tables again. */
   missed: [];

@@ -53,7 +53,6 @@ interface InFlight {
   onSettled: ((isCancelled: boolean) => void) | undefined;
 }
 
-/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
 const CANCELLED_SLICE = 500;
 /** Longest wait for the settlement of an attempt that was withdrawn. */
 const WITHDRAWAL_MS = 1000;
@@ -144,10 +143,8 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels a task.
-   *
-   * @returns `cancelled` if it left the queue, `requested` if its attempt is being ended, `ended` if it is completed or
-   *   dead-lettered, undefined if it is unknown
+   * Cancels a task. Returns `cancelled` if it left the queue, `requested` if its attempt is being ended, `ended` if it is
+   * completed or dead-lettered, undefined if it is unknown.
    */
   async cancel(id: string): Promise<'cancelled' | 'requested' | 'ended' | undefined> {
     const inFlight = this.#inFlight.get(id);
@@ -171,10 +168,8 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices.
-   *
-   * @returns the number of tasks that were cancelled or whose attempts are being ended, and of the tasks that remain because
-   *   a later slice failed, with the cause
+   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices. Returns the number of tasks that
+   * were cancelled or are being ended, and of those that remain because a later slice failed, with the cause.
    */
   async cancelAll(
     selected: readonly string[] | Filter,

@@ -14,7 +14,7 @@ export const streamErrors = {
   invalidPosition: 'epoch and seq must be whole numbers from 0',
 } as const;
 
-/** Message of a client of `ticker.v2`. */
+/** Message of a client. `ticker.v1` has only `ping`. */
 export type ClientMessage =
   | { type: 'ping' }
   /** All symbols if `symbols` is undefined. */
@@ -72,9 +72,7 @@ export function createHandler(actors: PidRegistry, actorId: string, numbered: Nu
             actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: pid });
             break;
           case 'ws.message':
-            if (client === undefined) break;
-            if (isNumbered) handleMessage(client, message.data);
-            else if (isPing(message.data)) actors.send(client, pong);
+            if (client !== undefined) handleMessage(client, message.data);
             break;
           case 'ws.leave':
             actors.send(TICKER, { topic: 'unsubscribe', handler_pid: pid });
@@ -85,10 +83,11 @@ export function createHandler(actors: PidRegistry, actorId: string, numbered: Nu
 
     function handleMessage(client: Pid, data: string): void {
       const message = parseClientMessage(data);
-      if ('error' in message) {
+      if ('type' in message && message.type === 'ping') actors.send(client, pong);
+      // `ticker.v1` has no other messages.
+      else if (!isNumbered) return;
+      else if ('error' in message) {
         actors.send(client, text({ type: 'error', error: streamErrors[message.error] }));
-      } else if (message.type === 'ping') {
-        actors.send(client, pong);
       } else if (message.type === 'resume') {
         numbered.resume(pid, client, message.epoch, message.seq);
       } else {
@@ -105,15 +104,6 @@ function text(message: { type: 'welcome' | 'pong' | 'error' } & Record<string, u
 }
 
 const pong = text({ type: 'pong' });
-
-function isPing(data: string): boolean {
-  try {
-    const message: { type?: unknown } | null = JSON.parse(data);
-    return message?.type === 'ping';
-  } catch {
-    return false;
-  }
-}
 
 export type HandlersByToken = ReturnType<typeof createHandlersByToken>;
 

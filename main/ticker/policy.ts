@@ -50,10 +50,8 @@ export async function policyFiles(own?: string, builtIn = builtInPolicies): Prom
 }
 
 /**
- * Loads the policies of all roles. A built-in policy that cannot be loaded is logged, and its scope is empty. So is the
- * scope of an unknown role.
- *
- * @throws {Error} if a policy of the user's folder cannot be loaded
+ * Loads the policies of all roles. A built-in one that cannot be loaded is logged, and its scope is empty, as that of an
+ * unknown role. @throws {Error} if a policy of the user's folder cannot be loaded
  */
 export async function loadRoles(log: Log, own?: string, builtIn = builtInPolicies): Promise<ScopeOf> {
   const roles = new Map<string, Scope>();

@@ -93,17 +93,10 @@ export async function startTicker(
   startedParts.defer(() => keptPrices.stop());
   const requests = new RequestMetrics();
   const options: TickerAppOptions = {
-    requests,
-    apiKeys,
-    tokens,
-    scopeOf,
+    ...{ requests, apiKeys, tokens, scopeOf, handlersByToken, relay, clock, log },
     rateLimit: rateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
-    handlersByToken,
-    log,
-    relay,
     history: ticker.history,
-    clock,
     createHandler: (actorId) => createHandler(actors, actorId, ticker.numbered),
   };
   const handle = (await createTickerApp(options)).callback();

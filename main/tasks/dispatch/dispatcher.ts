@@ -29,7 +29,6 @@ export interface DispatcherOptions {
 
 /** Maximum number of callbacks outside of the window. Others hold places in it. */
 const MAX_CALLBACKS = 1000;
-/** Pause before the next attempt after a failed take. */
 const RETAKE_MS = 1000;
 /** A node of several looks for messages at least this often, because a wake-up may be lost or rows be locked. */
 const POLL_MS = 1000;

@@ -20,10 +20,8 @@ export interface TaskAccess {
   /** Routes under `/auth/token` that exchange an API key for a token and revoke tokens. */
   tokenRoutes: Middleware;
   /**
-   * Issues a token that may read the tasks of a view, and cancel them if `mayCancel`.
-   *
-   * @param actor the creator. Undefined stands for the program of this process
-   * @throws {HttpError}
+   * Issues a token that may read the tasks of a view, and cancel them if `mayCancel`. Without `actor`, the program of this
+   * process is the creator. @throws {HttpError}
    */
   issue(view: TaskView, mayCancel: boolean, expiresIn: number, address: string, actor?: Actor): Promise<string>;
 }
