@@ -82,10 +82,7 @@ export function rowOf(settled: Settled, result: string, now: number, node?: stri
   };
 }
 
-/**
- * Returns the change of a message by the death of its process. The death of a suspect is a crash. A callback runs no code of
- * a user, so it is no suspect.
- */
+/** Returns the change of a message by the death of its process: a crash if it is a suspect, which no callback is. */
 export function deathOf(lost: LostMessage, now: number, node?: string): MessageChange {
   const { attempts, crashes, deaths, history, isCancelRequested, callbackOf, startedAt, dueAt, ...delivery } = lost;
   if (callbackOf !== null) return { delivery, state: 'waiting' };

@@ -97,10 +97,7 @@ export function statementsById({ among }: Pick<SearchDialect, 'among'>, columns:
 
 type Reader<Row> = (ids: readonly string[], ...values: unknown[]) => Awaitable<readonly Row[]>;
 
-/**
- * Returns a function that reads the records with these ids that exist, in this order. Its further arguments are the values
- * of the parameters from `$2` in `columns`.
- */
+/** Returns a function that reads the records with these ids, in this order. Its other arguments are `$2`… in `columns`. */
 function readerById<Row extends { id: string }>(
   dialect: SearchDialect,
   read: Read,

@@ -82,10 +82,7 @@ export interface TaskStore {
   failures(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage<FoundFailure>>;
   /** Returns those ids of running tasks whose cancellation was requested. */
   cancelRequests(ids: readonly string[]): Awaitable<readonly string[]>;
-  /**
-   * Stores when attempts started and what progress they report, for the limits of their actions and so that other nodes
-   * can show it.
-   */
+  /** Stores starts and progress of attempts, for the limits of their actions and so that other nodes can show them. */
   report(running: readonly Report[]): Awaitable<void>;
   /** Counts unfinished tasks and dead letters by action and state, in a slice after a position. */
   countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
@@ -210,10 +207,7 @@ export interface Settled {
   endedAt?: number | undefined;
 }
 
-/**
- * Effect of a settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted the
- * message because its cancellation had been requested.
- */
+/** `cancelled` if a retry or release deleted the message, as had been requested, `late` if the delivery was not current. */
 export type Effect = 'applied' | 'cancelled' | 'late';
 
 export interface SettleResult {
@@ -249,10 +243,7 @@ export interface Recovery {
 export type RunNow = 'due' | 'running' | 'ended';
 
 export interface Cancellation extends Omit<TaskSubject, 'id'> {
-  /**
-   * `cancelled` if the message was deleted, `requested` if it is running and the request is recorded, `ended` if the task
-   * is completed or dead-lettered.
-   */
+  /** `requested` if the message is running and the request recorded, `ended` if the task is completed or dead-lettered. */
   outcome: 'cancelled' | 'requested' | 'ended';
 }
 
@@ -275,7 +266,6 @@ export interface Limit {
   readonly rate?: { readonly count: number; readonly ms: number } | undefined;
 }
 
-/** Limit of an action, and of each of its limit keys. */
 export interface ActionLimits extends Limit {
   readonly perKey?: Limit | undefined;
 }
@@ -285,7 +275,6 @@ export interface StoredLimits {
   limits: ActionLimits;
   /** Origin of the limits: a request, or the handlers module. */
   source: 'api' | 'module';
-  /** Use of the action's own limit. */
   use: Pick<UsedLimit, 'running' | 'nextStartAt'>;
 }
 
@@ -423,7 +412,6 @@ export const CALLBACK_PRIORITY = 1;
 
 export interface CallbackData {
   url: string;
-  /** Id of the task that has ended. */
   task: string;
   /** First characters of its action. */
   action: string | null;

@@ -112,10 +112,7 @@ export class PostgresDatabase {
 
   readonly query: Query = (text, values, timeLimitMs) => this.session((query) => query(text, values, timeLimitMs));
 
-  /**
-   * Runs `work` on a dedicated connection. If `work` throws, the connection is closed, which rolls back its transaction
-   * and releases its locks.
-   */
+  /** Runs `work` on a connection of its own, which is closed if `work` throws, so that the server rolls back and unlocks. */
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
     if (this.#pool.waitingCount >= MAX_WAITING_QUERIES)
       throw this.#unavailable('too many queries waiting for a connection');

@@ -121,7 +121,7 @@ export function deliveriesOf(rows: readonly TakeRow[]): tasks.Delivery[] {
     ({ round: _round, owned: _owned, action, limitKey, history, submitter, traceparent, callbackOf, ...delivery }) => {
       const given = {
         action: actionOf(action),
-        limitKey: limitKeyOf(limitKey),
+        limitKey: actionOf(limitKey) || undefined,
         submitter: submitter ?? undefined,
         traceparent: traceparent ?? undefined,
       };
@@ -326,8 +326,4 @@ export interface LimitUseRow extends Omit<tasks.SetLimits, 'limits'> {
   definition: tasks.ActionLimits;
   running: number;
   nextStartAt: number | null;
-}
-
-function limitKeyOf(text: string): string | undefined {
-  return actionOf(text) || undefined;
 }

@@ -42,10 +42,7 @@ const HOLD = `UPDATE leases SET owner = $1, epoch = CASE owner WHEN $1 THEN epoc
 /** Statement timeout, short enough that a failed renewal can be retried before the lease expires. */
 const LEASE_LIMIT_MS = 500;
 
-/**
- * Acquires the lease if it has expired. If the node owns the lease, extends it, and stores `state` unless it is null. Returns
- * undefined if another node owns the lease.
- */
+/** Acquires or extends the lease, and stores `state` unless it is null. Returns undefined if another node owns the lease. */
 export async function holdLease(
   query: Query,
   owner: string,

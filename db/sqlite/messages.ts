@@ -6,7 +6,6 @@ import type { Database } from './database.ts';
 import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
 import { type Due, Rounds } from './rounds.ts';
 
-/** A delivery with the size that the queue's counters need. */
 export interface SizedDelivery extends tasks.Delivery {
   /** Size of body, reason and history. */
   bytes: number;
@@ -437,12 +436,12 @@ export class Messages {
       failed.push({ id: message.id, action: message.action ?? undefined });
     }
     // A waiting message of the future, or a retry too far in it, means that the clock was set back.
-    for (const [state, latest] of [
-      ['waiting', now] as const,
-      ['limited', now] as const,
-      ['retrying', now + LONGEST_WAIT_MS] as const,
-    ]) {
-      this.#database.run(`UPDATE messages SET run_at = ? WHERE ${conditionOf(state)} AND run_at > ?`, latest, latest);
+    for (const [condition, latest] of [
+      ["state = 'waiting'", now],
+      ['place < 2', now],
+      ["state = 'retrying'", now + LONGEST_WAIT_MS],
+    ] as const) {
+      this.#database.run(`UPDATE messages SET run_at = ? WHERE ${condition} AND run_at > ?`, latest, latest);
     }
     // After all have left their places.
     for (const { action } of this.limits.list()) this.place(action);
@@ -471,10 +470,6 @@ export interface MessageFacts extends Due, EndedMessage {
   submitter: string | null;
   state: tasks.MessageState;
   bytes: number;
-}
-
-function conditionOf(state: tasks.ListedState): string {
-  return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }
 
 function deliveryOf(
@@ -545,10 +540,7 @@ const NONE = {
   keys: 0,
 };
 
-/**
- * Counts of the queue, so that no request counts rows. Read once at the start, then changed in the transactions that
- * change the tables.
- */
+/** Counts of the queue, read once at the start and changed in the transactions that change the tables. */
 export type Counters = typeof NONE;
 
 /** Returns the counts of a queue with these messages, of which none is running. */

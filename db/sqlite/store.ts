@@ -503,10 +503,7 @@ export class SqliteStore implements tasks.TaskStore {
     this.#counters.bytes += sizeOf(message);
   }
 
-  /**
-   * Inserts the callback of a task that ends in this transaction, if it has one. Also if the queue is full, because the
-   * callback replaces a message.
-   */
+  /** Inserts the callback of a task that ends now, if it has one, also if the queue is full, because it replaces a message. */
   #addCallback({ id: task, action, traceparent, callbackUrl: url }: EndedMessage, status: tasks.EndStatus): void {
     if (!url) return;
     const now = this.#options.now();

@@ -71,10 +71,7 @@ export class ConnectionLimiter {
   }
 }
 
-/**
- * Limits the plain (non-WebSocket) connections per address and the time to read from them, and shortens the client
- * timeouts while more than half of these connections are in use.
- */
+/** Limits plain connections per address, and the time to read from them: less while more than half are in use. */
 export function limitPlainConnections(
   server: Server,
   reading: ReadingLimit,

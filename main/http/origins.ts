@@ -59,10 +59,7 @@ function isLoopback(host: string): boolean {
 
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/**
- * Returns middleware that refuses cross-site writes, or all cross-site requests, except from `corsOrigins`. CORS alone
- * would not keep the server from processing a simple POST request.
- */
+/** Returns middleware that refuses requests of other sites, or their writes: CORS alone would not stop a simple POST. */
 export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
   const origins = new Set(options.corsOrigins);
   const guard: Middleware = (ctx, next) => {

@@ -20,10 +20,7 @@ export class ByteBudget {
     this.limit = limit;
   }
 
-  /**
-   * Takes `bytes` for a client that already holds `held` bytes. Returns false if the client would then hold more bytes
-   * than the budget has left, so that large bodies leave room for small bodies.
-   */
+  /** Returns false if the client would then hold more than is left, so that large bodies leave room for small ones. */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.used - bytes;
     if (held + bytes > left) return false;
@@ -37,7 +34,6 @@ export class ByteBudget {
 }
 
 export interface BodyBounds {
-  /** Maximum size of one body in bytes. */
   limit: number;
   /** Budget of all unparsed bodies of a listener. Must be at least twice `limit`, or the largest bodies are refused. */
   budget: ByteBudget;

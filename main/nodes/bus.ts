@@ -48,7 +48,6 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
   /** Payloads to send. Equal payloads are sent once. */
   readonly #outbox = new Set<string>();
   #outboxBytes = 0;
-  /** The sending of the outbox. Undefined while the outbox is empty. */
   #sending: Promise<void> | undefined;
   /** Until when another node wants task events. */
   #followedUntil = 0;

@@ -40,11 +40,7 @@ export async function openSharedBackend(
   log.info({ node: bus.id }, 'connected to PostgreSQL');
   const { driver: _, ...bounds } = queue;
   const pools = { writes: openPool(WRITE_CONNECTIONS), reads: openPool(READ_CONNECTIONS) };
-  const store = new PostgresStore(pools, {
-    bounds,
-    now: () => clock.now(),
-    owner: bus.id,
-  });
+  const store = new PostgresStore(pools, { bounds, now: () => clock.now(), owner: bus.id });
   const heartbeat = new Heartbeat({ bus, pool: pools.writes, store, clock, log });
   await heartbeat.open();
   opened.defer(() => heartbeat.close());

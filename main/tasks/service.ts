@@ -57,7 +57,6 @@ export interface WatchedModule {
 }
 
 export interface TasksParts {
-  /** If undefined, requests need no token. */
   access?: TaskAccess | undefined;
   actions?: HandlersManifest;
   schedules?: ModuleSchedules;

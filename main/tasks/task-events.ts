@@ -101,10 +101,7 @@ export class TaskEvents {
     };
   }
 
-  /**
-   * Calls `listener` when the task completes, fails or is cancelled, and when `close` is called. The returned function
-   * removes the listener, and must be called once. An event of another node may be missed.
-   */
+  /** Calls `listener` when the task ends, if no event is missed, and at `close`. The result removes it, and is called once. */
   onEnd(id: string, listener: () => void): () => void {
     if (this.#closed) {
       listener();

@@ -98,10 +98,7 @@ export function authenticated(
   };
 }
 
-/**
- * Returns a request's bearer token from the `Authorization` header, the WebSocket subprotocol or the query, in this
- * order. Browsers use the subprotocol, because they cannot set headers of a WebSocket handshake.
- */
+/** Returns the token of the `Authorization` header, of the subprotocol, as browsers send it, or of the query. */
 export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
   if (headers.authorization !== undefined) return authorizationToken(headers);
   const offered = headers['sec-websocket-protocol']?.split(',').map((protocol) => protocol.trim()) ?? [];

@@ -75,10 +75,7 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
   return allowedTasks(scope, action, resource) === 'all';
 }
 
-/**
- * Returns the tasks on which `scope` allows `action`, or `all` if it allows it on another resource. If no policy allows it
- * on all, the first one counts.
- */
+/** Returns the tasks on which `scope` allows `action`: those of the first policy if none allows it on all. */
 export function allowedTasks(
   scope: Scope,
   action: string,

@@ -75,7 +75,6 @@ export type Acknowledgement = 'ack' | 'nack';
 export interface TaskAnswer {
   outcome: HandlerOutcome;
   ms: number;
-  /** Set if the handler called `ack` or `nack`. */
   acknowledged?: Acknowledgement;
   progress?: TaskProgress;
 }

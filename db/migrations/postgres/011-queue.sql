@@ -57,11 +57,11 @@ CREATE TABLE IF NOT EXISTS messages (
 );
 
 -- Delivery whose settlement completed the task; null if the row followed an early ack or is older than this column.
-ALTER TABLE tasks ADD COLUMN IF NOT EXISTS delivery integer;
--- Attempts of the task, see `DetailedRow`. Null in older rows.
-ALTER TABLE tasks ADD COLUMN IF NOT EXISTS attempts integer, ADD COLUMN IF NOT EXISTS waited_ms bigint,
-  ADD COLUMN IF NOT EXISTS ran_ms bigint, ADD COLUMN IF NOT EXISTS started_at bigint,
-  ADD COLUMN IF NOT EXISTS ended_at bigint, ADD COLUMN IF NOT EXISTS node text, ADD COLUMN IF NOT EXISTS history text;
+-- The others are those of `DetailedRow`, null in older rows.
+ALTER TABLE tasks ADD COLUMN IF NOT EXISTS delivery integer, ADD COLUMN IF NOT EXISTS attempts integer,
+  ADD COLUMN IF NOT EXISTS waited_ms bigint, ADD COLUMN IF NOT EXISTS ran_ms bigint,
+  ADD COLUMN IF NOT EXISTS started_at bigint, ADD COLUMN IF NOT EXISTS ended_at bigint,
+  ADD COLUMN IF NOT EXISTS node text, ADD COLUMN IF NOT EXISTS history text;
 -- Who may see the row, see `TaskView`. Null in older rows, and without a limit key or access control.
 ALTER TABLE tasks ADD COLUMN IF NOT EXISTS limit_key text, ADD COLUMN IF NOT EXISTS submitter text;
 CREATE INDEX IF NOT EXISTS tasks_by_limit_key ON tasks (limit_key, created_at, arrival) WHERE limit_key IS NOT NULL;

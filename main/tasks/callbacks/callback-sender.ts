@@ -12,7 +12,6 @@ import { publicLookup } from './public-addresses.ts';
 
 export interface CallbackSenderOptions {
   hosts: readonly string[];
-  /** Keys of the signatures. */
   secrets: readonly Buffer[];
   find: (id: string) => Awaitable<FoundTask | undefined>;
   clock: Clock;
@@ -91,10 +90,7 @@ export class CallbackSender {
     return this.#failure(delivery, reason, answer);
   }
 
-  /**
-   * Returns the task as `GET /tasks/<id>` does, or only its id, action and end if the task is gone or no longer ended in
-   * this way.
-   */
+  /** Returns the task as `GET /tasks/<id>` does, or its id, action and end if it is gone or no longer ended in this way. */
   async #report({ task: id, action, status }: CallbackData): Promise<object> {
     const found = await this.#options.find(id);
     if (found !== undefined && 'row' in found && status === 'completed') return completedTask(found.row);
