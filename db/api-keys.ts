@@ -44,6 +44,7 @@ export class ApiKeyTable {
     return { apiKey: oldest?.apiKey as string, created };
   }
 
+  /** Returns the records of all API keys, oldest first. */
   async list(): Promise<readonly ApiKeyRecord[]> {
     return this.#read(LIST);
   }

@@ -29,7 +29,12 @@ const MAX_STACKS = 5;
 
 export const PROCESS_DIED = 'the process died while the task was running';
 
-/** Returns `history` with one more attempt, without the oldest beyond the bounds. `dueAt` is when the message became due. */
+/**
+ * Returns `history` with one more attempt. Removes the oldest attempt beyond {@link MAX_ATTEMPTS}, and the oldest stack
+ * beyond {@link MAX_STACKS}.
+ *
+ * @param dueAt when the message became due
+ */
 export function withAttempt(history: AttemptHistory, dueAt: number, attempt: Attempt): AttemptHistory {
   const { attempts, waitedMs, ranMs } = history;
   const { startedAt, endedAt, reason } = attempt;
@@ -43,6 +48,7 @@ export function withAttempt(history: AttemptHistory, dueAt: number, attempt: Att
   };
 }
 
+/** Reads the JSON text of a history, or null if there is none. */
 export function readHistory(text: string | null): AttemptHistory {
   return text === null ? NO_ATTEMPTS : JSON.parse(text);
 }

@@ -36,7 +36,11 @@ export interface LostMessage extends Pick<Delivery, 'arrival' | 'delivery' | 'cr
 
 export const EXHAUSTED = `${PROCESS_DIED}, and no attempt is left`;
 
-/** Returns the change of a message by a retry, release or discard. `node` is undefined on a single node. */
+/**
+ * Returns the change of a message by a retry, release or discard.
+ *
+ * @param node id of this node, undefined if it is the only one
+ */
 export function changeOf(settled: Settled, now: number, node?: string): MessageChange {
   const { delivery, settlement } = settled;
   if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return { delivery, state: 'waiting' };
@@ -58,6 +62,7 @@ function historyAfter({ delivery, startedAt, endedAt }: Settled, failed: Failed,
   return withAttempt(delivery.history, delivery.dueAt, attempt);
 }
 
+/** Returns the row of a completed task. */
 export function rowOf(settled: Settled, result: string, now: number, node?: string): DetailedRow {
   const { id, body, attempt: attempts, action, limitKey, submitter } = settled.delivery;
   const { waitedMs, ranMs, attempts: ended } = historyAfter(settled, { reason: null }, now, node);
@@ -82,7 +87,10 @@ export function rowOf(settled: Settled, result: string, now: number, node?: stri
   };
 }
 
-/** Returns the change of a message by the death of its process: a crash if it is a suspect, which no callback is. */
+/**
+ * Returns the change of a message by the death of its process. The death of a suspect is a crash. A callback runs no code of
+ * a user, so it is no suspect.
+ */
 export function deathOf(lost: LostMessage, now: number, node?: string): MessageChange {
   const { attempts, crashes, deaths, history, isCancelRequested, callbackOf, startedAt, dueAt, ...delivery } = lost;
   if (callbackOf !== null) return { delivery, state: 'waiting' };
@@ -106,8 +114,12 @@ export interface ChangedSlice {
 }
 
 /**
- * Changes selected dead letters, one slice a turn, until a slice changes none although some exist, because the queue is
- * full. A task that fails again meanwhile is not selected again. The slices before an error count as done.
+ * Changes dead letters, one slice a turn, until a slice changes none although some exist, because the queue is full. The
+ * selection is fixed, so that a task that fails again meanwhile is not selected again. The slices before an error count as
+ * done.
+ *
+ * @param selected positions of the dead letters
+ * @param change changes in one transaction the first dead letters that have room
  */
 export async function changeInSlices(
   selected: readonly number[],

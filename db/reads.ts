@@ -17,7 +17,12 @@ import type { ActionCount, FoundFailure, FoundTask, StoredMessage } from './task
 
 export type TaskReads = ReturnType<typeof taskReads>;
 
-/** Returns the reads that both stores make by the same statements. `readQueue` reads the tables of the queue. */
+/**
+ * Returns the reads that both stores make by the same statements, see `TaskStore`.
+ *
+ * @param readQueue reads the tables of the queue
+ * @param readRows reads the other tables
+ */
 export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Read = readQueue) {
   const { decodeName } = dialect;
   const readMessages = (body: string) =>
@@ -97,7 +102,10 @@ export function statementsById({ among }: Pick<SearchDialect, 'among'>, columns:
 
 type Reader<Row> = (ids: readonly string[], ...values: unknown[]) => Awaitable<readonly Row[]>;
 
-/** Returns a function that reads the records with these ids, in this order. Its other arguments are `$2`… in `columns`. */
+/**
+ * Returns a function that reads the records with these ids that exist, in this order. Its further arguments are the values
+ * of the parameters from `$2` in `columns`.
+ */
 function readerById<Row extends { id: string }>(
   dialect: SearchDialect,
   read: Read,

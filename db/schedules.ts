@@ -40,8 +40,10 @@ export interface ScheduleTable {
   read: Read;
   write: (statement: string, values: readonly Value[]) => Promise<readonly unknown[]>;
   /**
-   * Runs `advance` and, if the schedule fires, publishes the message, in one transaction. Calls `onAccepted` once the message
-   * can be taken, which may be before it is on disk. @throws {QueueFull}
+   * Runs `advance` and, if the schedule fires, publishes the message, in one transaction.
+   *
+   * @param onAccepted called once the message can be taken, which may be before it is on disk
+   * @throws {QueueFull} if the message does not fit
    */
   fire(
     advance: string,
@@ -98,15 +100,21 @@ export class Schedules {
     return (await this.#table.read<StoredSchedule>(`${SELECT} WHERE name = $1`, [name]))[0];
   }
 
+  /** Returns schedules with a next time, first due first. */
   async firstDue(limit: number): Promise<readonly DueSchedule[]> {
     return this.#table.read(`${SELECT} WHERE next_at IS NOT NULL ORDER BY next_at LIMIT $1`, [limit]);
   }
 
-  /** Adds or replaces a schedule, which keeps its next time if it has the same timing. Returns false if nothing was written. */
+  /**
+   * Adds or replaces a schedule. If the timing is the same as before, the next time is kept, so that no time is lost.
+   *
+   * @returns false if nothing was written: there are {@link MAX_SCHEDULES}, or a schedule of the module has the name
+   */
   async put({ name, definition, source, timing, nextAt }: NewSchedule): Promise<boolean> {
     return (await this.#table.write(PUT, [name, definition, source, timing, nextAt])).length > 0;
   }
 
+  /** Deletes a schedule of this source. Returns whether there was one. */
   async delete(name: string, source: StoredSchedule['source']): Promise<boolean> {
     const statement = 'DELETE FROM schedules WHERE name = $1 AND source = $2 RETURNING name';
     return (await this.#table.write(statement, [name, source])).length > 0;

@@ -23,6 +23,7 @@ export interface SearchDialect {
   list(values: readonly (string | number)[]): unknown;
   /** Returns an action or a limit key as a message has it. */
   encodeName(text: string): string;
+  /** Reads a text that `encodeName` has returned. */
   decodeName(text: string): string;
   /** Returns another text as the database stores it. */
   plain(text: string): string;
@@ -75,7 +76,11 @@ export type SearchSteps = Generator<readonly [text: string, values: unknown[]], 
 /**
  * Searches messages: `waiting` and `limited` ones next to run first, `scheduled` and `retrying` ones next due first,
  * `running` ones first accepted first, failed ones last failed first, and messages of several states last accepted first.
- * With an id prefix, in the order of ids. `counted` are columns whose combinations are counted, instead of returning tasks.
+ * With an id prefix, in the order of ids.
+ *
+ * @param after position of the last task of the page before
+ * @param more further columns
+ * @param counted columns whose combinations of values are counted, instead of returning tasks
  */
 export function searchMessages(
   dialect: SearchDialect,
@@ -178,6 +183,8 @@ export function searchRows(
 /**
  * First finds out up to where a slice reads, by the index alone, and then what matches in it. The unary `+` before times keeps
  * SQLite from using them, instead of the position, as bounds of the index.
+ *
+ * @throws {UnknownPosition} if a search with another order returned `after`
  */
 function* search(
   { ordersByFixed }: SearchDialect,
@@ -272,6 +279,7 @@ function contains({ data, like }: SearchDialect, bind: Bind, body: string, text:
   return [...parts].map((part) => `${data(body)} ${like} ${bind(patternOf(part))} ESCAPE '\\'`).join(' OR ');
 }
 
+/** Returns the condition that one of these columns contains a text. */
 function matches({ like }: SearchDialect, bind: Bind, text: string, ...columns: readonly string[]): string {
   return columns.map((column) => `${column} ${like} ${bind(patternOf(text))} ESCAPE '\\'`).join(' OR ');
 }

@@ -17,6 +17,7 @@ export type Stored<Value> = {
   [Name in keyof Value]-?: undefined extends Value[Name] ? Exclude<Value[Name], undefined> | null : Value[Name];
 };
 
+/** Replaces null by undefined. */
 export function defined<Value extends object>(row: Stored<Value>): Value {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? undefined])) as Value;
 }
@@ -156,6 +157,7 @@ export function actionText(action: string): string {
   return JSON.stringify(action).slice(1, -1);
 }
 
+/** Whether an action is short enough for a filter. */
 export function isFilterable(action: string): boolean {
   return [...actionText(action)].length <= MAX_ACTION_LENGTH;
 }

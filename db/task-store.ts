@@ -35,17 +35,26 @@ export interface TaskStore {
   readonly isDurable: boolean;
   /**
    * Called once, before the first `take`, when nothing else in the start can fail. Until then, a start that fails changes
-   * nothing that was saved. Returns the tasks that were dead-lettered at the open.
+   * nothing that was saved.
+   *
+   * @returns the tasks that were dead-lettered at the open, because their processes died again and again
    */
   start(): Awaitable<readonly TaskSubject[]>;
   /**
-   * Accepts a message once per idempotency key. Calls `onAccepted` once the message can be taken, which may be before it is
-   * on disk. `isNew` is false if an earlier submission with the key was accepted. @throws {QueueFull | KeyReused}
+   * Accepts a message once per idempotency key.
+   *
+   * @param onAccepted called once the message can be taken, which may be before it is on disk
+   * @returns the id of the accepted task, and false as `isNew` if an earlier submission with the key was accepted
+   * @throws {QueueFull | KeyReused}
    */
   publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published>;
   /**
-   * Like `publish`, of all messages in one transaction, or of none. Returns the ids of the accepted tasks in order, or, if keys
-   * were used for different submissions, their errors in their places. @throws {QueueFull}
+   * Accepts all messages in one transaction, each once per idempotency key, or none.
+   *
+   * @param onAccepted called with the new messages once they can be taken, which may be before they are on disk
+   * @returns the ids of the accepted tasks in order. If keys were used for different submissions, their errors in their
+   *   places, and nothing was accepted
+   * @throws {QueueFull}
    */
   publishAll(
     submissions: readonly Submission[],
@@ -67,8 +76,9 @@ export interface TaskStore {
    */
   settle(settled: readonly Settled[]): Awaitable<SettleResult>;
   /**
-   * Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown. Calls `onDue` once the message
-   * can be taken, which may be before the change is on disk.
+   * Makes a task due that is scheduled or retrying. Returns undefined if the task is unknown.
+   *
+   * @param onDue called once the message can be taken, which may be before the change is on disk
    */
   runNow(id: string, onDue?: (task: TaskSubject) => void): Promise<RunNow | undefined>;
   /** Cancels a task. Returns undefined if the task is unknown. */
@@ -82,16 +92,21 @@ export interface TaskStore {
   failures(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage<FoundFailure>>;
   /** Returns those ids of running tasks whose cancellation was requested. */
   cancelRequests(ids: readonly string[]): Awaitable<readonly string[]>;
-  /** Stores starts and progress of attempts, for the limits of their actions and so that other nodes can show them. */
+  /**
+   * Stores when attempts started and what progress they report, for the limits of their actions and so that other nodes
+   * can show it.
+   */
   report(running: readonly Report[]): Awaitable<void>;
   /** Counts unfinished tasks and dead letters by action and state, in a slice after a position. */
   countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
   /** Sets the listener that is called after each commit that recovers messages of a dead node. */
   onRecovered?(listener: (recovery: Recovery) => void): void;
+  /** Returns the limits of all actions that have some. */
   limits(): Awaitable<readonly StoredLimits[]>;
   /**
-   * Sets the limits of an action, or removes them. No message is taken beyond them from then on. Calls `onSet` once they
-   * hold, which may be before they are on disk.
+   * Sets the limits of an action, or removes them. No message is taken beyond them from then on.
+   *
+   * @param onSet called once they hold, which may be before they are on disk
    */
   setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource, onSet?: () => void): Promise<void>;
   /** Returns the limit of an action, or of one of its keys, with its use. */
@@ -101,20 +116,24 @@ export interface TaskStore {
   pausedAt(): Awaitable<number | undefined>;
   /** @param at time of a new pause. A queue that is paused already keeps its time */
   setPaused(isPaused: boolean, at?: number): Promise<void>;
-  /** Returns a task's message, or its row if it is completed. */
+  /** Returns a task's row, or its message if it has no row. */
   find(id: string): Awaitable<FoundTask | undefined>;
   /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
   read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
   /**
-   * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset. Calls
-   * `onRequeued` with each slice once its messages can be taken. `pace` makes them due one after another.
+   * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset.
+   *
+   * @param onRequeued called with each slice once its messages can be taken, which may be before they are on disk
+   * @param pace makes the messages scheduled, due one after another. By default, all are due at once
    */
   redrive(
     arrivals: readonly number[],
     onRequeued?: (tasks: readonly TaskSubject[]) => void,
     pace?: Pace,
   ): Promise<BulkResult>;
+  /** Deletes dead letters. */
   purge(arrivals: readonly number[]): Promise<BulkResult>;
+  /** Returns the JSON text that `saveHistory` stored last. */
   readHistory(id: HistoryId): Awaitable<string | undefined>;
   saveHistory(id: HistoryId, text: string): Awaitable<void>;
   /** Returns true counts, without reading messages. */
@@ -207,7 +226,10 @@ export interface Settled {
   endedAt?: number | undefined;
 }
 
-/** `cancelled` if a retry or release deleted the message, as had been requested, `late` if the delivery was not current. */
+/**
+ * Effect of a settlement: `late` if the delivery was no longer current, `cancelled` if a retry or release deleted the
+ * message because its cancellation had been requested.
+ */
 export type Effect = 'applied' | 'cancelled' | 'late';
 
 export interface SettleResult {
@@ -243,7 +265,10 @@ export interface Recovery {
 export type RunNow = 'due' | 'running' | 'ended';
 
 export interface Cancellation extends Omit<TaskSubject, 'id'> {
-  /** `requested` if the message is running and the request recorded, `ended` if the task is completed or dead-lettered. */
+  /**
+   * `cancelled` if the message was deleted, `requested` if it is running and the request is recorded, `ended` if the task
+   * is completed or dead-lettered.
+   */
   outcome: 'cancelled' | 'requested' | 'ended';
 }
 
@@ -336,6 +361,7 @@ export interface Pace {
   intervalMs: number;
 }
 
+/** Returns when the message with this index is due. */
 export function dueAt({ from, intervalMs }: Pace, index: number): number {
   return Math.floor(from + index * intervalMs);
 }

@@ -170,8 +170,11 @@ const names = new Set<string>();
 const MISSPELLABLE_LENGTH = 8;
 
 /**
- * Reads the settings from environment variables. An empty variable counts as unset. `terminal` sets the default log format,
- * and `heapLimitBytes` bounds the default byte budgets. @throws {ConfigError} for a wrong value or a misspelt name
+ * Reads the settings from environment variables. An empty variable counts as unset.
+ *
+ * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
+ * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
+ * @throws {ConfigError} for the first invalid variable, and for a variable with the misspelt name of a setting
  */
 export function loadConfig(
   env: Readonly<Record<string, string | undefined>>,
@@ -199,6 +202,7 @@ export function loadConfig(
   return config;
 }
 
+/** @throws {ConfigError} if a variable has nearly the name of a setting */
 function refuseMisspelt(env: Source['env']): void {
   for (const name of Object.keys(env)) {
     if (!env[name] || names.has(name)) continue;
@@ -342,6 +346,7 @@ function heapShare(bytes: number, divisor: number): Parser<number> {
   return ({ heapLimitBytes }) => Math.min(bytes, Math.floor(heapLimitBytes / divisor));
 }
 
+/** Applies all parsers of a nested table. @throws {ConfigError} for the first invalid variable */
 function parseAll<Table extends object>(table: Table, source: Source): Parsed<Table> {
   const parse = (each: object) => (typeof each === 'function' ? each(source) : parseAll(each, source));
   return Object.fromEntries(Object.entries(table).map(([name, each]) => [name, parse(each)])) as Parsed<Table>;

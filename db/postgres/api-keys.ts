@@ -5,7 +5,10 @@ import { acquireLock, type PostgresDatabase } from './database.ts';
 const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
 const FIND = `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1`;
 
-/** API keys, found by their SHA-256 digest, so that the lookup time reveals nothing about a key. */
+/**
+ * API keys, found by their SHA-256 digest, so that the lookup time reveals nothing about a key. Methods throw
+ * `DatabaseUnavailable` or `DatabaseError`.
+ */
 export class PostgresApiKeys extends ApiKeyTable {
   readonly #database: PostgresDatabase;
 

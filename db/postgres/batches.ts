@@ -16,7 +16,8 @@ const WAITING = { maxLength: 10_000, maxBytes: 64 * 1024 * 1024 };
 /**
  * Writes items in batches, one batch at a time: the items of an event loop turn, and the items that were added while
  * the batch before was written. If PostgreSQL refuses a value, the items of the batch are written one by one. If
- * PostgreSQL is unavailable, all items are rejected.
+ * PostgreSQL is unavailable, all items are rejected. Besides the batch that is being written, at most 10,000 items wait,
+ * of at most 64 MiB in total.
  */
 export class Batches<Item, Result> {
   readonly #write: (items: readonly Item[]) => Promise<readonly Result[]>;

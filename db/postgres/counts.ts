@@ -28,14 +28,22 @@ export type Counter = readonly [owner: string, lane: Lane];
 const ADD = COLUMNS.map((column) => `${column} = counts.${column} + excluded.${column}`);
 const ON_CONFLICT = `ON CONFLICT (owner, lane) DO UPDATE SET ${ADD}`;
 
-/** Returns SQL that adds aggregates over `from` to the counts. Its first parameters are the owner and the lane. */
+/**
+ * Returns SQL that adds to the counts, for a statement whose first two parameters are the owner and the lane.
+ *
+ * @param changes aggregates over `from`, which is a relation and its conditions
+ */
 export function addCounts(changes: Partial<Record<Column, string>>, from: string): string {
   const names = Object.keys(changes);
   return `INSERT INTO queue_counts AS counts (owner, lane, ${names})
     SELECT $1::text, $2::text, ${Object.values(changes)} FROM ${from} HAVING count(*) > 0 ${ON_CONFLICT}`;
 }
 
-/** Returns the first statement of a transaction that changes messages, or that only adds some with these `actions`. */
+/**
+ * Returns the statement that comes first in each transaction that changes messages.
+ *
+ * @param actions actions of a transaction that only adds messages. Undefined if any may be concerned
+ */
 export function lockLimits(now: number, actions?: readonly (string | undefined)[]): BoundStatement {
   const texts = actions?.flatMap((action) => (action === undefined ? [] : [actionText(action)]));
   return ['SELECT lock_limits($1::bigint, $2::text[])', [now, texts ?? null]];
@@ -52,8 +60,10 @@ export const FOLD_COUNTS = `WITH ended AS (DELETE FROM queue_counts WHERE owner 
     SELECT '', '', ${COLUMNS.map((column) => `sum(${column})`)} FROM ended HAVING count(*) > 0 ${ON_CONFLICT}`;
 
 /**
- * Returns SQL of the relation `placed`: the messages of another relation that are going to wait, with their rounds.
+ * Returns SQL of the relation `placed`, which adds their rounds to the messages of a relation that are going to wait.
  * Messages of limited actions, of which few may wait, are counted apart.
+ *
+ * @param order order of the messages of one key
  */
 export const withRounds = (from: string, order: string) => `rounds AS (
     SELECT priority, limit_key, next_round(priority, limit_key) AS first

@@ -15,8 +15,12 @@ export interface PostgresOptions {
 export type BoundStatement = readonly [text: string, values: readonly unknown[]];
 
 /**
- * Runs a statement, prepared once per connection if it has values. `timeLimitMs` is a client-side timeout.
- * @throws {DatabaseUnavailable | ValueRefused | DatabaseError}
+ * Runs a statement. A statement with values is prepared once per connection.
+ *
+ * @param timeLimitMs client-side timeout, `Infinity` for none; does not change the timeout on the server
+ * @throws {DatabaseUnavailable} if the server does not answer
+ * @throws {ValueRefused} if a value is the reason
+ * @throws {DatabaseError} if the statement fails for another reason
  */
 export type Query = <Row>(text: string, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
@@ -112,7 +116,10 @@ export class PostgresDatabase {
 
   readonly query: Query = (text, values, timeLimitMs) => this.session((query) => query(text, values, timeLimitMs));
 
-  /** Runs `work` on a connection of its own, which is closed if `work` throws, so that the server rolls back and unlocks. */
+  /**
+   * Runs `work` on a dedicated connection. If `work` throws, the connection is closed, which rolls back its transaction
+   * and releases its locks.
+   */
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
     if (this.#pool.waitingCount >= MAX_WAITING_QUERIES)
       throw this.#unavailable('too many queries waiting for a connection');
@@ -150,8 +157,10 @@ export class PostgresDatabase {
   }
 
   /**
-   * Runs statements in one transaction and one round trip. The total `length` of the values extends its timeout. Unless
-   * `isSynced`, the server may lose the transaction at its own crash, within a second of the commit.
+   * Runs statements in one transaction and one round trip. Returns the rows of each.
+   *
+   * @param length total length of the values, which take time to transfer
+   * @param isSynced false if the server may lose the transaction at its own crash, within a second of the commit
    */
   batch(statements: readonly BoundStatement[], { length = 0, isSynced = true } = {}): Promise<object[][]> {
     return this.session(async (query) => {
@@ -163,6 +172,7 @@ export class PostgresDatabase {
     });
   }
 
+  /** Runs a query. @throws {DatabaseUnavailable} with the reason if the server does not answer */
   async probe(): Promise<undefined> {
     await this.query('SELECT 1');
   }
@@ -266,6 +276,8 @@ export interface DirectOptions {
 /**
  * Opens a connection outside of the pool, which can receive notifications. The server must be reached directly, because a
  * pooler in transaction mode gives each transaction another connection.
+ *
+ * @throws {Error} if the server cannot be reached
  */
 export async function connectDirectly(
   url: string,

@@ -7,7 +7,12 @@ const folder = new URL('../migrations/postgres/', import.meta.url);
 /** Timeout of any statement other than a migration step, and of any wait for a table lock. */
 const TIME_LIMIT_MS = 50_000;
 
-/** Migrates the tables in the current schema, one node after another. Returns the database's address without the password. */
+/**
+ * Migrates the tables in the current schema. If several nodes migrate at once, all but one wait without limit.
+ *
+ * @returns the database's address, without the user name and password
+ * @throws {Error} with a one-line message
+ */
 export async function migratePostgres(url: string, timeLimitMs = TIME_LIMIT_MS): Promise<string> {
   const database = new PostgresDatabase(url, { connections: 1, timeLimitMs });
   try {

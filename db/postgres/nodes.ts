@@ -21,6 +21,7 @@ export async function deleteNode(query: Query, { id, counter }: NodeRow): Promis
   return (await query('DELETE FROM nodes WHERE id = $1 AND counter = $2 RETURNING id', [id, counter])).length > 0;
 }
 
+/** Returns the owners of running messages and of counts that are not in `nodes`. */
 export async function lostOwners(query: Query): Promise<string[]> {
   const rows = await query<{ owner: string }>(`SELECT owner FROM (
       SELECT owner FROM messages WHERE state = 'running' UNION SELECT owner FROM queue_counts WHERE owner <> ''
@@ -42,7 +43,10 @@ const HOLD = `UPDATE leases SET owner = $1, epoch = CASE owner WHEN $1 THEN epoc
 /** Statement timeout, short enough that a failed renewal can be retried before the lease expires. */
 const LEASE_LIMIT_MS = 500;
 
-/** Acquires or extends the lease, and stores `state` unless it is null. Returns undefined if another node owns the lease. */
+/**
+ * Acquires the lease if it has expired. If the node owns the lease, extends it, and stores `state` unless it is null. Returns
+ * undefined if another node owns the lease.
+ */
 export async function holdLease(
   query: Query,
   owner: string,

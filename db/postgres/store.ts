@@ -291,8 +291,10 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   /**
-   * Makes the running messages of an owner whose process has died wait again, or dead-letters them. Adds the counts of the
-   * owner to those of the queue. Returns the tasks that were dead-lettered.
+   * Makes the running messages of an owner whose process has died wait again, or turns them into dead letters. Adds the
+   * counts of the owner to those of the queue.
+   *
+   * @returns the tasks that were dead-lettered, because their processes died again and again
    */
   async recover(owner: string): Promise<readonly tasks.TaskSubject[]> {
     const failed: tasks.Recovery['failed'][number][] = [];
@@ -357,6 +359,7 @@ export class PostgresStore implements tasks.TaskStore {
     }
   }
 
+  /** Returns the row of the counts that a kind of write changes. */
   #counter(lane: Lane): Counter {
     return [this.#owner, lane];
   }

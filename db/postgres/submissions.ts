@@ -122,7 +122,11 @@ export async function publishAll(
   return submissions.map((each) => results.get(each) as Published | Error);
 }
 
-/** Accepts all submissions in one transaction, or none if keys belong to others. Returns their errors. @throws {QueueFull} */
+/**
+ * Accepts all submissions in one transaction. If keys belong to other submissions, accepts nothing and returns their errors.
+ *
+ * @throws {QueueFull}
+ */
 export async function publishTogether(
   database: PostgresDatabase,
   counter: Counter,

@@ -47,8 +47,10 @@ const [, ...AFTER_ID] = rowColumns.detailed.split(', ');
 const REPLACED = [...AFTER_ID, 'delivery'].map((name) => `${name} = excluded.${name}`);
 
 /**
- * Returns SQL that writes rows. `select` returns the columns of a row, `arrival`, and the delivery that completed the task,
- * or null. A row that replaces one with the same id keeps its position.
+ * Returns SQL that writes rows, which replace rows with the same ids. A replaced row keeps its position in the order of
+ * arrival.
+ *
+ * @param select returns the columns of a row, then `arrival`, and then the delivery that completed the task, or null
  */
 export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.detailed}, arrival, delivery) ${select}
   ON CONFLICT (id) DO UPDATE SET ${REPLACED}`;

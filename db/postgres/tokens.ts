@@ -39,7 +39,11 @@ const DELETE_EXPIRED = `DELETE FROM tokens WHERE id = ANY (ARRAY(
   )) RETURNING id`;
 const COUNT = 'SELECT count(*) AS count FROM tokens WHERE expires_at > $1';
 
-/** Adds a token, if `hasRoom` or if it replaces the API key's oldest tokens beyond `maxPerKey`, which are deleted. */
+/**
+ * Adds a token. If its API key then has more than `maxPerKey`, deletes the oldest of them.
+ *
+ * @param hasRoom whether the token may be added without replacing another token of its API key
+ */
 export async function put(
   query: Query,
   { id, keyId, expiresAt }: TokenRow,
@@ -58,14 +62,17 @@ export async function revoke(query: Query, id: string): Promise<void> {
   await query(REVOKE, [id]);
 }
 
+/** Returns those of the ids that are in the table. */
 export async function present(query: Query, ids: readonly string[]): Promise<Set<string>> {
   return new Set((await query<{ id: string }>(PRESENT, [ids])).map(({ id }) => id));
 }
 
+/** Deletes tokens that expired before `before`, in slices. */
 export async function deleteExpired(query: Query, before: number): Promise<void> {
   while ((await query(DELETE_EXPIRED, [before])).length === SLICE);
 }
 
+/** Returns the number of tokens that expire after `now`. */
 export async function count(query: Query, now: number): Promise<number> {
   return (await query<{ count: number }>(COUNT, [now]))[0]?.count ?? 0;
 }

@@ -12,7 +12,11 @@ const FILES = [OLD_QUEUE, 'tasks.db', 'auth.db'] as const;
 const PAGES_PER_STEP = 1000;
 const BUSY_TIMEOUT_MS = 5000;
 
-/** Copies the databases in `dataDir` to a new or empty `folder`. Deletes all copies if an error occurs. @throws {Error} */
+/**
+ * Copies the databases in `dataDir` to `folder`, creating the folder if missing. Deletes all copies if an error occurs.
+ *
+ * @throws {Error} with a one-line message that says what to fix, or the abort reason of `signal`
+ */
 export async function backUpDatabases(
   dataDir: string,
   folder: string,

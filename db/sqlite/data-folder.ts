@@ -4,7 +4,11 @@ import { DatabaseSync } from 'node:sqlite';
 
 const [SQLITE_BUSY, SQLITE_FULL] = [5, 13];
 
-/** Creates the data folder if it is missing, and locks it until the returned function is called. @throws {Error} */
+/**
+ * Creates the data folder if it is missing, and locks it until the returned function is called or the process ends.
+ *
+ * @throws {Error} with a one-line message that says what to fix
+ */
 export function lockDataFolder(dataDir: string): () => void {
   try {
     makeFolder(resolve(dataDir));

@@ -56,8 +56,10 @@ export class Database {
   }
 
   /**
-   * Returns a prepared statement, whose parameters are `?`, `?1`… or `$1`…. Statements are cached without limit, so `sql`
-   * should be a constant. @throws {DatabaseUnavailable}
+   * Returns a prepared statement. Statements are cached without limit, so `sql` should be a constant. Its parameters are
+   * `?`, `?1`… or `$1`….
+   *
+   * @throws {DatabaseUnavailable} if the file cannot be opened, or SQLite's error if `sql` is invalid
    */
   statement(sql: string, returnsArrays = false): StatementSync {
     const handle = this.#transaction ?? this.#open();
@@ -98,10 +100,12 @@ export class Database {
     this.statement(sql).get(...values);
   }
 
+  /** Runs statements without parameters, separated by semicolons. */
   exec(sql: string): void {
     this.#open().exec(sql);
   }
 
+  /** Runs `work` in a transaction, which is rolled back if `work` throws. */
   transaction<T>(work: () => T): T {
     const handle = this.#open();
     this.#transaction = handle;
@@ -121,6 +125,7 @@ export class Database {
     }
   }
 
+  /** Reads from the file. @throws {Error} with the reason if the read fails */
   probe(): undefined {
     this.get('SELECT 1 FROM sqlite_schema LIMIT 1');
   }

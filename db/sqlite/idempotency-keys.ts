@@ -18,6 +18,7 @@ export class IdempotencyKeys {
     return this.#database.get<{ count: number }>('SELECT count(*) AS count FROM idempotency_keys')?.count ?? 0;
   }
 
+  /** Returns the id of the task accepted with a key, or undefined if there is none. */
   taskOf({ key, fingerprint }: IdempotencyKey, now: number): string | KeyReused | undefined {
     const find = 'SELECT fingerprint, task_id AS taskId FROM idempotency_keys WHERE key = ? AND accepted_at > ?';
     const found = this.#database.get<{ fingerprint: string; taskId: string }>(find, key, now - KEY_LIFETIME_MS);

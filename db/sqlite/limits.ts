@@ -91,7 +91,11 @@ export class Limits {
     }
   }
 
-  /** Takes as many places as are free. `isPromoted` if the message was limited by its key. Undefined without limits. */
+  /**
+   * Takes as many places as are free. Returns undefined if the action has no limits.
+   *
+   * @param isPromoted whether the message was limited by its key
+   */
   enter({ action, limit_key }: Limited, isPromoted = false): Place | undefined {
     const limits = this.of(action);
     if (limits === undefined) return undefined;
@@ -131,7 +135,11 @@ export class Limits {
     }
   }
 
-  /** Releases the places of a message whose handler started at `start`, unless its start was recorded before. */
+  /**
+   * Releases the places of a message.
+   *
+   * @param start when its handler started, or `none`. Ignored if a start was recorded
+   */
   leave({ action, limit_key, place, started_at }: Held, start: number | 'none'): void {
     if (place === null || place === PLACES.none) return;
     for (const [key, { rate }] of poolsOf(this.of(action), limit_key)) {
@@ -208,6 +216,7 @@ function isUnlimited({ concurrency, rate }: Limit): boolean {
   return concurrency === undefined && rate === undefined;
 }
 
+/** Returns the pools in which a message needs a place. */
 function poolsOf(limits: ActionLimits | undefined, key: string | null): [key: string, limit: Limit][] {
   const pools: [string, Limit | undefined][] = [[OWN, limits]];
   if (key !== null) pools.push([key, limits?.perKey]);

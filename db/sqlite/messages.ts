@@ -214,8 +214,10 @@ export class Messages {
   }
 
   /**
-   * Gives the messages of an action their places again, because its limits or their counts have changed. `running` are the
-   * positions of the running messages of all actions, and `former` the limits for which starts are recorded.
+   * Gives the messages of an action their places again, because its limits or their counts have changed.
+   *
+   * @param running positions of the running messages of all actions
+   * @param former limits for which starts are recorded
    */
   place(action: string, running: Iterable<number> = [], former?: tasks.ActionLimits): void {
     const limits = this.limits.of(action);
@@ -245,15 +247,21 @@ export class Messages {
     return this.limits.of(action) && this.#database.get<HeldMessage>(HELD, arrival);
   }
 
-  /** Returns the message to take next, or that has waited longest, with the number of its next delivery. It is no suspect. */
+  /**
+   * Returns the next message that is no suspect, with the number of its next delivery.
+   *
+   * @param isLongest whether it is the one that has waited longest, whatever its priority
+   */
   next(isLongest: boolean): SizedDelivery | undefined {
     return this.#read(isLongest ? NEXT_LONGEST : NEXT);
   }
 
+  /** Returns the next callback, with the number of its next delivery. */
   nextCallback(): SizedDelivery | undefined {
     return this.#read(NEXT_CALLBACK);
   }
 
+  /** Returns a message that is waiting, with the number of its next delivery. */
   waiting(arrival: number): SizedDelivery | undefined {
     return this.#read(`SELECT ${DUE} FROM messages WHERE arrival = ? AND state = 'waiting'`, arrival);
   }
@@ -296,7 +304,11 @@ export class Messages {
     this.#promote(held);
   }
 
-  /** Changes a running message, or deletes it if it would wait and is to be cancelled. Returns its new size. */
+  /**
+   * Changes a running message. If it would wait and its cancellation was requested, deletes it instead.
+   *
+   * @returns its new size, or why it was not changed
+   */
   change(change: MessageChange, now: number): number | 'cancelled' | 'late' {
     const held = this.#held(change.delivery);
     const bytes = this.#write(change, now);
@@ -367,12 +379,14 @@ export class Messages {
     this.#database.run(`UPDATE messages SET ${set} WHERE arrival = ?`, message.arrival);
   }
 
+  /** Returns the fields of a message that decide what happens to it. */
   state(id: string): MessageFacts | undefined {
     const facts = `arrival, id, action, state, priority, limit_key, submitter, traceparent, callback_url AS callbackUrl,
       ${BYTES} AS bytes`;
     return this.#database.get(`SELECT ${facts} FROM messages WHERE id = ?`, id);
   }
 
+  /** Deletes a message that does not run. */
   delete(message: Pick<Due, 'arrival' | 'action'>): void {
     const held = this.#held(message);
     this.#database.run('DELETE FROM messages WHERE arrival = ?', message.arrival);
@@ -394,6 +408,7 @@ export class Messages {
     return this.#database.get('SELECT 1 FROM messages WHERE id = ? AND cancel_requested = 1', id) !== undefined;
   }
 
+  /** Counts the running messages of an action, or of one of its limit keys, among those with these positions. */
   countRunning(arrivals: readonly number[], action: string, limitKey: string | undefined): number {
     const count = `SELECT count(*) AS count FROM messages WHERE arrival IN (SELECT value FROM json_each(?)) AND action = ?
       AND (? IS NULL OR limit_key = ?)`;
@@ -401,6 +416,7 @@ export class Messages {
     return this.#database.get<{ count: number }>(count, ...values)?.count ?? 0;
   }
 
+  /** Returns when the longest waiting message became due. */
   oldest(): number | undefined {
     return this.#database.get<{ runAt: number | null }>(OLDEST)?.runAt ?? undefined;
   }
@@ -415,8 +431,11 @@ export class Messages {
   }
 
   /**
-   * Makes all running messages wait, because their process has died, or dead-letters them. Returns the dead-lettered tasks.
-   * Corrects the times of messages if the clock was set back. Calls `onEnd` for each message that has ended.
+   * Makes all running messages wait, because their process has died, or dead-letters them. Corrects the times of messages
+   * if the clock was set back.
+   *
+   * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
+   * @returns the dead-lettered tasks
    */
   recover(now: number, onEnd: (message: EndedMessage, status: tasks.EndStatus) => void): tasks.TaskSubject[] {
     this.limits.load();

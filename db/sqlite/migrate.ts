@@ -14,13 +14,17 @@ export interface CreatedDatabase {
 const DATABASES = ['auth', 'tasks'];
 const BUSY_TIMEOUT_MS = 5000;
 
+/** Creates the empty tables of the queue in a database in memory. */
 export function createQueueTables(memory: Pick<DatabaseSync, 'exec'>): void {
   memory.exec(readFileSync(new URL('004-queue.sql', migrationsOf('tasks')), 'utf8'));
 }
 
 /**
- * Migrates every database in `dataDir`, which the caller must have locked, and moves the queue of version 0.1.0 into
- * `tasks.db`. Returns the databases that were created. @throws {Error} with a one-line message that names the file
+ * Migrates every database in `dataDir`, which the caller must have locked, and creates missing databases. Moves the queue
+ * of version 0.1.0 into `tasks.db`.
+ *
+ * @returns the databases that were created
+ * @throws {Error} with a one-line message that names the file
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   const created: CreatedDatabase[] = [];
@@ -81,7 +85,7 @@ function migrateFile(path: string, migrations: URL): void {
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/** Implements `ADD COLUMN IF NOT EXISTS`, which SQLite lacks. */
+/** Implements `ADD COLUMN IF NOT EXISTS`, which SQLite lacks. A migration may run again, because a table is missing. */
 function withoutPresentColumns(sql: string, database: DatabaseSync): string {
   const find = database.prepare('SELECT 1 FROM pragma_table_info(?) WHERE name = ?');
   return sql.replaceAll(/^ALTER TABLE (\w+) ADD COLUMN IF NOT EXISTS (\w+)(.*)$/gm, (_, table, column, type) =>
@@ -172,6 +176,7 @@ export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CH
   throw Object.assign(new Error(`it is damaged: ${result.replaceAll('\n', ' ')}`), { errcode: SQLITE_CORRUPT });
 }
 
+/** Whether an error from SQLite or {@link checkDamage} means that the file is damaged. */
 export function isDamage(error: unknown): boolean {
   return [SQLITE_CORRUPT, SQLITE_NOTADB].includes(resultCode(error) ?? 0);
 }

@@ -23,8 +23,10 @@ export function excessRows(database: Database, rows: number): number {
 }
 
 /**
- * Deletes the oldest `excess` rows, and the rows of tasks completed `before` a time in Unix seconds. Each step runs in the
- * caller's transaction, and takes a few milliseconds.
+ * Deletes rows beyond the retention limits. Each step runs in the caller's transaction, and takes a few milliseconds.
+ *
+ * @param excess number of rows to delete, the oldest first
+ * @param before rows of tasks completed before this time (Unix seconds) are deleted, too
  */
 export function* retentionPass(
   database: Database,

@@ -48,9 +48,11 @@ export interface SqliteStoreOptions {
   driver: 'memory' | 'sqlite';
   bounds: tasks.QueueBounds;
   now: () => number;
+  /** Returns a random UUID v4. */
   newId: () => string;
   /** Returns the number of task rows beyond the newest `rows`. Counts them in another thread, because that takes long. */
   excessRows: (rows: number) => Promise<number>;
+  /** Called if the queue in memory could not be saved. */
   onSaveFailed?: (error: unknown) => void;
   /** Syncs the log. By default with `fdatasync`. */
   syncFile?: SyncFile;
@@ -107,6 +109,7 @@ export class SqliteStore implements tasks.TaskStore {
   #published = 0;
   #isClosed = false;
 
+  /** @throws {Error} if the file is unusable */
   constructor(options: SqliteStoreOptions) {
     const { dataDir, driver, bounds, now, syncFile } = options;
     const path = join(dataDir, 'tasks.db');
@@ -434,7 +437,12 @@ export class SqliteStore implements tasks.TaskStore {
     return exhausted;
   }
 
-  /** Writes and syncs. Calls `onWritten` after the commit. @throws {QueueFull} if that is what `run` returns */
+  /**
+   * Writes and syncs.
+   *
+   * @param onWritten called after the commit
+   * @throws {QueueFull} if that is what `run` returns
+   */
   async #writeSynced<T>(run: () => T | QueueFull, onWritten = (_: T) => {}): Promise<T> {
     // While syncs fail, a submission is refused before it is written, because its task would run although it was refused.
     if (this.#syncFailure !== undefined) await this.#sync();

@@ -43,7 +43,11 @@ const REPLACE = `INSERT OR REPLACE INTO tasks (rowid, ${rowColumns.detailed})
 // Most rows have neither, so the other statements need no parameters for them.
 const SET_VIEWS = 'UPDATE tasks SET limit_key = ?, submitter = ? WHERE id = ?';
 
-/** Writes a completed task's row, which replaces one with the same id. `arrival` becomes its rowid if that is free. */
+/**
+ * Writes the row of a completed task, which replaces an earlier row with the same id.
+ *
+ * @param arrival position in the order of acceptance, which becomes the rowid unless another task has it
+ */
 export function storeRow(database: Database, arrival: number, row: DetailedRow): void {
   const { id, payload, status, result, created_at, processed_at } = row;
   const { attempts = null, waited_ms = null, ran_ms = null, started_at = null, ended_at = null } = row;

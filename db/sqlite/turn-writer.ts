@@ -57,8 +57,10 @@ export class TurnWriter {
   }
 
   /**
-   * Runs `run` in a transaction of its own, at once, which is rolled back after an error. If it only changes tables of the
-   * queue, and this is in memory, `usesFile` is false, so that it needs no lock on the file.
+   * Runs `run` in a transaction of its own, at once.
+   *
+   * @param usesFile false if `run` changes only tables of the queue. With a queue in memory, it then needs no lock on the file
+   * @throws {Error} SQLite's error, after a rollback
    */
   writeNow<T>(run: () => T, usesFile: boolean): T {
     const { queue, file, counters } = this.#options;

@@ -8,6 +8,7 @@ import { jsonText } from '../http/json-reply.ts';
 const build = import.meta.filename.endsWith('.ts') ? '../../dist/' : '../../';
 const folder = new URL(`${build}www/contracts/`, import.meta.url);
 
+/** Returns functions that return the OpenAPI and the AsyncAPI document of this process as JSON text. */
 export function apiDocuments(rules: SubmissionRules, symbols: readonly TickerSymbol[]) {
   let asyncApi: string | undefined;
   return {

@@ -61,6 +61,7 @@ async function create(args: string[]): Promise<void> {
   if (user_id === 'demo') console.error('the oldest key of the user demo is logged at every start of the services');
 }
 
+/** @throws {Error} that names the known roles */
 async function checkRole(role: string): Promise<void> {
   const roles = [...(await policyFiles(process.env.POLICIES_DIR || undefined)).keys()];
   if (roles.includes(role)) return;

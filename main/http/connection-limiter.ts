@@ -61,6 +61,7 @@ export class ConnectionLimiter {
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);
   }
 
+  /** Releases the slot of a socket. Does nothing if the socket has no slot. */
   release(socket: Duplex): void {
     const address = this.#addressBySocket.get(socket);
     if (address === undefined) return;
@@ -71,7 +72,10 @@ export class ConnectionLimiter {
   }
 }
 
-/** Limits plain connections per address, and the time to read from them: less while more than half are in use. */
+/**
+ * Limits the plain (non-WebSocket) connections per address and the time to read from them, and shortens the client
+ * timeouts while more than half of these connections are in use.
+ */
 export function limitPlainConnections(
   server: Server,
   reading: ReadingLimit,

@@ -14,7 +14,10 @@ export function exactRouter<State>(): Router<State> {
   return new Router<State>({ sensitive: true, strict: true });
 }
 
-/** Returns middleware that calls the handler of a path and method, after `first`, such as CORS. Other methods get 405. */
+/**
+ * Returns middleware that passes a request to the handler of its path and method, after `first`, such as CORS. Other
+ * methods get 405.
+ */
 export function router<State>(resources: Resources<State>, first?: Middleware): Middleware {
   const routes = exactRouter<State>();
   for (const [path, handlers] of Object.entries(resources)) {

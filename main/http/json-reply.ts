@@ -43,6 +43,7 @@ export function replyWithin(budget: ByteBudget, ctx: ParameterizedContext, value
   return true;
 }
 
+/** Sends an encoded JSON response like {@link replyJson}. */
 export function replyText(ctx: ParameterizedContext, status: number, text: string, headers: Headers = {}): void {
   ctx.respond = false;
   if (ctx.headerSent) return;
@@ -53,8 +54,11 @@ export function replyText(ctx: ParameterizedContext, status: number, text: strin
 
 /**
  * Streams the JSON response `{[name]: [...], count}` one item at a time, because all items may not fit in memory. Charges
- * `budget` for each item until the item has been sent. A failure after the response has begun closes the connection. Resolves
- * when it begins. An item that `read` no longer finds is omitted. @throws {HttpError} `server busy` without room for the first
+ * `budget` for each item until the item has been sent. A failure after the response has begun closes the connection.
+ *
+ * @param read returns undefined if the item no longer exists; the response omits it
+ * @returns a promise that is fulfilled when the response begins or the client disconnects
+ * @throws {HttpError} `server busy` if `budget` has no room for the first item
  */
 export async function replyListing<Item extends { bytes: number }>(
   ctx: ParameterizedContext,

@@ -37,8 +37,11 @@ export function isOrigin(text: string): boolean {
 
 /**
  * Returns a function that tells whether a listener on `address` accepts requests for a host. Prevents DNS rebinding, in
- * which an attacker's domain name resolves to the listener's address. Loopback names and IP addresses, `allowedHosts` and
- * the listener's own `name` are accepted; with `*`, and without `allowedHosts` unless `address` is a loopback one, all are.
+ * which an attacker's domain name resolves to the listener's address.
+ *
+ * @param allowedHosts hosts to accept besides loopback names and IP addresses; `*` accepts all hosts, and so does an
+ *   empty list unless `address` is a loopback address
+ * @param name configured host name of the listener, which is also accepted
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
   const isLocal = isLoopbackAddress(address);
@@ -59,7 +62,10 @@ function isLoopback(host: string): boolean {
 
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-/** Returns middleware that refuses requests of other sites, or their writes: CORS alone would not stop a simple POST. */
+/**
+ * Returns middleware that refuses cross-site writes, or all cross-site requests, except from `corsOrigins`. CORS alone
+ * would not keep the server from processing a simple POST request.
+ */
 export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
   const origins = new Set(options.corsOrigins);
   const guard: Middleware = (ctx, next) => {

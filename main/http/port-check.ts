@@ -11,8 +11,10 @@ export interface PlannedListener {
 }
 
 /**
- * Binds all addresses briefly, so that startup reports every unusable port before it changes anything. Skips `reusePort`,
- * because other processes may already listen. @throws {Error} with a one-line message that names the settings to change
+ * Binds all addresses briefly, so that startup reports every unusable port before it changes anything. Skips listeners
+ * with `reusePort`, because other processes may already listen on their port.
+ *
+ * @throws {Error} with a one-line message that names the settings to change
  */
 export async function checkPorts(listeners: readonly PlannedListener[]): Promise<void> {
   const planned = listeners.filter(({ port, reusePort }) => port !== undefined && !reusePort);

@@ -27,7 +27,11 @@ export class TokenBucket {
 
 export type RateLimit = ReturnType<typeof rateLimit>;
 
-/** Returns a rate limit with one token bucket per address, for a minute each. The least recently used one is evicted. */
+/**
+ * Returns a rate limit with one token bucket per address. A full bucket holds the tokens of one minute.
+ *
+ * @param maxAddresses number of buckets beyond which the least recently used bucket is evicted
+ */
 export function rateLimit({ perMinute, maxAddresses = 100_000 }: { perMinute: number; maxAddresses?: number }) {
   const buckets = new Map<string, TokenBucket>();
   return {

@@ -34,6 +34,7 @@ export class ByteBudget {
 }
 
 export interface BodyBounds {
+  /** Maximum size of one body in bytes. */
   limit: number;
   /** Budget of all unparsed bodies of a listener. Must be at least twice `limit`, or the largest bodies are refused. */
   budget: ByteBudget;
@@ -46,6 +47,7 @@ export class BodyBuffer {
   #buffer: Buffer<ArrayBuffer> = EMPTY;
   /** Size of the buffer in bytes. Stored, because a buffer transferred to a thread has a length of 0. */
   capacity = 0;
+  /** Number of received bytes. */
   length = 0;
 
   constructor(bounds: BodyBounds, contentLength?: string) {

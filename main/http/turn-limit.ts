@@ -38,8 +38,10 @@ export class TurnLimit {
   }
 
   /**
-   * Waits until a request may be processed, in call order. `cost` is in bytes to process, at least {@link MIN_COST_BYTES}. A
-   * request whose client has left is refused with `bad request` and costs nothing, if its `response` is given.
+   * Waits until a request may be processed. Requests are processed in call order.
+   *
+   * @param cost processing cost in bytes, for example the body size; at least {@link MIN_COST_BYTES} are counted
+   * @param response if given, a request whose client has left is refused with `bad request` and costs nothing
    */
   enter(cost = 0, response?: Waiting['response']): Promise<void> {
     return new Promise((begin, refuse) => {

@@ -63,6 +63,7 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
     this.receiving.on('up', () => this.emit('missed'));
   }
 
+  /** @throws {Error} if the server cannot be reached */
   open(): Promise<void> {
     return this.receiving.open();
   }

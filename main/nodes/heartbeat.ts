@@ -23,10 +23,15 @@ const BEAT_MS = 1000;
 const LIMIT_BEATS = 10;
 
 /**
- * Tells the other nodes that this one runs, also over the pool over which it takes tasks if its link is down, and recovers
- * the messages of nodes that are gone. The rule: a running message whose owner has no row in `nodes` has lost its owner. The
- * row is deleted first, so any node can recover the messages, also again. A node that only stood still writes its row again,
- * and completes none of the messages that it took before, because they have other delivery numbers.
+ * Tells the other nodes that this one runs, and recovers the messages of nodes that are gone.
+ *
+ * A node whose link is down beats over its pool, because it takes tasks as long as the pool has a connection.
+ *
+ * The rule: a running message whose owner has no row in `nodes` has lost its owner. A node is gone if another one has
+ * seen its counter unchanged over an unbroken connection. Its row is then deleted, and after that its messages are
+ * recovered, by any node and again if that fails. A node that only stood still writes its row again with its next beat.
+ * It keeps its owner id: the messages that it took before have other delivery numbers now, so it completes none of
+ * them, and the messages that it takes later have an owner with a row.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;

@@ -12,6 +12,7 @@ import type { Log } from '../log/log.ts';
 
 type Connection = Pick<PostgresClient, 'rows' | 'destroy'>;
 
+/** Opens a connection. @throws {Error} if the server cannot be reached */
 export type Connect = (databaseUrl: string, options: DirectOptions) => Promise<Connection>;
 
 export interface LinkOptions {
@@ -53,6 +54,7 @@ export class Link extends EventEmitter<LinkEvents> {
     return this.#connection !== undefined;
   }
 
+  /** Opens the first connection. @throws {Error} if the server cannot be reached */
   async open(): Promise<void> {
     const { databaseUrl, connect = connectDirectly } = this.#options;
     // Undefined until `connect` resolves. A loss before that rejects `connect`.
@@ -75,6 +77,7 @@ export class Link extends EventEmitter<LinkEvents> {
     this.emit('up');
   }
 
+  /** @throws {Error} if the connection is lost, or the statement fails */
   readonly query: Query = async (text, values = [], timeLimitMs = TIME_LIMIT_MS) => {
     if (this.#connection === undefined) throw new Error('the connection to PostgreSQL is lost');
     return this.#connection.rows(text, values, timeLimitMs);

@@ -26,10 +26,17 @@ const POLL_MS = 250;
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
 
 /**
- * Sends and receives ticks over the bus. A missed tick is not sent again. Only the leader, which holds the lease, sends
- * ticks. With each renewal it stores its last tick, so that the next leader and starting nodes continue from its prices. It
- * counts the lease time from its request, and the server from the later write, so the lease expires on the leader first. If
- * the clock of the server jumps ahead, the epochs decide: nodes refuse the ticks of an earlier leader, which then stops.
+ * Sends and receives ticks over the bus. A missed tick is not sent again.
+ *
+ * At most one node, the leader, holds the lease and sends ticks. The lease is one row with owner, epoch and expiry,
+ * acquired and renewed by compare-and-set. With each renewal, the leader stores its last tick, so that the next leader
+ * and starting nodes continue from its prices.
+ *
+ * The leader counts the lease time from its request by its own monotonic clock, and the server from the later write by
+ * its clock. So the lease expires on the leader first, however late an answer arrives and however long the leader
+ * stands still, as long as the server's clock does not jump ahead by more than the difference of the two times. Should
+ * it jump, the epochs decide: nodes refuse the ticks of an earlier leader, and that leader stops at the first tick of
+ * the next.
  */
 export class NodeTickFeed implements TickFeed {
   /** End of this node's lease in milliseconds of `process.hrtime`, which the ticker thread reads as well. */

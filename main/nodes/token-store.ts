@@ -77,6 +77,7 @@ export class NodeTokenStore implements TokenStore {
     return this.#isClosed ? 0 : Math.max(this.#cache.size, this.#size);
   }
 
+  /** Counts the tokens, and starts to delete expired ones. */
   async open(): Promise<this> {
     await this.#sweep();
     // Otherwise read when the connection is back.

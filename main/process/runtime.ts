@@ -25,6 +25,7 @@ export function runtimeIsNewEnough(version = process.versions.node): boolean {
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
+/** Returns the error message for a Node.js that is too old. */
 export function tooOld(): string {
   const remedy = isDependency
     ? 'install it from https://nodejs.org'

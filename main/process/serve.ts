@@ -18,7 +18,11 @@ const ExitCode = {
 /** Milliseconds after the first signal during which other signals are ignored, because one Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
-/** Runs both services until a signal, then stops them and exits the process. `watch` reloads a changed handlers module. */
+/**
+ * Runs the ticker and the task service until SIGTERM, SIGINT or SIGHUP, then stops both and exits the process.
+ *
+ * @param watch whether to reload the handlers module when it changes
+ */
 export async function serve({ watch = false } = {}): Promise<void> {
   const config = readConfig();
   const output = await createLog(config.log);

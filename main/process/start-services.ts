@@ -22,8 +22,10 @@ import { watchHandlers } from './watch-handlers.ts';
 export type Services = Awaited<ReturnType<typeof startServices>>;
 
 /**
- * Starts both services and the admin listener. `onTasks` receives a function that returns how many accepted tasks would be
- * lost if the process ended. @throws {Error} that says what to fix
+ * Starts the ticker service, the task service and the admin listener.
+ *
+ * @param onTasks receives a function that returns how many accepted tasks would be lost if the process ended
+ * @throws {Error} if a service cannot start; the message says what to fix
  */
 export async function startServices(
   config: Config & { watch?: boolean },

@@ -11,7 +11,10 @@ import { type CheckedModule, checkHandlers } from '../threads/one-shot-threads.t
 const INTERVAL_MS = 200;
 const NO_DEFINITION = 'changed code outside of the handlers';
 
-/** Reloads the handlers module when one of its files changes. While it cannot be used, the previous one keeps running. */
+/**
+ * Loads the handlers module again when its file or a local file that it imports changes. A module that cannot be used
+ * leaves the previous one running.
+ */
 export function watchHandlers(
   settings: Config['tasks'],
   module: WatchedModule,

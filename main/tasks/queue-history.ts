@@ -27,7 +27,13 @@ interface Saved {
   starts: number[];
 }
 
-/** Returns the events of each of the last 900 seconds and 24 hours' minutes. `saved` is the text of `save`, if there is one. */
+/**
+ * Returns the numbers of events in each of the last 900 complete seconds and of the last 24 hours' minutes, as the
+ * differences of the queue's totals.
+ *
+ * @param start milliseconds since the epoch
+ * @param saved what `save` returned before the start
+ */
 export function queueHistory(start: number, saved?: string) {
   const newestSecond = Math.floor(start / 1000) - 1;
   const seconds: Series = { length: MAX_SECONDS, columns: byColumn(() => []), newest: newestSecond };
@@ -63,6 +69,7 @@ export function queueHistory(start: number, saved?: string) {
       add(first, events);
       if (newest > first) add(newest, { ...byColumn(() => 0), depth: totals.depth });
     },
+    /** Returns the number of events of the last minute. */
     lastMinute: (event: (typeof EVENTS)[number]) =>
       seconds.columns[event].slice(-60).reduce((sum, number) => sum + number, 0),
     /**

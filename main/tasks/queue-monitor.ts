@@ -132,6 +132,7 @@ function samplesOf<Value>(read: () => Value, seconds: number, clock: Clock) {
   const age = ({ at }: { at: number }) => Math.max(0, Math.round((clock.now() - at) / 1000));
   return {
     oldest: () => oldest.value,
+    /** Returns the age of the oldest value in seconds. */
     age: () => age(oldest),
     /** Must be called once per second. A call may be missing, because the age of a value is that of its time. */
     tick(): void {

@@ -143,8 +143,10 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels a task. Returns `cancelled` if it left the queue, `requested` if its attempt is being ended, `ended` if it is
-   * completed or dead-lettered, undefined if it is unknown.
+   * Cancels a task.
+   *
+   * @returns `cancelled` if it left the queue, `requested` if its attempt is being ended, `ended` if it is completed or
+   *   dead-lettered, undefined if it is unknown
    */
   async cancel(id: string): Promise<'cancelled' | 'requested' | 'ended' | undefined> {
     const inFlight = this.#inFlight.get(id);
@@ -168,8 +170,10 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices. Returns the number of tasks that
-   * were cancelled or are being ended, and of those that remain because a later slice failed, with the cause.
+   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices.
+   *
+   * @returns the number of tasks that were cancelled or whose attempts are being ended, and of the tasks that remain because
+   *   a later slice failed, with the cause
    */
   async cancelAll(
     selected: readonly string[] | Filter,

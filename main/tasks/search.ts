@@ -24,7 +24,11 @@ async function searchIn(table: Table, { cause, ...filter }: Filter, after: Posit
   return { found: found.filter(({ reason }) => causeOf(reason) === cause), next };
 }
 
-/** Returns the tasks that match, in the order of the table's search. Awaits `turn` before each slice, for other requests. */
+/**
+ * Returns the tasks that match, in the order of the table's search.
+ *
+ * @param turn awaited before each slice, so that other requests have their turn
+ */
 export async function select(
   table: Table,
   filter: Filter,
@@ -60,7 +64,11 @@ export async function causesOf(
   return causes;
 }
 
-/** Counts up to 100,000 messages by action and state. `actions` have further fields; `other` stands for unnamed actions. */
+/**
+ * Counts the messages of each action in each state, up to 100,000 of them.
+ *
+ * @param actions by name, with further fields. `other` stands for all that are not named
+ */
 export async function countActions(store: TaskStore, actions: Map<string, object>, turn: () => Promise<unknown>) {
   const none = { queued: 0, limited: 0, scheduled: 0, retrying: 0, in_flight: 0, failed: 0 };
   const counts = new Map([...actions].map(([action, fields]) => [action, { action, ...none, ...fields }]));

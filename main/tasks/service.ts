@@ -57,6 +57,7 @@ export interface WatchedModule {
 }
 
 export interface TasksParts {
+  /** If undefined, requests need no token. */
   access?: TaskAccess | undefined;
   actions?: HandlersManifest;
   schedules?: ModuleSchedules;

@@ -101,7 +101,10 @@ export class TaskEvents {
     };
   }
 
-  /** Calls `listener` when the task ends, if no event is missed, and at `close`. The result removes it, and is called once. */
+  /**
+   * Calls `listener` when the task completes, fails or is cancelled, and when `close` is called. The returned function
+   * removes the listener, and must be called once. An event of another node may be missed.
+   */
   onEnd(id: string, listener: () => void): () => void {
     if (this.#closed) {
       listener();

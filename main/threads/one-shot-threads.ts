@@ -27,7 +27,12 @@ const LONGEST_ACTION = 200;
 /** Heap limit of the thread that checks a price source in MB, three times the size of the largest allowed recording. */
 const PRICE_SOURCE_MEMORY_MB = 1024;
 
-/** Loads the handlers module in a thread. `sources` gets the files that it loads, also if it cannot be used. @throws {Error} */
+/**
+ * Loads the handlers module in a separate thread.
+ *
+ * @param sources gets the files that were loaded, also if the module cannot be used
+ * @throws {Error} that names the module and why it cannot be used
+ */
 export async function checkHandlers(
   { handlers: module, memoryMb, unknownActions, callbackHosts }: CheckedSettings,
   timeLimitMs = TIME_LIMIT_MS,
@@ -59,6 +64,7 @@ function withCheckedCallbacks(actions: HandlersManifest, hosts: readonly string[
   return new Map(checked);
 }
 
+/** @throws {Error} that names the first wrong schedule */
 async function readSchedules(
   exported: HandlersModule['schedules'],
   rules: SubmissionRules,

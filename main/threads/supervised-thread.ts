@@ -57,6 +57,7 @@ export class SupervisedThread<ToWorker, FromWorker> {
     this.#worker?.postMessage(message);
   }
 
+  /** Terminates the thread, and prevents its restart. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#restartTimer);

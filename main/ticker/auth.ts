@@ -67,6 +67,7 @@ export function authRoutes(options: AuthOptions): Middleware {
   );
 }
 
+/** Issues a token. @throws {HttpError} */
 export async function issueToken(tokens: Pick<Tokens, 'issue'>, ...args: Parameters<Tokens['issue']>): Promise<string> {
   try {
     return await tokens.issue(...args);
@@ -98,7 +99,10 @@ export function authenticated(
   };
 }
 
-/** Returns the token of the `Authorization` header, of the subprotocol, as browsers send it, or of the query. */
+/**
+ * Returns a request's bearer token from the `Authorization` header, the WebSocket subprotocol or the query, in this
+ * order. Browsers use the subprotocol, because they cannot set headers of a WebSocket handshake.
+ */
 export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
   if (headers.authorization !== undefined) return authorizationToken(headers);
   const offered = headers['sec-websocket-protocol']?.split(',').map((protocol) => protocol.trim()) ?? [];

@@ -14,7 +14,7 @@ export const streamErrors = {
   invalidPosition: 'epoch and seq must be whole numbers from 0',
 } as const;
 
-/** Message of a client. `ticker.v1` has only `ping`. */
+/** Message of a client of `ticker.v2`. */
 export type ClientMessage =
   | { type: 'ping' }
   /** All symbols if `symbols` is undefined. */

@@ -274,6 +274,7 @@ export function encodeTick(tick: TickMessage): EncodedTick {
 
 const TEXT = 1;
 
+/** Encodes a text frame. */
 export function textFrame(text: string): Buffer {
   const options = { fin: true, opcode: TEXT, mask: false, readOnly: true, rsv1: false };
   return Buffer.concat(Sender.frame(Buffer.from(text), options));

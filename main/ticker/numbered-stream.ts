@@ -10,6 +10,7 @@ export interface TickId {
 
 export interface NumberedTick extends TickId {
   prices: ArrayLike<number>;
+  /** Unix time in seconds. */
   timestamp: number;
 }
 
@@ -99,7 +100,11 @@ export class NumberedStream implements Monitor {
     this.#options.actors.monitor(handler, this);
   }
 
-  /** Replaces a client's choice, and sends the newest tick. Returns an unknown symbol, with which nothing is replaced. */
+  /**
+   * Replaces a client's choice, and sends the newest tick. Returns an unknown symbol, with which nothing is replaced.
+   *
+   * @param symbols all if undefined
+   */
   subscribe(handler: Pid, client: Pid, symbols: Iterable<string> = this.#indexes.keys()): string | undefined {
     const names = new Set(symbols);
     const unknown = [...names].find((name) => !this.#indexes.has(name));

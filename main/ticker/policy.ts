@@ -34,7 +34,12 @@ export async function loadScope(file: string): Promise<Scope> {
   return scope;
 }
 
-/** Returns the files of the roles' policies, `<role>.json`. @throws {Error} if a role is built in and in the user's folder */
+/**
+ * Returns the files of the roles' policies: `<role>.json`.
+ *
+ * @param own folder of the user's policies
+ * @throws {Error} if a folder cannot be read, or if a file has the name of a built-in role
+ */
 export async function policyFiles(own?: string, builtIn = builtInPolicies): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   for (const folder of own === undefined ? [builtIn] : [builtIn, resolve(own)]) {
@@ -50,8 +55,10 @@ export async function policyFiles(own?: string, builtIn = builtInPolicies): Prom
 }
 
 /**
- * Loads the policies of all roles. A built-in one that cannot be loaded is logged, and its scope is empty, as that of an
- * unknown role. @throws {Error} if a policy of the user's folder cannot be loaded
+ * Loads the policies of all roles. A built-in policy that cannot be loaded is logged, and its scope is empty. So is the
+ * scope of an unknown role.
+ *
+ * @throws {Error} if a policy of the user's folder cannot be loaded
  */
 export async function loadRoles(log: Log, own?: string, builtIn = builtInPolicies): Promise<ScopeOf> {
   const roles = new Map<string, Scope>();
@@ -75,7 +82,10 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
   return allowedTasks(scope, action, resource) === 'all';
 }
 
-/** Returns the tasks on which `scope` allows `action`: those of the first policy if none allows it on all. */
+/**
+ * Returns the tasks on which `scope` allows `action`, or `all` if it allows it on another resource. If no policy allows it
+ * on all, the first one counts.
+ */
 export function allowedTasks(
   scope: Scope,
   action: string,

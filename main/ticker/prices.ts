@@ -23,7 +23,10 @@ interface PastTick {
 
 export type PriceHistory = ReturnType<typeof priceHistory>;
 
-/** Keeps the last tick of each of the last 900 seconds, and the first one of each minute of the last 24 hours. */
+/**
+ * Keeps the last tick of each of the last {@link HISTORY_SECONDS}, and the first tick of each of the last
+ * {@link HISTORY_MINUTES}.
+ */
 export function priceHistory(symbols: readonly TickerSymbol[], intervalMs: number) {
   const seconds = { period: 1, length: Math.ceil((HISTORY_SECONDS * 1000) / Math.max(intervalMs, 1000)) };
   const all = [seconds, { period: 60, length: HISTORY_MINUTES }].map((each) => ({ ...each, ticks: [] as PastTick[] }));
@@ -121,6 +124,7 @@ const INTERVAL_MS = 60_000;
 interface KeptPricesOptions {
   history: Pick<PriceHistory, 'save' | 'merge'>;
   store: Pick<TaskStore, 'readHistory' | 'saveHistory'>;
+  /** Whether this node makes the ticks. */
   isLeader(): boolean;
   clock: Clock;
   log: Log;

@@ -118,6 +118,7 @@ export async function startTicker(
     },
     tokens,
     prices,
+    /** Issues a token for a user of this process. @throws {HttpError} */
     async issueToken(user: ApiKeyOwner): Promise<string> {
       const scope = scopeOf(user.role);
       if (scope.length === 0) throw new RangeError(`the role ${user.role} has no policy`);

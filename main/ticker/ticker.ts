@@ -141,7 +141,10 @@ export class Ticker implements Actor, Monitor {
     return this.#thread.restarts;
   }
 
-  /** Unix time in milliseconds when the last tick was due, or arrived from another node. 0 before the first one. */
+  /**
+   * Unix time in milliseconds of the last tick: when the tick was due, or when it arrived if another node made it. 0
+   * before the first tick.
+   */
   get lastDue(): number {
     return this.#lastDue[0] as number;
   }

@@ -52,7 +52,10 @@ export interface MemoryTokenStoreOptions {
   clock: Clock;
 }
 
-/** In-memory store of valid tokens. While it is full, a new one is refused unless it replaces one of the same API key. */
+/**
+ * In-memory store of valid tokens. While the store is full, new tokens are refused, unless they replace the oldest
+ * token of the same API key.
+ */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
   readonly maxTokens: number;

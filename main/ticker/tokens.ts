@@ -108,10 +108,12 @@ export class Tokens {
     return identity !== undefined && this.isLive(identity) ? identity : undefined;
   }
 
+  /** Whether the token of a verified identity is still valid. @throws {TokenStoreUnavailable} */
   isLive({ tokenId }: Identity): boolean {
     return this.store.has(tokenId);
   }
 
+  /** Revokes the token of a verified identity. @throws {TokenStoreUnavailable} */
   async revoke({ tokenId }: Identity): Promise<void> {
     await this.store.revoke(tokenId);
   }

@@ -187,6 +187,7 @@ export class Relay {
     for (const client of clients) this.#connections.get(client)?.tick(tick);
   }
 
+  /** See `Connection.replay`. */
   replay(client: Pid, messages: Iterator<Replayed>, seq: number): void {
     this.#connections.get(client)?.replay(messages, seq);
   }

@@ -63,7 +63,12 @@ export const DELAY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
 
 const BEAT_INTERVAL_MS = 20;
 
-/** Records how late timers of this thread fire, until `stop` is called. Calls `onBeat` 50 times a second. */
+/**
+ * Records the event loop delay of the calling thread, which is how late a timer fires, until `stop` is called.
+ *
+ * @param memory of the histogram
+ * @param onBeat called 50 times a second
+ */
 export function recordLoopDelay(memory?: SharedArrayBuffer, onBeat = () => {}) {
   const delays = new Histogram(DELAY_BOUNDS, memory);
   let previous = performance.now();

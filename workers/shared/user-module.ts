@@ -31,7 +31,12 @@ interface LoadedSource {
   source: string | Uint8Array | undefined;
 }
 
-/** Returns an export of a module. Loads files from `sources` if they have them, and adds others. @throws {Error} one line */
+/**
+ * Returns an export of a path or package.
+ *
+ * @param sources files that are loaded instead of the disk; gets the other files loaded
+ * @throws {Error} with a one-line reason and its place, whatever the module throws
+ */
 export async function importUserModule(
   name: string,
   exportName = 'default',

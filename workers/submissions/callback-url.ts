@@ -13,8 +13,10 @@ export function isCallbackHost(text: string): boolean {
 }
 
 /**
- * Returns a callback URL, normalised, or why it is refused. `hosts` are in lower case: `host` for the default port of the
- * scheme, `host:port` for that port.
+ * Checks a callback URL.
+ *
+ * @param hosts allowed hosts in lower case: `host` for the default port of the scheme, `host:port` for that port
+ * @returns the normalised URL, or the reason why it is refused
  */
 export function readCallbackUrl(value: unknown, hosts: readonly string[]): { url: string } | { wrong: string } {
   if (typeof value !== 'string') return { wrong: 'must be a text' };

@@ -34,7 +34,12 @@ const COSTLY_KEYWORDS = new Set([
   'uniqueItems',
 ]);
 
-/** Combines the rules into a check. Calls `onLimited` before a slow one, whose result it replaces. @throws {Error} */
+/**
+ * Combines the rules into a check.
+ *
+ * @param onLimited called before a check that needs a time limit. A result replaces that of the check
+ * @throws {Error} if a schema does not compile
+ */
 export function submissionCheck<Other = never>(
   { actions, rejectUnknown }: SubmissionRules,
   onLimited?: (action: string) => Other | undefined,

@@ -20,6 +20,7 @@ parentPort?.on('message', (body: SubmittedBody | SubmittedBatch) => {
   parentPort?.postMessage('id' in body ? parseSubmission(body, check) : parseBatch(body, check));
 });
 
+/** Tells the main thread of a check that needs a time limit. */
 function announce(action: string): undefined {
   parentPort?.postMessage({ checking: action } satisfies CheckStarted);
 }

@@ -35,7 +35,10 @@ const UNIT = /^(ms|millis|milliseconds|s|secs?|seconds?|mins?|minutes?|h|hrs?|ho
 /** Replacing one letter of a shorter name makes another word, such as `relay`. */
 const REPLACEABLE_LENGTH = 6;
 
-/** Returns the first field that looks like an option and is none of `known`, and the name that was meant. */
+/**
+ * Returns the first field that looks like an option or like `idempotency_key` and is none of `known`, and the name that
+ * was meant. Other fields are ignored.
+ */
 export function misspeltOption(
   fields: object,
   known = KNOWN,

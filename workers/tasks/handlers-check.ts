@@ -12,6 +12,7 @@ reportCheck(async (sources): Promise<HandlersModule> => {
   return { actions: manifest, schedules: await loadSchedules(workerData.module) };
 });
 
+/** @throws {Error} if the schema is not JSON or does not compile */
 async function settingsOf(action: string, { handler, schema, ...others }: LoadedHandler): Promise<ActionSettings> {
   const settings = { ...others, text: String(handler) };
   if (schema === undefined) return settings;

@@ -11,7 +11,10 @@ import { type Backoff, type Handler, PermanentError } from './handlers-api.ts';
 import type { AbortRequest, ActionSettings, HandlerOutcome, TaskAnswer, TaskThreadStart } from './messages.ts';
 import { RunningTask, type TaskIdentity } from './running-task.ts';
 
-/** Imports a handlers module. Returns a function that runs a task, or returns undefined if no handler has its action. */
+/**
+ * Imports a handlers module in a task thread. Returns a function that runs the handler of a task. It returns undefined if
+ * the module has no handler for the action, and its promise is never rejected.
+ */
 export async function startHandlers(module: string, { sources, maxOutputBytes, abortChannel }: TaskThreadStart) {
   const log = new HandlerLog();
   log.captureConsole({ handlers: module });
@@ -66,6 +69,7 @@ export async function startHandlers(module: string, { sources, maxOutputBytes, a
   };
 }
 
+/** @throws {PermanentError} if the output cannot be serialized or exceeds `maxBytes` */
 function outputText(output: unknown = null, maxBytes: number): string {
   let text: string | undefined;
   try {

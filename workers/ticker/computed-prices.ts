@@ -27,7 +27,11 @@ const WINDOW = 600;
 const MAX_CHANGE = 400;
 const MILLION = 1_000_000;
 
-/** Returns prices computed from seed, symbol, initial price and number of the interval since the epoch. */
+/**
+ * Returns deterministic prices, computed from the seed, the symbol and the number of whole intervals since the epoch.
+ *
+ * @param symbols the symbols with their initial prices, not their last known prices
+ */
 export function seededPrices(seed: string, intervalMs: number, symbols: readonly TickerSymbol[]) {
   /** Number of the last computed tick. NaN before the first tick. */
   let last = Number.NaN;

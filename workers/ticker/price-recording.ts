@@ -5,8 +5,10 @@ import type { PriceSource, Prices } from './sourced-prices.ts';
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 /**
- * Replays recorded prices, one row of a CSV file per tick, and starts over after the last row. The column named after a
- * symbol has the symbol's prices. @throws {Error} with the number of an invalid line
+ * Replays recorded prices, one row of a CSV file per tick. Starts over after the last row. The column named after a symbol
+ * has the symbol's prices.
+ *
+ * @throws {Error} with the number of an invalid line
  */
 export function priceRecording(file: string, symbols: readonly TickerSymbol[]) {
   const recorded = parse(read(file), symbols);

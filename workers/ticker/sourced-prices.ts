@@ -129,7 +129,10 @@ export function sourcedPrices(options: SourcedPricesOptions) {
 
   return {
     open,
-    /** Updates the prices for a tick. Ends after one event loop turn at the latest: a later answer counts for the next tick. */
+    /**
+     * Updates the prices for the tick due at `due` (milliseconds since the epoch). Fulfilled when the source has answered,
+     * or after one event loop turn. A later answer counts for the next tick.
+     */
     async step(due: number): Promise<void> {
       if (!checkPending()) return;
       const turn = new Promise<void>((resolve) => void setImmediate(resolve));

@@ -38,6 +38,7 @@ export class CallbackSender {
     this.#options = options;
   }
 
+  /** Whether callbacks may be sent. */
   get isUsed(): boolean {
     return this.#options.hosts.length > 0;
   }
@@ -90,7 +91,10 @@ export class CallbackSender {
     return this.#failure(delivery, reason, answer);
   }
 
-  /** Returns the task as `GET /tasks/<id>` does, or its id, action and end if it is gone or no longer ended in this way. */
+  /**
+   * Returns the task as `GET /tasks/<id>` does, or only its id, action and end if the task is gone or no longer ended in
+   * this way.
+   */
   async #report({ task: id, action, status }: CallbackData): Promise<object> {
     const found = await this.#options.find(id);
     if (found !== undefined && 'row' in found && status === 'completed') return completedTask(found.row);

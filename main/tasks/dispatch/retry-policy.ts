@@ -27,6 +27,7 @@ export function retriesOf(task: Pick<Delivery, 'action' | 'body' | 'callbackOf'>
   return { maxAttempts, backoff: { ...retryPolicy.backoff, ...backoff } };
 }
 
+/** Returns how to settle a delivery, depending on the outcome of its run. */
 export function decide(
   delivery: Pick<Delivery, 'attempt' | 'crashes'>,
   outcome: Outcome,

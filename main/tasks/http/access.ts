@@ -11,6 +11,7 @@ export interface Actor {
   role: string;
   /** Returns the tasks on which the user's token allows an action. For another resource, `all` or `none`. */
   access(action: Action, resource: Resource): TaskView | 'all' | 'none';
+  /** Whether the user's token is still valid. */
   isSignedIn(): boolean;
 }
 
@@ -20,8 +21,10 @@ export interface TaskAccess {
   /** Routes under `/auth/token` that exchange an API key for a token and revoke tokens. */
   tokenRoutes: Middleware;
   /**
-   * Issues a token that may read the tasks of a view, and cancel them if `mayCancel`. Without `actor`, the program of this
-   * process is the creator. @throws {HttpError}
+   * Issues a token that may read the tasks of a view, and cancel them if `mayCancel`.
+   *
+   * @param actor the creator. Undefined stands for the program of this process
+   * @throws {HttpError}
    */
   issue(view: TaskView, mayCancel: boolean, expiresIn: number, address: string, actor?: Actor): Promise<string>;
 }

@@ -55,9 +55,13 @@ export async function createTasksApp({ access, corsOrigins, trustProxy, ...optio
 const TASK_PATH = /^\/tasks\/(?!(?:events|batch|cancel|search)$)([\w-]+)$/;
 
 /**
- * Redirects a browser from a task's URL, for example the `Location` of a 202, to the task on the board. Comes before the token
- * is required, which a browser cannot send then. Only browsers send this `Sec-Fetch-Dest`, over plain HTTP to loopback
- * addresses only; at others they get JSON. Java's HttpURLConnection prefers `text/html` in `Accept` as well.
+ * Redirects a browser from a task's URL, for example the `Location` of a 202, to the task on the board.
+ *
+ * Recognizes a browser by `Sec-Fetch-Dest`, which neither scripts nor other clients send with this value. `Accept` is no
+ * safe criterion: Java's HttpURLConnection prefers `text/html` by default. Over plain HTTP, browsers send
+ * `Sec-Fetch-Dest` only to loopback addresses. To other addresses, they get JSON.
+ *
+ * Must be registered before the token is required, because a browser cannot send a token when it opens a URL.
  */
 const redirectToBoard: Middleware = (ctx, next) => {
   const [, id] = TASK_PATH.exec(ctx.path) ?? [];

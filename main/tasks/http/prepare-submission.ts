@@ -93,6 +93,7 @@ function traceparentOf({ traceparent }: IncomingHttpHeaders): string | undefined
   return typeof traceparent === 'string' ? TRACEPARENT.exec(traceparent)?.[0] : undefined;
 }
 
+/** Returns the request's idempotency key. @throws {HttpError} if it is malformed */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;

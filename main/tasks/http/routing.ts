@@ -43,7 +43,10 @@ export interface RouterOptions {
 
 export type Routes = Resources<AccessState>;
 
-/** Returns a handler that answers 403 unless the actor's token allows the action, for `task` on all tasks. */
+/**
+ * Returns a handler that answers 403 unless the actor's token allows the action. For `task`, the token must allow it on all
+ * tasks. Without access control, every action is allowed.
+ */
 export function authorized(action: Action, resource: Resource, handle: Handler<AccessState>): Handler<AccessState> {
   return (ctx, next) => {
     if ((ctx.state.actor?.access(action, resource) ?? 'all') !== 'all') throw new HttpError('actionNotAllowed');

@@ -56,6 +56,7 @@ function paceOf(perSecond: unknown): number | undefined {
   throw invalidParameter('per_second', `must be a number from ${MIN_PER_SECOND} to ${MAX_PER_SECOND}`);
 }
 
+/** Returns a filter from its fields. @throws {HttpError} */
 export function filterOf(fields: Fields): Filter {
   const { state, action, text, id, limit_key: limitKey, schedule, reason, cause, since, until } = fields;
   if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');

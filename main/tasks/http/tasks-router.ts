@@ -109,6 +109,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
   };
 }
 
+/** Reads a task's row, or its message. @throws {HttpError} if the task cannot be read */
 async function find({ queue, turns }: RouterOptions, id: string, response: ServerResponse) {
   await turns.enter(TASK_COST, response);
   return query(() => queue.find(id));

@@ -128,10 +128,12 @@ export class ThreadPool {
     }
   }
 
+  /** Number of threads in which a handler runs. */
   get busy(): number {
     return [...this.#threads.values()].filter(({ runs }) => runs.size > 0).length;
   }
 
+  /** Returns the id of the thread to which a task was given. */
   threadOf(task: string): number | undefined {
     return [...this.#threads.values()].find(({ runs }) => [...runs].some(({ delivery }) => delivery.id === task))?.id;
   }

@@ -89,6 +89,7 @@ export class Scheduler {
     return isWritten;
   }
 
+  /** Returns a task of a schedule that is due now. */
   taskOf({ name, definition }: StoredSchedule): Message {
     const { actions, newTaskId, clock } = this.#options;
     const { action, data, priority, limit_key, callback_url: callbackUrl }: CompleteDefinition = JSON.parse(definition);
