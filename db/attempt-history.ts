@@ -11,7 +11,6 @@ export interface Attempt {
   node?: string | undefined;
 }
 
-/** Ended attempts at a task. */
 export interface AttemptHistory {
   /** Time from when the task first became due to the start of its first attempt. Null if unknown. */
   readonly waitedMs: number | null;

@@ -34,7 +34,6 @@ export interface LostMessage extends Pick<Delivery, 'arrival' | 'delivery' | 'cr
   isCancelRequested: boolean;
 }
 
-/** Reason of a dead letter whose processes died again and again. */
 export const EXHAUSTED = `${PROCESS_DIED}, and no attempt is left`;
 
 /**

@@ -1,17 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Reads all migrations in `folder`, or only those newer than the database's `version` if no table is missing
- * (`isComplete`).
- *
- * @returns `steps`, the SQL text of each migration, and `newest`, the newest migration's version
- * @throws {Error} if `version` is newer than the newest migration
+ * Reads the migrations in `folder`: only those newer than the database's `version` if it has all of their `tables`.
+ * Returns the SQL text of each, and the version of the newest one. @throws {Error} if `version` is newer
  */
-export function migrationSteps(folder: URL, { version, isComplete }: { version: number; isComplete: boolean }) {
-  const files = readdirSync(folder).filter((name) => name.endsWith('.sql'));
-  const numbered = files.sort().map((name) => ({ name, number: Number.parseInt(name, 10) }));
-  const newest = numbered.at(-1)?.number ?? 0;
+export function migrationSteps(folder: URL, version: number, tables: readonly string[] = []) {
+  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
+  const read = (name: string) => readFileSync(new URL(name, folder), 'utf8');
+  const files = names.sort().map((name) => ({ number: Number.parseInt(name, 10), sql: read(name) }));
+  const newest = files.at(-1)?.number ?? 0;
   if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
-  const missing = numbered.filter(({ number }) => !isComplete || number > version);
-  return { newest, steps: missing.map(({ name }) => readFileSync(new URL(name, folder), 'utf8')) };
+  const created = files.flatMap(({ sql }) => [...sql.matchAll(/^CREATE TABLE IF NOT EXISTS (\w+)/gm)]);
+  const isComplete = created.every(([, table = '']) => tables.includes(table));
+  return { newest, steps: files.filter(({ number }) => !isComplete || number > version).map(({ sql }) => sql) };
 }

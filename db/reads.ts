@@ -13,7 +13,7 @@ import {
   type Stored,
   type TaskRows,
 } from './task-rows.ts';
-import type { ActionCount, FoundFailure, StoredMessage } from './task-store.ts';
+import type { ActionCount, FoundFailure, FoundTask, StoredMessage } from './task-store.ts';
 
 export type TaskReads = ReturnType<typeof taskReads>;
 
@@ -30,11 +30,17 @@ export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Rea
   const readWhole = readMessages('body');
   const readCut = readMessages('substr(body, 1, $2) AS body');
   const actionOf = (action: string | null) => (action === null ? null : decodeName(action));
+  const rows = taskRows(dialect, readRows);
+  const read = (ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]> => {
+    const stored = bodyLength === undefined ? readWhole(ids) : readCut(ids, bodyLength);
+    return andThen(stored, (found) => found.map((row) => messageOf(row, dialect)));
+  };
   const search = (filter: SearchFilter, after: Position | undefined, limit: number, more?: string) =>
     runSearch(readQueue, searchMessages(dialect, filter, after, limit, more));
   return {
-    rows: taskRows(dialect, readRows),
+    rows,
     search,
+    read,
     failures: (filter: SearchFilter, after: Position | undefined, limit: number) =>
       andThen(search({ ...filter, state: 'failed' }, after, limit, FAILURE), (page): SearchPage<FoundFailure> => {
         const found = (page.found as FoundFailure[]).map((each) => ({ ...each, action: actionOf(each.action) }));
@@ -47,10 +53,11 @@ export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Rea
         return { found: counts.map((each) => ({ ...each, action: actionOf(each.action) })), next };
       });
     },
-    read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]> {
-      const rows = bodyLength === undefined ? readWhole(ids) : readCut(ids, bodyLength);
-      return andThen(rows, (found) => found.map((row) => messageOf(row, dialect)));
-    },
+    // The message first, because a row is written when its message is deleted or later.
+    find: (id: string) =>
+      andThen(read([id]), ([message]): Awaitable<FoundTask | undefined> => {
+        return message ? { message } : andThen(rows.find(id, 'detailed'), (row) => row && { row });
+      }),
     pausedAt: () =>
       andThen(
         readQueue<{ at: number | null }>('SELECT paused_at AS at FROM queue_state'),

@@ -78,7 +78,6 @@ const ADVANCE = `UPDATE schedules SET next_at = CAST($3 AS bigint),
   last_task = CASE WHEN ${FIRES} THEN $5 ELSE last_task END
   WHERE name = $1 AND next_at = $2 RETURNING coalesce(last_task = $5, false) AS "isFired"`;
 
-/** The schedules in the database of a queue. */
 export class Schedules {
   readonly #table: ScheduleTable;
 

@@ -134,13 +134,8 @@ export function searchMessages(
   ];
   const body = text === undefined ? undefined : 'body';
   const columns = `id, arrival, ${bytes} AS bytes${more}`;
-  return search(
-    dialect,
-    { table: 'messages', columns, bytes, time, body, counted, order, conditions },
-    filter,
-    after,
-    limit,
-  );
+  const reading: Reading = { table: 'messages', columns, bytes, time, body, counted, order, conditions };
+  return search(dialect, reading, filter, after, limit);
 }
 
 /** Searches rows, the last accepted first, or with an id prefix in the order of ids. */
@@ -180,16 +175,9 @@ export function searchRows(
   ];
   const bytes = 'octet_length(payload) + coalesce(octet_length(result), 0)';
   const columns = `id, ${rowArrival} AS arrival, ${bytes} AS bytes`;
-  const reading = {
-    table: 'tasks',
-    columns,
-    bytes,
-    time: 'created_at * 1000',
-    body: text && 'payload',
-    order,
-    conditions,
-  };
-  return search(dialect, reading as Reading, filter, after, limit);
+  const body = text && 'payload';
+  const reading: Reading = { table: 'tasks', columns, bytes, time: 'created_at * 1000', body, order, conditions };
+  return search(dialect, reading, filter, after, limit);
 }
 
 /**
@@ -245,7 +233,12 @@ function* search(
   const positionOf = (row: object) => names.map((name) => (row as Record<string, number | string>)[name] ?? 0);
   const page = statement((bind, given) => {
     const slice = bound(bind, given, isAscending ? '<=' : '>=', positionOf(end));
-    const all = [among(bind, given), slice, ...conditions(bind), ...idConditions(filter, bind)].join(' AND ');
+    const all = [
+      among(bind, given),
+      slice,
+      ...conditions(bind),
+      ifGiven(bind(filter.idPrefix), (value) => `substr(id, 1, length(CAST(${value} AS text))) = ${value}`),
+    ].join(' AND ');
     if (counted !== undefined)
       return `SELECT ${counted}, count(*) AS count FROM ${table} WHERE ${all} GROUP BY ${counted}`;
     return `SELECT ${columns}, ${named} FROM ${table} WHERE ${all} ORDER BY ${orderBy(given)} LIMIT ${bind(limit)}`;
@@ -274,10 +267,6 @@ function idOrder(
 }
 
 const UUID = '00000000-0000-0000-0000-000000000000';
-
-function idConditions({ idPrefix }: SearchFilter, bind: Bind): string[] {
-  return [ifGiven(bind(idPrefix), (value) => `substr(id, 1, length(CAST(${value} AS text))) = ${value}`)];
-}
 
 /** Returns a condition that holds if the parameter is null. The text of a statement does not depend on the filter then. */
 function ifGiven(parameter: string, condition: (parameter: string) => string): string {

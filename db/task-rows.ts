@@ -22,7 +22,6 @@ export function defined<Value extends object>(row: Stored<Value>): Value {
   return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, value ?? undefined])) as Value;
 }
 
-/** Read access to the table `tasks`. */
 export interface TaskRows {
   /** Returns a part (default: `whole`) of a row. */
   find<Part extends keyof RowParts = 'whole'>(id: string, part?: Part): Awaitable<RowParts[Part] | undefined>;
@@ -71,7 +70,6 @@ export interface SearchPage<Each = Found> {
   next: Position | undefined;
 }
 
-/** Parts of a row by their names. */
 export interface RowParts {
   whole: TaskRow;
   detailed: DetailedRow;
@@ -109,7 +107,6 @@ export interface DetailedRow extends TaskRow {
   history?: string | null;
   /** Escaped as in JSON, because PostgreSQL stores no NUL character. */
   limit_key?: string | null | undefined;
-  /** Id of the user who submitted the task. */
   submitter?: string | null | undefined;
 }
 

@@ -233,7 +233,6 @@ export interface Settled {
 export type Effect = 'applied' | 'cancelled' | 'late';
 
 export interface SettleResult {
-  /** Effect of each settlement. */
   effects: readonly Effect[];
   /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
@@ -259,7 +258,6 @@ export interface Recovery {
   failed: readonly (TaskSubject & { attempts: number; reason: string })[];
   /** Tasks whose cancellation had been requested. */
   cancelled: readonly TaskSubject[];
-  /** Dead letters that were evicted because of a bound. */
   evicted: readonly TaskSubject[];
 }
 
@@ -293,7 +291,6 @@ export interface Limit {
   readonly rate?: { readonly count: number; readonly ms: number } | undefined;
 }
 
-/** Limit of an action, and of each of its limit keys. */
 export interface ActionLimits extends Limit {
   readonly perKey?: Limit | undefined;
 }
@@ -303,29 +300,24 @@ export interface StoredLimits {
   limits: ActionLimits;
   /** Origin of the limits: a request, or the handlers module. */
   source: 'api' | 'module';
-  /** Use of the action's own limit. */
   use: Pick<UsedLimit, 'running' | 'nextStartAt'>;
 }
 
 export type LimitSource = StoredLimits['source'];
 
-/** A limit with its use. */
 export interface UsedLimit extends Limit {
   running: number;
   /** When the next task can start, if the rate is used up. */
   nextStartAt: number | undefined;
 }
 
-/** A message as it is stored. */
 export interface StoredMessage extends Message {
-  /** Position in the order of acceptance. */
   arrival: number;
   /** Size of the whole body in bytes. */
   bodyBytes: number;
   state: MessageState;
   priority: number;
   limitKey: string | undefined;
-  /** When the message is due. */
   runAt: number;
   acceptedAt: number;
   attempts: number;
@@ -444,10 +436,8 @@ export const CALLBACK_ACTION = 'callback';
 /** Priority of callbacks: the first, because they hold no place in the window. */
 export const CALLBACK_PRIORITY = 1;
 
-/** Data of a callback. */
 export interface CallbackData {
   url: string;
-  /** Id of the task that has ended. */
   task: string;
   /** First characters of its action. */
   action: string | null;
@@ -459,7 +449,6 @@ export type EndStatus = 'completed' | 'failed' | 'cancelled';
 /** Bounds of the dead letters. The oldest is evicted. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
-/** Lifetime of an idempotency key. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
 /** Number of process deaths from which on a message is a suspect, unless an attempt has ended since. */

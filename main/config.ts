@@ -60,7 +60,6 @@ const parsers = {
       (item) => item === '*' || isHost(item),
       'names or addresses without ports, separated by commas, or *',
     ),
-    /** Web origins from which browsers may send cross-site requests. */
     corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
     trustProxy: integer('TRUST_PROXY', 0, 0, 16),
@@ -92,9 +91,7 @@ const parsers = {
     expiryCloses: flag('TOKEN_EXPIRY_CLOSES'),
     /** Maximum number of valid tokens per API key. A further token evicts the oldest token of the key. */
     perKey: integer('TOKENS_PER_KEY', 1000, 1, 100_000),
-    /** Folder with policies of the user's own roles. */
     policiesDir: text('POLICIES_DIR'),
-    /** Maximum number of token requests per minute from one client address. */
     requestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
   },
   ticker: {
@@ -114,7 +111,6 @@ const parsers = {
     port: listenerPort('TASKS_PORT', 8080),
     requireToken: flag('TASKS_REQUIRE_TOKEN'),
     concurrency,
-    /** Maximum number of handlers of a module at a time in one worker thread. */
     overlap,
     prefetch: integer('TASK_PREFETCH', (source) => Math.max(5, concurrency(source) * overlap(source)), 1, 10_000),
     /** Timeout of one handler run. The worker thread is then terminated. */
@@ -133,7 +129,6 @@ const parsers = {
     callbackHosts,
     /** Keys that sign callbacks. Two while one is replaced. */
     callbackSecrets: variable('CALLBACK_SECRET', [], parseSecrets, SECRETS, () => 'another value'),
-    /** Heap limit of each worker thread. */
     memoryMb: integer('TASK_MEMORY_MB', 256, 16, 65_536),
     bodyLimit,
     /** Limit on the total size of all request bodies that have not been parsed yet. */
@@ -357,5 +352,4 @@ function parseAll<Table extends object>(table: Table, source: Source): Parsed<Ta
   return Object.fromEntries(Object.entries(table).map(([name, each]) => [name, parse(each)])) as Parsed<Table>;
 }
 
-/** Settings for an empty environment and an unlimited heap. */
 export const defaults = loadConfig({}, false, Number.POSITIVE_INFINITY) as Config & { admin: { port: number } };

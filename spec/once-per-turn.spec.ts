@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { oncePerTurn } from '../main/once-per-turn.ts';
+import { oncePerTurn } from '../main/http/turn-limit.ts';
 
 describe('oncePerTurn', () => {
   it('runs once after all promises that are due, however many of them call it, and again in the next turn', async () => {

@@ -92,5 +92,4 @@ export const COUNTS = `SELECT *, accepted - completed - cancelled - dropped - de
       (SELECT min(run_at) FROM messages WHERE state = 'waiting') AS oldest
     ) AS present`;
 
-/** A row of {@link COUNTS}. */
 export type CountsRow = Omit<QueueCounts, 'oldest' | 'evicted'> & Record<Column, number> & { oldest: number | null };

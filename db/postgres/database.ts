@@ -89,7 +89,6 @@ export class PostgresDatabase {
   /** The database as `<host>:<port>/<database>`, without the user name and password. */
   readonly address: string;
   readonly #pool: Pool;
-  /** Statement timeout. */
   readonly timeLimitMs: number;
   readonly #busy = new Set<PostgresClient>();
   #closed: Promise<void> | undefined;
@@ -268,7 +267,6 @@ export function reasonOf(error: unknown): string {
 }
 
 export interface DirectOptions {
-  /** Statement timeout. */
   timeLimitMs: number;
   onNotification: (payload: string) => void;
   /** Called, perhaps twice, when the connection ends. */

@@ -15,10 +15,8 @@ export interface LetterRow {
 // No statement here waits for the lock of another, so none takes part in a deadlock.
 const OLDEST_FIRST = 'ORDER BY failed_at, arrival';
 
-/** Size of the slice in which dead letters above the maximum size are evicted. */
 const EVICTED_SLICE = 1000;
 
-/** Evicts the oldest dead letters above the bounds. */
 export const EVICT = `WITH used AS (
     SELECT dead - ${deadLetterBounds.maxLength} AS excess, dead_bytes - ${deadLetterBounds.maxBytes} AS excess_bytes
     FROM (${USED}) AS used

@@ -1,26 +1,15 @@
 import { readHistory } from '../attempt-history.ts';
 import { type MessageChange, rowOf } from '../message-change.ts';
 import { rowColumns } from '../task-rows.ts';
-import {
-  type ActionLimits,
-  type Delivery,
-  LONGEST_WAIT_MS,
-  type Report,
-  type SetLimits,
-  type Settled,
-  type Settlement,
-  type SettlementOf,
-  type SettleResult,
-  STAGED_SLICE,
-  SUSPECT_DEATHS,
-} from '../task-store.ts';
+import type * as tasks from '../task-store.ts';
+import { LONGEST_WAIT_MS, STAGED_SLICE, SUSPECT_DEATHS } from '../task-store.ts';
 import { addCounts, type Counter, LEAVING_LATER, withRounds } from './counts.ts';
 import type { BoundStatement } from './database.ts';
 import { actionOf, insertRows, STORE_ROWS, storable } from './tasks.ts';
 
-export type Effect = SettleResult['effects'][number];
+export type Effect = tasks.SettleResult['effects'][number];
 
-export type SettledOf<Kind extends Settlement['kind']> = Settled & { settlement: SettlementOf<Kind> };
+export type SettledOf<Kind extends tasks.Settlement['kind']> = tasks.Settled & { settlement: tasks.SettlementOf<Kind> };
 
 // A suspect is taken alone: if nothing else is due, or every ten seconds ($4), for which nothing else is taken.
 // The first $5 messages are those that have waited longest. `owned` reveals messages of this owner whose take was not
@@ -57,7 +46,8 @@ const takeOf = (condition: string) => `WITH suspect AS (
 const TAKE = takeOf('');
 const TAKE_CALLBACKS = takeOf('AND callback_of IS NOT NULL');
 
-export interface TakeRow extends Omit<Delivery, 'action' | 'history' | 'submitter' | 'traceparent' | 'callbackOf'> {
+export interface TakeRow
+  extends Omit<tasks.Delivery, 'action' | 'history' | 'submitter' | 'traceparent' | 'callbackOf'> {
   action: string | null;
   submitter: string | null;
   traceparent: string | null;
@@ -104,7 +94,6 @@ const STAGE = `WITH scheduled AS (${firstDue('scheduled')}), retrying AS (${firs
   )}) SELECT CASE WHEN (SELECT count(*) FROM staged) >= ${STAGED_SLICE} THEN $3
     ELSE least(${nextDue('scheduled')}, ${nextDue('retrying')}) END AS "nextDueAt"`;
 
-/** Gives back the starts whose time has passed, up to a slice. */
 export const END_STARTS = `SELECT end_starts($1, ${STAGED_SLICE}) AS "nextDueAt"`;
 
 export interface StagedRow {
@@ -126,13 +115,13 @@ export const RUN_NOW = `WITH found AS (
   SELECT id, state, action, limit_key, submitter FROM found`;
 
 /** Returns the taken messages. If there is none, the only row is empty. */
-export function deliveriesOf(rows: readonly TakeRow[]): Delivery[] {
+export function deliveriesOf(rows: readonly TakeRow[]): tasks.Delivery[] {
   const taken = rows.filter(({ id }) => id !== null);
   return taken.map(
     ({ round: _round, owned: _owned, action, limitKey, history, submitter, traceparent, callbackOf, ...delivery }) => {
       const given = {
         action: actionOf(action),
-        limitKey: limitKeyOf(limitKey),
+        limitKey: actionOf(limitKey) || undefined,
         submitter: submitter ?? undefined,
         traceparent: traceparent ?? undefined,
       };
@@ -167,7 +156,6 @@ const END = `WITH given AS (
     'ended',
   )}) SELECT arrival, delivery, 'applied' AS effect FROM ended`;
 
-/** A message that a settlement has changed. */
 export interface SettledRow {
   arrival: number;
   delivery: number;
@@ -175,7 +163,7 @@ export interface SettledRow {
 }
 
 /** Deletes the messages of settlements that complete, ack or cancel, and writes rows. `settled` is sorted by arrival. */
-export function end(counter: Counter, settled: readonly Settled[], now: number, node: string): BoundStatement {
+export function end(counter: Counter, settled: readonly tasks.Settled[], now: number, node: string): BoundStatement {
   const given = settled.map((each) => {
     const { delivery, settlement } = each;
     const { payload: _, ...row } =
@@ -265,7 +253,7 @@ const REPORT = `WITH given AS (
     WHERE ${FENCE} AND messages.arrival = ANY(ARRAY(SELECT arrival FROM given))`;
 
 /** Stores starts and progress. `running` is sorted by arrival. */
-export function report(running: readonly Report[]): BoundStatement {
+export function report(running: readonly tasks.Report[]): BoundStatement {
   const given = running.map(({ delivery: { arrival, delivery }, startedAt, progress }) => {
     return { arrival, delivery, startedAt, progress: progress && JSON.stringify(progress) };
   });
@@ -302,10 +290,8 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
         WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying'] END)
       AND messages.attempts = given.attempts AND (given.reason IS NULL OR messages.reason = given.reason)) END`;
 
-/**
- * Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace.
- */
-export function applied(settled: readonly Settled[]): BoundStatement {
+/** Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace. */
+export function applied(settled: readonly tasks.Settled[]): BoundStatement {
   const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
     const { kind } = settlement;
     const reason = 'reason' in settlement ? storable(settlement.reason) : undefined;
@@ -325,7 +311,6 @@ export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint 
   UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
   WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
-/** Sets the limits of an action. Its messages get their places from scratch, which takes long if there are many. */
 export const SET_LIMITS = 'SELECT set_limits($1, $2, $3)';
 
 /** The limits of the action $1, or of all actions, with the use of their own, or of that of the key $2 unless this is empty. */
@@ -337,12 +322,8 @@ export const LIMITS = `SELECT action, source, definition,
         AND starts >= CASE $2 WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
   FROM limits WHERE $1::text IS NULL OR action = $1 ORDER BY action`;
 
-export interface LimitUseRow extends Omit<SetLimits, 'limits'> {
-  definition: ActionLimits;
+export interface LimitUseRow extends Omit<tasks.SetLimits, 'limits'> {
+  definition: tasks.ActionLimits;
   running: number;
   nextStartAt: number | null;
-}
-
-function limitKeyOf(text: string): string | undefined {
-  return actionOf(text) || undefined;
 }

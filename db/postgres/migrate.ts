@@ -3,19 +3,6 @@ import { DatabaseUnavailable } from '../task-store.ts';
 import { acquireLock, PostgresDatabase, type Query, reasonOf } from './database.ts';
 
 const folder = new URL('../migrations/postgres/', import.meta.url);
-const TABLES = [
-  'api_keys',
-  'tasks',
-  'messages',
-  'idempotency_keys',
-  'acks',
-  'queue_state',
-  'queue_counts',
-  'queue_history',
-  'nodes',
-  'leases',
-  'tokens',
-];
 
 /** Timeout of any statement other than a migration step, and of any wait for a table lock. */
 const TIME_LIMIT_MS = 50_000;
@@ -52,9 +39,11 @@ async function migrateSchema(query: Query): Promise<void> {
   const [{ version } = { version: 0 }] = await query<{ version: number }>(
     'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
   );
-  const find = 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)';
-  const present = await query(find, [TABLES]);
-  const { steps, newest } = migrationSteps(folder, { version, isComplete: present.length === TABLES.length });
+  const tables = await query<{ name: string }>(
+    'SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()',
+  );
+  const names = tables.map(({ name }) => name);
+  const { steps, newest } = migrationSteps(folder, version, names);
   for (const sql of steps) await query(sql, [], Infinity);
   if (version === newest) return;
   await query('DELETE FROM schema_version');

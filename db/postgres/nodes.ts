@@ -31,9 +31,7 @@ export async function lostOwners(query: Query): Promise<string[]> {
 
 /** The lease of the leader, which one node at a time owns until it expires by the server's clock. */
 export interface LeaseRow {
-  /** Rises with each change of the owner. */
   epoch: number;
-  /** Last stored state of any owner. */
   state: string | null;
 }
 

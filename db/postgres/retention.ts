@@ -1,7 +1,6 @@
 import { RETENTION_SLICE, type RetentionLimits } from '../task-store.ts';
 import { LONG_LIMIT_MS, type PostgresDatabase, type Query, tryLock } from './database.ts';
 
-/** Position of the oldest row to keep. */
 interface LastKept {
   created_at: number;
   arrival: number;
@@ -23,7 +22,6 @@ const deleteFirst = (condition: string) => `DELETE FROM tasks WHERE ctid = ANY (
 const DELETE_EXCESS = deleteFirst('(created_at, arrival) < ($1::bigint, $2::bigint)');
 const DELETE_AGED = deleteFirst('created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
-/** Deletes rows beyond the retention limits, in slices. */
 export class Retention {
   readonly #database: PostgresDatabase;
   /** Found by reading the index of all kept rows, so once for all slices until nothing is left to delete. */

@@ -2,39 +2,8 @@ import { changeInSlices, changeOf, deathOf, type LostMessage, type MessageChange
 import { type TaskReads, taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { actionText } from '../task-rows.ts';
-import {
-  type ActionLimits,
-  type BulkResult,
-  type Cancellation,
-  DatabaseUnavailable,
-  type Delivery,
-  type FoundTask,
-  type IdempotencyKey,
-  type KeyReused,
-  type LimitSource,
-  type Message,
-  type MessageState,
-  type Pace,
-  type Published,
-  type QueueBounds,
-  type QueueCounts,
-  QueueFull,
-  type Recovery,
-  type Report,
-  type RetentionLimits,
-  type RunNow,
-  type Settled,
-  type SettleResult,
-  type StoredLimits,
-  SUSPECT_INTERVAL_MS,
-  type Submission,
-  sizeOf,
-  TAKES_PER_LONGEST,
-  type Taken,
-  type TaskStore,
-  type TaskSubject,
-  type UsedLimit,
-} from '../task-store.ts';
+import type * as tasks from '../task-store.ts';
+import { DatabaseUnavailable, QueueFull, SUSPECT_INTERVAL_MS, sizeOf, TAKES_PER_LONGEST } from '../task-store.ts';
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
 import { type BoundStatement, CHANNEL, LONG_LIMIT_MS, type PostgresDatabase, type Query } from './database.ts';
@@ -45,8 +14,7 @@ import { publish, publishAll, publishTogether, type Room } from './submissions.t
 import { actionOf, dialect, isText } from './tasks.ts';
 
 export interface PostgresStoreOptions {
-  bounds: QueueBounds;
-  /** Returns the time in whole milliseconds since the epoch. */
+  bounds: tasks.QueueBounds;
   now: () => number;
   /** Random id of this start of the process. */
   owner: string;
@@ -61,15 +29,14 @@ export interface StoreDatabases {
 /** Submissions, groups of submissions, settlements, operations and retention: one connection each. */
 export const WRITE_CONNECTIONS = 5;
 
-type Work = { settled: readonly Settled[] } | messages.Taking | { running: readonly Report[] };
+type Work = { settled: readonly tasks.Settled[] } | messages.Taking | { running: readonly tasks.Report[] };
 
 interface FoundState extends deadLetters.LetterRow {
-  state: MessageState;
+  state: tasks.MessageState;
 }
 
 /** Longest time between two looks for messages that have become due. */
 const LOOK_MS = 1000;
-/** Number of messages of a dead owner that are recovered in one transaction. */
 const RECOVERED_SLICE = 100;
 
 // All nodes are notified in the same transaction, because this node could die between the two.
@@ -78,12 +45,13 @@ const SET_PAUSED = `WITH state AS (
   ) SELECT pg_notify(${CHANNEL}, '{"from":"","topic":"pause"}') FROM state`;
 
 /** Task store in PostgreSQL, which several nodes share. The tables must be migrated. */
-export class PostgresStore implements TaskStore {
+export class PostgresStore implements tasks.TaskStore {
   readonly rows: TaskReads['rows'];
   readonly search: TaskReads['search'];
   readonly failures: TaskReads['failures'];
   readonly countActions: TaskReads['countActions'];
   readonly read: TaskReads['read'];
+  readonly find: TaskReads['find'];
   readonly pausedAt: TaskReads['pausedAt'];
   readonly readHistory: TaskReads['readHistory'];
   readonly schedules: Schedules;
@@ -91,18 +59,18 @@ export class PostgresStore implements TaskStore {
   readonly isDurable = true;
   readonly #writes: PostgresDatabase;
   readonly #reads: PostgresDatabase;
-  readonly #bounds: QueueBounds;
+  readonly #bounds: tasks.QueueBounds;
   readonly #now: () => number;
   readonly #owner: string;
-  readonly #submissions: Batches<Submission, Published | Error>;
+  readonly #submissions: Batches<tasks.Submission, tasks.Published | Error>;
   /** Submissions of several tasks at once, each in a transaction of its own. */
-  readonly #groups: Batches<readonly Submission[], (Published | KeyReused)[]>;
-  readonly #work: Batches<Work, SettleResult | Taken | undefined>;
-  readonly #cancellations: Batches<string, Cancellation | undefined>;
+  readonly #groups: Batches<readonly tasks.Submission[], (tasks.Published | tasks.KeyReused)[]>;
+  readonly #work: Batches<Work, tasks.SettleResult | tasks.Taken | undefined>;
+  readonly #cancellations: Batches<string, tasks.Cancellation | undefined>;
   #lastOperation: Promise<unknown> = Promise.resolve();
   readonly #retention: Retention;
   /** Deliveries that were handed out and are not settled, by position. */
-  readonly #held = new Map<number, Delivery>();
+  readonly #held = new Map<number, tasks.Delivery>();
   /** Whether this node may own messages that it does not hold, because the answer to a take was lost. */
   #mayOwnMore = false;
   /** When a suspect runs although other messages are due. */
@@ -111,10 +79,9 @@ export class PostgresStore implements TaskStore {
   #nextDueAt = Number.POSITIVE_INFINITY;
   /** When to look for messages that are due, because other nodes add some. */
   #lookAt = 0;
-  /** Number of messages asked for by all takes. */
   #askedFor = 0;
   #evicted = 0;
-  #onRecovered = (_: Recovery) => {};
+  #onRecovered = (_: tasks.Recovery) => {};
   #failure: string | undefined;
   #probing: Promise<void> | undefined;
 
@@ -127,7 +94,7 @@ export class PostgresStore implements TaskStore {
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
     const shared = taskReads(dialect, reads.query);
     ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = shared);
-    ({ read: this.read, pausedAt: this.pausedAt, readHistory: this.readHistory } = shared);
+    ({ read: this.read, find: this.find, pausedAt: this.pausedAt, readHistory: this.readHistory } = shared);
     this.#retention = new Retention(writes);
     this.schedules = new Schedules({
       read: reads.query,
@@ -156,13 +123,13 @@ export class PostgresStore implements TaskStore {
   }
 
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
-  async start(): Promise<readonly TaskSubject[]> {
+  async start(): Promise<readonly tasks.TaskSubject[]> {
     const work = (query: Query) => query(messages.START, [this.#now()]);
     await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
   }
 
-  async publish(message: Message, key?: IdempotencyKey, onAccepted = () => {}): Promise<Published> {
+  async publish(message: tasks.Message, key?: tasks.IdempotencyKey, onAccepted = () => {}): Promise<tasks.Published> {
     const published = await this.#submissions.add({ message, key });
     if (published instanceof Error) throw published;
     this.#rememberDue(message.runAt);
@@ -171,9 +138,9 @@ export class PostgresStore implements TaskStore {
   }
 
   async publishAll(
-    submissions: readonly Submission[],
-    onAccepted = (_: readonly Message[]) => {},
-  ): Promise<readonly (Published | KeyReused)[]> {
+    submissions: readonly tasks.Submission[],
+    onAccepted = (_: readonly tasks.Message[]) => {},
+  ): Promise<readonly (tasks.Published | tasks.KeyReused)[]> {
     const results = await this.#groups.add(submissions);
     const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
     const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
@@ -182,26 +149,26 @@ export class PostgresStore implements TaskStore {
     return results;
   }
 
-  take(max: number, isIdle: boolean): Promise<Taken> {
+  take(max: number, isIdle: boolean): Promise<tasks.Taken> {
     const before = Math.floor(this.#askedFor / TAKES_PER_LONGEST);
     this.#askedFor += max;
     const longest = Math.floor(this.#askedFor / TAKES_PER_LONGEST) - before;
-    return this.#work.add({ max, isIdle, longest }) as Promise<Taken>;
+    return this.#work.add({ max, isIdle, longest }) as Promise<tasks.Taken>;
   }
 
-  takeCallbacks(max: number): Promise<Taken> {
-    return this.#work.add({ max, isIdle: false, longest: 0, areCallbacks: true }) as Promise<Taken>;
+  takeCallbacks(max: number): Promise<tasks.Taken> {
+    return this.#work.add({ max, isIdle: false, longest: 0, areCallbacks: true }) as Promise<tasks.Taken>;
   }
 
-  settle(settled: readonly Settled[]): Promise<SettleResult> {
-    return this.#work.add({ settled }) as Promise<SettleResult>;
+  settle(settled: readonly tasks.Settled[]): Promise<tasks.SettleResult> {
+    return this.#work.add({ settled }) as Promise<tasks.SettleResult>;
   }
 
-  async report(running: readonly Report[]): Promise<void> {
+  async report(running: readonly tasks.Report[]): Promise<void> {
     await this.#work.add({ running });
   }
 
-  async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
+  async runNow(id: string, onDue = (_: tasks.TaskSubject) => {}): Promise<tasks.RunNow | undefined> {
     if (!isText(id)) return undefined;
     const values = [...this.#counter('operations'), id, this.#now()];
     const [found] = await this.#operate(() => this.#write<FoundState>(messages.RUN_NOW, values));
@@ -211,12 +178,12 @@ export class PostgresStore implements TaskStore {
     return 'due';
   }
 
-  async cancel(id: string): Promise<Cancellation | undefined> {
+  async cancel(id: string): Promise<tasks.Cancellation | undefined> {
     if (!isText(id)) return undefined;
     return this.#cancellations.add(id);
   }
 
-  async #cancelAll(ids: readonly string[]): Promise<(Cancellation | undefined)[]> {
+  async #cancelAll(ids: readonly string[]): Promise<(tasks.Cancellation | undefined)[]> {
     const values = [...this.#counter('operations'), ids];
     const found = await this.#operate(() => this.#write<FoundState>(messages.CANCEL, values));
     const states = new Map(found.map((each) => [each.id, each]));
@@ -244,11 +211,11 @@ export class PostgresStore implements TaskStore {
     return rows.map(({ id }) => id);
   }
 
-  onRecovered(listener: (recovery: Recovery) => void): void {
+  onRecovered(listener: (recovery: tasks.Recovery) => void): void {
     this.#onRecovered = listener;
   }
 
-  async limits(): Promise<StoredLimits[]> {
+  async limits(): Promise<tasks.StoredLimits[]> {
     const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
     return rows.map(({ action, source, definition: limits, running, nextStartAt }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
@@ -258,8 +225,8 @@ export class PostgresStore implements TaskStore {
 
   async setLimits(
     action: string,
-    limits: ActionLimits | undefined,
-    source: LimitSource,
+    limits: tasks.ActionLimits | undefined,
+    source: tasks.LimitSource,
     onSet = () => {},
   ): Promise<void> {
     const given = [actionText(action), limits === undefined ? null : source, limits ?? {}];
@@ -273,7 +240,7 @@ export class PostgresStore implements TaskStore {
     onSet();
   }
 
-  async limitOf(action: string, limitKey?: string): Promise<UsedLimit> {
+  async limitOf(action: string, limitKey?: string): Promise<tasks.UsedLimit> {
     const values = [actionText(action), actionText(limitKey ?? '')];
     const [row] = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
@@ -291,21 +258,11 @@ export class PostgresStore implements TaskStore {
     await this.#operate(() => this.#writes.query(SET_PAUSED, [isPaused, at ?? null]));
   }
 
-  async find(id: string): Promise<FoundTask | undefined> {
-    const row = await this.rows.find(id, 'detailed');
-    if (row !== undefined) return { row };
-    const [message] = await this.read([id]);
-    if (message !== undefined) return { message };
-    // The task may have been completed since the first look.
-    const late = await this.rows.find(id, 'detailed');
-    return late && { row: late };
-  }
-
   redrive(
     arrivals: readonly number[],
-    onRequeued?: (tasks: readonly TaskSubject[]) => void,
-    pace?: Pace,
-  ): Promise<BulkResult> {
+    onRequeued?: (tasks: readonly tasks.TaskSubject[]) => void,
+    pace?: tasks.Pace,
+  ): Promise<tasks.BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
     const from = (done: number) => (pace === undefined ? this.#now() : pace.from + done * pace.intervalMs);
     const values = (done: number) => [from(done), maxLength, maxBytes, pace?.intervalMs ?? null];
@@ -313,7 +270,7 @@ export class PostgresStore implements TaskStore {
     return this.#changeAll(arrivals, deadLetters.REDRIVE, values, onRequeued);
   }
 
-  purge(arrivals: readonly number[]): Promise<BulkResult> {
+  purge(arrivals: readonly number[]): Promise<tasks.BulkResult> {
     return this.#changeAll(arrivals, deadLetters.PURGE);
   }
 
@@ -323,13 +280,13 @@ export class PostgresStore implements TaskStore {
     await this.#operate(() => this.#writes.query(save, [id, text]));
   }
 
-  async counts(): Promise<QueueCounts> {
+  async counts(): Promise<tasks.QueueCounts> {
     const [row] = await this.#reads.query<CountsRow>(COUNTS);
     const { oldest, dead_bytes: _, keys: __, ...counts } = row as CountsRow;
     return { ...counts, oldest: oldest ?? undefined, evicted: this.#evicted };
   }
 
-  deleteOldRows(limits: RetentionLimits): Promise<boolean> {
+  deleteOldRows(limits: tasks.RetentionLimits): Promise<boolean> {
     return this.#retention.deleteOldRows(limits);
   }
 
@@ -339,8 +296,8 @@ export class PostgresStore implements TaskStore {
    *
    * @returns the tasks that were dead-lettered, because their processes died again and again
    */
-  async recover(owner: string): Promise<readonly TaskSubject[]> {
-    const failed: Recovery['failed'][number][] = [];
+  async recover(owner: string): Promise<readonly tasks.TaskSubject[]> {
+    const failed: tasks.Recovery['failed'][number][] = [];
     const next = () => this.#writes.transaction((query) => this.#recoverSlice(query, owner));
     for (let slice = await this.#operate(next); slice !== undefined; slice = await this.#operate(next)) {
       failed.push(...slice.failed);
@@ -372,8 +329,7 @@ export class PostgresStore implements TaskStore {
     return true;
   }
 
-  /** Advances a schedule and publishes its message in one transaction. @throws {QueueFull} */
-  async #fire(advance: string, values: readonly Value[], message: Message | undefined, onAccepted: () => void) {
+  async #fire(advance: string, values: readonly Value[], message: tasks.Message | undefined, onAccepted: () => void) {
     const work = async (query: Query) => {
       const now = this.#now();
       await query(...lockLimits(now, message && [message.action]));
@@ -422,7 +378,7 @@ export class PostgresStore implements TaskStore {
   }
 
   /** Writes settlements, takes messages and stores reports in one transaction and one round trip. */
-  async #runWork(items: readonly Work[]): Promise<(SettleResult | Taken | undefined)[]> {
+  async #runWork(items: readonly Work[]): Promise<(tasks.SettleResult | tasks.Taken | undefined)[]> {
     const takes = items.filter((item) => 'max' in item);
     if (takes.length > 0 && this.#mayOwnMore) await this.#releaseLost();
     const now = this.#now();
@@ -494,7 +450,7 @@ export class PostgresStore implements TaskStore {
   }
 
   /** Whether a suspect is in flight, and is not settled now. Nothing is taken beside it. */
-  #runsSuspect(settled: readonly Settled[]): boolean {
+  #runsSuspect(settled: readonly tasks.Settled[]): boolean {
     const arrivals = new Set(settled.map(({ delivery }) => delivery.arrival));
     return [...this.#held].some(([arrival, { isSuspect }]) => isSuspect && !arrivals.has(arrival));
   }
@@ -504,9 +460,9 @@ export class PostgresStore implements TaskStore {
    * was applied before, and the answer was lost.
    */
   async #effectsOf(
-    settled: readonly Settled[],
+    settled: readonly tasks.Settled[],
     changed: readonly messages.SettledRow[],
-  ): Promise<Map<Settled, messages.Effect>> {
+  ): Promise<Map<tasks.Settled, messages.Effect>> {
     const byPosition = new Map(changed.map((row): [string, messages.Effect] => [positionOf(row), row.effect]));
     const unchanged = settled.filter(({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#isHeld(delivery));
     if (unchanged.length > 0) {
@@ -516,7 +472,7 @@ export class PostgresStore implements TaskStore {
     return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
   }
 
-  #takenOf(rows: readonly messages.TakeRow[], max: number): Taken {
+  #takenOf(rows: readonly messages.TakeRow[], max: number): tasks.Taken {
     const deliveries = messages.deliveriesOf(rows);
     // A statement whose time limit passed may still have been executed.
     if ((rows[0]?.owned ?? 0) > this.#held.size) this.#mayOwnMore = true;
@@ -532,7 +488,7 @@ export class PostgresStore implements TaskStore {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueAt ?? Number.POSITIVE_INFINITY);
   }
 
-  #isHeld({ arrival, delivery }: Delivery): boolean {
+  #isHeld({ arrival, delivery }: tasks.Delivery): boolean {
     return this.#held.get(arrival)?.delivery === delivery;
   }
 
@@ -547,7 +503,7 @@ export class PostgresStore implements TaskStore {
   }
 
   /** Returns undefined if the owner has no messages. */
-  async #recoverSlice(query: Query, owner: string): Promise<Recovery | undefined> {
+  async #recoverSlice(query: Query, owner: string): Promise<tasks.Recovery | undefined> {
     const now = this.#now();
     await query(...lockLimits(now));
     const lost = await query<LostMessage & deadLetters.LetterRow>(messages.LOST_MESSAGES, [owner, RECOVERED_SLICE]);
@@ -571,8 +527,8 @@ export class PostgresStore implements TaskStore {
     selected: readonly number[],
     text: string,
     values: (done: number) => (number | null)[] = () => [],
-    onChanged?: (tasks: readonly TaskSubject[]) => void,
-  ): Promise<BulkResult> {
+    onChanged?: (tasks: readonly tasks.TaskSubject[]) => void,
+  ): Promise<tasks.BulkResult> {
     let done = 0;
     const change = async (arrivals: readonly number[]) => {
       const all = [...this.#counter('operations'), arrivals, ...values(done)];
@@ -584,17 +540,17 @@ export class PostgresStore implements TaskStore {
   }
 }
 
-const isDiscard = ({ settlement }: Settled) => settlement.kind === 'discard';
-const isEnd = ({ settlement: { kind } }: Settled) => kind === 'complete' || kind === 'ack' || kind === 'cancel';
+const isDiscard = ({ settlement }: tasks.Settled) => settlement.kind === 'discard';
+const isEnd = ({ settlement: { kind } }: tasks.Settled) => kind === 'complete' || kind === 'ack' || kind === 'cancel';
 
-function positionOf({ arrival, delivery }: Pick<Delivery, 'arrival' | 'delivery'>): string {
+function positionOf({ arrival, delivery }: Pick<tasks.Delivery, 'arrival' | 'delivery'>): string {
   return `${arrival} ${delivery}`;
 }
 
-function byArrival(one: { delivery: Delivery }, other: { delivery: Delivery }): number {
+function byArrival(one: { delivery: tasks.Delivery }, other: { delivery: tasks.Delivery }): number {
   return one.delivery.arrival - other.delivery.arrival;
 }
 
-function lengthOf(settled: readonly Settled[]): number {
+function lengthOf(settled: readonly tasks.Settled[]): number {
   return settled.reduce((sum, { settlement }) => sum + ('result' in settlement ? settlement.result.length : 0), 0);
 }

@@ -55,7 +55,6 @@ const REPLACED = [...AFTER_ID, 'delivery'].map((name) => `${name} = excluded.${n
 export const insertRows = (select: string) => `INSERT INTO tasks (${rowColumns.detailed}, arrival, delivery) ${select}
   ON CONFLICT (id) DO UPDATE SET ${REPLACED}`;
 
-/** Writes the rows of tasks that were acked before. */
 export const STORE_ROWS = `WITH given AS (
     SELECT * FROM json_populate_recordset(NULL::tasks, $1)
   ), done AS (

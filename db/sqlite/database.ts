@@ -22,7 +22,6 @@ interface Connection {
   log: string | undefined;
 }
 
-/** Path of a database in memory. */
 export const IN_MEMORY = ':memory:';
 
 const SQLITE_BUSY = 5;
@@ -213,6 +212,12 @@ export class Database {
     this.#connection?.handle.close();
     this.#connection = undefined;
   }
+}
+
+/** Returns SQLite's primary result code: the low byte of an extended one. Undefined for another error. */
+export function resultCode(error: unknown): number | undefined {
+  const { errcode } = error as { errcode?: number };
+  return errcode && errcode & 0xff;
 }
 
 function identity({ dev, ino }: { dev: number; ino: number }): string {

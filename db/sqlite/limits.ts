@@ -15,13 +15,11 @@ import type { Database } from './database.ts';
 export const PLACES = { none: 0, key: 1, all: 2 } as const;
 export type Place = (typeof PLACES)[keyof typeof PLACES];
 
-/** A message as its limits see it. */
 export interface Limited {
   action: string | null;
   limit_key: string | null;
 }
 
-/** A message with its places, and the recorded start of its handler. */
 export interface Held extends Limited {
   place: Place | null;
   started_at: number | null;

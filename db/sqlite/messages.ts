@@ -1,33 +1,18 @@
 import { readHistory } from '../attempt-history.ts';
 import { deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import {
-  type ActionLimits,
-  type Delivery,
-  type EndStatus,
-  type ListedState,
-  LONGEST_WAIT_MS,
-  type Message,
-  type MessageState,
-  NORMAL_PRIORITY,
-  PRIORITIES,
-  STAGED_SLICE,
-  SUSPECT_DEATHS,
-  type TaskSubject,
-} from '../task-store.ts';
-import type { Counters } from './counters.ts';
+import type * as tasks from '../task-store.ts';
+import { LONGEST_WAIT_MS, NORMAL_PRIORITY, PRIORITIES, STAGED_SLICE, SUSPECT_DEATHS } from '../task-store.ts';
 import type { Database } from './database.ts';
 import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
 import { type Due, Rounds } from './rounds.ts';
 
-/** A delivery with the size that the queue's counters need. */
-export interface SizedDelivery extends Delivery {
+export interface SizedDelivery extends tasks.Delivery {
   /** Size of body, reason and history. */
   bytes: number;
   priority: number;
   round: number;
 }
 
-/** A dead letter as eviction, redrive and purge see it. */
 export interface SizedDeadLetter extends Due {
   id: string;
   submitter: string | null;
@@ -44,7 +29,6 @@ export const BYTES = `octet_length(body) + ifnull(octet_length(reason), 0) + ifn
 // A settlement names the delivery, so that a late one changes nothing.
 const FENCE = "arrival = ? AND delivery = ? AND state = 'running'";
 
-/** Values of a delivery. */
 const DUE = `arrival, id, action, priority, limit_key, round, body, delivery + 1, run_at, attempts + 1, crashes, deaths, history,
   submitter, traceparent, callback_url, callback_of, ${BYTES}`;
 
@@ -224,7 +208,7 @@ export class Messages {
   }
 
   /** Records the start of a running message whose action has a limit of the starts. */
-  start({ arrival, delivery, action, limitKey }: Delivery, startedAt: number): void {
+  start({ arrival, delivery, action, limitKey }: tasks.Delivery, startedAt: number): void {
     const isFirst = this.#database.run(START, startedAt, arrival, delivery) > 0;
     if (isFirst) this.limits.started({ action: action ?? null, limit_key: limitKey ?? null }, startedAt);
   }
@@ -235,7 +219,7 @@ export class Messages {
    * @param running positions of the running messages of all actions
    * @param former limits for which starts are recorded
    */
-  place(action: string, running: Iterable<number> = [], former?: ActionLimits): void {
+  place(action: string, running: Iterable<number> = [], former?: tasks.ActionLimits): void {
     const limits = this.limits.of(action);
     this.limits.clear(action);
     for (const arrival of running) {
@@ -297,12 +281,12 @@ export class Messages {
     return this.#database.get(`SELECT 1 FROM messages WHERE arrival = ? AND ${IS_SUSPECT}`, arrival) !== undefined;
   }
 
-  markTaken({ arrival, delivery }: Delivery): void {
+  markTaken({ arrival, delivery }: tasks.Delivery): void {
     this.#database.runUncounted(MARK_TAKEN, delivery, arrival);
   }
 
   /** Deletes a running message. Returns false if the delivery is no longer current. */
-  end(ended: Delivery, now: number): boolean {
+  end(ended: tasks.Delivery, now: number): boolean {
     return this.#end(END, ended, now);
   }
 
@@ -453,14 +437,14 @@ export class Messages {
    * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
    * @returns the dead-lettered tasks
    */
-  recover(now: number, onEnd: (message: EndedMessage, status: EndStatus) => void): TaskSubject[] {
+  recover(now: number, onEnd: (message: EndedMessage, status: tasks.EndStatus) => void): tasks.TaskSubject[] {
     this.limits.load();
     const lost = this.#database.all<
       LostMessage & HeldMessage & EndedMessage
     >(`SELECT arrival, delivery, id, action, priority, limit_key, place, started_at, started_at AS startedAt,
       run_at AS dueAt, attempts, crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf,
       cancel_requested AS isCancelRequested FROM messages WHERE state = 'running'`);
-    const failed: TaskSubject[] = [];
+    const failed: tasks.TaskSubject[] = [];
     for (const { priority, limit_key, place, started_at, callbackUrl, traceparent, ...message } of lost) {
       const change = deathOf(message, now);
       const changed = this.change(change, now);
@@ -471,12 +455,12 @@ export class Messages {
       failed.push({ id: message.id, action: message.action ?? undefined });
     }
     // A waiting message of the future, or a retry too far in it, means that the clock was set back.
-    for (const [state, latest] of [
-      ['waiting', now] as const,
-      ['limited', now] as const,
-      ['retrying', now + LONGEST_WAIT_MS] as const,
-    ]) {
-      this.#database.run(`UPDATE messages SET run_at = ? WHERE ${conditionOf(state)} AND run_at > ?`, latest, latest);
+    for (const [condition, latest] of [
+      ["state = 'waiting'", now],
+      ['place < 2', now],
+      ["state = 'retrying'", now + LONGEST_WAIT_MS],
+    ] as const) {
+      this.#database.run(`UPDATE messages SET run_at = ? WHERE ${condition} AND run_at > ?`, latest, latest);
     }
     // After all have left their places.
     for (const { action } of this.limits.list()) this.place(action);
@@ -485,7 +469,7 @@ export class Messages {
 }
 
 /** A message that is inserted. Only a callback has `callbackOf`. */
-export type NewMessage = Message & Partial<Pick<Delivery, 'callbackOf'>>;
+export type NewMessage = tasks.Message & Partial<Pick<tasks.Delivery, 'callbackOf'>>;
 
 /** A message that leaves the queue, with what its callback needs. */
 export interface EndedMessage {
@@ -495,7 +479,6 @@ export interface EndedMessage {
   callbackUrl?: string | null | undefined;
 }
 
-/** Values of {@link DUE}. */
 type DueRow = Parameters<typeof deliveryOf> extends [Limits, ...infer Values] ? Values : never;
 
 type HeldMessage = Due & Held;
@@ -504,13 +487,8 @@ type DueLater = Due & { run_at: number };
 export interface MessageFacts extends Due, EndedMessage {
   action: string | null;
   submitter: string | null;
-  state: MessageState;
+  state: tasks.MessageState;
   bytes: number;
-}
-
-/** Returns the condition of the indexes on messages of a state. */
-function conditionOf(state: ListedState): string {
-  return state === 'limited' ? 'place < 2' : `state = '${state}'`;
 }
 
 function deliveryOf(
@@ -556,4 +534,44 @@ function deliveryOf(
     callbackUrl: callbackUrl ?? undefined,
     callbackOf: callbackOf ?? undefined,
   };
+}
+
+const NONE = {
+  accepted: 0,
+  completed: 0,
+  retried: 0,
+  failed: 0,
+  cancelled: 0,
+  /** Dead letters that were evicted or purged. */
+  dropped: 0,
+  evicted: 0,
+  /** Messages taken, without callbacks. */
+  taken: 0,
+  waiting: 0,
+  limited: 0,
+  scheduled: 0,
+  retrying: 0,
+  inFlight: 0,
+  /** Size of the messages that are no dead letters. */
+  bytes: 0,
+  dead: 0,
+  deadBytes: 0,
+  keys: 0,
+};
+
+/** Counts of the queue, read once at the start and changed in the transactions that change the tables. */
+export type Counters = typeof NONE;
+
+/** Returns the counts of a queue with these messages, of which none is running. */
+export function countersOf(totals: readonly { state: string; count: number; bytes: number }[], keys: number): Counters {
+  const counters = { ...NONE, keys };
+  for (const { state, count, bytes } of totals) {
+    counters.accepted += count;
+    if (state === 'failed') Object.assign(counters, { dead: count, deadBytes: bytes });
+    else {
+      counters[state as 'waiting' | 'limited' | 'scheduled' | 'retrying'] = count;
+      counters.bytes += bytes;
+    }
+  }
+  return counters;
 }

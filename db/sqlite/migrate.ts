@@ -2,6 +2,7 @@ import { closeSync, fsyncSync, openSync, readFileSync, renameSync, statSync } fr
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrationSteps } from '../migration-steps.ts';
+import { resultCode } from './database.ts';
 
 export interface CreatedDatabase {
   file: string;
@@ -9,22 +10,8 @@ export interface CreatedDatabase {
   wasEmpty: boolean;
 }
 
-/** Tables of each database. The key names both the database file and the folder of its migrations. */
-export const schemas = {
-  auth: ['api_keys'],
-  tasks: [
-    'tasks',
-    'messages',
-    'limits',
-    'limit_uses',
-    'limit_starts',
-    'schedules',
-    'idempotency_keys',
-    'queue_state',
-    'queue_history',
-  ],
-};
-
+/** Names of the database files, and of the folders of their migrations. */
+const DATABASES = ['auth', 'tasks'];
 const BUSY_TIMEOUT_MS = 5000;
 
 /** Creates the empty tables of the queue in a database in memory. */
@@ -49,10 +36,10 @@ export function migrate(dataDir: string): CreatedDatabase[] {
       throw new Error(`cannot migrate ${file}: ${message}${remedyFor(error)}`, { cause: error });
     }
   };
-  for (const [name, tables] of Object.entries(schemas)) {
+  for (const name of DATABASES) {
     const file = join(dataDir, `${name}.db`);
     run(file, (bytes) => {
-      migrateFile(file, tables, migrationsOf(name));
+      migrateFile(file, migrationsOf(name));
       if (bytes === undefined || bytes === 0) created.push({ file, wasEmpty: bytes === 0 });
     });
   }
@@ -84,16 +71,16 @@ function bytesOf(file: string): number | undefined {
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
-function migrateFile(path: string, tables: readonly string[], migrations: URL): void {
+function migrateFile(path: string, migrations: URL): void {
   // Only the owner may read the databases, because they contain API keys. SQLite gives their logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
   // Closing the database rolls back an unfinished transaction.
   using database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   database.exec('PRAGMA journal_mode = WAL');
-  const present = checkDamage(database);
+  checkDamage(database);
   database.exec('BEGIN IMMEDIATE');
-  const isComplete = tables.every((table) => present.includes(table));
-  const { steps, newest } = migrationSteps(migrations, { version: versionOf(database), isComplete });
+  // All migrations run, which takes no time if nothing is missing.
+  const { steps, newest } = migrationSteps(migrations, versionOf(database));
   for (const sql of steps) database.exec(withoutPresentColumns(sql, database));
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
@@ -171,13 +158,8 @@ const [SQLITE_CORRUPT, SQLITE_FULL, SQLITE_NOTADB] = [11, 13, 26];
 /** SQLite cannot extend the file of its shared memory (`-shm`). */
 const SQLITE_IOERR_SHMSIZE = 4874;
 
-/**
- * Checks every page, or the first and last row of each table if the database is larger than `maxWholeCheck` bytes.
- *
- * @returns the names of the tables
- * @throws {Error} if the check finds damage, or SQLite's error if the check itself fails
- */
-export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CHECK): string[] {
+/** Checks every page, or the ends of each table if the database has more than `maxWholeCheck` bytes. @throws {Error} */
+export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CHECK): void {
   const withRowid = "schema = 'main' AND type = 'table' AND NOT wr AND name NOT LIKE 'sqlite_%'";
   const names = database.prepare(`SELECT name FROM pragma_table_list WHERE ${withRowid}`);
   const tables = names.all().map(({ name }) => name as string);
@@ -187,18 +169,16 @@ export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CH
       for (const order of ['', 'DESC'])
         database.prepare(`SELECT * FROM "${table}" ORDER BY rowid ${order} LIMIT 1`).get();
     }
-    return tables;
+    return;
   }
   const { quick_check: result } = database.prepare('PRAGMA quick_check(1)').get() as { quick_check: string };
-  if (result === 'ok') return tables;
+  if (result === 'ok') return;
   throw Object.assign(new Error(`it is damaged: ${result.replaceAll('\n', ' ')}`), { errcode: SQLITE_CORRUPT });
 }
 
 /** Whether an error from SQLite or {@link checkDamage} means that the file is damaged. */
 export function isDamage(error: unknown): boolean {
-  // The low byte of an extended result code is the primary result code.
-  const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
-  return primary === SQLITE_CORRUPT || primary === SQLITE_NOTADB;
+  return [SQLITE_CORRUPT, SQLITE_NOTADB].includes(resultCode(error) ?? 0);
 }
 
 function remedyFor(error: unknown): string {

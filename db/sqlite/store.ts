@@ -9,52 +9,33 @@ import {
 } from '../message-change.ts';
 import { type TaskReads, taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
-import { andThen } from '../task-rows.ts';
+import type * as tasks from '../task-store.ts';
 import {
-  type ActionLimits,
-  type Awaitable,
-  type BulkResult,
   CALLBACK_ACTION,
   CALLBACK_PRIORITY,
-  type CallbackData,
-  type Cancellation,
   DatabaseUnavailable,
   deadLetterBounds,
   dueAt,
-  type Effect,
-  type EndStatus,
-  type FoundTask,
-  type IdempotencyKey,
   KeyReused,
-  type LimitSource,
-  type Message,
-  type Pace,
-  type Published,
-  type QueueBounds,
-  type QueueCounts,
   QueueFull,
-  type Report,
-  type RetentionLimits,
-  type RunNow,
-  type Settled,
-  type SettleResult,
-  type StoredLimits,
   SUSPECT_INTERVAL_MS,
-  type Submission,
   sizeOf,
   subjectOf,
   TAKES_PER_LONGEST,
-  type Taken,
-  type TaskStore,
-  type TaskSubject,
-  type UsedLimit,
   unfinished,
   ValueRefused,
 } from '../task-store.ts';
-import { type Counters, countersOf } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import { type EndedMessage, Messages, type NewMessage, type SizedDeadLetter, type SizedDelivery } from './messages.ts';
+import {
+  type Counters,
+  countersOf,
+  type EndedMessage,
+  Messages,
+  type NewMessage,
+  type SizedDeadLetter,
+  type SizedDelivery,
+} from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionPass } from './retention.ts';
 import { dialect, storeRow } from './tasks.ts';
@@ -65,8 +46,7 @@ export interface SqliteStoreOptions {
   dataDir: string;
   /** Where the tables of the queue are: in memory, or in the file beside the rows. */
   driver: 'memory' | 'sqlite';
-  bounds: QueueBounds;
-  /** Returns the time in whole milliseconds since the epoch. */
+  bounds: tasks.QueueBounds;
   now: () => number;
   /** Returns a random UUID v4. */
   newId: () => string;
@@ -78,12 +58,10 @@ export interface SqliteStoreOptions {
   syncFile?: SyncFile;
 }
 
-/** Tables that are in memory or in the file. */
 const QUEUE_TABLES = ['messages', 'limits', 'limit_starts', 'schedules', 'idempotency_keys', 'queue_state'];
 
-const NOTHING: Taken = { deliveries: [], nextRunAt: undefined };
+const NOTHING: tasks.Taken = { deliveries: [], nextRunAt: undefined };
 
-/** Maximum wait for a lock when the queue is saved at the stop. */
 const SAVE_TIMEOUT_MS = 5000;
 /** Maximum wait for another program's lock on the file. Short, because the wait blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;
@@ -92,12 +70,13 @@ const BUSY_TIMEOUT_MS = 50;
  * Task store in the migrated file `tasks.db`, with the queue's tables in the same file or in memory. The only writer of
  * the file, so the caller must have locked the data folder.
  */
-export class SqliteStore implements TaskStore {
+export class SqliteStore implements tasks.TaskStore {
   readonly rows: TaskReads['rows'];
   readonly search: TaskReads['search'];
   readonly failures: TaskReads['failures'];
   readonly countActions: TaskReads['countActions'];
   readonly read: TaskReads['read'];
+  readonly find: TaskReads['find'];
   readonly pausedAt: TaskReads['pausedAt'];
   readonly readHistory: TaskReads['readHistory'];
   readonly schedules: Schedules;
@@ -120,15 +99,13 @@ export class SqliteStore implements TaskStore {
   #suspects: number[] = [];
   /** When the next suspect runs although other messages are due. */
   #nextSuspectAt: number;
-  readonly #exhausted: readonly TaskSubject[];
-  /** Reason why the last sync of the log failed. */
+  readonly #exhausted: readonly tasks.TaskSubject[];
   #syncFailure: string | undefined;
   /** When the first scheduled or retrying message is due, or earlier. */
   #nextDueAt = Number.POSITIVE_INFINITY;
   #oldest: number | undefined;
   #isPaused = false;
   #isStarted = false;
-  /** Number of messages accepted by this process. */
   #published = 0;
   #isClosed = false;
 
@@ -145,7 +122,7 @@ export class SqliteStore implements TaskStore {
     this.#messages = new Messages(this.#queue, this.#counters);
     const reads = taskReads({ ...dialect, running: () => [...this.#running] }, this.#queue.read, this.#file.read);
     ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = reads);
-    ({ read: this.read, pausedAt: this.pausedAt, readHistory: this.readHistory } = reads);
+    ({ read: this.read, find: this.find, pausedAt: this.pausedAt, readHistory: this.readHistory } = reads);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
     this.schedules = new Schedules({
       read: this.#queue.read,
@@ -168,7 +145,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Deletes the saved queue, which is in memory now. Returns the tasks that were dead-lettered at the open. */
-  start(): readonly TaskSubject[] {
+  start(): readonly tasks.TaskSubject[] {
     const deleteSaved = () => {
       for (const table of QUEUE_TABLES) this.#file.run(`DELETE FROM ${table}`);
     };
@@ -177,16 +154,16 @@ export class SqliteStore implements TaskStore {
     return this.#exhausted;
   }
 
-  async publish(message: Message, key?: IdempotencyKey, onAccepted?: () => void): Promise<Published> {
+  async publish(message: tasks.Message, key?: tasks.IdempotencyKey, onAccepted?: () => void): Promise<tasks.Published> {
     const [published] = await this.publishAll([{ message, key }], onAccepted);
     if (published instanceof Error) throw published;
-    return published as Published;
+    return published as tasks.Published;
   }
 
   async publishAll(
-    submissions: readonly Submission[],
-    onAccepted = (_: readonly Message[]) => {},
-  ): Promise<readonly (Published | KeyReused)[]> {
+    submissions: readonly tasks.Submission[],
+    onAccepted = (_: readonly tasks.Message[]) => {},
+  ): Promise<readonly (tasks.Published | KeyReused)[]> {
     const insert = () => this.#insertAll(submissions);
     const { results } = await this.#writeSynced(insert, ({ accepted }) => {
       if (accepted.length > 0) onAccepted(accepted);
@@ -194,7 +171,7 @@ export class SqliteStore implements TaskStore {
     return results;
   }
 
-  take(max: number, isIdle: boolean): Awaitable<Taken> {
+  take(max: number, isIdle: boolean): tasks.Awaitable<tasks.Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
     if (this.#isClosed || max <= 0 || !this.#mayTake()) return NOTHING;
     const now = this.#options.now();
@@ -207,14 +184,14 @@ export class SqliteStore implements TaskStore {
     return this.#takeFrom(next ?? alone, alone === undefined ? max : 1, () => this.#next());
   }
 
-  takeCallbacks(max: number): Awaitable<Taken> {
+  takeCallbacks(max: number): tasks.Awaitable<tasks.Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.takeCallbacks(max));
     if (this.#isClosed || !this.#mayTake()) return NOTHING;
     const next = () => this.#messages.nextCallback();
     return this.#takeFrom(next(), max, next);
   }
 
-  settle(settled: readonly Settled[]): Awaitable<SettleResult> {
+  settle(settled: readonly tasks.Settled[]): tasks.Awaitable<tasks.SettleResult> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
     const needsRows = settled.some(({ settlement }) => 'result' in settlement);
     const settleAll = () => {
@@ -236,7 +213,7 @@ export class SqliteStore implements TaskStore {
     }
   }
 
-  async runNow(id: string, onDue = (_: TaskSubject) => {}): Promise<RunNow | undefined> {
+  async runNow(id: string, onDue = (_: tasks.TaskSubject) => {}): Promise<tasks.RunNow | undefined> {
     const found = await this.#writer.write(() => {
       const message = this.#messages.state(id);
       if (message?.state === 'scheduled' || message?.state === 'retrying') {
@@ -253,7 +230,7 @@ export class SqliteStore implements TaskStore {
     return 'due';
   }
 
-  async cancel(id: string): Promise<Cancellation | undefined> {
+  async cancel(id: string): Promise<tasks.Cancellation | undefined> {
     const cancellation = await this.#writer.write(() => this.#cancel(id));
     // Also if the message is gone, because another cancellation may have deleted it a moment ago.
     await this.#sync();
@@ -265,7 +242,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Stores the starts of tasks whose actions have limits of them. */
-  report(running: readonly Report[]): Awaitable<void> {
+  report(running: readonly tasks.Report[]): tasks.Awaitable<void> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.report(running));
     const rated = running.filter(({ delivery }) => delivery.isRated);
     if (rated.length === 0) return;
@@ -275,7 +252,7 @@ export class SqliteStore implements TaskStore {
     this.#rememberStarts();
   }
 
-  limits(): readonly StoredLimits[] {
+  limits(): readonly tasks.StoredLimits[] {
     return this.#messages.limits.list().map((limits) => {
       const { running, nextStartAt } = this.limitOf(limits.action);
       return { ...limits, use: { running, nextStartAt } };
@@ -284,8 +261,8 @@ export class SqliteStore implements TaskStore {
 
   async setLimits(
     action: string,
-    limits: ActionLimits | undefined,
-    source: LimitSource,
+    limits: tasks.ActionLimits | undefined,
+    source: tasks.LimitSource,
     onSet = () => {},
   ): Promise<void> {
     while (this.#writer.held !== undefined) await this.#writer.held;
@@ -305,7 +282,7 @@ export class SqliteStore implements TaskStore {
     await this.#sync();
   }
 
-  limitOf(action: string, limitKey?: string): UsedLimit {
+  limitOf(action: string, limitKey?: string): tasks.UsedLimit {
     const running = this.#messages.countRunning([...this.#running], action, limitKey);
     return { ...this.#messages.limits.find(action, limitKey), running };
   }
@@ -325,17 +302,11 @@ export class SqliteStore implements TaskStore {
     await this.#sync();
   }
 
-  find(id: string): Awaitable<FoundTask | undefined> {
-    return andThen(this.read([id]), ([message]): Awaitable<FoundTask | undefined> => {
-      return message ? { message } : andThen(this.rows.find(id, 'detailed'), (row) => row && { row });
-    });
-  }
-
   redrive(
     arrivals: readonly number[],
-    onRequeued?: (tasks: readonly TaskSubject[]) => void,
-    pace?: Pace,
-  ): Promise<BulkResult> {
+    onRequeued?: (tasks: readonly tasks.TaskSubject[]) => void,
+    pace?: tasks.Pace,
+  ): Promise<tasks.BulkResult> {
     let index = 0;
     const requeue = (letter: SizedDeadLetter) => {
       if (this.#fullness(letter.bodyBytes) !== undefined) return false;
@@ -349,7 +320,7 @@ export class SqliteStore implements TaskStore {
     return this.#changeAll(arrivals, requeue, onRequeued);
   }
 
-  purge(arrivals: readonly number[]): Promise<BulkResult> {
+  purge(arrivals: readonly number[]): Promise<tasks.BulkResult> {
     return this.#changeAll(arrivals, (letter) => {
       this.#messages.delete(letter);
       this.#counters.dropped += 1;
@@ -363,7 +334,7 @@ export class SqliteStore implements TaskStore {
     this.#writer.writeNow(() => this.#file.run(save, id, text), true);
   }
 
-  counts(): QueueCounts {
+  counts(): tasks.QueueCounts {
     const { deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
     try {
       this.#oldest = this.#messages.oldest();
@@ -374,7 +345,7 @@ export class SqliteStore implements TaskStore {
     return { ...counters, oldest: this.#oldest };
   }
 
-  async deleteOldRows({ before, rows }: RetentionLimits): Promise<boolean> {
+  async deleteOldRows({ before, rows }: tasks.RetentionLimits): Promise<boolean> {
     const excess = this.#retention === undefined && rows !== undefined ? await this.#options.excessRows(rows) : 0;
     while (this.#writer.held !== undefined) await this.#writer.held;
     // The pass is over after its last step, and after an error.
@@ -449,13 +420,13 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Reads the state that the tables have, and makes running messages wait. Returns the tasks that were dead-lettered. */
-  #load(): TaskSubject[] {
+  #load(): tasks.TaskSubject[] {
     const now = this.#options.now();
     // The time in microseconds exceeds the position of every row, unless the clock was set back.
     const lastRow = 'SELECT ifnull(max(rowid), 0) AS last FROM tasks';
     const { last } = this.#file.get(lastRow) as { last: number };
     this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), last);
-    const onEnd = (message: EndedMessage, status: EndStatus) => this.#addCallback(message, status);
+    const onEnd = (message: EndedMessage, status: tasks.EndStatus) => this.#addCallback(message, status);
     const exhausted = this.#writer.writeNow(() => this.#messages.recover(now, onEnd), false);
     this.#running.clear();
     this.#suspects = this.#messages.suspects();
@@ -484,13 +455,13 @@ export class SqliteStore implements TaskStore {
 
   /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
   #insertAll(
-    submissions: readonly Submission[],
-  ): { results: (Published | KeyReused)[]; accepted: Message[] } | QueueFull {
+    submissions: readonly tasks.Submission[],
+  ): { results: (tasks.Published | KeyReused)[]; accepted: tasks.Message[] } | QueueFull {
     const now = this.#options.now();
     /** Submissions with new keys, by key. */
-    const keyed = new Map<string, Submission>();
-    const fresh: Submission[] = [];
-    const results = submissions.map((submission): Published | KeyReused => {
+    const keyed = new Map<string, tasks.Submission>();
+    const fresh: tasks.Submission[] = [];
+    const results = submissions.map((submission): tasks.Published | KeyReused => {
       const { message, key } = submission;
       const twin = key && keyed.get(key.key);
       if (twin !== undefined) {
@@ -515,8 +486,11 @@ export class SqliteStore implements TaskStore {
     return { results, accepted: fresh.map(({ message }) => message) };
   }
 
-  /** Advances a schedule and inserts its message, if that fits. */
-  #fire(advance: string, values: readonly Value[], message: Message | undefined): Advanced | QueueFull | undefined {
+  #fire(
+    advance: string,
+    values: readonly Value[],
+    message: tasks.Message | undefined,
+  ): Advanced | QueueFull | undefined {
     this.#queue.run('SAVEPOINT firing');
     const [row] = this.#queue.read<Advanced>(advance, values);
     const isFired = message !== undefined && row?.isFired;
@@ -528,7 +502,7 @@ export class SqliteStore implements TaskStore {
     return full ?? row;
   }
 
-  #insert(message: NewMessage, key: IdempotencyKey | undefined, now: number): void {
+  #insert(message: NewMessage, key: tasks.IdempotencyKey | undefined, now: number): void {
     this.#lastArrival += 1;
     this.#messages.insert(this.#lastArrival, message, now);
     this.#nextDueAt = Math.min(this.#nextDueAt, message.runAt ?? Number.POSITIVE_INFINITY);
@@ -537,15 +511,12 @@ export class SqliteStore implements TaskStore {
     this.#counters.bytes += sizeOf(message);
   }
 
-  /**
-   * Inserts the callback of a task that ends in this transaction, if it has one. Also if the queue is full, because the
-   * callback replaces a message.
-   */
-  #addCallback({ id: task, action, traceparent, callbackUrl: url }: EndedMessage, status: EndStatus): void {
+  /** Inserts the callback of a task that ends now, if it has one, also if the queue is full, because it replaces a message. */
+  #addCallback({ id: task, action, traceparent, callbackUrl: url }: EndedMessage, status: tasks.EndStatus): void {
     if (!url) return;
     const now = this.#options.now();
     const id = this.#options.newId();
-    const data: CallbackData = { url, task, action: action ?? null, status };
+    const data: tasks.CallbackData = { url, task, action: action ?? null, status };
     const body = JSON.stringify({ id, action: CALLBACK_ACTION, data, created_at: Math.floor(now / 1000) });
     // The host of a normalised URL, with its port unless that is the default.
     const order = { priority: CALLBACK_PRIORITY, limitKey: url.split('/')[2] ?? '' };
@@ -562,7 +533,7 @@ export class SqliteStore implements TaskStore {
     return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
-  #settle(settled: Settled, now: number): Effect {
+  #settle(settled: tasks.Settled, now: number): tasks.Effect {
     const { settlement } = settled;
     const { kind } = settlement;
     const delivery = settled.delivery as SizedDelivery;
@@ -579,7 +550,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
-  #change(delivery: SizedDelivery, change: MessageChange, now: number): Effect {
+  #change(delivery: SizedDelivery, change: MessageChange, now: number): tasks.Effect {
     const counters = this.#counters;
     const bytes = this.#messages.change(change, now);
     if (bytes === 'cancelled') this.#leave(delivery, 'cancelled');
@@ -600,14 +571,14 @@ export class SqliteStore implements TaskStore {
     return 'applied';
   }
 
-  #leave(delivery: SizedDelivery, total: EndStatus): void {
+  #leave(delivery: SizedDelivery, total: tasks.EndStatus): void {
     this.#counters.inFlight -= 1;
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
     this.#addCallback(delivery, total);
   }
 
-  #cancel(id: string): Cancellation | undefined {
+  #cancel(id: string): tasks.Cancellation | undefined {
     const found = this.#messages.state(id);
     if (found === undefined) return undefined;
     const { id: _, ...task } = subjectOf(found);
@@ -624,9 +595,9 @@ export class SqliteStore implements TaskStore {
     return { outcome: 'cancelled', ...task };
   }
 
-  #evict(): TaskSubject[] {
+  #evict(): tasks.TaskSubject[] {
     const { maxLength, maxBytes } = deadLetterBounds;
-    const evicted: TaskSubject[] = [];
+    const evicted: tasks.TaskSubject[] = [];
     while (this.#counters.dead > maxLength || this.#counters.deadBytes > maxBytes) {
       const oldest = this.#messages.oldestDeadLetter();
       if (oldest === undefined) break;
@@ -648,8 +619,8 @@ export class SqliteStore implements TaskStore {
   async #changeAll(
     selected: readonly number[],
     change: (letter: SizedDeadLetter) => boolean,
-    onChanged?: (tasks: readonly TaskSubject[]) => void,
-  ): Promise<BulkResult> {
+    onChanged?: (tasks: readonly tasks.TaskSubject[]) => void,
+  ): Promise<tasks.BulkResult> {
     const changeSlice = (arrivals: readonly number[]) => this.#writer.write(() => this.#changeSlice(arrivals, change));
     const result = await changeInSlices(selected, changeSlice, onChanged);
     if (result.done.length > 0) await this.#sync();
@@ -658,7 +629,7 @@ export class SqliteStore implements TaskStore {
 
   /** Changes the first of these dead letters that still exist: up to the size of a slice, but at least one. */
   #changeSlice(arrivals: readonly number[], change: (letter: SizedDeadLetter) => boolean): ChangedSlice {
-    const done: TaskSubject[] = [];
+    const done: tasks.TaskSubject[] = [];
     let bytes = 0;
     for (const [index, arrival] of arrivals.entries()) {
       const letter = this.#messages.deadLetter(arrival);
@@ -701,7 +672,7 @@ export class SqliteStore implements TaskStore {
   }
 
   /** Takes the first message and the messages that `following` returns, up to `max`. */
-  #takeFrom(first: SizedDelivery | undefined, max: number, following: () => SizedDelivery | undefined): Taken {
+  #takeFrom(first: SizedDelivery | undefined, max: number, following: () => SizedDelivery | undefined): tasks.Taken {
     const deliveries = first === undefined ? [] : this.#writer.writeNow(() => this.#mark(first, max, following), false);
     for (const { arrival } of deliveries) this.#running.add(arrival);
     if (this.#counters.waiting === 0) this.#messages.rounds.reset();

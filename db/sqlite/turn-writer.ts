@@ -1,4 +1,4 @@
-import type { Database } from './database.ts';
+import { type Database, resultCode } from './database.ts';
 
 interface Write {
   run: () => unknown;
@@ -97,9 +97,8 @@ export class TurnWriter {
 }
 
 /** SQLite's result codes for errors caused by a value. Any other error would affect every write. */
-const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
+const VALUE_ERRORS = new Set<number | undefined>([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
 
 export function isValueError(error: unknown): boolean {
-  // The low byte of an extended result code is the primary result code.
-  return VALUE_ERRORS.has(((error as { errcode?: number }).errcode ?? 0) & 0xff);
+  return VALUE_ERRORS.has(resultCode(error));
 }

@@ -51,7 +51,6 @@ export function createAdminApp(options: AdminAppOptions): Koa {
   return app;
 }
 
-/** Paths of the admin listener, with their descriptions on its index page. */
 const adminPages = {
   '/healthz': '200 while the process is alive',
   '/readyz': 'whether clients should be sent to this process, and the state of each check',

@@ -2,7 +2,7 @@ import { Registry } from 'prom-client';
 import { recordLoopDelay } from '../../workers/shared/histogram.ts';
 import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
-import type { ConnectionShares } from '../http/descriptor-shares.ts';
+import type { ConnectionShares } from '../http/connection-limiter.ts';
 import { listen } from '../http/listener.ts';
 import type { Check } from '../http/readiness.ts';
 import type { LogOutput } from '../log/log.ts';

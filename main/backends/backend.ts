@@ -7,13 +7,11 @@ import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Config } from '../config.ts';
 import type { Checks } from '../http/readiness.ts';
 import type { Log } from '../log/log.ts';
-import { createMaintenance } from '../tasks/maintenance.ts';
-import { startRetention } from '../tasks/retention.ts';
+import { createMaintenance, startRetention } from '../tasks/maintenance.ts';
 import type { TasksBackend } from '../tasks/service.ts';
-import { runMigration } from '../threads/migration.ts';
-import { keepTokens, takeTokens } from '../ticker/kept-tokens.ts';
+import { runMigration } from '../threads/one-shot-threads.ts';
 import type { TickerBackend } from '../ticker/service.ts';
-import { MemoryTokenStore } from '../ticker/token-store.ts';
+import { keepTokens, MemoryTokenStore, takeTokens } from '../ticker/token-store.ts';
 import { createdBy } from '../ticker/tokens.ts';
 
 /** Storage for state that outlives a request: local files and memory, or a PostgreSQL database that nodes share. */

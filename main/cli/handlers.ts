@@ -12,7 +12,7 @@ import { NACKED } from '../tasks/dispatch/dispatcher.ts';
 import { decide, retriesOf } from '../tasks/dispatch/retry-policy.ts';
 import type { Outcome } from '../tasks/pool/run.ts';
 import { ThreadPool } from '../tasks/pool/thread-pool.ts';
-import { checkHandlers } from '../threads/module-checks.ts';
+import { checkHandlers } from '../threads/one-shot-threads.ts';
 import { runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run handlers -- <command>

@@ -1,8 +1,8 @@
 import type { Middleware, ParameterizedContext } from 'koa';
 import type { Awaitable } from '../../db/task-rows.ts';
 import type { Log } from '../log/log.ts';
-import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
+import type { ByteBudget } from './request-body.ts';
 
 type Headers = Readonly<Record<string, string>>;
 

@@ -30,13 +30,11 @@ export interface ListenOptions extends Partial<Pick<Config['http'], 'reusePort' 
 
 /** Client timeouts in milliseconds, long enough for a poor mobile network. */
 export const timeouts = {
-  /** Maximum time to receive the headers of a request. */
   headers: 10_000,
   /** Maximum time to receive a whole request, including its body. */
   request: 30_000,
   /** Interval at which the `headers` and `request` timeouts are checked. */
   check: 1_000,
-  /** Maximum idle time of a connection between requests. */
   keepAlive: 5_000,
   /** Maximum time in which a connection sends and receives no data, for example if a client does not read a response. */
   stalled: 60_000,

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { parseJsonObject } from '../../workers/shared/json-object.ts';
-import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
 import type { TurnLimit } from './turn-limit.ts';
 
@@ -11,6 +10,28 @@ const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 const MIN_CAPACITY = 512;
 
 const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
+
+/** Limit on the total bytes kept in memory for a listener's clients. Callers must release all bytes that they take. */
+export class ByteBudget {
+  readonly limit: number;
+  used = 0;
+
+  constructor(limit: number) {
+    this.limit = limit;
+  }
+
+  /** Returns false if the client would then hold more than is left, so that large bodies leave room for small ones. */
+  take(bytes: number, held = 0): boolean {
+    const left = this.limit - this.used - bytes;
+    if (held + bytes > left) return false;
+    this.used += bytes;
+    return true;
+  }
+
+  release(bytes: number): void {
+    this.used -= bytes;
+  }
+}
 
 export interface BodyBounds {
   /** Maximum size of one body in bytes. */

@@ -1,7 +1,19 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { oncePerTurn } from '../once-per-turn.ts';
 import { HttpError } from './errors.ts';
+
+/** Wraps `run` so that all calls in one event loop turn lead to a single run, at its end. */
+export function oncePerTurn(run: () => void): () => void {
+  let isScheduled = false;
+  return () => {
+    if (isScheduled) return;
+    isScheduled = true;
+    setImmediate(() => {
+      isScheduled = false;
+      run();
+    });
+  };
+}
 
 /** Maximum cost of the work that a {@link TurnLimit} begins in one event loop turn, in bytes to process. */
 export const TURN_BYTES = 256 * 1024;
@@ -60,7 +72,6 @@ export const READING_MS = 10;
 /** Maximum number of addresses, and of connections of each, that are resumed in one event loop turn. */
 const MAX_RESUMED = 64;
 
-/** Connections that a {@link ReadingLimit} has paused. */
 const paused = new WeakSet<Duplex>();
 
 /** Node resumes a connection whenever the app reads from a request's body. */

@@ -9,7 +9,6 @@ const END_TIMEOUT_MS = 1000;
 
 /** Writes log lines to standard output. Buffers the lines that standard output does not take, and never blocks. */
 export class StandardOutput {
-  /** Number of lines lost because the buffer was full. */
   lost = 0;
   /** Reason why the last write failed. Undefined after the next successful one. */
   failure: string | undefined;

@@ -14,7 +14,6 @@ export interface RequestSeries {
 /** Maximum number of combinations of label values. Requests with further combinations are not counted. */
 const MAX_SERIES = 500;
 
-/** Request durations of a service by method, route, status and error. */
 export class RequestMetrics {
   readonly #series = new Map<string, RequestSeries>();
 

@@ -17,24 +17,20 @@ type ControlMessage =
   | { topic: 'missed' };
 
 interface BusEvents {
-  /** A message from another node. */
   message: [BusMessage];
   /** Messages may have been missed, or much has changed at once. The listeners read the tables again. */
   missed: [];
 }
 
 export interface BusOptions extends LinkOptions {
-  /** Sends the messages. */
   database: Pick<PostgresDatabase, 'query'>;
 }
 
 /** PostgreSQL refuses payloads of 8,000 bytes or more. */
 const MAX_PAYLOAD_BYTES = 7900;
-/** Bound of the messages that wait to be sent. */
 const MAX_OUTBOX_BYTES = 1024 * 1024;
 /** Minimum time between two notifying transactions, each of which holds up the commits of the others. */
 const SEND_INTERVAL_MS = 10;
-/** Time between a failed transaction and the next one. */
 const RETRY_MS = 250;
 const FOLLOW_INTERVAL_MS = 2000;
 /** Time after the last announcement of a follower for which task events are sent. */
@@ -52,7 +48,6 @@ export class Bus extends EventEmitter<BusEvents> implements QueueBus {
   /** Payloads to send. Equal payloads are sent once. */
   readonly #outbox = new Set<string>();
   #outboxBytes = 0;
-  /** The sending of the outbox. Undefined while the outbox is empty. */
   #sending: Promise<void> | undefined;
   /** Until when another node wants task events. */
   #followedUntil = 0;

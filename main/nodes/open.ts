@@ -4,8 +4,8 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { Clock, Random } from '../../workers/shared/clock.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log/log.ts';
-import { startRetention } from '../tasks/retention.ts';
-import { runMigration } from '../threads/migration.ts';
+import { startRetention } from '../tasks/maintenance.ts';
+import { runMigration } from '../threads/one-shot-threads.ts';
 import { Bus } from './bus.ts';
 import { Heartbeat } from './heartbeat.ts';
 import { NodeTickFeed } from './tick-feed.ts';
@@ -40,11 +40,7 @@ export async function openSharedBackend(
   log.info({ node: bus.id }, 'connected to PostgreSQL');
   const { driver: _, ...bounds } = queue;
   const pools = { writes: openPool(WRITE_CONNECTIONS), reads: openPool(READ_CONNECTIONS) };
-  const store = new PostgresStore(pools, {
-    bounds,
-    now: () => clock.now(),
-    owner: bus.id,
-  });
+  const store = new PostgresStore(pools, { bounds, now: () => clock.now(), owner: bus.id });
   const heartbeat = new Heartbeat({ bus, pool: pools.writes, store, clock, log });
   await heartbeat.open();
   opened.defer(() => heartbeat.close());

@@ -57,7 +57,6 @@ export class NodeTickFeed implements TickFeed {
   #follower: TickFollower | undefined;
   /** Newest tick that was sent, received or loaded. */
   #latest: SentTick | undefined;
-  /** Time when the latest tick was sent or received. */
   #latestAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: NodeTickFeedOptions) {

@@ -4,14 +4,14 @@ import { systemClock as clock, systemRandom as random } from '../../workers/shar
 import { startAdmin } from '../admin/service.ts';
 import { openBackend } from '../backends/backend.ts';
 import { type Config, checkHeapBudget } from '../config.ts';
-import { openFilesLimit, shareDescriptors } from '../http/descriptor-shares.ts';
+import { openFilesLimit, shareDescriptors } from '../http/connection-limiter.ts';
 import { authenticationRequired } from '../http/errors.ts';
 import { isLoopbackAddress } from '../http/origins.ts';
 import { checkPorts, explainListenError } from '../http/port-check.ts';
 import type { LogOutput } from '../log/log.ts';
 import type { TaskAccess } from '../tasks/http/access.ts';
 import { startTasks, type Unfinished, type WatchedModule } from '../tasks/service.ts';
-import { checkHandlers, checkPriceSource } from '../threads/module-checks.ts';
+import { checkHandlers, checkPriceSource } from '../threads/one-shot-threads.ts';
 import { authorizationToken, issueToken } from '../ticker/auth.ts';
 import { allowedTasks, loadRoles } from '../ticker/policy.ts';
 import { startTicker, type TickerService } from '../ticker/service.ts';

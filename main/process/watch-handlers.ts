@@ -6,7 +6,7 @@ import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log/log.ts';
 import type { TasksService, WatchedModule } from '../tasks/service.ts';
-import { type CheckedModule, checkHandlers } from '../threads/module-checks.ts';
+import { type CheckedModule, checkHandlers } from '../threads/one-shot-threads.ts';
 
 const INTERVAL_MS = 200;
 const NO_DEFINITION = 'changed code outside of the handlers';

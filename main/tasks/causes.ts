@@ -3,7 +3,6 @@ import type { FoundFailure } from '../../db/task-store.ts';
 /** Maximum number of characters of a reason that tell its cause. */
 const CAUSE_LENGTH = 300;
 const MAX_CAUSES = 100;
-/** Maximum number of exact reasons of a cause. */
 const MAX_REASONS = 10;
 /** Number of past minutes of which each cause has the number of failures. */
 const MINUTES = 30;
@@ -27,7 +26,6 @@ interface Cause {
   cause: string;
   action: string | null;
   count: number;
-  /** Number of permanent failures. */
   permanent: number;
   firstAt: number;
   lastAt: number;

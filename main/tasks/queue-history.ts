@@ -13,13 +13,10 @@ type ByColumn<Value> = Record<(typeof COLUMNS)[number], Value>;
 /** Numbers of events in a period, and the number of waiting, limited, retrying and running messages at its end (`depth`). */
 type Period = ByColumn<number>;
 
-const NO_EVENTS: Period = { accepted: 0, completed: 0, failed: 0, retried: 0, refused: 0, depth: 0 };
-
-/** Unit of the history: consecutive periods, oldest first. */
+/** Unit of the history: the columns of consecutive periods, oldest first. */
 interface Series {
-  readonly seconds: number;
   readonly length: number;
-  periods: Period[];
+  columns: ByColumn<number[]>;
   /** Number of the newest period since the epoch. */
   newest: number;
 }
@@ -39,18 +36,18 @@ interface Saved {
  */
 export function queueHistory(start: number, saved?: string) {
   const newestSecond = Math.floor(start / 1000) - 1;
-  const seconds: Series = { seconds: 1, length: MAX_SECONDS, periods: [], newest: newestSecond };
-  const minutes: Series = { seconds: 60, length: MAX_MINUTES, periods: [], newest: Math.floor(newestSecond / 60) };
+  const seconds: Series = { length: MAX_SECONDS, columns: byColumn(() => []), newest: newestSecond };
+  const newestMinute = Math.floor(newestSecond / 60);
+  const minutes: Series = { length: MAX_MINUTES, columns: byColumn(() => []), newest: newestMinute };
   const starts = [...restore([seconds, minutes], saved), newestSecond + 1].slice(-MAX_STARTS);
   let lastTotals: Period | undefined;
 
   const add = (second: number, events: Period) => {
     extend(seconds, second, events.depth);
     extend(minutes, Math.floor(second / 60), events.depth);
-    for (const { periods } of [seconds, minutes]) {
-      const period = periods.at(-1) as Period;
-      for (const event of EVENTS) period[event] += events[event];
-      period.depth = events.depth;
+    for (const { columns } of [seconds, minutes]) {
+      for (const event of EVENTS) columns[event].push((columns[event].pop() ?? 0) + events[event]);
+      columns.depth.splice(-1, 1, events.depth);
     }
   };
 
@@ -70,11 +67,11 @@ export function queueHistory(start: number, saved?: string) {
       for (const event of EVENTS) events[event] = Math.max(0, totals[event] - lastTotals[event]);
       lastTotals = totals;
       add(first, events);
-      if (newest > first) add(newest, { ...NO_EVENTS, depth: totals.depth });
+      if (newest > first) add(newest, { ...byColumn(() => 0), depth: totals.depth });
     },
     /** Returns the number of events of the last minute. */
     lastMinute: (event: (typeof EVENTS)[number]) =>
-      seconds.periods.slice(-60).reduce((sum, second) => sum + second[event], 0),
+      seconds.columns[event].slice(-60).reduce((sum, number) => sum + number, 0),
     /**
      * Returns the response to `GET /queue/history`: an array of each number, oldest period first. `end` is the newest
      * complete period, in Unix seconds. Periods up to `since` are left out.
@@ -83,15 +80,15 @@ export function queueHistory(start: number, saved?: string) {
       const series = step === 1 ? seconds : minutes;
       // The present minute is not complete.
       const isPartial = step === 60 && seconds.newest < minutes.newest * 60 + 59;
-      const all = isPartial ? series.periods.slice(0, -1) : series.periods;
+      const end = series.columns.depth.length - Number(isPartial);
       const newest = series.newest - Number(isPartial);
-      const count = Math.max(0, Math.min(all.length, newest - Math.floor(since / step)));
-      const columns = columnsOf(all.slice(all.length - count));
+      const count = Math.max(0, Math.min(end, newest - Math.floor(since / step)));
+      const columns = byColumn((name) => series.columns[name].slice(end - count, end));
       const length: { seconds?: number; minutes?: number } = step === 1 ? { seconds: count } : { minutes: count };
       return { end: newest * step, ...length, ...columns, starts };
     },
     save(): string {
-      const series = [seconds, minutes].map(({ newest, periods }) => ({ newest, columns: columnsOf(periods) }));
+      const series = [seconds, minutes].map(({ newest, columns }) => ({ newest, columns }));
       return JSON.stringify({ series, starts } satisfies Saved);
     },
   };
@@ -99,10 +96,11 @@ export function queueHistory(start: number, saved?: string) {
 
 /** Appends periods without events up to one. */
 function extend(series: Series, period: number, depth: number): void {
-  const missing = series.periods.length === 0 ? 1 : Math.min(period - series.newest, series.length);
+  const { columns, length } = series;
+  const missing = columns.depth.length === 0 ? 1 : Math.min(period - series.newest, length);
   if (missing === 0) return;
-  const none = Array.from({ length: missing }, () => ({ ...NO_EVENTS, depth }));
-  series.periods = [...series.periods, ...none].slice(-series.length);
+  const none = (name: keyof Period) => Array.from({ length: missing }, () => (name === 'depth' ? depth : 0));
+  series.columns = byColumn((name) => [...columns[name], ...none(name)].slice(-length));
   series.newest = period;
 }
 
@@ -113,9 +111,8 @@ function restore(all: readonly Series[], saved: string | undefined): number[] {
     if (series.some(({ newest }, index) => newest > (all[index]?.newest ?? 0))) return [];
     for (const [index, each] of all.entries()) {
       const { newest, columns } = series[index] as Saved['series'][number];
-      const periodOf = (_: unknown, at: number) =>
-        Object.fromEntries(COLUMNS.map((name) => [name, columns[name][at] ?? 0])) as Period;
-      Object.assign(each, { newest, periods: Array.from(columns.depth, periodOf) });
+      const column = (name: keyof Period) => Array.from(columns.depth, (_, at) => columns[name][at] ?? 0);
+      Object.assign(each, { newest, columns: byColumn(column) });
     }
     return starts;
   } catch {
@@ -123,9 +120,8 @@ function restore(all: readonly Series[], saved: string | undefined): number[] {
   }
 }
 
-function columnsOf(periods: readonly Period[]): ByColumn<number[]> {
-  const columns = COLUMNS.map((name) => [name, periods.map((period) => period[name])]);
-  return Object.fromEntries(columns);
+function byColumn<Value>(read: (name: keyof Period) => Value): ByColumn<Value> {
+  return Object.fromEntries(COLUMNS.map((name) => [name, read(name)])) as ByColumn<Value>;
 }
 
 function totalsOf({ accepted, completed, failed, retried, refused, dead, dropped, ...counts }: LiveCounts): Period {

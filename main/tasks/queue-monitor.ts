@@ -16,7 +16,6 @@ interface QueueMonitorOptions {
   problems: readonly (() => string | undefined)[];
   /** Returns why the changed handlers module cannot be used, if it cannot. */
   moduleProblem?: () => string | undefined;
-  /** History that was saved before the start. */
   savedHistory?: string | undefined;
   clock: Clock;
 }
@@ -114,7 +113,6 @@ export function createQueueMonitor(options: QueueMonitorOptions) {
   };
 }
 
-/** Interval at which the history is saved. */
 const SAVE_SECONDS = 60;
 /** Periods in seconds that `GET /queue/activity` accepts. */
 export const ACTIVITY_SECONDS = [300, 900, 3_600, 86_400] as const;

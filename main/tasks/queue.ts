@@ -2,32 +2,8 @@ import { EventEmitter } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import type { Fired, Firing } from '../../db/schedules.ts';
 import type { Found } from '../../db/task-rows.ts';
-import {
-  type ActionLimits,
-  type BulkResult,
-  type Delivery,
-  dueAt,
-  type Effect,
-  type FoundTask,
-  type IdempotencyKey,
-  type KeyReused,
-  type LimitSource,
-  type Message,
-  type Published,
-  type QueueCounts,
-  QueueFull,
-  type Recovery,
-  type Report,
-  type RunNow,
-  type Settled,
-  type SettleResult,
-  type StoredMessage,
-  type Submission,
-  type Taken,
-  type TaskProgress,
-  type TaskStore,
-  type TaskSubject,
-} from '../../db/task-store.ts';
+import type * as db from '../../db/task-store.ts';
+import { dueAt, QueueFull } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Filter, select } from './search.ts';
 import type { QueueEvent, TaskChange, TaskEvent } from './task-events.ts';
@@ -54,7 +30,7 @@ export interface QueueBus {
 }
 
 export interface QueueOptions {
-  store: TaskStore;
+  store: db.TaskStore;
   /** Connects the nodes that share the store. Undefined on a single node. */
   bus?: QueueBus | undefined;
   onEvent: (event: QueueEvent) => void;
@@ -62,29 +38,26 @@ export interface QueueOptions {
 }
 
 /** Counts of the queue, with what only processes know. */
-export interface LiveCounts extends QueueCounts {
+export interface LiveCounts extends db.QueueCounts {
   running: number;
-  /** Submissions that this process refused because the queue was full. */
   refused: number;
 }
 
 /** A message that this process has taken. */
 interface InFlight {
-  delivery: Delivery;
+  delivery: db.Delivery;
   startedAt: number | undefined;
-  progress: TaskProgress | undefined;
+  progress: db.TaskProgress | undefined;
   /** Whether a cancellation has deleted the message. */
   isCancelled: boolean;
   onSettled: ((isCancelled: boolean) => void) | undefined;
 }
 
-/** Largest slice of tasks that a bulk cancellation selects and cancels at a time. */
 const CANCELLED_SLICE = 500;
 /** Longest wait for the settlement of an attempt that was withdrawn. */
 const WITHDRAWAL_MS = 1000;
 /** Interval at which a node of several tells the others the start and progress of its attempts. */
 const REPORT_MS = 500;
-/** Time between a failed read of the tables and the next one. */
 const REREAD_MS = 250;
 
 /** `ready` if `take` may return deliveries, `limits` after a change of limits. */
@@ -108,11 +81,11 @@ export class Queue extends EventEmitter<QueueEvents> {
   /** When the queue was paused, in milliseconds since the epoch. */
   pausedAt: number | undefined;
   /** Direct access for what concerns no attempt of this process. */
-  readonly store: TaskStore;
+  readonly store: db.TaskStore;
   readonly #options: QueueOptions;
   /** By task id. At most `TASK_PREFETCH`, the callbacks in flight, and settlements that wait for their commit. */
   readonly #inFlight = new Map<string, InFlight>();
-  #endAttempt: (delivery: Delivery) => boolean = () => false;
+  #endAttempt: (delivery: db.Delivery) => boolean = () => false;
   #cancelReport: (() => void) | undefined;
   /** The last read of the tables that has begun or waits to begin. */
   #lastRead = Promise.resolve();
@@ -147,12 +120,12 @@ export class Queue extends EventEmitter<QueueEvents> {
     return queue;
   }
 
-  publish(message: Message, key?: IdempotencyKey): Promise<Published> {
+  publish(message: db.Message, key?: db.IdempotencyKey): Promise<db.Published> {
     const published = this.store.publish(message, key, () => this.#onAccepted([message]));
     return published.catch((error) => this.#refuse(1, error));
   }
 
-  publishAll(submissions: readonly Submission[]): Promise<readonly (Published | KeyReused)[]> {
+  publishAll(submissions: readonly db.Submission[]): Promise<readonly (db.Published | db.KeyReused)[]> {
     const published = this.store.publishAll(submissions, (messages) => this.#onAccepted(messages));
     return published.catch((error) => this.#refuse(submissions.length, error));
   }
@@ -162,7 +135,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     return this.store.schedules.fire(firing, () => this.#onAccepted(task === undefined ? [] : [task.message]));
   }
 
-  runNow(id: string): Promise<RunNow | undefined> {
+  runNow(id: string): Promise<db.RunNow | undefined> {
     return this.store.runNow(id, (task) => {
       this.#emit(task, { event: 'accepted' });
       this.#announceReady();
@@ -236,22 +209,22 @@ export class Queue extends EventEmitter<QueueEvents> {
     }
   }
 
-  async find(id: string): Promise<FoundTask | undefined> {
+  async find(id: string): Promise<db.FoundTask | undefined> {
     const found = await this.store.find(id);
     return found !== undefined && 'message' in found ? { message: this.#withAttempt(found.message) } : found;
   }
 
-  async read(ids: readonly string[], bodyLength?: number): Promise<StoredMessage[]> {
+  async read(ids: readonly string[], bodyLength?: number): Promise<db.StoredMessage[]> {
     return (await this.store.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
   }
 
   /** Requeues dead letters, oldest first. @param perSecond tasks that become due per second; by default, all at once */
-  async redrive(selection: Filter, perSecond?: number): Promise<BulkResult> {
+  async redrive(selection: Filter, perSecond?: number): Promise<db.BulkResult> {
     const arrivals = await this.#deadLetters(selection);
     const pace =
       perSecond === undefined ? undefined : { from: this.#options.clock.now(), intervalMs: 1000 / perSecond };
     let index = 0;
-    const announce = (tasks: readonly TaskSubject[]) => {
+    const announce = (tasks: readonly db.TaskSubject[]) => {
       for (const task of tasks) {
         this.#emit(task, pace ? { event: 'scheduled', runAt: dueAt(pace, index) } : { event: 'accepted' });
         index += 1;
@@ -270,7 +243,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     }
   }
 
-  async purge(selection: Filter): Promise<BulkResult> {
+  async purge(selection: Filter): Promise<db.BulkResult> {
     const result = await this.store.purge(await this.#deadLetters(selection));
     this.#emitPurged(result.done);
     return result;
@@ -297,7 +270,7 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /** Sets the limits of an action, or removes them. Once this resolves, no task starts beyond them. */
-  setLimits(action: string, limits: ActionLimits | undefined, source: LimitSource): Promise<void> {
+  setLimits(action: string, limits: db.ActionLimits | undefined, source: db.LimitSource): Promise<void> {
     return this.store.setLimits(action, limits, source, () => {
       this.emit('limits');
       this.#options.bus?.send({ topic: 'limits' });
@@ -306,19 +279,19 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /** Sets the function that ends a delivery's attempt, and returns true if the attempt had not started. */
-  onCancel(endAttempt: (delivery: Delivery) => boolean): void {
+  onCancel(endAttempt: (delivery: db.Delivery) => boolean): void {
     this.#endAttempt = endAttempt;
   }
 
-  async take(max: number, isIdle: boolean): Promise<Taken> {
+  async take(max: number, isIdle: boolean): Promise<db.Taken> {
     return this.#receive(await this.store.take(max, isIdle));
   }
 
-  async takeCallbacks(max: number): Promise<Taken> {
+  async takeCallbacks(max: number): Promise<db.Taken> {
     return this.#receive(await this.store.takeCallbacks(max));
   }
 
-  reportStart(delivery: Delivery, startedAt = this.#options.clock.now()): void {
+  reportStart(delivery: db.Delivery, startedAt = this.#options.clock.now()): void {
     const inFlight = this.#current(delivery);
     if (inFlight === undefined || inFlight.startedAt !== undefined) return;
     inFlight.startedAt = startedAt;
@@ -328,7 +301,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     else void this.#report([{ delivery, startedAt, progress: undefined }]).then(() => this.emit('ready'));
   }
 
-  reportProgress(delivery: Delivery, progress: TaskProgress): void {
+  reportProgress(delivery: db.Delivery, progress: db.TaskProgress): void {
     const inFlight = this.#current(delivery);
     if (inFlight === undefined) return;
     inFlight.progress = progress;
@@ -336,7 +309,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     this.#reportSoon();
   }
 
-  async settle(settled: readonly Settled[]): Promise<SettleResult> {
+  async settle(settled: readonly db.Settled[]): Promise<db.SettleResult> {
     const result = await this.store.settle(settled);
     const now = this.#options.clock.now();
     for (const [index, each] of settled.entries()) {
@@ -354,7 +327,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     return result;
   }
 
-  reportRecovery({ failed, cancelled, evicted }: Recovery): void {
+  reportRecovery({ failed, cancelled, evicted }: db.Recovery): void {
     for (const { attempts, reason, ...task } of failed) this.#emit(task, { event: 'failed', attempts, reason });
     for (const task of cancelled) this.#emit(task, { event: 'cancelled' });
     this.#emitPurged(evicted);
@@ -374,7 +347,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     throw error;
   }
 
-  #receive(taken: Taken): Taken {
+  #receive(taken: db.Taken): db.Taken {
     for (const delivery of taken.deliveries) {
       const state = { delivery, startedAt: undefined, progress: undefined, isCancelled: false, onSettled: undefined };
       this.#inFlight.set(delivery.id, state);
@@ -429,7 +402,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     }
   }
 
-  #onAccepted(messages: readonly Message[]): void {
+  #onAccepted(messages: readonly db.Message[]): void {
     for (const message of messages) {
       const { runAt } = message;
       this.#emit(message, runAt === undefined ? { event: 'accepted' } : { event: 'scheduled', runAt });
@@ -442,13 +415,13 @@ export class Queue extends EventEmitter<QueueEvents> {
     this.#options.bus?.send({ topic: 'ready' });
   }
 
-  #current(delivery: Delivery): InFlight | undefined {
+  #current(delivery: db.Delivery): InFlight | undefined {
     const inFlight = this.#inFlight.get(delivery.id);
     return inFlight?.delivery === delivery ? inFlight : undefined;
   }
 
   /** Adds what this process knows of a running attempt. A delivery that has not started is shown as queued. */
-  #withAttempt(message: StoredMessage): StoredMessage {
+  #withAttempt(message: db.StoredMessage): db.StoredMessage {
     const inFlight = message.state === 'running' ? this.#inFlight.get(message.id) : undefined;
     return inFlight === undefined
       ? message
@@ -466,7 +439,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     });
   }
 
-  async #report(running: readonly Report[]): Promise<void> {
+  async #report(running: readonly db.Report[]): Promise<void> {
     try {
       await this.store.report(running);
     } catch {
@@ -474,11 +447,11 @@ export class Queue extends EventEmitter<QueueEvents> {
     }
   }
 
-  #emitPurged(tasks: readonly TaskSubject[]): void {
+  #emitPurged(tasks: readonly db.TaskSubject[]): void {
     for (const task of tasks) this.#emit(task, { event: 'purged' });
   }
 
-  #emit({ id, action, limitKey, submitter }: TaskSubject, change: TaskChange, at = this.#options.clock.now()): void {
+  #emit({ id, action, limitKey, submitter }: db.TaskSubject, change: TaskChange, at = this.#options.clock.now()): void {
     if (change.event === 'cancelled') this.cancelled += 1;
     const owner = limitKey === undefined && submitter === undefined ? undefined : { limitKey, submitter };
     const event = { ...change, id, action, ...owner, at };
@@ -488,7 +461,7 @@ export class Queue extends EventEmitter<QueueEvents> {
 }
 
 /** Returns the change of a task by a settlement with this effect. A row that follows an ack changes nothing. */
-function changeOf({ delivery, settlement }: Settled, effect: Effect | undefined): TaskChange | undefined {
+function changeOf({ delivery, settlement }: db.Settled, effect: db.Effect | undefined): TaskChange | undefined {
   if (effect !== 'applied') return effect === 'cancelled' ? { event: 'cancelled' } : undefined;
   switch (settlement.kind) {
     case 'complete':

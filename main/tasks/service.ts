@@ -4,17 +4,18 @@ import type { ModuleSources } from '../../workers/shared/user-module.ts';
 import { DEFERRED, type MainThreadCheck } from '../../workers/submissions/parse-submission.ts';
 import type { HandlersManifest, SubmissionRules } from '../../workers/tasks/messages.ts';
 import type { Config } from '../config.ts';
-import { ByteBudget } from '../http/byte-budget.ts';
-import type { ConnectionShares } from '../http/descriptor-shares.ts';
+import type { ConnectionShares } from '../http/connection-limiter.ts';
 import { listen } from '../http/listener.ts';
 import { localFetch } from '../http/local-fetch.ts';
 import type { Checks } from '../http/readiness.ts';
+import { ByteBudget } from '../http/request-body.ts';
 import type { Log } from '../log/log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
 import { CallbackSender } from './callbacks/callback-sender.ts';
 import { Dispatcher } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
 import { createTasksApp } from './http/app.ts';
+import { taskIds } from './http/prepare-submission.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
 import { ownLimits, storeOwnLimits } from './limits.ts';
 import { ThreadPool } from './pool/thread-pool.ts';
@@ -22,7 +23,6 @@ import { Queue, type QueueBus } from './queue.ts';
 import { createQueueMonitor } from './queue-monitor.ts';
 import { type ModuleSchedules, Scheduler } from './schedules/scheduler.ts';
 import { TaskEvents } from './task-events.ts';
-import { taskIds } from './task-ids.ts';
 
 /** Storage of the task service: a local file, or a database that several nodes share. */
 export interface TasksBackend {

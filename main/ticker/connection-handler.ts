@@ -1,8 +1,8 @@
 import { isObject } from '../../workers/shared/json-object.ts';
 import { NUMBERED_PROTOCOL } from './auth.ts';
-import { closeCodes } from './close-codes.ts';
 import type { NumberedStream } from './numbered-stream.ts';
 import type { LifecycleMessage, Pid, PidRegistry, WsSend } from './pid-registry.ts';
+import { closeCodes } from './pid-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
 /** Texts of the message `error`, which only `ticker.v2` sends. */
@@ -72,9 +72,7 @@ export function createHandler(actors: PidRegistry, actorId: string, numbered: Nu
             actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: pid });
             break;
           case 'ws.message':
-            if (client === undefined) break;
-            if (isNumbered) handleMessage(client, message.data);
-            else if (isPing(message.data)) actors.send(client, pong);
+            if (client !== undefined) handleMessage(client, message.data);
             break;
           case 'ws.leave':
             actors.send(TICKER, { topic: 'unsubscribe', handler_pid: pid });
@@ -85,10 +83,11 @@ export function createHandler(actors: PidRegistry, actorId: string, numbered: Nu
 
     function handleMessage(client: Pid, data: string): void {
       const message = parseClientMessage(data);
-      if ('error' in message) {
+      if ('type' in message && message.type === 'ping') actors.send(client, pong);
+      // `ticker.v1` has no other messages.
+      else if (!isNumbered) return;
+      else if ('error' in message) {
         actors.send(client, text({ type: 'error', error: streamErrors[message.error] }));
-      } else if (message.type === 'ping') {
-        actors.send(client, pong);
       } else if (message.type === 'resume') {
         numbered.resume(pid, client, message.epoch, message.seq);
       } else {
@@ -105,15 +104,6 @@ function text(message: { type: 'welcome' | 'pong' | 'error' } & Record<string, u
 }
 
 const pong = text({ type: 'pong' });
-
-function isPing(data: string): boolean {
-  try {
-    const message: { type?: unknown } | null = JSON.parse(data);
-    return message?.type === 'ping';
-  } catch {
-    return false;
-  }
-}
 
 export type HandlersByToken = ReturnType<typeof createHandlersByToken>;
 

@@ -9,7 +9,6 @@ export interface TickId {
 }
 
 export interface NumberedTick extends TickId {
-  /** One price per symbol, in the order of the symbols. */
   prices: ArrayLike<number>;
   /** Unix time in seconds. */
   timestamp: number;
@@ -29,7 +28,6 @@ export interface NumberedStreamOptions {
 /** Symbols that some clients have chosen. The clients share one frame per tick. */
 interface Choice {
   readonly key: string;
-  /** Indexes of the chosen symbols. */
   readonly indexes: readonly number[];
   /** Clients by the pids of their handlers. */
   readonly clients: Map<Pid, Pid>;
@@ -47,7 +45,6 @@ export class NumberedStream implements Monitor {
   readonly #kept: NumberedTick[];
   /** Number of ticks that are no longer kept. Index of a tick in `#kept`, plus this, is its index among all ticks. */
   #evicted = 0;
-  /** Choices with clients. */
   readonly #choices = new Map<string, Choice>();
   readonly #choiceOf = new Map<Pid, Choice>();
 

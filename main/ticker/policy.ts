@@ -17,7 +17,6 @@ export interface Policy {
 /** Policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
-/** Returns the scope of a role's tokens. */
 export type ScopeOf = (role: string) => Scope;
 
 const builtInPolicies = fileURLToPath(new URL('policies/', import.meta.url));

@@ -5,7 +5,7 @@ import type { Awaitable } from '../../db/task-rows.ts';
 import type { TaskStore } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
-import type { ConnectionShares } from '../http/descriptor-shares.ts';
+import type { ConnectionShares } from '../http/connection-limiter.ts';
 import { jsonErrors, logLateError } from '../http/json-reply.ts';
 import { listen } from '../http/listener.ts';
 import { rateLimit } from '../http/rate-limit.ts';
@@ -14,13 +14,12 @@ import type { Log } from '../log/log.ts';
 import { RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type ApiKeyStore, type AuthOptions, authRoutes, issueToken } from './auth.ts';
 import { createHandler, createHandlersByToken, TICKER } from './connection-handler.ts';
-import type { KeptTokens } from './kept-tokens.ts';
 import { localPrices } from './local-prices.ts';
 import { PidRegistry } from './pid-registry.ts';
 import type { ScopeOf } from './policy.ts';
 import { keepPrices, type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
-import type { TokenStore } from './token-store.ts';
+import type { KeptTokens, TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
 import { type WsOptions, wsRoutes } from './ws-router.ts';
@@ -32,7 +31,6 @@ export interface TickerBackend {
   openTokenStore(): Awaitable<TokenStore>;
   /** Tokens that an orderly stop has kept, and the present API keys. Undefined if the token store outlives the process. */
   lastTokens?: { take(): Awaitable<KeptTokens & { apiKeys: string[] }>; keep(key: string | undefined): void };
-  /** Stores the history of the prices. */
   store: Pick<TaskStore, 'readHistory' | 'saveHistory'>;
   /** Returns undefined if each node makes its own ticks. */
   openTickFeed(): Awaitable<TickFeed | undefined>;
@@ -95,17 +93,10 @@ export async function startTicker(
   startedParts.defer(() => keptPrices.stop());
   const requests = new RequestMetrics();
   const options: TickerAppOptions = {
-    requests,
-    apiKeys,
-    tokens,
-    scopeOf,
+    ...{ requests, apiKeys, tokens, scopeOf, handlersByToken, relay, clock, log },
     rateLimit: rateLimit({ perMinute: tokenSettings.requestsPerMinute }),
     trustProxy: http.trustProxy,
-    handlersByToken,
-    log,
-    relay,
     history: ticker.history,
-    clock,
     createHandler: (actorId) => createHandler(actors, actorId, ticker.numbered),
   };
   const handle = (await createTickerApp(options)).callback();
@@ -181,7 +172,6 @@ function checkTicks(
     : `the last tick was due ${seconds} s ago`;
 }
 
-/** Parts of the app and of its routes. */
 export interface TickerAppOptions extends AuthOptions, PricesOptions, WsOptions {
   tokens: AuthOptions['tokens'] & WsOptions['tokens'];
   relay: Pick<Relay, 'completeHandshake' | 'acquire'>;

@@ -1,6 +1,8 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Awaitable } from '../../db/task-rows.ts';
-import type { Clock } from '../../workers/shared/clock.ts';
+import { alarm, type Clock } from '../../workers/shared/clock.ts';
 import { HttpError } from '../http/errors.ts';
+import type { Log } from '../log/log.ts';
 
 export interface TokenRecord {
   id: string;
@@ -26,7 +28,6 @@ export type RemovalReason = 'token revoked' | 'token expired';
 
 export type OnRemove = (id: string, end: RemovalReason) => void;
 
-/** Store of the valid tokens. */
 export interface TokenStore {
   readonly size: number;
   readonly maxTokens: number;
@@ -63,15 +64,14 @@ export class MemoryTokenStore implements TokenStore {
   readonly #clock: Clock;
   /** Tokens of each API key, oldest first. */
   readonly #byKey = new Map<string, Set<string>>();
-  #cancelTimer = () => {};
-  /** When the timer removes expired tokens. */
-  #removesAt = Number.POSITIVE_INFINITY;
+  readonly #alarm: ReturnType<typeof alarm>;
   #closed = false;
 
   constructor({ maxTokens = 100_000, maxTokensPerKey = 1000, clock }: MemoryTokenStoreOptions) {
     this.maxTokens = maxTokens;
     this.#maxTokensPerKey = maxTokensPerKey;
     this.#clock = clock;
+    this.#alarm = alarm(clock, () => this.#removeExpired());
   }
 
   get size(): number {
@@ -95,7 +95,7 @@ export class MemoryTokenStore implements TokenStore {
     if (oldest !== undefined) this.revoke(oldest);
     this.#records.set(id, record);
     this.#byKey.set(keyId, tokens.add(id));
-    if (expiresAt < this.#removesAt) this.#removeAt(expiresAt);
+    this.#alarm.set(expiresAt);
   }
 
   has(id: string): boolean {
@@ -116,19 +116,13 @@ export class MemoryTokenStore implements TokenStore {
 
   close(): void {
     this.#closed = true;
-    this.#cancelTimer();
+    this.#alarm.stop();
     this.#records.clear();
     this.#byKey.clear();
   }
 
   #check(): void {
     if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
-  }
-
-  #removeAt(time: number): void {
-    this.#cancelTimer();
-    this.#removesAt = time;
-    this.#cancelTimer = this.#clock.timer(time - this.#clock.now(), () => this.#removeExpired());
   }
 
   #removeExpired(): void {
@@ -138,8 +132,7 @@ export class MemoryTokenStore implements TokenStore {
       if (record.expiresAt <= now) this.#remove(record, 'token expired');
       else next = Math.min(next, record.expiresAt);
     }
-    this.#removesAt = next;
-    if (next < Number.POSITIVE_INFINITY) this.#removeAt(Math.max(next, now + REMOVAL_INTERVAL_MS));
+    this.#alarm.set(Math.max(next, now + REMOVAL_INTERVAL_MS));
   }
 
   #remove({ id, keyId }: TokenRecord, end: RemovalReason): void {
@@ -148,5 +141,40 @@ export class MemoryTokenStore implements TokenStore {
     tokens?.delete(id);
     if (tokens?.size === 0) this.#byKey.delete(keyId);
     this.onRemove(id, end);
+  }
+}
+
+export interface KeptTokens {
+  /** Secret of the tokens. Undefined if the secret is a setting. */
+  key?: string | undefined;
+  records: TokenRecord[];
+}
+
+/**
+ * Reads the tokens that a single node has kept at an orderly stop, and deletes the file, so that a start after a crash
+ * accepts no token revoked in the meantime. A missing file, and with a warning a damaged one, has no tokens.
+ */
+export function takeTokens(file: string, log: Log): KeptTokens {
+  try {
+    const { key, records }: KeptTokens = JSON.parse(readFileSync(file, 'utf8'));
+    rmSync(file);
+    if (key !== undefined && typeof key !== 'string') throw new TypeError('the key is no text');
+    return { key, records: records.map((record) => ({ ...record })) };
+  } catch (err) {
+    if ((err as NodeJS.ErrnoException).code !== 'ENOENT') {
+      log.warn({ err, file }, 'the tokens of the last run cannot be used: users must sign in again');
+      rmSync(file, { force: true, recursive: true });
+    }
+    return { records: [] };
+  }
+}
+
+/** Writes the tokens, readable for the owner of the file only. A failure is logged. */
+export function keepTokens(file: string, tokens: KeptTokens, log: Log): void {
+  if (tokens.records.length === 0) return;
+  try {
+    writeFileSync(file, JSON.stringify(tokens), { mode: 0o600 });
+  } catch (err) {
+    log.warn({ err, file }, 'the tokens cannot be kept: users must sign in again after the next start');
   }
 }

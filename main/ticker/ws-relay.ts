@@ -10,7 +10,6 @@ import { rawResponse } from '../http/listener.ts';
 import { MIN_COST_BYTES, TurnLimit } from '../http/turn-limit.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
 import { NUMBERED_PROTOCOL, SUBPROTOCOLS } from './auth.ts';
-import { closeCodes } from './close-codes.ts';
 import {
   type ClientTimeouts,
   Connection,
@@ -21,6 +20,7 @@ import {
   type TickMessage,
 } from './connection.ts';
 import type { Pid, PidRegistry } from './pid-registry.ts';
+import { closeCodes } from './pid-registry.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
 export const RELAY_HEADER = 'X-WS-Relay';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
 import { tasksMetrics } from '../../main/admin/metrics.ts';
-import { ByteBudget } from '../../main/http/byte-budget.ts';
+import { ByteBudget } from '../../main/http/request-body.ts';
 import { CounterByLabel, registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { ByteBudget } from '../../main/http/byte-budget.ts';
+import { ByteBudget } from '../../main/http/request-body.ts';
 
 describe('a budget of bytes', () => {
   it('lets no client hold more than it leaves to the others', () => {

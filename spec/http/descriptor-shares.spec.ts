@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { defaults } from '../../main/config.ts';
-import { shareDescriptors } from '../../main/http/descriptor-shares.ts';
+import { shareDescriptors } from '../../main/http/connection-limiter.ts';
 import { openDescriptors } from '../support/proc.ts';
 import { post, startServices, untilAnswer } from '../support/program.ts';
 

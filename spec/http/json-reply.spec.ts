@@ -1,9 +1,9 @@
 import { expect } from 'chai';
 import createError from 'http-errors';
 import Koa, { type Middleware } from 'koa';
-import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { HttpError, serverBusy } from '../../main/http/errors.ts';
 import { jsonErrors, logLateError, replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
+import { ByteBudget } from '../../main/http/request-body.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
 import { connectRaw } from '../support/raw-connection.ts';

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { ByteBudget } from '../../main/http/byte-budget.ts';
-import { BodyBuffer, readJsonObject } from '../../main/http/request-body.ts';
+import { BodyBuffer, ByteBudget, readJsonObject } from '../../main/http/request-body.ts';
 import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;

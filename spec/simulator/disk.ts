@@ -7,7 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import type { MessageState, SearchPage } from '../../db/task-rows.ts';
-import { startRetention } from '../../main/tasks/retention.ts';
+import { startRetention } from '../../main/tasks/maintenance.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { SeededRandom } from '../support/random.ts';
 import type { Tables } from './history.ts';

@@ -1,10 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import type { Delivery } from '../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../main/tasks/dispatch/dispatcher.ts';
+import { taskIds } from '../../main/tasks/http/prepare-submission.ts';
 import { type AttemptListener, type Outcome, Run, STOPPED } from '../../main/tasks/pool/run.ts';
 import { Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import { Scheduler } from '../../main/tasks/schedules/scheduler.ts';
-import { taskIds } from '../../main/tasks/task-ids.ts';
 import type { TickFeed } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';

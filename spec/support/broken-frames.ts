@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { closeCodes } from '../../main/ticker/close-codes.ts';
+import { closeCodes } from '../../main/ticker/pid-registry.ts';
 import { checkFrame } from './contract.ts';
 import { handshake, head } from './raw-connection.ts';
 

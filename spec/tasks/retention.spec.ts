@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { startRetention } from '../../main/tasks/retention.ts';
+import { startRetention } from '../../main/tasks/maintenance.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { until } from '../support/until.ts';

@@ -3,7 +3,7 @@ import type { QueueCounts, Recovery, TaskSubject } from '../../db/task-store.ts'
 import { tasksMetrics } from '../../main/admin/metrics.ts';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/connection-limiter.ts';
 import type { NodeMessage } from '../../main/tasks/queue.ts';
 import { startTasks } from '../../main/tasks/service.ts';
 import { systemClock as clock, systemRandom as random } from '../../workers/shared/clock.ts';

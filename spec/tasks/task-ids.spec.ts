@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { taskIds } from '../../main/tasks/task-ids.ts';
+import { taskIds } from '../../main/tasks/http/prepare-submission.ts';
 import { systemRandom } from '../../workers/shared/clock.ts';
 
 describe('task ids', () => {

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { runMigration } from '../../main/threads/migration.ts';
+import { runMigration } from '../../main/threads/one-shot-threads.ts';
 import { watchThreads } from '../support/threads.ts';
 
 describe('the migration thread', () => {

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
-import { checkHandlers, checkPriceSource } from '../../main/threads/module-checks.ts';
+import { checkHandlers, checkPriceSource } from '../../main/threads/one-shot-threads.ts';
 import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { watchThreads } from '../support/threads.ts';

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { keepTokens, takeTokens } from '../../main/ticker/kept-tokens.ts';
+import { keepTokens, takeTokens } from '../../main/ticker/token-store.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 

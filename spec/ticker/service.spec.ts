@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/connection-limiter.ts';
 import { startTicker } from '../../main/ticker/service.ts';
 import type { TickFeed, TickFollower } from '../../main/ticker/ticker.ts';
 import { MemoryTokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';

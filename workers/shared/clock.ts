@@ -43,3 +43,49 @@ export const systemClock: Clock = {
 const timerDelay = (delayMs: number) => Math.min(Math.max(0, delayMs), MAX_TIMER_MS);
 
 export const systemRandom: Random = { number: Math.random, uuid: randomUUID };
+
+/**
+ * Returns an alarm that calls `run` at the earliest of the times for which it was `set` since the last call. After a `stop`,
+ * it is never called again.
+ */
+export function alarm(clock: Clock, run: () => void) {
+  let dueAt = Number.POSITIVE_INFINITY;
+  let cancelTimer = () => {};
+  return {
+    set(time: number): void {
+      if (time >= dueAt) return;
+      cancelTimer();
+      dueAt = time;
+      cancelTimer = clock.timer(time - clock.now(), () => {
+        dueAt = Number.POSITIVE_INFINITY;
+        run();
+      });
+    },
+    stop(): void {
+      cancelTimer();
+      dueAt = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
+/** Returns the first multiple of the interval after `now`, at which the next tick is due. Missed ticks are skipped. */
+export function nextTick(now: number, intervalMs: number): number {
+  return (Math.floor(now / intervalMs) + 1) * intervalMs;
+}
+
+/**
+ * Calls `tick` with each due time in milliseconds since the epoch, never early. The next tick is due after the end of the
+ * last one, so that two never fall into one interval.
+ */
+export function startSchedule(clock: Clock, intervalMs: number, tick: (due: number) => Promise<void>): void {
+  let due = nextTick(clock.now(), intervalMs);
+  const wake = async () => {
+    // A timer may fire early, because `now` is in whole milliseconds.
+    if (clock.now() >= due) {
+      await tick(due);
+      due = nextTick(clock.now(), intervalMs);
+    }
+    clock.timer(due - clock.now(), wake);
+  };
+  void wake();
+}

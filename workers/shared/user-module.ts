@@ -6,6 +6,18 @@ import { parentPort } from 'node:worker_threads';
 import { framesOf, pathOf, shownPath } from './frames.ts';
 import { oneLine, property, readThrown } from './thrown.ts';
 
+const OWN_PACKAGE = /^ticker-and-tasks(?:\/|$)/;
+
+// Modules of the user can import this package by its name from any folder, and get the version that runs. A module that is
+// mounted into a container has no `node_modules` with the package.
+registerHooks({
+  resolve(specifier, context, next) {
+    if (!OWN_PACKAGE.test(specifier) || context.parentURL === import.meta.url) return next(specifier, context);
+    // A package can import itself by its name. This calls the hook again.
+    return { url: import.meta.resolve(specifier), shortCircuit: true };
+  },
+});
+
 /** Message of Node.js for a module with `import` or `export` in a package of CommonJS modules. */
 const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
 const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
@@ -133,7 +145,6 @@ function placeOfSyntaxError(sources: ModuleSources = new Map()): string | undefi
   return undefined;
 }
 
-/** Report of a one-shot thread. */
 export interface OneShotReport {
   /** `failure` is a single line. */
   report: { result: unknown } | { failure: string };

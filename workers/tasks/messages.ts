@@ -75,9 +75,7 @@ export type Acknowledgement = 'ack' | 'nack';
 export interface TaskAnswer {
   outcome: HandlerOutcome;
   ms: number;
-  /** Set if the handler called `ack` or `nack`. */
   acknowledged?: Acknowledgement;
-  /** Last progress that was sent. */
   progress?: TaskProgress;
 }
 

@@ -1,10 +1,9 @@
 import { syncBuiltinESMExports } from 'node:module';
 import { BroadcastChannel } from 'node:worker_threads';
 import { isWholeUpTo, readLimits } from '../shared/action-limits.ts';
+import { stackOf } from '../shared/frames.ts';
 import { isObject } from '../shared/json-object.ts';
 import { unknownName } from '../shared/nearest-names.ts';
-import '../shared/own-package.ts';
-import { stackOf } from '../shared/frames.ts';
 import { oneLine, readThrown } from '../shared/thrown.ts';
 import { importUserModule, type ModuleSources } from '../shared/user-module.ts';
 import { HandlerLog } from './handler-log.ts';

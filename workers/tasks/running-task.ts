@@ -17,7 +17,6 @@ const PROGRESS_INTERVAL_MS = 100;
 /** Fields of a task that are set before its handler starts. */
 export type TaskIdentity = Pick<TaskContext, 'id' | 'action' | 'createdAt' | 'attempt' | 'traceparent'>;
 
-/** A running attempt of a module's handler. */
 export class RunningTask {
   /** The `task` argument of the handler. */
   readonly context: TaskContext;

@@ -1,4 +1,3 @@
-import '../shared/own-package.ts';
 import { importUserModule } from '../shared/user-module.ts';
 import { priceWalk, seededPrices } from './computed-prices.ts';
 import type { TickerStart } from './messages.ts';

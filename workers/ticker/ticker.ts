@@ -1,11 +1,10 @@
 /** Worker thread of the ticker. Makes the ticks, so that a busy main thread delays only their delivery. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { systemClock as clock } from '../shared/clock.ts';
+import { systemClock as clock, startSchedule } from '../shared/clock.ts';
 import { recordLoopDelay } from '../shared/histogram.ts';
 import type { TickerStart, TickerToMain } from './messages.ts';
 import { isModule, openPriceSource } from './open-price-source.ts';
 import { sourcedPrices } from './sourced-prices.ts';
-import { startSchedule } from './tick-schedule.ts';
 
 if (parentPort === null) throw new Error('workers/ticker runs as a worker thread only');
 const port = parentPort;

@@ -1,4 +1,5 @@
--- Accepted tasks that are not completed. These tables are also created in memory, see `createQueueTables`.
+-- Accepted tasks that are not completed. These tables are also created in memory, see `createQueueTables`; columns like the
+-- fields of a `Message` are described there.
 CREATE TABLE IF NOT EXISTS messages (
   -- Position in the order of acceptance. It becomes the rowid of the task's row.
   arrival INTEGER NOT NULL PRIMARY KEY,
@@ -23,7 +24,6 @@ CREATE TABLE IF NOT EXISTS messages (
   accepted_at INTEGER NOT NULL,
   -- Number of times that the message was taken.
   delivery INTEGER NOT NULL DEFAULT 0,
-  -- Number of failed attempts.
   attempts INTEGER NOT NULL DEFAULT 0,
   -- Number of attempts that ended with the death of the thread.
   crashes INTEGER NOT NULL DEFAULT 0,
@@ -36,17 +36,12 @@ CREATE TABLE IF NOT EXISTS messages (
   permanent INTEGER NOT NULL DEFAULT 0,
   -- Null unless the message is a dead letter.
   failed_at INTEGER,
-  -- Reason of the last failed attempt.
   reason TEXT,
   -- Failed attempts as JSON, see `AttemptHistory`; null if there were none.
   history TEXT,
-  -- Id of the user who submitted the task. Null without access control.
   submitter TEXT,
-  -- Name of the schedule that made the task.
   schedule TEXT,
-  -- Header of the submission.
   traceparent TEXT,
-  -- Where the end of the task is reported.
   callback_url TEXT,
   -- Last, because SQLite reads the columns of a long row in their order.
   body TEXT NOT NULL

@@ -12,7 +12,6 @@ import { publicLookup } from './public-addresses.ts';
 
 export interface CallbackSenderOptions {
   hosts: readonly string[];
-  /** Keys of the signatures. */
   secrets: readonly Buffer[];
   find: (id: string) => Awaitable<FoundTask | undefined>;
   clock: Clock;
@@ -30,7 +29,6 @@ const GONE = 410;
 
 /** Sends callbacks from the main thread. */
 export class CallbackSender {
-  /** Number of attempts by outcome. */
   readonly outcomes = new CounterByLabel(['delivered', 'failed']);
   readonly #options: CallbackSenderOptions;
   /** Requests in flight. The reason of an abort is the outcome of the delivery. */

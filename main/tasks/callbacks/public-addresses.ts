@@ -1,34 +1,19 @@
 import { lookup as systemLookup } from 'node:dns';
 import { BlockList, isIPv4, type LookupFunction } from 'node:net';
 
-const PRIVATE: readonly [network: string, prefix: number][] = [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.0.2.0', 24],
-  ['192.88.99.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['198.51.100.0', 24],
-  ['203.0.113.0', 24],
-  // Multicast, reserved and broadcast.
-  ['224.0.0.0', 3],
-];
-/** Special parts of 2000::/3, the only public part of IPv6. Some of them contain IPv4 addresses. */
-const SPECIAL: readonly [network: string, prefix: number][] = [
-  ['2001::', 23],
-  ['2001:db8::', 32],
-  ['2002::', 16],
-  ['3fff::', 20],
-];
+/**
+ * Private, reserved, multicast and broadcast networks, and special parts of 2000::/3, the only public part of IPv6, some of
+ * which contain IPv4 addresses.
+ */
+const NOT_PUBLIC = `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
+  192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/3
+  2001::/23 2001:db8::/32 2002::/16 3fff::/20`;
 
 const notPublic = new BlockList();
-for (const network of PRIVATE) notPublic.addSubnet(...network, 'ipv4');
-for (const network of SPECIAL) notPublic.addSubnet(...network, 'ipv6');
+for (const network of NOT_PUBLIC.split(/\s+/)) {
+  const [address = '', prefix] = network.split('/');
+  notPublic.addSubnet(address, Number(prefix), isIPv4(address) ? 'ipv4' : 'ipv6');
+}
 const global = new BlockList();
 global.addSubnet('2000::', 3, 'ipv6');
 

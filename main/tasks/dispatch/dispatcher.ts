@@ -1,21 +1,13 @@
 import { EventEmitter, once } from 'node:events';
-import {
-  CALLBACK_ACTION,
-  type Delivery,
-  type QueueCounts,
-  type Settled,
-  type Settlement,
-  type SettleResult,
-  type Taken,
-  type TaskSubject,
-} from '../../../db/task-store.ts';
-import type { Clock, Random } from '../../../workers/shared/clock.ts';
+import type * as db from '../../../db/task-store.ts';
+import { CALLBACK_ACTION } from '../../../db/task-store.ts';
+import { alarm, type Clock, type Random } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
+import { oncePerTurn } from '../../http/turn-limit.ts';
 import type { Log } from '../../log/log.ts';
 import { ByAction, CounterByLabel } from '../../metrics/metrics-table.ts';
-import { oncePerTurn } from '../../once-per-turn.ts';
 import type { CallbackSender } from '../callbacks/callback-sender.ts';
 import type { Outcome } from '../pool/run.ts';
 import type { ThreadPool } from '../pool/thread-pool.ts';
@@ -37,7 +29,6 @@ export interface DispatcherOptions {
 
 /** Maximum number of callbacks outside of the window. Others hold places in it. */
 const MAX_CALLBACKS = 1000;
-/** Pause before the next attempt after a failed take. */
 const RETAKE_MS = 1000;
 /** A node of several looks for messages at least this often, because a wake-up may be lost or rows be locked. */
 const POLL_MS = 1000;
@@ -59,16 +50,16 @@ export class Dispatcher {
   #takeFailure: string | undefined;
   #isStarted = false;
   #isStopped = false;
-  /** When the window is filled next, by a timer. */
-  #fillsAt = Number.POSITIVE_INFINITY;
-  #cancelTimer = () => {};
+  /** Fills the window. */
+  readonly #alarm: ReturnType<typeof alarm>;
   readonly #changes = new EventEmitter();
 
   constructor(options: DispatcherOptions) {
     const { queue, pool, callbacks, clock, log } = options;
     this.#options = options;
+    this.#alarm = alarm(clock, () => void this.#fill());
     this.metrics = new DispatchMetrics([...options.actions.keys(), ...builtInActions, CALLBACK_ACTION]);
-    const onWritten = (settled: readonly Settled[], result: SettleResult) => this.#onWritten(settled, result);
+    const onWritten = (settled: readonly db.Settled[], result: db.SettleResult) => this.#onWritten(settled, result);
     this.#settlements = new Settlements({ queue, onWritten, clock, log });
     queue.onCancel((delivery) => (isCallback(delivery) ? callbacks : pool).cancel(delivery));
     queue.on('ready', this.#fillSoon);
@@ -116,7 +107,7 @@ export class Dispatcher {
   /** Releases unstarted deliveries and ends running ones at `deadline`. Returns whether all settlements are written. */
   async stop(deadline: Promise<void>): Promise<boolean> {
     this.#isStopped = true;
-    this.#cancelTimer();
+    this.#alarm.stop();
     this.#options.callbacks.stop();
     await this.#options.pool.stop(deadline);
     while (this.#running > 0 || this.#isTaking) await once(this.#changes, 'change');
@@ -141,7 +132,7 @@ export class Dispatcher {
       this.#takeFailure = reason;
       this.#options.log.error({ reason, delayMs: RETAKE_MS }, 'tasks cannot be taken: all tasks wait');
       this.#advance();
-      if (!this.#isStopped) this.#fillAfter(RETAKE_MS);
+      this.#alarm.set(this.#options.clock.now() + RETAKE_MS);
     }
   }
 
@@ -152,11 +143,11 @@ export class Dispatcher {
     const now = clock.now();
     const isDue = now >= this.#nextLookAt;
     if (isDue) this.#nextLookAt = now + POLL_MS;
-    this.#fillAfter(this.#nextLookAt - now);
+    this.#alarm.set(this.#nextLookAt);
     return isDue;
   }
 
-  #receive({ deliveries, nextRunAt }: Taken, free: number): void {
+  #receive({ deliveries, nextRunAt }: db.Taken, free: number): void {
     this.#isTaking = false;
     this.#takeFailure = undefined;
     const { queue, clock } = this.#options;
@@ -171,24 +162,11 @@ export class Dispatcher {
     if (deliveries.some(isCallback)) this.#fillSoon();
     if (deliveries.length === free) return;
     if (deliveries.length === 0) this.#settlements.flush();
-    const never = Number.POSITIVE_INFINITY;
-    this.#fillAfter(Math.min((nextRunAt ?? never) - clock.now(), queue.store.isShared ? POLL_MS : never));
+    if (nextRunAt !== undefined) this.#alarm.set(nextRunAt);
+    if (queue.store.isShared) this.#alarm.set(clock.now() + POLL_MS);
   }
 
-  /** One timer waits for whatever is due first. */
-  #fillAfter(delayMs: number): void {
-    const { clock } = this.#options;
-    const time = clock.now() + delayMs;
-    if (time >= this.#fillsAt) return;
-    this.#cancelTimer();
-    this.#fillsAt = time;
-    this.#cancelTimer = clock.timer(delayMs, () => {
-      this.#fillsAt = Number.POSITIVE_INFINITY;
-      void this.#fill();
-    });
-  }
-
-  async #process(delivery: Delivery): Promise<void> {
+  async #process(delivery: db.Delivery): Promise<void> {
     const { queue, pool, callbacks, clock } = this.#options;
     const isOutside = isCallback(delivery) && this.#callbacks < MAX_CALLBACKS;
     if (isOutside) this.#callbacks += 1;
@@ -211,7 +189,7 @@ export class Dispatcher {
       onAcknowledged: (how) => {
         this.#inFlight -= 1;
         early = new Promise((resolve) => {
-          const settlement: Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
+          const settlement: db.Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
           const onEffect: Pending['onEffect'] = (effect) => resolve(how === 'ack' && effect === 'applied');
           this.#settle({ delivery, settlement, startedAt, endedAt: clock.now(), onEffect });
         });
@@ -237,7 +215,7 @@ export class Dispatcher {
     }
   }
 
-  #decide(delivery: Delivery, outcome: Outcome): Settlement {
+  #decide(delivery: db.Delivery, outcome: Outcome): db.Settlement {
     return decide(delivery, outcome, retriesOf(delivery, this.#options.actions), this.#options);
   }
 
@@ -246,7 +224,7 @@ export class Dispatcher {
     this.#fillSoon();
   }
 
-  #onWritten(settled: readonly Settled[], { effects }: SettleResult): void {
+  #onWritten(settled: readonly db.Settled[], { effects }: db.SettleResult): void {
     for (const [index, ended] of settled.entries()) {
       const effect = effects[index];
       if (effect === 'late') continue;
@@ -266,11 +244,10 @@ export class Dispatcher {
   }
 }
 
-function isCallback({ callbackOf }: Delivery): boolean {
+function isCallback({ callbackOf }: db.Delivery): boolean {
   return callbackOf !== undefined;
 }
 
-/** Metrics of settled deliveries. */
 export class DispatchMetrics {
   completed = 0;
   readonly retried = new CounterByLabel(['error', 'crash']);
@@ -288,7 +265,7 @@ export class DispatchMetrics {
   }
 
   /** @param kind that of the settlement, or `cancel` if the task had been cancelled meanwhile */
-  count({ delivery, settlement, startedAt, endedAt }: Settled, kind: Settlement['kind']): void {
+  count({ delivery, settlement, startedAt, endedAt }: db.Settled, kind: db.Settlement['kind']): void {
     const outcome = OUTCOMES[kind];
     if (outcome === undefined || (kind === 'cancel' && startedAt === undefined)) return;
     const { outcomes, durations } = this.attempts.of(delivery.action);
@@ -301,25 +278,24 @@ export class DispatchMetrics {
   }
 
   /** Counts a task that was dead-lettered because its processes died. */
-  countLost({ action }: TaskSubject): void {
+  countLost({ action }: db.TaskSubject): void {
     this.attempts.of(action).outcomes.count('failed');
     this.dead.count('crashes');
   }
 }
 
 /** Outcomes of attempts by settlement. Other settlements end no attempt. */
-const OUTCOMES: Partial<Record<Settlement['kind'], string>> = {
+const OUTCOMES: Partial<Record<db.Settlement['kind'], string>> = {
   ...{ complete: 'completed', ack: 'completed', retry: 'retried', discard: 'failed', cancel: 'cancelled' },
 };
 const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes' } as const;
 
-/** Outcome of an attempt that its handler has nacked. */
 export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
 
 /**
  * Returns the number of messages that a drain waits for. A limited message is not counted, because it begins to wait in
  * the transaction that frees a place, and a rate may free one only after a day.
  */
-function unsettled({ waiting, retrying, inFlight }: QueueCounts): number {
+function unsettled({ waiting, retrying, inFlight }: db.QueueCounts): number {
   return waiting + retrying + inFlight;
 }

@@ -14,7 +14,6 @@ export const retryPolicy = {
   backoff: { firstMs: 6000, factor: 3, maxMs: 3_600_000 },
 } as const;
 
-/** Number of attempts of a task, and the delays between them. */
 export interface Retries {
   maxAttempts: number;
   backoff: Backoff;

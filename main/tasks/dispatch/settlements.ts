@@ -1,8 +1,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Effect, type Settled, type SettleResult, ValueRefused } from '../../../db/task-store.ts';
 import type { Clock } from '../../../workers/shared/clock.ts';
+import { oncePerTurn } from '../../http/turn-limit.ts';
 import type { Log } from '../../log/log.ts';
-import { oncePerTurn } from '../../once-per-turn.ts';
 import type { Queue } from '../queue.ts';
 
 /** A settlement that is not committed. `onEffect` is called when it is. */

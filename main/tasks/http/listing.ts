@@ -22,7 +22,6 @@ const READ_SINGLY_FROM_BYTES = 1024 * 1024;
 export interface Listing {
   name: string;
   located: readonly Located[];
-  /** Whether items are shortened. */
   isShort: boolean;
   /** Returns the items with these ids that still exist. */
   read(ids: readonly string[]): Promise<readonly object[]>;

@@ -9,10 +9,9 @@ import {
 import type { Clock } from '../../../workers/shared/clock.ts';
 import type { MainThreadCheck } from '../../../workers/submissions/parse-submission.ts';
 import type { SubmissionRules } from '../../../workers/tasks/messages.ts';
-import type { ByteBudget } from '../../http/byte-budget.ts';
 import { type ErrorName, HttpError } from '../../http/errors.ts';
 import type { Handler, Resources } from '../../http/exact-router.ts';
-import type { BodyBounds } from '../../http/request-body.ts';
+import type { BodyBounds, ByteBudget } from '../../http/request-body.ts';
 import type { TurnLimit } from '../../http/turn-limit.ts';
 import type { Log } from '../../log/log.ts';
 import type { Queue } from '../queue.ts';

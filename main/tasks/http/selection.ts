@@ -16,7 +16,6 @@ export const FILTERS = ['action', 'text', 'id', 'limit_key', 'schedule', 'reason
 
 type Fields = { readonly [Name in (typeof FILTERS)[number] | 'state' | 'cause']?: string | undefined };
 
-/** Tasks of a bulk operation. */
 interface Selection {
   selected: { ids: string[] } | Filter;
   /** Number of tasks that become due per second. Undefined if all become due at once. */

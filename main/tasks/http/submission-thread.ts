@@ -15,7 +15,6 @@ import { threadFile } from '../../threads/supervised-thread.ts';
 
 export interface SubmissionThreadOptions {
   memoryMb: number;
-  /** Idle time after which the thread is terminated. */
   idleMs?: number;
   rules?: SubmissionRules | undefined;
   checkTimeoutMs?: number;

@@ -12,7 +12,6 @@ import type {
 } from '../../../workers/tasks/messages.ts';
 import { threadFile } from '../../threads/supervised-thread.ts';
 
-/** Run time after which a process counts as stable. */
 const STABLE_AFTER_MS = 10_000;
 /** Delay of the second of several consecutive replacements of unstable processes. Doubles with each further one. */
 const RELOAD_DELAY_MS = 50;

@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { Piscina, queueOptionsSymbol } from 'piscina';
 import type { Delivery } from '../../../db/task-store.ts';
-import type { Clock } from '../../../workers/shared/clock.ts';
+import { alarm, type Clock } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import type { ModuleSources } from '../../../workers/shared/user-module.ts';
 import { actionOf } from '../../../workers/submissions/parse-submission.ts';
@@ -86,13 +86,14 @@ export class ThreadPool {
   #closed: Promise<void> | undefined;
   #runs = 0;
   #isStopping = false;
-  #wakesAt = Number.POSITIVE_INFINITY;
-  #cancelWake = () => {};
+  /** Checks the time limits. */
+  readonly #alarm: ReturnType<typeof alarm>;
 
   private constructor(settings: Config['tasks'], parts: PoolParts, file: URL) {
     const { concurrency, overlap, prefetch, handlers } = settings;
     this.#settings = settings;
     this.#parts = parts;
+    this.#alarm = alarm(parts.clock, () => this.#checkAll());
     this.#file = file;
     this.#hasModule = handlers !== undefined;
     this.#hasProcesses = this.#hasModule && settings.isolation === 'process';
@@ -248,7 +249,7 @@ export class ThreadPool {
     thread.dueAt = now + IDLE_MS;
     // A thread without a module runs its tasks in order, and does not report their starts.
     if (!this.#hasModule) first.deadline = now + this.#limitOf(first);
-    this.#wakeAt(Math.min(first.deadline, thread.dueAt));
+    this.#alarm.set(Math.min(first.deadline, thread.dueAt));
   }
 
   #end(run: Run, thread: Thread, { outcome, ms, acknowledged, progress }: TaskAnswer): void {
@@ -290,7 +291,7 @@ export class ThreadPool {
     run.isRunning = true;
     run.start();
     run.deadline = this.#parts.clock.now() + this.#limitOf(run);
-    this.#wakeAt(run.deadline);
+    this.#alarm.set(run.deadline);
     // The thread may have received the abort before the task.
     if (run.isAborted) this.#abort(run, { run: run.number, reason: 'cancelled' });
   }
@@ -300,23 +301,15 @@ export class ThreadPool {
     this.#aborts?.postMessage(request);
     run.isAborted = true;
     run.deadline = this.#parts.clock.now() + this.#settings.cancelGraceMs;
-    this.#wakeAt(run.deadline);
+    this.#alarm.set(run.deadline);
   }
 
-  #wakeAt(time: number): void {
-    if (time >= this.#wakesAt || this.#stopped.signal.aborted) return;
-    const { clock } = this.#parts;
-    this.#cancelWake();
-    this.#wakesAt = time;
-    this.#cancelWake = clock.timer(time - clock.now(), () => {
-      this.#wakesAt = Number.POSITIVE_INFINITY;
-      for (const thread of this.#threads.values()) this.#check(thread, clock.now());
-    });
-  }
-
-  #check(thread: Thread, now: number): void {
-    if (dueOf(thread) <= now) this.#expire(thread, now);
-    this.#wakeAt(dueOf(thread));
+  #checkAll(): void {
+    for (const thread of this.#threads.values()) {
+      const now = this.#parts.clock.now();
+      if (dueOf(thread) <= now) this.#expire(thread, now);
+      this.#alarm.set(dueOf(thread));
+    }
   }
 
   #expire(thread: Thread, now: number): void {
@@ -430,7 +423,7 @@ export class ThreadPool {
     if (this.#stopped.signal.aborted || !this.serving) return;
     const { threads } = this.#piscina;
     for (const worker of threads) {
-      if (!this.#threads.has(worker.threadId)) this.#wakeAt(dueOf(this.#watch(worker)));
+      if (!this.#threads.has(worker.threadId)) this.#alarm.set(dueOf(this.#watch(worker)));
     }
     if (threads.length < this.threads) this.#replaceAll();
   }
@@ -469,7 +462,7 @@ export class ThreadPool {
 
   async #close(): Promise<void> {
     this.#stopped.abort();
-    this.#cancelWake();
+    this.#alarm.stop();
     await this.#replacing;
     await this.#destroy();
     this.#aborts?.close();

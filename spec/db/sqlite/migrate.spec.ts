@@ -13,7 +13,7 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { checkDamage, createQueueTables, isDamage, migrate, schemas } from '../../../db/sqlite/migrate.ts';
+import { checkDamage, createQueueTables, isDamage, migrate } from '../../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
 
@@ -51,6 +51,22 @@ function columns(database: DatabaseSync, table: string): unknown[][] {
 
 const schemaOf = (database: DatabaseSync) =>
   rows(database, 'SELECT type, name, sql FROM sqlite_schema ORDER BY type, name');
+
+/** Tables of each database. */
+const schemas = {
+  auth: ['api_keys'],
+  tasks: [
+    'tasks',
+    'messages',
+    'limits',
+    'limit_uses',
+    'limit_starts',
+    'schedules',
+    'idempotency_keys',
+    'queue_state',
+    'queue_history',
+  ],
+};
 
 const INSERT_TASK = "INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)";
 

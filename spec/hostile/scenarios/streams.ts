@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import fc from 'fast-check';
-import { closeCodes } from '../../../main/ticker/close-codes.ts';
+import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { type Attack, attack, attacks } from '../../support/broken-frames.ts';
 import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';

@@ -5,7 +5,7 @@ import type { Delivery, TaskProgress } from '../../../db/task-store.ts';
 import { loadConfig } from '../../../main/config.ts';
 import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
-import { checkHandlers } from '../../../main/threads/module-checks.ts';
+import { checkHandlers } from '../../../main/threads/one-shot-threads.ts';
 import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';

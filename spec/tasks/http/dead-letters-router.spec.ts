@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { ByteBudget } from '../../../main/http/request-body.ts';
 import { discard } from '../../store/stage.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';

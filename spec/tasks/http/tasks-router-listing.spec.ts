@@ -1,7 +1,7 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import type { TaskRow } from '../../../db/task-rows.ts';
-import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { ByteBudget } from '../../../main/http/request-body.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 

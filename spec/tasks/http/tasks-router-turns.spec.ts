@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { ByteBudget } from '../../../main/http/request-body.ts';
 import { TURN_BYTES } from '../../../main/http/turn-limit.ts';
 import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts';
 import { countTurns } from '../../support/event-loop-turns.ts';

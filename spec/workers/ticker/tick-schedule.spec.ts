@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Clock } from '../../../workers/shared/clock.ts';
-import { nextTick, startSchedule } from '../../../workers/ticker/tick-schedule.ts';
+import { nextTick, startSchedule } from '../../../workers/shared/clock.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 
 const START = 1_700_000_000_000;

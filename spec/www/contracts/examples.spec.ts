@@ -3,8 +3,8 @@ import { describePrices } from '../../../main/admin/api-documents.ts';
 import { defaults } from '../../../main/config.ts';
 import { catalogue } from '../../../main/http/errors.ts';
 import type { QueueEvent } from '../../../main/tasks/task-events.ts';
-import { closeCodes } from '../../../main/ticker/close-codes.ts';
 import { streamErrors } from '../../../main/ticker/connection-handler.ts';
+import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import {
   asyncApi,
   checkEvent,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
-import { closeCodes } from '../../../main/ticker/close-codes.ts';
+import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';

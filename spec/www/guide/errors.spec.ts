@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { catalogue } from '../../../main/http/errors.ts';
-import { type CloseCode, closeCodes } from '../../../main/ticker/close-codes.ts';
+import { type CloseCode, closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { projectFolder } from '../../support/program.ts';
 
 const guide = readFileSync(join(projectFolder, 'www/guide/errors.md'), 'utf8');

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type CloseCode, closeCodes } from '../../../main/ticker/close-codes.ts';
+import { type CloseCode, closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { ClosedError } from '../../../www/client/errors.ts';
 import { CLOSE_WORDS, Diagnostics, MAX_CHARACTERS } from '../../../www/ticker/diagnostics.ts';
 

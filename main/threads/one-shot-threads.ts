@@ -1,5 +1,8 @@
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
 import { CALLBACK_ACTION } from '../../db/task-store.ts';
+import type { MigrationStart } from '../../workers/maintenance/messages.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
 import { oneLine } from '../../workers/shared/thrown.ts';
 import type { ModuleSources, OneShotReport } from '../../workers/shared/user-module.ts';
@@ -117,4 +120,18 @@ async function check<Result>(file: URL, data: object, memoryMb: number, timeLimi
   const tooLate = () => reject(new Error(`it did not load within ${timeLimitMs / 1000} s`));
   using _timer = setTimeout(tooLate, timeLimitMs);
   return await promise;
+}
+
+/** Migrates the databases in a worker thread. Returns the created database files (none for PostgreSQL). */
+export async function runMigration(location: MigrationStart): Promise<CreatedDatabase[]> {
+  // Ended before the caller unlocks the data folder.
+  await using worker = new Worker(threadFile('maintenance/migrate'), { workerData: location, name: 'migration' });
+  let created: CreatedDatabase[] = [];
+  worker.on('message', (files: CreatedDatabase[]) => {
+    created = files;
+  });
+  // Rejects with the error of the thread.
+  const [code] = await once(worker, 'exit');
+  if (code !== 0) throw new Error(`the migration ended with exit code ${code}`);
+  return created;
 }
