@@ -4,11 +4,11 @@
  */
 export const limits = {
   /** Lines of `main`, `workers` and `db`, without dashboards. For a feature that users get. */
-  programLines: 21_600,
+  programLines: 22_000,
   /** Lines of `spec`, without lock files. For a rule that nothing asserted before. */
-  specLines: 46_000,
+  specLines: 45_500,
   /** Lines of the two pages and of their shared folder. For a feature that users see. */
-  pageLines: 10_000,
+  pageLines: 9_800,
   /** Duration of `npm test` / duration of `calibration.ts`. For a rule that can be asserted only by real processes. */
   testTime: 130,
 };
