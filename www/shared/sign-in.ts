@@ -56,7 +56,7 @@ export class SignInForm {
     this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
   }
 
-  /** Discards the stored session. @param reason message that tells the user why the previous session has ended, if it has */
+  /** Shows the form, and discards the stored session. @param reason why the previous session has ended, if it has */
   open(reason = ''): void {
     keepSession(undefined);
     this.#reason.textContent = reason;

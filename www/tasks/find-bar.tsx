@@ -2,7 +2,6 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { RadioGroup, SmallButton } from '../shared/controls.tsx';
 import { SPANS, type Span } from './address.ts';
 import { changeView, view } from './navigation.ts';
-
 import { visibleText } from './texts.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

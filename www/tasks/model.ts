@@ -193,25 +193,25 @@ export class Model {
     // Counting takes the service longer.
     const isCounted = cursor === undefined && isDue && isFiltered(filter);
     const query = { ...filterOf(filter), state, cursor, ...(!isCounted && { total: '0' }) };
-    let page: SearchResult;
     try {
-      page = await http.request<SearchResult>('tasks/search', { query });
+      const page = await http.request<SearchResult>('tasks/search', { query });
+      if (this.#lists.get(state) !== list) return;
+      const readAt = sentAt - ageOf(state);
+      const { tasks, next_cursor: next } = page;
+      for (const listed of tasks) this.#merge(list, fromListed(listed), readAt);
+      const ids = tasks.map(({ id }) => id);
+      if (page.total !== undefined)
+        list.total = { count: page.total, isExact: page.total_is_exact === true, at: sentAt };
+      if (cursor === undefined) this.#replaceNewest(list, ids, next);
+      else if (list.next === cursor) this.#setIds(list, [...list.ids, ...ids], next);
+      list.isLoaded = true;
+      this.#refreshIfNeeded();
+      this.#requestRender();
     } catch (error) {
+      // Also the error of an answer that is no page, such as a proxy may send, so that the next one is asked for.
       if (cursor !== undefined) throw error;
       this.problem.value = error as Error;
-      return;
     }
-    if (this.#lists.get(state) !== list) return;
-    const readAt = sentAt - ageOf(state);
-    const { tasks, next_cursor: next } = page;
-    for (const listed of tasks) this.#merge(list, fromListed(listed), readAt);
-    const ids = tasks.map(({ id }) => id);
-    if (page.total !== undefined) list.total = { count: page.total, isExact: page.total_is_exact === true, at: sentAt };
-    if (cursor === undefined) this.#replaceNewest(list, ids, next);
-    else if (list.next === cursor) this.#setIds(list, [...list.ids, ...ids], next);
-    list.isLoaded = true;
-    this.#refreshIfNeeded();
-    this.#requestRender();
   }
 
   #merge(list: TaskList, listed: BoardTask, readAt: number): void {

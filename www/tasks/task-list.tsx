@@ -125,7 +125,9 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
         <Spacer height={above} />
         {ids.slice(from, to).map((id, index) => {
           const task = model.get(id);
-          return task && <TaskRow key={id} task={task} state={state} index={from + index} onSelect={onSelect} />;
+          // Without `onSelect`, which is new each time, a row is rendered again only if its task changes.
+          const select = hasVerbs ? onSelect : undefined;
+          return task && <TaskRow key={id} task={task} state={state} index={from + index} onSelect={select} />;
         })}
         <Spacer height={below} />
       </tbody>
@@ -144,7 +146,8 @@ interface TaskRowProps {
   task: BoardTask;
   state: State;
   index: number;
-  onSelect(id: string, isSelected: boolean, isRange: boolean): void;
+  /** Undefined in a list without a verb for selected tasks. */
+  onSelect: ((id: string, isSelected: boolean, isRange: boolean) => void) | undefined;
 }
 
 function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
@@ -167,7 +170,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
         if ((event.target as Element).closest('button, label') === null) openRow(event, id);
       }}
     >
-      {verbsOf(state).length > 0 && (
+      {onSelect !== undefined && (
         <td class="task-select">
           <label>
             <input

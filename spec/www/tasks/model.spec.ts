@@ -90,6 +90,18 @@ describe('the model of the task board', () => {
     expect(requested(), 'after progress').to.equal(3);
   });
 
+  it('reports an answer that is no page, and requests the list again', async () => {
+    const { model, answer, pass, requested } = startModel();
+    model.open('queued', ALL);
+    await answer(undefined as never);
+    expect(model.problem.value).to.be.an('error');
+    model.setQueue({ accepted: 1, limits: {} } as QueueStatus);
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    await answer([queued]);
+    expect([ids(model, 'queued'), model.problem.value]).to.deep.equal([['b'], undefined]);
+  });
+
   it('appends older pages, and keeps them if the newest page still adjoins', async () => {
     const { model, answer, pass } = startModel();
     const page = (newest: number, length = 100) =>
