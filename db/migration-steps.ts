@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Reads the migrations in `folder`: only those newer than the database's `version` if it has all of their `tables`.
- * Returns the SQL text of each, and the version of the newest one. @throws {Error} if `version` is newer
+ * Reads the migrations in `folder`: only those newer than `version` if all tables that they create are among the present
+ * `tables`. Returns the SQL text of each, and the version of the newest one. @throws {Error} if `version` is newer
  */
 export function migrationSteps(folder: URL, version: number, tables: readonly string[] = []) {
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));

@@ -116,7 +116,7 @@ export interface TaskStore {
   pausedAt(): Awaitable<number | undefined>;
   /** @param at time of a new pause. A queue that is paused already keeps its time */
   setPaused(isPaused: boolean, at?: number): Promise<void>;
-  /** Returns a task's row, or its message if it has no row. */
+  /** Returns a task's message, or its row if it has no message. */
   find(id: string): Awaitable<FoundTask | undefined>;
   /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
   read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
@@ -320,6 +320,7 @@ export interface StoredMessage extends Message {
   limitKey: string | undefined;
   runAt: number;
   acceptedAt: number;
+  /** Number of failed attempts. */
   attempts: number;
   /** Reason of the last failed attempt. */
   reason: string | null;

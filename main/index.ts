@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** Program entry point. Uses only syntax that Node 12 can parse, so that an old Node.js prints the required version. */
+
 const USAGE = `ticker-and-tasks                  runs both services; their settings are environment variables
 ticker-and-tasks --watch          does the same, and loads the module of TASK_HANDLERS again when it changes
 ticker-and-tasks keys ...         lists, creates and revokes API keys

@@ -89,6 +89,7 @@ export class PostgresDatabase {
   /** The database as `<host>:<port>/<database>`, without the user name and password. */
   readonly address: string;
   readonly #pool: Pool;
+  /** Statement timeout. */
   readonly timeLimitMs: number;
   readonly #busy = new Set<PostgresClient>();
   #closed: Promise<void> | undefined;

@@ -1,15 +1,15 @@
 import { readHistory } from '../attempt-history.ts';
 import { type MessageChange, rowOf } from '../message-change.ts';
 import { rowColumns } from '../task-rows.ts';
-import type * as tasks from '../task-store.ts';
+import type * as db from '../task-store.ts';
 import { LONGEST_WAIT_MS, STAGED_SLICE, SUSPECT_DEATHS } from '../task-store.ts';
 import { addCounts, type Counter, LEAVING_LATER, withRounds } from './counts.ts';
 import type { BoundStatement } from './database.ts';
 import { actionOf, insertRows, STORE_ROWS, storable } from './tasks.ts';
 
-export type Effect = tasks.SettleResult['effects'][number];
+export type Effect = db.SettleResult['effects'][number];
 
-export type SettledOf<Kind extends tasks.Settlement['kind']> = tasks.Settled & { settlement: tasks.SettlementOf<Kind> };
+export type SettledOf<Kind extends db.Settlement['kind']> = db.Settled & { settlement: db.SettlementOf<Kind> };
 
 // A suspect is taken alone: if nothing else is due, or every ten seconds ($4), for which nothing else is taken.
 // The first $5 messages are those that have waited longest. `owned` reveals messages of this owner whose take was not
@@ -46,8 +46,7 @@ const takeOf = (condition: string) => `WITH suspect AS (
 const TAKE = takeOf('');
 const TAKE_CALLBACKS = takeOf('AND callback_of IS NOT NULL');
 
-export interface TakeRow
-  extends Omit<tasks.Delivery, 'action' | 'history' | 'submitter' | 'traceparent' | 'callbackOf'> {
+export interface TakeRow extends Omit<db.Delivery, 'action' | 'history' | 'submitter' | 'traceparent' | 'callbackOf'> {
   action: string | null;
   submitter: string | null;
   traceparent: string | null;
@@ -115,7 +114,7 @@ export const RUN_NOW = `WITH found AS (
   SELECT id, state, action, limit_key, submitter FROM found`;
 
 /** Returns the taken messages. If there is none, the only row is empty. */
-export function deliveriesOf(rows: readonly TakeRow[]): tasks.Delivery[] {
+export function deliveriesOf(rows: readonly TakeRow[]): db.Delivery[] {
   const taken = rows.filter(({ id }) => id !== null);
   return taken.map(
     ({ round: _round, owned: _owned, action, limitKey, history, submitter, traceparent, callbackOf, ...delivery }) => {
@@ -163,7 +162,7 @@ export interface SettledRow {
 }
 
 /** Deletes the messages of settlements that complete, ack or cancel, and writes rows. `settled` is sorted by arrival. */
-export function end(counter: Counter, settled: readonly tasks.Settled[], now: number, node: string): BoundStatement {
+export function end(counter: Counter, settled: readonly db.Settled[], now: number, node: string): BoundStatement {
   const given = settled.map((each) => {
     const { delivery, settlement } = each;
     const { payload: _, ...row } =
@@ -253,7 +252,7 @@ const REPORT = `WITH given AS (
     WHERE ${FENCE} AND messages.arrival = ANY(ARRAY(SELECT arrival FROM given))`;
 
 /** Stores starts and progress. `running` is sorted by arrival. */
-export function report(running: readonly tasks.Report[]): BoundStatement {
+export function report(running: readonly db.Report[]): BoundStatement {
   const given = running.map(({ delivery: { arrival, delivery }, startedAt, progress }) => {
     return { arrival, delivery, startedAt, progress: progress && JSON.stringify(progress) };
   });
@@ -291,7 +290,7 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
       AND messages.attempts = given.attempts AND (given.reason IS NULL OR messages.reason = given.reason)) END`;
 
 /** Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace. */
-export function applied(settled: readonly tasks.Settled[]): BoundStatement {
+export function applied(settled: readonly db.Settled[]): BoundStatement {
   const given = settled.map(({ delivery: { arrival, delivery, id, attempt }, settlement }) => {
     const { kind } = settlement;
     const reason = 'reason' in settlement ? storable(settlement.reason) : undefined;
@@ -322,8 +321,8 @@ export const LIMITS = `SELECT action, source, definition,
         AND starts >= CASE $2 WHEN '' THEN rate_count ELSE key_rate_count END) AS "nextStartAt"
   FROM limits WHERE $1::text IS NULL OR action = $1 ORDER BY action`;
 
-export interface LimitUseRow extends Omit<tasks.SetLimits, 'limits'> {
-  definition: tasks.ActionLimits;
+export interface LimitUseRow extends Omit<db.SetLimits, 'limits'> {
+  definition: db.ActionLimits;
   running: number;
   nextStartAt: number | null;
 }

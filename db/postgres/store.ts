@@ -2,7 +2,7 @@ import { changeInSlices, changeOf, deathOf, type LostMessage, type MessageChange
 import { type TaskReads, taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { actionText } from '../task-rows.ts';
-import type * as tasks from '../task-store.ts';
+import type * as db from '../task-store.ts';
 import { DatabaseUnavailable, QueueFull, SUSPECT_INTERVAL_MS, sizeOf, TAKES_PER_LONGEST } from '../task-store.ts';
 import { Batches } from './batches.ts';
 import { COUNTS, type Counter, type CountsRow, FOLD_COUNTS, type Lane, lockLimits } from './counts.ts';
@@ -14,7 +14,8 @@ import { publish, publishAll, publishTogether, type Room } from './submissions.t
 import { actionOf, dialect, isText } from './tasks.ts';
 
 export interface PostgresStoreOptions {
-  bounds: tasks.QueueBounds;
+  bounds: db.QueueBounds;
+  /** Returns the time in whole milliseconds since the epoch. */
   now: () => number;
   /** Random id of this start of the process. */
   owner: string;
@@ -29,10 +30,10 @@ export interface StoreDatabases {
 /** Submissions, groups of submissions, settlements, operations and retention: one connection each. */
 export const WRITE_CONNECTIONS = 5;
 
-type Work = { settled: readonly tasks.Settled[] } | messages.Taking | { running: readonly tasks.Report[] };
+type Work = { settled: readonly db.Settled[] } | messages.Taking | { running: readonly db.Report[] };
 
 interface FoundState extends deadLetters.LetterRow {
-  state: tasks.MessageState;
+  state: db.MessageState;
 }
 
 /** Longest time between two looks for messages that have become due. */
@@ -45,7 +46,7 @@ const SET_PAUSED = `WITH state AS (
   ) SELECT pg_notify(${CHANNEL}, '{"from":"","topic":"pause"}') FROM state`;
 
 /** Task store in PostgreSQL, which several nodes share. The tables must be migrated. */
-export class PostgresStore implements tasks.TaskStore {
+export class PostgresStore implements db.TaskStore {
   readonly rows: TaskReads['rows'];
   readonly search: TaskReads['search'];
   readonly failures: TaskReads['failures'];
@@ -59,18 +60,18 @@ export class PostgresStore implements tasks.TaskStore {
   readonly isDurable = true;
   readonly #writes: PostgresDatabase;
   readonly #reads: PostgresDatabase;
-  readonly #bounds: tasks.QueueBounds;
+  readonly #bounds: db.QueueBounds;
   readonly #now: () => number;
   readonly #owner: string;
-  readonly #submissions: Batches<tasks.Submission, tasks.Published | Error>;
+  readonly #submissions: Batches<db.Submission, db.Published | Error>;
   /** Submissions of several tasks at once, each in a transaction of its own. */
-  readonly #groups: Batches<readonly tasks.Submission[], (tasks.Published | tasks.KeyReused)[]>;
-  readonly #work: Batches<Work, tasks.SettleResult | tasks.Taken | undefined>;
-  readonly #cancellations: Batches<string, tasks.Cancellation | undefined>;
+  readonly #groups: Batches<readonly db.Submission[], (db.Published | db.KeyReused)[]>;
+  readonly #work: Batches<Work, db.SettleResult | db.Taken | undefined>;
+  readonly #cancellations: Batches<string, db.Cancellation | undefined>;
   #lastOperation: Promise<unknown> = Promise.resolve();
   readonly #retention: Retention;
   /** Deliveries that were handed out and are not settled, by position. */
-  readonly #held = new Map<number, tasks.Delivery>();
+  readonly #held = new Map<number, db.Delivery>();
   /** Whether this node may own messages that it does not hold, because the answer to a take was lost. */
   #mayOwnMore = false;
   /** When a suspect runs although other messages are due. */
@@ -81,7 +82,7 @@ export class PostgresStore implements tasks.TaskStore {
   #lookAt = 0;
   #askedFor = 0;
   #evicted = 0;
-  #onRecovered = (_: tasks.Recovery) => {};
+  #onRecovered = (_: db.Recovery) => {};
   #failure: string | undefined;
   #probing: Promise<void> | undefined;
 
@@ -123,13 +124,13 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
-  async start(): Promise<readonly tasks.TaskSubject[]> {
+  async start(): Promise<readonly db.TaskSubject[]> {
     const work = (query: Query) => query(messages.START, [this.#now()]);
     await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
   }
 
-  async publish(message: tasks.Message, key?: tasks.IdempotencyKey, onAccepted = () => {}): Promise<tasks.Published> {
+  async publish(message: db.Message, key?: db.IdempotencyKey, onAccepted = () => {}): Promise<db.Published> {
     const published = await this.#submissions.add({ message, key });
     if (published instanceof Error) throw published;
     this.#rememberDue(message.runAt);
@@ -138,9 +139,9 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   async publishAll(
-    submissions: readonly tasks.Submission[],
-    onAccepted = (_: readonly tasks.Message[]) => {},
-  ): Promise<readonly (tasks.Published | tasks.KeyReused)[]> {
+    submissions: readonly db.Submission[],
+    onAccepted = (_: readonly db.Message[]) => {},
+  ): Promise<readonly (db.Published | db.KeyReused)[]> {
     const results = await this.#groups.add(submissions);
     const isAccepted = (index: number) => !(results[index] instanceof Error) && results[index]?.isNew;
     const accepted = submissions.flatMap(({ message }, index) => (isAccepted(index) ? [message] : []));
@@ -149,26 +150,26 @@ export class PostgresStore implements tasks.TaskStore {
     return results;
   }
 
-  take(max: number, isIdle: boolean): Promise<tasks.Taken> {
+  take(max: number, isIdle: boolean): Promise<db.Taken> {
     const before = Math.floor(this.#askedFor / TAKES_PER_LONGEST);
     this.#askedFor += max;
     const longest = Math.floor(this.#askedFor / TAKES_PER_LONGEST) - before;
-    return this.#work.add({ max, isIdle, longest }) as Promise<tasks.Taken>;
+    return this.#work.add({ max, isIdle, longest }) as Promise<db.Taken>;
   }
 
-  takeCallbacks(max: number): Promise<tasks.Taken> {
-    return this.#work.add({ max, isIdle: false, longest: 0, areCallbacks: true }) as Promise<tasks.Taken>;
+  takeCallbacks(max: number): Promise<db.Taken> {
+    return this.#work.add({ max, isIdle: false, longest: 0, areCallbacks: true }) as Promise<db.Taken>;
   }
 
-  settle(settled: readonly tasks.Settled[]): Promise<tasks.SettleResult> {
-    return this.#work.add({ settled }) as Promise<tasks.SettleResult>;
+  settle(settled: readonly db.Settled[]): Promise<db.SettleResult> {
+    return this.#work.add({ settled }) as Promise<db.SettleResult>;
   }
 
-  async report(running: readonly tasks.Report[]): Promise<void> {
+  async report(running: readonly db.Report[]): Promise<void> {
     await this.#work.add({ running });
   }
 
-  async runNow(id: string, onDue = (_: tasks.TaskSubject) => {}): Promise<tasks.RunNow | undefined> {
+  async runNow(id: string, onDue = (_: db.TaskSubject) => {}): Promise<db.RunNow | undefined> {
     if (!isText(id)) return undefined;
     const values = [...this.#counter('operations'), id, this.#now()];
     const [found] = await this.#operate(() => this.#write<FoundState>(messages.RUN_NOW, values));
@@ -178,12 +179,12 @@ export class PostgresStore implements tasks.TaskStore {
     return 'due';
   }
 
-  async cancel(id: string): Promise<tasks.Cancellation | undefined> {
+  async cancel(id: string): Promise<db.Cancellation | undefined> {
     if (!isText(id)) return undefined;
     return this.#cancellations.add(id);
   }
 
-  async #cancelAll(ids: readonly string[]): Promise<(tasks.Cancellation | undefined)[]> {
+  async #cancelAll(ids: readonly string[]): Promise<(db.Cancellation | undefined)[]> {
     const values = [...this.#counter('operations'), ids];
     const found = await this.#operate(() => this.#write<FoundState>(messages.CANCEL, values));
     const states = new Map(found.map((each) => [each.id, each]));
@@ -211,11 +212,11 @@ export class PostgresStore implements tasks.TaskStore {
     return rows.map(({ id }) => id);
   }
 
-  onRecovered(listener: (recovery: tasks.Recovery) => void): void {
+  onRecovered(listener: (recovery: db.Recovery) => void): void {
     this.#onRecovered = listener;
   }
 
-  async limits(): Promise<tasks.StoredLimits[]> {
+  async limits(): Promise<db.StoredLimits[]> {
     const rows = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, [null, '']);
     return rows.map(({ action, source, definition: limits, running, nextStartAt }) => {
       const use = { running, nextStartAt: nextStartAt ?? undefined };
@@ -225,8 +226,8 @@ export class PostgresStore implements tasks.TaskStore {
 
   async setLimits(
     action: string,
-    limits: tasks.ActionLimits | undefined,
-    source: tasks.LimitSource,
+    limits: db.ActionLimits | undefined,
+    source: db.LimitSource,
     onSet = () => {},
   ): Promise<void> {
     const given = [actionText(action), limits === undefined ? null : source, limits ?? {}];
@@ -240,7 +241,7 @@ export class PostgresStore implements tasks.TaskStore {
     onSet();
   }
 
-  async limitOf(action: string, limitKey?: string): Promise<tasks.UsedLimit> {
+  async limitOf(action: string, limitKey?: string): Promise<db.UsedLimit> {
     const values = [actionText(action), actionText(limitKey ?? '')];
     const [row] = await this.#reads.query<messages.LimitUseRow>(messages.LIMITS, values);
     if (row === undefined) return { running: 0, nextStartAt: undefined };
@@ -260,9 +261,9 @@ export class PostgresStore implements tasks.TaskStore {
 
   redrive(
     arrivals: readonly number[],
-    onRequeued?: (tasks: readonly tasks.TaskSubject[]) => void,
-    pace?: tasks.Pace,
-  ): Promise<tasks.BulkResult> {
+    onRequeued?: (tasks: readonly db.TaskSubject[]) => void,
+    pace?: db.Pace,
+  ): Promise<db.BulkResult> {
     const { maxLength, maxBytes } = this.#bounds;
     const from = (done: number) => (pace === undefined ? this.#now() : pace.from + done * pace.intervalMs);
     const values = (done: number) => [from(done), maxLength, maxBytes, pace?.intervalMs ?? null];
@@ -270,7 +271,7 @@ export class PostgresStore implements tasks.TaskStore {
     return this.#changeAll(arrivals, deadLetters.REDRIVE, values, onRequeued);
   }
 
-  purge(arrivals: readonly number[]): Promise<tasks.BulkResult> {
+  purge(arrivals: readonly number[]): Promise<db.BulkResult> {
     return this.#changeAll(arrivals, deadLetters.PURGE);
   }
 
@@ -280,13 +281,13 @@ export class PostgresStore implements tasks.TaskStore {
     await this.#operate(() => this.#writes.query(save, [id, text]));
   }
 
-  async counts(): Promise<tasks.QueueCounts> {
+  async counts(): Promise<db.QueueCounts> {
     const [row] = await this.#reads.query<CountsRow>(COUNTS);
     const { oldest, dead_bytes: _, keys: __, ...counts } = row as CountsRow;
     return { ...counts, oldest: oldest ?? undefined, evicted: this.#evicted };
   }
 
-  deleteOldRows(limits: tasks.RetentionLimits): Promise<boolean> {
+  deleteOldRows(limits: db.RetentionLimits): Promise<boolean> {
     return this.#retention.deleteOldRows(limits);
   }
 
@@ -296,8 +297,8 @@ export class PostgresStore implements tasks.TaskStore {
    *
    * @returns the tasks that were dead-lettered, because their processes died again and again
    */
-  async recover(owner: string): Promise<readonly tasks.TaskSubject[]> {
-    const failed: tasks.Recovery['failed'][number][] = [];
+  async recover(owner: string): Promise<readonly db.TaskSubject[]> {
+    const failed: db.Recovery['failed'][number][] = [];
     const next = () => this.#writes.transaction((query) => this.#recoverSlice(query, owner));
     for (let slice = await this.#operate(next); slice !== undefined; slice = await this.#operate(next)) {
       failed.push(...slice.failed);
@@ -329,7 +330,7 @@ export class PostgresStore implements tasks.TaskStore {
     return true;
   }
 
-  async #fire(advance: string, values: readonly Value[], message: tasks.Message | undefined, onAccepted: () => void) {
+  async #fire(advance: string, values: readonly Value[], message: db.Message | undefined, onAccepted: () => void) {
     const work = async (query: Query) => {
       const now = this.#now();
       await query(...lockLimits(now, message && [message.action]));
@@ -378,7 +379,7 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   /** Writes settlements, takes messages and stores reports in one transaction and one round trip. */
-  async #runWork(items: readonly Work[]): Promise<(tasks.SettleResult | tasks.Taken | undefined)[]> {
+  async #runWork(items: readonly Work[]): Promise<(db.SettleResult | db.Taken | undefined)[]> {
     const takes = items.filter((item) => 'max' in item);
     if (takes.length > 0 && this.#mayOwnMore) await this.#releaseLost();
     const now = this.#now();
@@ -450,7 +451,7 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   /** Whether a suspect is in flight, and is not settled now. Nothing is taken beside it. */
-  #runsSuspect(settled: readonly tasks.Settled[]): boolean {
+  #runsSuspect(settled: readonly db.Settled[]): boolean {
     const arrivals = new Set(settled.map(({ delivery }) => delivery.arrival));
     return [...this.#held].some(([arrival, { isSuspect }]) => isSuspect && !arrivals.has(arrival));
   }
@@ -460,9 +461,9 @@ export class PostgresStore implements tasks.TaskStore {
    * was applied before, and the answer was lost.
    */
   async #effectsOf(
-    settled: readonly tasks.Settled[],
+    settled: readonly db.Settled[],
     changed: readonly messages.SettledRow[],
-  ): Promise<Map<tasks.Settled, messages.Effect>> {
+  ): Promise<Map<db.Settled, messages.Effect>> {
     const byPosition = new Map(changed.map((row): [string, messages.Effect] => [positionOf(row), row.effect]));
     const unchanged = settled.filter(({ delivery }) => !byPosition.has(positionOf(delivery)) && this.#isHeld(delivery));
     if (unchanged.length > 0) {
@@ -472,7 +473,7 @@ export class PostgresStore implements tasks.TaskStore {
     return new Map(settled.map((each) => [each, byPosition.get(positionOf(each.delivery)) ?? 'late']));
   }
 
-  #takenOf(rows: readonly messages.TakeRow[], max: number): tasks.Taken {
+  #takenOf(rows: readonly messages.TakeRow[], max: number): db.Taken {
     const deliveries = messages.deliveriesOf(rows);
     // A statement whose time limit passed may still have been executed.
     if ((rows[0]?.owned ?? 0) > this.#held.size) this.#mayOwnMore = true;
@@ -488,7 +489,7 @@ export class PostgresStore implements tasks.TaskStore {
     this.#nextDueAt = Math.min(this.#nextDueAt, dueAt ?? Number.POSITIVE_INFINITY);
   }
 
-  #isHeld({ arrival, delivery }: tasks.Delivery): boolean {
+  #isHeld({ arrival, delivery }: db.Delivery): boolean {
     return this.#held.get(arrival)?.delivery === delivery;
   }
 
@@ -503,7 +504,7 @@ export class PostgresStore implements tasks.TaskStore {
   }
 
   /** Returns undefined if the owner has no messages. */
-  async #recoverSlice(query: Query, owner: string): Promise<tasks.Recovery | undefined> {
+  async #recoverSlice(query: Query, owner: string): Promise<db.Recovery | undefined> {
     const now = this.#now();
     await query(...lockLimits(now));
     const lost = await query<LostMessage & deadLetters.LetterRow>(messages.LOST_MESSAGES, [owner, RECOVERED_SLICE]);
@@ -527,8 +528,8 @@ export class PostgresStore implements tasks.TaskStore {
     selected: readonly number[],
     text: string,
     values: (done: number) => (number | null)[] = () => [],
-    onChanged?: (tasks: readonly tasks.TaskSubject[]) => void,
-  ): Promise<tasks.BulkResult> {
+    onChanged?: (tasks: readonly db.TaskSubject[]) => void,
+  ): Promise<db.BulkResult> {
     let done = 0;
     const change = async (arrivals: readonly number[]) => {
       const all = [...this.#counter('operations'), arrivals, ...values(done)];
@@ -540,17 +541,17 @@ export class PostgresStore implements tasks.TaskStore {
   }
 }
 
-const isDiscard = ({ settlement }: tasks.Settled) => settlement.kind === 'discard';
-const isEnd = ({ settlement: { kind } }: tasks.Settled) => kind === 'complete' || kind === 'ack' || kind === 'cancel';
+const isDiscard = ({ settlement }: db.Settled) => settlement.kind === 'discard';
+const isEnd = ({ settlement: { kind } }: db.Settled) => kind === 'complete' || kind === 'ack' || kind === 'cancel';
 
-function positionOf({ arrival, delivery }: Pick<tasks.Delivery, 'arrival' | 'delivery'>): string {
+function positionOf({ arrival, delivery }: Pick<db.Delivery, 'arrival' | 'delivery'>): string {
   return `${arrival} ${delivery}`;
 }
 
-function byArrival(one: { delivery: tasks.Delivery }, other: { delivery: tasks.Delivery }): number {
+function byArrival(one: { delivery: db.Delivery }, other: { delivery: db.Delivery }): number {
   return one.delivery.arrival - other.delivery.arrival;
 }
 
-function lengthOf(settled: readonly tasks.Settled[]): number {
+function lengthOf(settled: readonly db.Settled[]): number {
   return settled.reduce((sum, { settlement }) => sum + ('result' in settlement ? settlement.result.length : 0), 0);
 }

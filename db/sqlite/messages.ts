@@ -1,12 +1,12 @@
 import { readHistory } from '../attempt-history.ts';
 import { deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import type * as tasks from '../task-store.ts';
+import type * as db from '../task-store.ts';
 import { LONGEST_WAIT_MS, NORMAL_PRIORITY, PRIORITIES, STAGED_SLICE, SUSPECT_DEATHS } from '../task-store.ts';
 import type { Database } from './database.ts';
 import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
 import { type Due, Rounds } from './rounds.ts';
 
-export interface SizedDelivery extends tasks.Delivery {
+export interface SizedDelivery extends db.Delivery {
   /** Size of body, reason and history. */
   bytes: number;
   priority: number;
@@ -208,7 +208,7 @@ export class Messages {
   }
 
   /** Records the start of a running message whose action has a limit of the starts. */
-  start({ arrival, delivery, action, limitKey }: tasks.Delivery, startedAt: number): void {
+  start({ arrival, delivery, action, limitKey }: db.Delivery, startedAt: number): void {
     const isFirst = this.#database.run(START, startedAt, arrival, delivery) > 0;
     if (isFirst) this.limits.started({ action: action ?? null, limit_key: limitKey ?? null }, startedAt);
   }
@@ -219,7 +219,7 @@ export class Messages {
    * @param running positions of the running messages of all actions
    * @param former limits for which starts are recorded
    */
-  place(action: string, running: Iterable<number> = [], former?: tasks.ActionLimits): void {
+  place(action: string, running: Iterable<number> = [], former?: db.ActionLimits): void {
     const limits = this.limits.of(action);
     this.limits.clear(action);
     for (const arrival of running) {
@@ -281,12 +281,12 @@ export class Messages {
     return this.#database.get(`SELECT 1 FROM messages WHERE arrival = ? AND ${IS_SUSPECT}`, arrival) !== undefined;
   }
 
-  markTaken({ arrival, delivery }: tasks.Delivery): void {
+  markTaken({ arrival, delivery }: db.Delivery): void {
     this.#database.runUncounted(MARK_TAKEN, delivery, arrival);
   }
 
   /** Deletes a running message. Returns false if the delivery is no longer current. */
-  end(ended: tasks.Delivery, now: number): boolean {
+  end(ended: db.Delivery, now: number): boolean {
     return this.#end(END, ended, now);
   }
 
@@ -437,14 +437,14 @@ export class Messages {
    * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
    * @returns the dead-lettered tasks
    */
-  recover(now: number, onEnd: (message: EndedMessage, status: tasks.EndStatus) => void): tasks.TaskSubject[] {
+  recover(now: number, onEnd: (message: EndedMessage, status: db.EndStatus) => void): db.TaskSubject[] {
     this.limits.load();
     const lost = this.#database.all<
       LostMessage & HeldMessage & EndedMessage
     >(`SELECT arrival, delivery, id, action, priority, limit_key, place, started_at, started_at AS startedAt,
       run_at AS dueAt, attempts, crashes, deaths, history, traceparent, callback_url AS callbackUrl, callback_of AS callbackOf,
       cancel_requested AS isCancelRequested FROM messages WHERE state = 'running'`);
-    const failed: tasks.TaskSubject[] = [];
+    const failed: db.TaskSubject[] = [];
     for (const { priority, limit_key, place, started_at, callbackUrl, traceparent, ...message } of lost) {
       const change = deathOf(message, now);
       const changed = this.change(change, now);
@@ -469,7 +469,7 @@ export class Messages {
 }
 
 /** A message that is inserted. Only a callback has `callbackOf`. */
-export type NewMessage = tasks.Message & Partial<Pick<tasks.Delivery, 'callbackOf'>>;
+export type NewMessage = db.Message & Partial<Pick<db.Delivery, 'callbackOf'>>;
 
 /** A message that leaves the queue, with what its callback needs. */
 export interface EndedMessage {
@@ -487,7 +487,7 @@ type DueLater = Due & { run_at: number };
 export interface MessageFacts extends Due, EndedMessage {
   action: string | null;
   submitter: string | null;
-  state: tasks.MessageState;
+  state: db.MessageState;
   bytes: number;
 }
 

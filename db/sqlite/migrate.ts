@@ -85,7 +85,7 @@ function migrateFile(path: string, migrations: URL): void {
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/** Implements `ADD COLUMN IF NOT EXISTS`, which SQLite lacks. A migration may run again, because a table is missing. */
+/** Implements `ADD COLUMN IF NOT EXISTS`, which SQLite lacks. All migrations run at each start. */
 function withoutPresentColumns(sql: string, database: DatabaseSync): string {
   const find = database.prepare('SELECT 1 FROM pragma_table_info(?) WHERE name = ?');
   return sql.replaceAll(/^ALTER TABLE (\w+) ADD COLUMN IF NOT EXISTS (\w+)(.*)$/gm, (_, table, column, type) =>

@@ -9,7 +9,7 @@ import {
 } from '../message-change.ts';
 import { type TaskReads, taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
-import type * as tasks from '../task-store.ts';
+import type * as db from '../task-store.ts';
 import {
   CALLBACK_ACTION,
   CALLBACK_PRIORITY,
@@ -46,7 +46,8 @@ export interface SqliteStoreOptions {
   dataDir: string;
   /** Where the tables of the queue are: in memory, or in the file beside the rows. */
   driver: 'memory' | 'sqlite';
-  bounds: tasks.QueueBounds;
+  bounds: db.QueueBounds;
+  /** Returns the time in whole milliseconds since the epoch. */
   now: () => number;
   /** Returns a random UUID v4. */
   newId: () => string;
@@ -60,7 +61,7 @@ export interface SqliteStoreOptions {
 
 const QUEUE_TABLES = ['messages', 'limits', 'limit_starts', 'schedules', 'idempotency_keys', 'queue_state'];
 
-const NOTHING: tasks.Taken = { deliveries: [], nextRunAt: undefined };
+const NOTHING: db.Taken = { deliveries: [], nextRunAt: undefined };
 
 const SAVE_TIMEOUT_MS = 5000;
 /** Maximum wait for another program's lock on the file. Short, because the wait blocks the event loop. */
@@ -70,7 +71,7 @@ const BUSY_TIMEOUT_MS = 50;
  * Task store in the migrated file `tasks.db`, with the queue's tables in the same file or in memory. The only writer of
  * the file, so the caller must have locked the data folder.
  */
-export class SqliteStore implements tasks.TaskStore {
+export class SqliteStore implements db.TaskStore {
   readonly rows: TaskReads['rows'];
   readonly search: TaskReads['search'];
   readonly failures: TaskReads['failures'];
@@ -99,7 +100,7 @@ export class SqliteStore implements tasks.TaskStore {
   #suspects: number[] = [];
   /** When the next suspect runs although other messages are due. */
   #nextSuspectAt: number;
-  readonly #exhausted: readonly tasks.TaskSubject[];
+  readonly #exhausted: readonly db.TaskSubject[];
   #syncFailure: string | undefined;
   /** When the first scheduled or retrying message is due, or earlier. */
   #nextDueAt = Number.POSITIVE_INFINITY;
@@ -145,7 +146,7 @@ export class SqliteStore implements tasks.TaskStore {
   }
 
   /** Deletes the saved queue, which is in memory now. Returns the tasks that were dead-lettered at the open. */
-  start(): readonly tasks.TaskSubject[] {
+  start(): readonly db.TaskSubject[] {
     const deleteSaved = () => {
       for (const table of QUEUE_TABLES) this.#file.run(`DELETE FROM ${table}`);
     };
@@ -154,16 +155,16 @@ export class SqliteStore implements tasks.TaskStore {
     return this.#exhausted;
   }
 
-  async publish(message: tasks.Message, key?: tasks.IdempotencyKey, onAccepted?: () => void): Promise<tasks.Published> {
+  async publish(message: db.Message, key?: db.IdempotencyKey, onAccepted?: () => void): Promise<db.Published> {
     const [published] = await this.publishAll([{ message, key }], onAccepted);
     if (published instanceof Error) throw published;
-    return published as tasks.Published;
+    return published as db.Published;
   }
 
   async publishAll(
-    submissions: readonly tasks.Submission[],
-    onAccepted = (_: readonly tasks.Message[]) => {},
-  ): Promise<readonly (tasks.Published | KeyReused)[]> {
+    submissions: readonly db.Submission[],
+    onAccepted = (_: readonly db.Message[]) => {},
+  ): Promise<readonly (db.Published | KeyReused)[]> {
     const insert = () => this.#insertAll(submissions);
     const { results } = await this.#writeSynced(insert, ({ accepted }) => {
       if (accepted.length > 0) onAccepted(accepted);
@@ -171,7 +172,7 @@ export class SqliteStore implements tasks.TaskStore {
     return results;
   }
 
-  take(max: number, isIdle: boolean): tasks.Awaitable<tasks.Taken> {
+  take(max: number, isIdle: boolean): db.Awaitable<db.Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.take(max, isIdle));
     if (this.#isClosed || max <= 0 || !this.#mayTake()) return NOTHING;
     const now = this.#options.now();
@@ -184,14 +185,14 @@ export class SqliteStore implements tasks.TaskStore {
     return this.#takeFrom(next ?? alone, alone === undefined ? max : 1, () => this.#next());
   }
 
-  takeCallbacks(max: number): tasks.Awaitable<tasks.Taken> {
+  takeCallbacks(max: number): db.Awaitable<db.Taken> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.takeCallbacks(max));
     if (this.#isClosed || !this.#mayTake()) return NOTHING;
     const next = () => this.#messages.nextCallback();
     return this.#takeFrom(next(), max, next);
   }
 
-  settle(settled: readonly tasks.Settled[]): tasks.Awaitable<tasks.SettleResult> {
+  settle(settled: readonly db.Settled[]): db.Awaitable<db.SettleResult> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.settle(settled));
     const needsRows = settled.some(({ settlement }) => 'result' in settlement);
     const settleAll = () => {
@@ -213,7 +214,7 @@ export class SqliteStore implements tasks.TaskStore {
     }
   }
 
-  async runNow(id: string, onDue = (_: tasks.TaskSubject) => {}): Promise<tasks.RunNow | undefined> {
+  async runNow(id: string, onDue = (_: db.TaskSubject) => {}): Promise<db.RunNow | undefined> {
     const found = await this.#writer.write(() => {
       const message = this.#messages.state(id);
       if (message?.state === 'scheduled' || message?.state === 'retrying') {
@@ -230,7 +231,7 @@ export class SqliteStore implements tasks.TaskStore {
     return 'due';
   }
 
-  async cancel(id: string): Promise<tasks.Cancellation | undefined> {
+  async cancel(id: string): Promise<db.Cancellation | undefined> {
     const cancellation = await this.#writer.write(() => this.#cancel(id));
     // Also if the message is gone, because another cancellation may have deleted it a moment ago.
     await this.#sync();
@@ -242,7 +243,7 @@ export class SqliteStore implements tasks.TaskStore {
   }
 
   /** Stores the starts of tasks whose actions have limits of them. */
-  report(running: readonly tasks.Report[]): tasks.Awaitable<void> {
+  report(running: readonly db.Report[]): db.Awaitable<void> {
     if (this.#writer.held !== undefined) return this.#writer.held.then(() => this.report(running));
     const rated = running.filter(({ delivery }) => delivery.isRated);
     if (rated.length === 0) return;
@@ -252,7 +253,7 @@ export class SqliteStore implements tasks.TaskStore {
     this.#rememberStarts();
   }
 
-  limits(): readonly tasks.StoredLimits[] {
+  limits(): readonly db.StoredLimits[] {
     return this.#messages.limits.list().map((limits) => {
       const { running, nextStartAt } = this.limitOf(limits.action);
       return { ...limits, use: { running, nextStartAt } };
@@ -261,8 +262,8 @@ export class SqliteStore implements tasks.TaskStore {
 
   async setLimits(
     action: string,
-    limits: tasks.ActionLimits | undefined,
-    source: tasks.LimitSource,
+    limits: db.ActionLimits | undefined,
+    source: db.LimitSource,
     onSet = () => {},
   ): Promise<void> {
     while (this.#writer.held !== undefined) await this.#writer.held;
@@ -282,7 +283,7 @@ export class SqliteStore implements tasks.TaskStore {
     await this.#sync();
   }
 
-  limitOf(action: string, limitKey?: string): tasks.UsedLimit {
+  limitOf(action: string, limitKey?: string): db.UsedLimit {
     const running = this.#messages.countRunning([...this.#running], action, limitKey);
     return { ...this.#messages.limits.find(action, limitKey), running };
   }
@@ -304,9 +305,9 @@ export class SqliteStore implements tasks.TaskStore {
 
   redrive(
     arrivals: readonly number[],
-    onRequeued?: (tasks: readonly tasks.TaskSubject[]) => void,
-    pace?: tasks.Pace,
-  ): Promise<tasks.BulkResult> {
+    onRequeued?: (tasks: readonly db.TaskSubject[]) => void,
+    pace?: db.Pace,
+  ): Promise<db.BulkResult> {
     let index = 0;
     const requeue = (letter: SizedDeadLetter) => {
       if (this.#fullness(letter.bodyBytes) !== undefined) return false;
@@ -320,7 +321,7 @@ export class SqliteStore implements tasks.TaskStore {
     return this.#changeAll(arrivals, requeue, onRequeued);
   }
 
-  purge(arrivals: readonly number[]): Promise<tasks.BulkResult> {
+  purge(arrivals: readonly number[]): Promise<db.BulkResult> {
     return this.#changeAll(arrivals, (letter) => {
       this.#messages.delete(letter);
       this.#counters.dropped += 1;
@@ -334,7 +335,7 @@ export class SqliteStore implements tasks.TaskStore {
     this.#writer.writeNow(() => this.#file.run(save, id, text), true);
   }
 
-  counts(): tasks.QueueCounts {
+  counts(): db.QueueCounts {
     const { deadBytes: _, keys: __, taken: ___, ...counters } = this.#counters;
     try {
       this.#oldest = this.#messages.oldest();
@@ -345,7 +346,7 @@ export class SqliteStore implements tasks.TaskStore {
     return { ...counters, oldest: this.#oldest };
   }
 
-  async deleteOldRows({ before, rows }: tasks.RetentionLimits): Promise<boolean> {
+  async deleteOldRows({ before, rows }: db.RetentionLimits): Promise<boolean> {
     const excess = this.#retention === undefined && rows !== undefined ? await this.#options.excessRows(rows) : 0;
     while (this.#writer.held !== undefined) await this.#writer.held;
     // The pass is over after its last step, and after an error.
@@ -420,13 +421,13 @@ export class SqliteStore implements tasks.TaskStore {
   }
 
   /** Reads the state that the tables have, and makes running messages wait. Returns the tasks that were dead-lettered. */
-  #load(): tasks.TaskSubject[] {
+  #load(): db.TaskSubject[] {
     const now = this.#options.now();
     // The time in microseconds exceeds the position of every row, unless the clock was set back.
     const lastRow = 'SELECT ifnull(max(rowid), 0) AS last FROM tasks';
     const { last } = this.#file.get(lastRow) as { last: number };
     this.#lastArrival = Math.max(now * 1000, this.#messages.lastArrival(), last);
-    const onEnd = (message: EndedMessage, status: tasks.EndStatus) => this.#addCallback(message, status);
+    const onEnd = (message: EndedMessage, status: db.EndStatus) => this.#addCallback(message, status);
     const exhausted = this.#writer.writeNow(() => this.#messages.recover(now, onEnd), false);
     this.#running.clear();
     this.#suspects = this.#messages.suspects();
@@ -455,13 +456,13 @@ export class SqliteStore implements tasks.TaskStore {
 
   /** Changes nothing before it is known that all fit, and that no key belongs to another submission. */
   #insertAll(
-    submissions: readonly tasks.Submission[],
-  ): { results: (tasks.Published | KeyReused)[]; accepted: tasks.Message[] } | QueueFull {
+    submissions: readonly db.Submission[],
+  ): { results: (db.Published | KeyReused)[]; accepted: db.Message[] } | QueueFull {
     const now = this.#options.now();
     /** Submissions with new keys, by key. */
-    const keyed = new Map<string, tasks.Submission>();
-    const fresh: tasks.Submission[] = [];
-    const results = submissions.map((submission): tasks.Published | KeyReused => {
+    const keyed = new Map<string, db.Submission>();
+    const fresh: db.Submission[] = [];
+    const results = submissions.map((submission): db.Published | KeyReused => {
       const { message, key } = submission;
       const twin = key && keyed.get(key.key);
       if (twin !== undefined) {
@@ -486,11 +487,7 @@ export class SqliteStore implements tasks.TaskStore {
     return { results, accepted: fresh.map(({ message }) => message) };
   }
 
-  #fire(
-    advance: string,
-    values: readonly Value[],
-    message: tasks.Message | undefined,
-  ): Advanced | QueueFull | undefined {
+  #fire(advance: string, values: readonly Value[], message: db.Message | undefined): Advanced | QueueFull | undefined {
     this.#queue.run('SAVEPOINT firing');
     const [row] = this.#queue.read<Advanced>(advance, values);
     const isFired = message !== undefined && row?.isFired;
@@ -502,7 +499,7 @@ export class SqliteStore implements tasks.TaskStore {
     return full ?? row;
   }
 
-  #insert(message: NewMessage, key: tasks.IdempotencyKey | undefined, now: number): void {
+  #insert(message: NewMessage, key: db.IdempotencyKey | undefined, now: number): void {
     this.#lastArrival += 1;
     this.#messages.insert(this.#lastArrival, message, now);
     this.#nextDueAt = Math.min(this.#nextDueAt, message.runAt ?? Number.POSITIVE_INFINITY);
@@ -512,11 +509,11 @@ export class SqliteStore implements tasks.TaskStore {
   }
 
   /** Inserts the callback of a task that ends now, if it has one, also if the queue is full, because it replaces a message. */
-  #addCallback({ id: task, action, traceparent, callbackUrl: url }: EndedMessage, status: tasks.EndStatus): void {
+  #addCallback({ id: task, action, traceparent, callbackUrl: url }: EndedMessage, status: db.EndStatus): void {
     if (!url) return;
     const now = this.#options.now();
     const id = this.#options.newId();
-    const data: tasks.CallbackData = { url, task, action: action ?? null, status };
+    const data: db.CallbackData = { url, task, action: action ?? null, status };
     const body = JSON.stringify({ id, action: CALLBACK_ACTION, data, created_at: Math.floor(now / 1000) });
     // The host of a normalised URL, with its port unless that is the default.
     const order = { priority: CALLBACK_PRIORITY, limitKey: url.split('/')[2] ?? '' };
@@ -533,7 +530,7 @@ export class SqliteStore implements tasks.TaskStore {
     return used + bytes > maxBytes ? new QueueFull(`the queue holds ${used} bytes`) : undefined;
   }
 
-  #settle(settled: tasks.Settled, now: number): tasks.Effect {
+  #settle(settled: db.Settled, now: number): db.Effect {
     const { settlement } = settled;
     const { kind } = settlement;
     const delivery = settled.delivery as SizedDelivery;
@@ -550,7 +547,7 @@ export class SqliteStore implements tasks.TaskStore {
   }
 
   /** Makes a delivery wait again or dead-letters it. Instead of waiting, a cancelled message is deleted. */
-  #change(delivery: SizedDelivery, change: MessageChange, now: number): tasks.Effect {
+  #change(delivery: SizedDelivery, change: MessageChange, now: number): db.Effect {
     const counters = this.#counters;
     const bytes = this.#messages.change(change, now);
     if (bytes === 'cancelled') this.#leave(delivery, 'cancelled');
@@ -571,14 +568,14 @@ export class SqliteStore implements tasks.TaskStore {
     return 'applied';
   }
 
-  #leave(delivery: SizedDelivery, total: tasks.EndStatus): void {
+  #leave(delivery: SizedDelivery, total: db.EndStatus): void {
     this.#counters.inFlight -= 1;
     this.#counters.bytes -= delivery.bytes;
     this.#counters[total] += 1;
     this.#addCallback(delivery, total);
   }
 
-  #cancel(id: string): tasks.Cancellation | undefined {
+  #cancel(id: string): db.Cancellation | undefined {
     const found = this.#messages.state(id);
     if (found === undefined) return undefined;
     const { id: _, ...task } = subjectOf(found);
@@ -595,9 +592,9 @@ export class SqliteStore implements tasks.TaskStore {
     return { outcome: 'cancelled', ...task };
   }
 
-  #evict(): tasks.TaskSubject[] {
+  #evict(): db.TaskSubject[] {
     const { maxLength, maxBytes } = deadLetterBounds;
-    const evicted: tasks.TaskSubject[] = [];
+    const evicted: db.TaskSubject[] = [];
     while (this.#counters.dead > maxLength || this.#counters.deadBytes > maxBytes) {
       const oldest = this.#messages.oldestDeadLetter();
       if (oldest === undefined) break;
@@ -619,8 +616,8 @@ export class SqliteStore implements tasks.TaskStore {
   async #changeAll(
     selected: readonly number[],
     change: (letter: SizedDeadLetter) => boolean,
-    onChanged?: (tasks: readonly tasks.TaskSubject[]) => void,
-  ): Promise<tasks.BulkResult> {
+    onChanged?: (tasks: readonly db.TaskSubject[]) => void,
+  ): Promise<db.BulkResult> {
     const changeSlice = (arrivals: readonly number[]) => this.#writer.write(() => this.#changeSlice(arrivals, change));
     const result = await changeInSlices(selected, changeSlice, onChanged);
     if (result.done.length > 0) await this.#sync();
@@ -629,7 +626,7 @@ export class SqliteStore implements tasks.TaskStore {
 
   /** Changes the first of these dead letters that still exist: up to the size of a slice, but at least one. */
   #changeSlice(arrivals: readonly number[], change: (letter: SizedDeadLetter) => boolean): ChangedSlice {
-    const done: tasks.TaskSubject[] = [];
+    const done: db.TaskSubject[] = [];
     let bytes = 0;
     for (const [index, arrival] of arrivals.entries()) {
       const letter = this.#messages.deadLetter(arrival);
@@ -672,7 +669,7 @@ export class SqliteStore implements tasks.TaskStore {
   }
 
   /** Takes the first message and the messages that `following` returns, up to `max`. */
-  #takeFrom(first: SizedDelivery | undefined, max: number, following: () => SizedDelivery | undefined): tasks.Taken {
+  #takeFrom(first: SizedDelivery | undefined, max: number, following: () => SizedDelivery | undefined): db.Taken {
     const deliveries = first === undefined ? [] : this.#writer.writeNow(() => this.#mark(first, max, following), false);
     for (const { arrival } of deliveries) this.#running.add(arrival);
     if (this.#counters.waiting === 0) this.#messages.rounds.reset();

@@ -20,7 +20,10 @@ export class ByteBudget {
     this.limit = limit;
   }
 
-  /** Returns false if the client would then hold more than is left, so that large bodies leave room for small ones. */
+  /**
+   * Takes `bytes` for a client that already holds `held` bytes. Returns false if the client would then hold more bytes
+   * than the budget has left, so that large bodies leave room for small bodies.
+   */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.used - bytes;
     if (held + bytes > left) return false;

@@ -45,7 +45,7 @@ type Encoding = (typeof ENCODINGS)[number];
 type StaticFile = Readonly<Record<Encoding, StaticResponse>>;
 
 /** Files that both services serve. Each is read once, by the service that starts first. */
-const filesOfBoth = new Map<string, Promise<StaticFile>>();
+const filesOfBoth = new Map<string, StaticFile>();
 
 /**
  * Returns middleware that serves the files of `www/<client>`, `www/shared` and `www/client` from memory. For unknown
@@ -57,9 +57,9 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
   for (const folder of ['shared', 'client']) {
     for (const file of files(folder)) {
       const path = `/${folder}/${file}`;
-      const read = filesOfBoth.get(path) ?? readFile(path);
+      const read = filesOfBoth.get(path) ?? (await readFile(path));
       filesOfBoth.set(path, read);
-      served.set(path, await read);
+      served.set(path, read);
     }
   }
   const fallback = client === 'ticker' ? served.get('/') : undefined;

@@ -1,19 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { oncePerTurn } from '../../workers/shared/clock.ts';
 import { HttpError } from './errors.ts';
-
-/** Wraps `run` so that all calls in one event loop turn lead to a single run, at its end. */
-export function oncePerTurn(run: () => void): () => void {
-  let isScheduled = false;
-  return () => {
-    if (isScheduled) return;
-    isScheduled = true;
-    setImmediate(() => {
-      isScheduled = false;
-      run();
-    });
-  };
-}
 
 /** Maximum cost of the work that a {@link TurnLimit} begins in one event loop turn, in bytes to process. */
 export const TURN_BYTES = 256 * 1024;

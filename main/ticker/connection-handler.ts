@@ -83,10 +83,13 @@ export function createHandler(actors: PidRegistry, actorId: string, numbered: Nu
 
     function handleMessage(client: Pid, data: string): void {
       const message = parseClientMessage(data);
-      if ('type' in message && message.type === 'ping') actors.send(client, pong);
+      if ('type' in message && message.type === 'ping') {
+        actors.send(client, pong);
+        return;
+      }
       // `ticker.v1` has no other messages.
-      else if (!isNumbered) return;
-      else if ('error' in message) {
+      if (!isNumbered) return;
+      if ('error' in message) {
         actors.send(client, text({ type: 'error', error: streamErrors[message.error] }));
       } else if (message.type === 'resume') {
         numbered.resume(pid, client, message.epoch, message.seq);

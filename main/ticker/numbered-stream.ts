@@ -9,6 +9,7 @@ export interface TickId {
 }
 
 export interface NumberedTick extends TickId {
+  /** One price per symbol, in the order of the symbols. */
   prices: ArrayLike<number>;
   /** Unix time in seconds. */
   timestamp: number;

@@ -14,6 +14,7 @@ import { type PriceHistory, priceHistory } from './prices.ts';
 export interface Tick {
   /** Comma-separated names of the symbols. Nodes with other symbols refuse the tick. */
   symbols: string;
+  /** One price per symbol, in the order of `symbols`. */
   prices: readonly number[];
   /** Unix time in seconds. */
   timestamp: number;

@@ -45,15 +45,16 @@ const timerDelay = (delayMs: number) => Math.min(Math.max(0, delayMs), MAX_TIMER
 export const systemRandom: Random = { number: Math.random, uuid: randomUUID };
 
 /**
- * Returns an alarm that calls `run` at the earliest of the times for which it was `set` since the last call. After a `stop`,
- * it is never called again.
+ * Returns an alarm that calls `run` at the earliest of the times for which it was `set` since the last call. `run` may be
+ * called early, so it must check the time. After a `stop`, it is never called again.
  */
 export function alarm(clock: Clock, run: () => void) {
   let dueAt = Number.POSITIVE_INFINITY;
   let cancelTimer = () => {};
   return {
     set(time: number): void {
-      if (time >= dueAt) return;
+      // Also ignores what is no number.
+      if (!(time < dueAt)) return;
       cancelTimer();
       dueAt = time;
       cancelTimer = clock.timer(time - clock.now(), () => {
@@ -65,6 +66,19 @@ export function alarm(clock: Clock, run: () => void) {
       cancelTimer();
       dueAt = Number.NEGATIVE_INFINITY;
     },
+  };
+}
+
+/** Wraps `run` so that all calls in one event loop turn lead to a single run, at its end. */
+export function oncePerTurn(run: () => void): () => void {
+  let isScheduled = false;
+  return () => {
+    if (isScheduled) return;
+    isScheduled = true;
+    setImmediate(() => {
+      isScheduled = false;
+      run();
+    });
   };
 }
 

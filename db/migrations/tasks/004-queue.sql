@@ -1,5 +1,5 @@
--- Accepted tasks that are not completed. These tables are also created in memory, see `createQueueTables`; columns like the
--- fields of a `Message` are described there.
+-- Accepted tasks that are not completed. These tables are also created in memory, see `createQueueTables`. Columns named
+-- like fields of `Message` or `StoredMessage` are described in db/task-store.ts.
 CREATE TABLE IF NOT EXISTS messages (
   -- Position in the order of acceptance. It becomes the rowid of the task's row.
   arrival INTEGER NOT NULL PRIMARY KEY,

@@ -1,11 +1,10 @@
 import { EventEmitter, once } from 'node:events';
 import type * as db from '../../../db/task-store.ts';
 import { CALLBACK_ACTION } from '../../../db/task-store.ts';
-import { alarm, type Clock, type Random } from '../../../workers/shared/clock.ts';
+import { alarm, type Clock, oncePerTurn, type Random } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import type { HandlersManifest } from '../../../workers/tasks/messages.ts';
-import { oncePerTurn } from '../../http/turn-limit.ts';
 import type { Log } from '../../log/log.ts';
 import { ByAction, CounterByLabel } from '../../metrics/metrics-table.ts';
 import type { CallbackSender } from '../callbacks/callback-sender.ts';

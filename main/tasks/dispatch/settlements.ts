@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Effect, type Settled, type SettleResult, ValueRefused } from '../../../db/task-store.ts';
-import type { Clock } from '../../../workers/shared/clock.ts';
-import { oncePerTurn } from '../../http/turn-limit.ts';
+import { type Clock, oncePerTurn } from '../../../workers/shared/clock.ts';
 import type { Log } from '../../log/log.ts';
 import type { Queue } from '../queue.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { oncePerTurn } from '../main/http/turn-limit.ts';
+import { oncePerTurn } from '../../../workers/shared/clock.ts';
 
 describe('oncePerTurn', () => {
   it('runs once after all promises that are due, however many of them call it, and again in the next turn', async () => {
