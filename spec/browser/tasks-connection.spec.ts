@@ -107,10 +107,17 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await reaches(page, 'live');
       await lists(page, 'stuck');
 
-      for (const answer of ['Keep it running', 'Pause the queue']) {
+      const answerPause = async (answer: string) => {
         await page.getByRole('button', { name: 'Pause queue' }).click();
         await page.getByRole('dialog').getByRole('button', { name: answer }).click();
-      }
+      };
+      await answerPause('Keep it running');
+      await page.route('**/queue/pause', (route) => route.abort(), { times: 1 });
+      await answerPause('Pause the queue');
+      await part(page, 'toast-text')
+        .filter({ hasText: /^Cannot change the queue: / })
+        .waitFor();
+      await answerPause('Pause the queue');
       await queueState(page, 'queue paused');
       await part(page, 'sentence')
         .filter({ hasText: /^The queue is paused, since \d\d:\d\d\.$/ })

@@ -141,7 +141,6 @@ describe('the log', () => {
 describe('the limit of repeated lines', () => {
   beforeEach(() => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    afterTest(() => mock.timers.reset());
   });
 
   const admitted = (limit: RepeatLimit, kind: string, lines: number, report: (suppressed: number) => void = () => {}) =>

@@ -93,6 +93,17 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       for (const delivery of await queue.takeAll(6)) expect(delivery).to.include({ attempt: 1, crashes: 0 });
     });
 
+    it('are each redriven or purged once by concurrent calls', async (queue) => {
+      await queue.discard('abcd');
+      const { store } = queue;
+      const results = await Promise.all([
+        redriveIn(store, { all: true }),
+        redriveIn(store, { ids: ['a', 'd'] }),
+        purgeIn(store, { ids: ['a', 'b'] }),
+      ]);
+      expect(sorted(results.map(({ done }) => idsOf(done)).join(''))).to.equal('abcd');
+    });
+
     it('are purged by id, by reason or all, which counts as dropped', async (queue) => {
       await queue.discard('aBcDeF');
       await queue.publish('w');

@@ -21,7 +21,10 @@ const publishAt = (queue: TestQueue, id: string, runAt: number) => queue.store.p
 const publishWith = (queue: TestQueue, id: string, priority: number) =>
   queue.store.publish({ ...messageOf(id), priority });
 
-/** Leaves messages in all states, a row, limits, a key and the pause to the next store. Returns what it must have. */
+/**
+ * Leaves waiting, limited, retrying and failed messages, a row, limits, a key and the pause. Returns what the
+ * next store must have.
+ */
 export async function leaveEverything(queue: TestQueue) {
   const { store } = queue;
   await queue.discard('xy');
@@ -51,13 +54,13 @@ export async function expectEverything(queue: TestQueue, left: Awaited<ReturnTyp
   expect(await queue.publishKeyed('z', 'key', 'y')).to.be.instanceOf(KeyReused);
   expect([await store.isPaused(), await queue.takeIds(9)]).to.deep.equal([true, '']);
   await store.setPaused(false);
-  const taken = await queue.takeAll(4);
+  const taken = await queue.take(9);
   const numbers = taken.map(({ id, attempt, isSuspect }) => `${id} ${attempt} ${isSuspect}`);
   expect(numbers).to.deep.equal(['b 1 false', 'd 1 false', 'e 1 false', 'p 1 false']);
   return taken;
 }
 
-/** Conformance specs of deliveries and their order: retries, scheduled messages, priorities, the pause, and the next store. */
+/** Conformance specs of deliveries and their order: retries, scheduled messages, priorities, the pause, and restarts. */
 export function describeDelivering({ it }: QueueTests): void {
   describe('taking', () => {
     it('returns messages in the order of acceptance, those of one millisecond too', async (queue) => {

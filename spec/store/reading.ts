@@ -370,7 +370,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
     const owner = { limitKey, submitter: 'alice' };
     const owned = (id: string) => ({ ...messageOf(id), ...owner });
 
-    it('stay with a task until its row is written', async (queue) => {
+    it('stay with a task until its row is written, and select rows', async (queue) => {
       const { store } = queue;
       await queue.publish('x');
       for (const id of 'abc') await store.publish(owned(id));
@@ -381,6 +381,8 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const early = deliveries.filter(({ id }) => id === 'b');
       for (const delivery of early) await queue.settle(delivery, ack);
       for (const delivery of early) await queue.settle(delivery, row(1));
+      for (const filter of [{ limitKey }, { view: { limit_key: limitKey } }, { view: { submitter: 'alice' } }])
+        expect(sorted(idsOf(await listIn(store.rows, filter)))).to.equal('abc');
       const [named, plain] = [await store.find('a'), await store.find('x')];
       expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
       expect(plain).to.have.property('row').that.includes({ limit_key: null, submitter: null });

@@ -100,12 +100,14 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect([await due(2), await due(9)]).to.deep.equal(['ab', 'abc']);
     });
 
-    it('make a task and advance in one step, once for each time', async (queue) => {
+    it('make a task and advance in one step, once for each time, also while the queue is paused', async (queue) => {
       await queue.store.schedules.put(schedule('s'));
+      await queue.store.setPaused(true);
       const fired = await Promise.all([fire(queue, 'a'), fire(queue, 'b'), fire(queue, 'c')]);
       expect(fired.filter((each) => each !== 'changed')).to.have.length(1);
       expect(await find(queue)).to.include({ nextAt: START + 20, lastAt: START + 10 });
       await queue.expectCounts({ accepted: 1, waiting: 1 });
+      await queue.store.setPaused(false);
       const [{ id, delivery }] = await queue.takeAll(1);
       expect([fired.includes(`fired ${id}`), delivery]).to.deep.equal([true, 1]);
       expect((await find(queue))?.lastTask).to.equal(id);

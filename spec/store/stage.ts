@@ -138,7 +138,7 @@ export class TestQueue {
     return idsOf(await this.take(max, isIdle));
   }
 
-  /** Takes messages at a time. Returns their ids. */
+  /** Sets the time, then takes up to nine messages. Returns their ids. */
   takenAt(time: number): Promise<string> {
     this.now = time;
     return this.takeIds(9);

@@ -90,13 +90,15 @@ describe('the maintenance thread', () => {
     add(...range(1, 50).map((arrival) => ({ arrival })));
     await rename(path, `${path}.away`);
     mock.timers.enable({ apis: ['setTimeout'] });
-    const counting = launch().excessRows(20);
+    const maintenance = launch();
+    const counting = maintenance.excessRows(20);
     const { err } = await logged(({ msg }) => msg === 'the maintenance thread failed');
     expect((err as Error).message).to.match(/tasks\.db does not exist/);
     expect(await logged(({ msg }) => msg === ENDED)).to.include({ level: 50, code: 1, delayMs: 0 });
     await rename(`${path}.away`, path);
     mock.timers.tick(1);
     expect(await counting).to.equal(30);
+    expect(await maintenance.excessRows(60)).to.equal(0);
     expect(log().log).to.be.above(0);
   });
 

@@ -53,7 +53,7 @@ describe('the queue', () => {
     await expectCall(() => queue.redrive({}));
     await queue.setPaused(true);
     await expectCall(() => queue.setPaused(false));
-    // Messages whose answer was lost may be taken.
+    // A redrive that ended early may have requeued messages whose answer was lost.
     queue.store.redrive = async () => ({ done: [], remaining: 1 });
     await expectCall(() => queue.redrive({}));
   });

@@ -40,6 +40,7 @@ describe('actors', () => {
     expect(reasons).to.deep.equal([[error], [error]]);
     expect(recorder.received).to.deep.equal([]);
     expect(watch(actors, pid), 'after the end').to.deep.equal(['normal']);
+    expect(actors.spawn('handler', () => recorder)).to.not.equal(pid);
   });
 
   it('end when they throw, with an error, and the sender does not', () => {

@@ -53,7 +53,7 @@ describe('policies', () => {
     expect(scopeOf('user')).to.deep.equal([{ ...base, name: 'user', group: 'user' }]);
   });
 
-  it('make a scope when all of them are policies, which is loaded from nothing else', async () => {
+  it('make a scope only if all are policies, and no other file can be loaded', async () => {
     const folder = await temporaryFolder();
     const file = join(folder, 'policy.json');
     const changes = [{ effect: 'maybe' }, { actions: 'create' }, { resources: [1] }, { name: undefined }, { group: 1 }];

@@ -122,7 +122,8 @@ describe('a module as the price source', () => {
       const mark = FOLDER + '/failed';
       if (!existsSync(mark)) setTimeout(() => { writeFileSync(mark, ''); process.exit(1); }, 100);
       export default { prices: () => { if (!existsSync(mark)) throw new Error('first'); return [1, 2, 3]; } };`);
-    await logged(({ problem }) => problem === 'prices() failed: first');
+    const warning = await logged(({ problem }) => problem === 'prices() failed: first');
+    expect(warning).to.include({ level: 40, msg: 'the price source fails: the last prices are kept' });
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
     await tickWith((prices) => prices.join() === '1,2,3');
     expect(ticker.source.problem).to.equal(undefined);

@@ -163,7 +163,9 @@ describe('the relay, when it closes', () => {
     await Promise.all([bundle.listener.close(never), bundle.relay.close(never)]);
     for (const client of clients)
       expect(await client.closed).to.deep.equal({ code: 1001, reason: 'server is shutting down' });
-    expect(bundle.ticker.received.filter(({ topic }) => topic === 'unsubscribe')).to.have.lengthOf(3);
+    const handlers = (topic: 'subscribe' | 'unsubscribe') =>
+      bundle.ticker.received.flatMap((each) => (each.topic === topic ? [each.handler_pid] : [])).sort();
+    expect(handlers('unsubscribe')).to.deep.equal(handlers('subscribe')).and.have.lengthOf(3);
     await bundle.empties();
     // Without clients it is closed at once, and may be closed again.
     await bundle.relay.close(never);

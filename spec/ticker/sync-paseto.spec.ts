@@ -72,7 +72,7 @@ describe('synchronous PASETO v3.local', () => {
     }
   });
 
-  it('takes a token with footer and implicit assertion as the package does, and refuses another of both', async () => {
+  it('exchanges tokens with footer and implicit assertion with the package, and refuses a different footer or assertion', async () => {
     const footer = Buffer.from('footer');
     const implicitAssertion = Buffer.from('assertion');
     const token = await protocol.Encrypt(key, claims, { footer, implicitAssertion });
@@ -80,7 +80,7 @@ describe('synchronous PASETO v3.local', () => {
     expect(own.claims).to.deep.include(claims);
     expect(await reference.Decrypt(referenceKey, token, { implicitAssertion })).to.deep.equal(own);
     const theirs = await reference.Encrypt(referenceKey, claims, { footer, implicitAssertion });
-    expect((await protocol.Decrypt(key, theirs, { implicitAssertion })).claims).to.deep.equal(own.claims);
+    expect((await protocol.Decrypt(key, theirs, { implicitAssertion })).claims).to.deep.include(claims);
     for (const altered of [`${token}A`, token.slice(0, token.lastIndexOf('.')), `${token.slice(0, -8)}Zm9vdGVS`])
       expect(await errorOfBoth(altered, { implicitAssertion })).to.be.instanceOf(InvalidTokenError);
     expect(await errorOfBoth(token)).to.be.instanceOf(InvalidTokenError);

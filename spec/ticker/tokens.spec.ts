@@ -143,7 +143,7 @@ describe('tokens', () => {
     expect([await tokens.verify(token), tokens.store.size]).to.deep.equal([undefined, 1]);
   });
 
-  it('are decrypted and looked up in the store once, on other nodes than the one that issued them only', async () => {
+  it('are decrypted and looked up in the store once until it removes them, on other nodes than the one that issued them only', async () => {
     const store = new MemoryTokenStore({ clock });
     const find = mock.method(store, 'find');
     const tokens = await create({ store });
@@ -155,6 +155,11 @@ describe('tokens', () => {
     expect(first).to.deep.include(identity);
     expect(await other.verify(token), 'the very same object').to.equal(first);
     expect(find.mock.callCount()).to.equal(1);
+    clock.advance(3_600_000);
+    await store.put({ id: first?.tokenId ?? '', keyId: 'k', expiresAt: clock.now() + 60_000 });
+    const second = await other.verify(token);
+    expect(second).to.deep.equal(first);
+    expect(second, 'another object').to.not.equal(first);
   });
 
   it('are neither issued nor valid once the store is closed', async () => {

@@ -72,7 +72,7 @@ describeWithPostgres('the statements in PostgreSQL', () => {
     });
   }
 
-  it('reach rows by their ids alone, the oldest rows to keep by creation, and API keys by their digests', async () => {
+  it('reach rows by their ids alone, the last row to keep by creation, and API keys by their digests', async () => {
     const schema = await migratedSchema();
     const { url, sql } = schema;
     await sql(`INSERT INTO tasks (id, payload, status, result, created_at, processed_at, arrival, limit_key)

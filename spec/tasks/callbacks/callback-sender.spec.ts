@@ -116,7 +116,9 @@ describe('the sender of callbacks', () => {
     const { send } = await open((response, { socket }) => {
       socket.once('close', () => isClosed.resolve());
       response.writeHead(201);
-      const write = () => void (response.writable && response.write('ab'.repeat(8192), () => setImmediate(write)));
+      const write = () => {
+        if (!response.destroyed) response.write('ab'.repeat(8192), () => setImmediate(write));
+      };
       write();
     });
     expect(await send()).to.deep.equal({

@@ -22,7 +22,7 @@ describe('limits', () => {
     expect(await list(server)).to.deep.equal([{ ...sum, concurrency: 1, running: 1 }]);
   });
 
-  it('are not removed if they are those of the handlers module or of callbacks, which apply again after others', async () => {
+  it('of the handlers module or of callbacks cannot be removed, and apply again once limits of a request are removed', async () => {
     const limits = { concurrency: 2 };
     const rules = { actions: new Map([['own', { limits }]]), rejectUnknown: false };
     const server = await startTasksServer({ rules, callbackHosts: ['example.com'] });

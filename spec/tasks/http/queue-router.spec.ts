@@ -30,7 +30,7 @@ describe('the queue', () => {
     expect(body.bytes).to.equal(Buffer.byteLength(waiting?.body ?? ''));
   });
 
-  it('tells in GET /queue the tasks that run from those that were taken, and how many submissions were refused', async () => {
+  it('distinguishes in GET /queue running tasks from taken ones, and counts refused submissions', async () => {
     const { ask, queue, submitTask, takeAll } = await startTasksServer({ maxLength: 2 });
     for (let i = 0; i < 2; i++) await submitTask();
     const [first] = await takeAll(2);

@@ -29,6 +29,7 @@ const submissions: Refusal[] = [
   [
     'POST /tasks',
     'delay must be seconds from 0 to 31622400',
+    '{"action":"sum","delay":1e999}',
     ...sums(...[-0.001, YEAR + 0.001, '60', null, true, [60], {}].map((delay) => ({ delay }))),
   ],
   [
@@ -40,6 +41,7 @@ const submissions: Refusal[] = [
   [
     'POST /tasks',
     'priority must be a whole number from 1 to 5',
+    '{"action":"sum","priority":1e999}',
     ...sums(...[0, 6, 1.5, -1, '1', null, true, [1], {}].map((priority) => ({ priority }))),
   ],
   [

@@ -46,7 +46,7 @@ describe('/schedules', () => {
     expect(await find(await submitTask())).to.not.have.property('schedule');
   });
 
-  it('does not change the schedules of the module, but runs them, and refuses one of which the store takes no more', async () => {
+  it('does not change the schedules of the module, but runs them, and refuses a schedule beyond the maximum number', async () => {
     const { ask, store } = await startTasksServer();
     const definition = JSON.stringify({ ...nightly, ...defaults });
     const about = { source: 'module', timing: 'x', nextAt: 1_900_000_000_000 } as const;

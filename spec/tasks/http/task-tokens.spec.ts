@@ -10,8 +10,11 @@ import { ask, bearer, ID, operations, type Services, startSecured } from './secu
 import { startTasksServer } from './tasks-server.ts';
 
 /** Returns the ids that a search with this token finds, the last accepted first. */
-const found = async ({ tasks }: Services, headers: Record<string, string>): Promise<string[]> =>
-  (await request(`${tasks.tasksUrl}/search`, { headers })).body.tasks.map(({ id }: { id: string }) => id);
+async function found({ tasks }: Services, headers: Record<string, string>): Promise<string[]> {
+  const { body } = await request(`${tasks.tasksUrl}/search`, { headers });
+  expect(body.total).to.equal(body.tasks.length);
+  return body.tasks.map(({ id }: { id: string }) => id);
+}
 
 const post = (url: string, body: object, headers: Record<string, string> = {}) =>
   request(url, { method: 'POST', body: JSON.stringify(body), headers });

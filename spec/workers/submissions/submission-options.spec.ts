@@ -6,7 +6,7 @@ const NOW = 1_795_348_800_500;
 const YEAR = 366 * 24 * 60 * 60;
 
 describe('the options of a submission', () => {
-  it('make a task due at once or later', () => {
+  it('make a task due at once or later, with any priority', () => {
     for (const [fields, ms] of [
       [{ action: 'sum' }, undefined],
       [{ delay: 0.25 }, 250],
@@ -28,6 +28,7 @@ describe('the options of a submission', () => {
       expect(submissionOptions({ ...fields }, NOW), JSON.stringify(fields)).to.deep.equal(
         ms ? { runAt: NOW + ms } : {},
       );
+    for (const priority of [1, 5]) expect(submissionOptions({ priority }, NOW)).to.deep.equal({ priority });
   });
 
   it('are refused if the time is none, has no offset, or is too early or too late', () => {

@@ -4,7 +4,6 @@ import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
 import { Model } from '../../../www/tasks/model.ts';
 import { http } from '../../../www/tasks/service.ts';
-import { afterTest } from '../../support/cleanup.ts';
 import { until } from '../../support/until.ts';
 import { imitatePage } from './imitated-page.ts';
 
@@ -17,17 +16,12 @@ function startModel() {
   const page = imitatePage();
   let now = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
-  const clock = mock.method(performance, 'now', () => now);
+  mock.method(performance, 'now', () => now);
   const requests: ((tasks: object[], next: string | null) => void)[] = [];
   let requested = 0;
-  const request = mock.method(http, 'request', () => {
+  mock.method(http, 'request', () => {
     requested += 1;
     return new Promise((resolve) => requests.push((tasks, next_cursor) => resolve({ tasks, next_cursor })));
-  });
-  afterTest(() => {
-    mock.timers.reset();
-    clock.mock.restore();
-    request.mock.restore();
   });
   const model = new Model();
   return {
@@ -55,8 +49,6 @@ const event = (name: TaskEvent['event'], id: string) => ({ event: name, id, acti
 const ids = (model: Model, state: 'running' | 'queued' | 'limited') => model.tasks(state).map(({ id }) => id);
 
 describe('the model of the task board', () => {
-  afterEach(() => mock.timers.reset());
-
   it('does not list a completed task as running because of an older listing, and lists again', async () => {
     const { model, answer, pass, requested } = startModel();
     model.apply([event('started', 'a'), event('completed', 'a')]);
