@@ -16,7 +16,7 @@ const KEY = 'session';
 /** Exchanges an API key for a session. @throws {ServiceError | UnreachableError} */
 async function signIn(apiKey: string): Promise<Session> {
   const request = { method: 'POST', body: { api_key: apiKey } } as const;
-  const grant = await new HttpClient('/', {}, 0).request<Grant & { user_id: string }>('auth/token', request);
+  const grant = await new HttpClient('/', { giveUpMs: 0 }).request<Grant & { user_id: string }>('auth/token', request);
   return { token: grant.token, userId: grant.user_id, expiresAt: Date.now() + grant.expires_in * 1000 };
 }
 

@@ -4,7 +4,7 @@ import { addressOf, RANGES } from './address.ts';
 import { status } from './board.ts';
 import { followLink, view } from './navigation.ts';
 import { FigureTable, type FigureTableProps } from './parts.tsx';
-import { queue, repeated } from './service.ts';
+import { client, repeated } from './service.ts';
 import { formatAge, formatCount, formatRate, formatSpan, visibleText } from './texts.ts';
 
 const REFRESH_MS = 2_000;
@@ -20,7 +20,7 @@ const { answer, problem, read, poll } = repeated(
   REFRESH_MS,
   async (): Promise<(QueueActivity & { period: string }) | undefined> => {
     const { seconds, label } = RANGES[view.peek().range];
-    const activity = await queue.activity({ seconds });
+    const activity = await client.queue.activity({ seconds });
     const covered = activity.window_seconds;
     const isWhole = covered >= LEAST_SHARE * seconds;
     return {

@@ -5,7 +5,7 @@ import { say } from './bulk-changes.tsx';
 import { ask } from './dialogs.tsx';
 import { Button, Live, SmallButton } from './parts.tsx';
 import type { Histories } from './queue-history.ts';
-import { queue } from './service.ts';
+import { client } from './service.ts';
 import { lengthOf, type Problem, usageOf } from './situation.ts';
 import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './texts.ts';
 
@@ -27,7 +27,9 @@ export function HealthStrip() {
             for <Live text={(nowMs) => formatAge(nowMs - since)} />
           </p>
         )}
-        {status.value?.paused && <SmallButton onClick={() => void change(queue.resume)}>Resume the queue</SmallButton>}
+        {status.value?.paused && (
+          <SmallButton onClick={() => void change(client.queue.resume)}>Resume the queue</SmallButton>
+        )}
       </div>
       <dl class="health-figures">
         {Object.entries(TERMS).map(([name, term]) => {
@@ -83,7 +85,7 @@ export function PauseQueue() {
       yes: 'Pause the queue',
       no: 'Keep it running',
     });
-    if (isConfirmed) await change(queue.pause);
+    if (isConfirmed) await change(client.queue.pause);
   };
   return <Button onClick={() => void pause()}>Pause queue</Button>;
 }

@@ -9,7 +9,7 @@ import { Dialog } from './dialogs.tsx';
 import { indent, isNested, parseJson, readPayload } from './json-text.ts';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
-import { curlCommand, runTask, type Submission } from './service.ts';
+import { client, curlCommand, type Submission } from './service.ts';
 import { openForm } from './submit-form.tsx';
 import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
 import { formatDue, formatSize, formatSpan, visibleText } from './texts.ts';
@@ -271,7 +271,7 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     <>
       <div class="row" ref={row}>
         {(status === 'scheduled' || status === 'retrying') && (
-          <Button onClick={() => void report(runTask(id), 'Not run')}>Run now</Button>
+          <Button onClick={() => void report(client.task(id).run(), 'Not run')}>Run now</Button>
         )}
         {isUnfinished(status) && (
           <Button
