@@ -23,10 +23,8 @@ const { answer, problem, read, poll } = repeated(
     const activity = await client.queue.activity({ seconds });
     const covered = activity.window_seconds;
     const isWhole = covered >= LEAST_SHARE * seconds;
-    return {
-      ...activity,
-      period: isWhole ? `of the last ${label}` : `since the start ${formatAge(covered * 1_000)} ago`,
-    };
+    const period = isWhole ? `of the last ${label}` : `since the start ${formatAge(covered * 1_000)} ago`;
+    return { ...activity, period };
   },
   undefined,
 );

@@ -1,4 +1,5 @@
 import type { TaskFilter } from '../client/dead-letters.ts';
+import { keysOf } from '../shared/keys-of.ts';
 import { STATES, type State } from './board-task.ts';
 
 /** Time ranges of the charts, each with its length, that of a period in the charts, and of one in the table, in seconds. */
@@ -39,8 +40,8 @@ export function readView(search: string): View {
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
   const page = PAGES.find((each) => each === query.get('view')) ?? DEFAULT.page;
   const [q = '', action = '', cause = '', task] = ['q', 'action', 'cause', 'task'].map((name) => query.get(name) ?? '');
-  const last = (Object.keys(SPANS) as Span[]).find((each) => each === query.get('last')) ?? DEFAULT.last;
-  const range = (Object.keys(RANGES) as Range[]).find((each) => each === query.get('range')) ?? DEFAULT.range;
+  const last = keysOf(SPANS).find((each) => each === query.get('last')) ?? DEFAULT.last;
+  const range = keysOf(RANGES).find((each) => each === query.get('range')) ?? DEFAULT.range;
   return { page, state, q, action, cause, last, task: task || undefined, range };
 }
 

@@ -18,7 +18,7 @@ const histories = repeated(
   HISTORY_MS,
   async (): Promise<Histories> => {
     await seconds.extend(client.queue.history);
-    const isMinuteOver = Math.floor((seconds.end ?? 0) / 60) * 60 !== minutes.end;
+    const isMinuteOver = Math.floor(seconds.end / 60) * 60 !== minutes.end;
     if (isMinuteOver) await minutes.extend(client.queue.history);
     return { seconds, minutes };
   },
@@ -32,7 +32,7 @@ const NO_CAUSES: Facts['causes'] = { causes: [], total: 0 };
 // Without an answer, the situation names the number of failures only.
 const causes = repeated<Facts['causes']>(
   CAUSES_MS,
-  () => client.deadLetters.reasons({ since: (seconds.end ?? CAUSES_SECONDS) - CAUSES_SECONDS }).catch(() => NO_CAUSES),
+  () => client.deadLetters.reasons({ since: Math.max(0, seconds.end - CAUSES_SECONDS) }).catch(() => NO_CAUSES),
   NO_CAUSES,
 );
 
@@ -55,11 +55,7 @@ export const linkState = link.state;
 export const status = model.queue;
 
 export const situation = computed((): Situation => {
-  const facts = {
-    status: status.value,
-    history: history.value,
-    causes: causes.answer.value,
-    answeredAt: answeredAt.value,
-  };
-  return situationOf({ ...facts, link: linkState.value }, location.origin);
+  const [link, { value: history }] = [linkState.value, histories.answer];
+  const facts = { status: status.value, history, causes: causes.answer.value, link, answeredAt: answeredAt.value };
+  return situationOf(facts, location.origin);
 });

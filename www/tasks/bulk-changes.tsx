@@ -162,7 +162,6 @@ function questionOf({ verb, selection, count, isLowerBound, permanent }: BulkCha
     consequence: `${deleted}You can undo this for 8 seconds. Leaving this page within that time ${kept}.${open}`,
     paces: verb === 'redrive' && count > MAX_UNASKED ? PACES : [],
     yes: title,
-    no: 'Keep',
   };
 }
 

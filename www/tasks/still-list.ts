@@ -173,12 +173,11 @@ export function useRowWindow(count: number, list: Ref) {
       setFrom(Math.min(Math.max(0, Math.floor((visible - OVERSCAN) / STEP) * STEP), count - 1));
     };
     update();
-    addEventListener('scroll', update, { passive: true });
-    addEventListener('resize', update);
-    return () => {
-      removeEventListener('scroll', update);
-      removeEventListener('resize', update);
-    };
+    const over = new AbortController();
+    const { signal } = over;
+    addEventListener('scroll', update, { passive: true, signal });
+    addEventListener('resize', update, { signal });
+    return () => over.abort();
   }, [isWhole, count]);
   // `from` is still that of the longer list when a list becomes short.
   const first = isWhole ? 0 : from;

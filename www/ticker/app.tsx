@@ -61,11 +61,8 @@ function describeConnection(): { kind: string; text: string; announcement: strin
     case 'live': {
       if (!model.isPaused.value) return { kind: 'live', text: 'Live', announcement: 'Connected, prices are live' };
       const { end } = model.drawn.value;
-      return {
-        kind: 'paused',
-        text: end === 0 ? 'Paused' : `Paused ${formatTime(end)}`,
-        announcement: 'Prices are paused',
-      };
+      const text = end === 0 ? 'Paused' : `Paused ${formatTime(end)}`;
+      return { kind: 'paused', text, announcement: 'Prices are paused' };
     }
     case 'stale': {
       const seconds = Math.round((model.readings.tickAge ?? 0) / 1000);

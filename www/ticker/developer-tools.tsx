@@ -1,11 +1,11 @@
 import { effect, signal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { Button, CopyButton, Icon, onEscape, RadioGroup, SmallButton } from '../shared/controls.tsx';
+import { keysOf } from '../shared/keys-of.ts';
 import type { Frame } from './diagnostics.ts';
 import { formatMilliseconds, formatTime } from './format.ts';
 import { model } from './model.ts';
 import { type SnippetName, snippets, tokenCommand } from './snippets.ts';
-import { keysOf } from './view.ts';
 
 const PING_INTERVAL_MS = 2_000;
 const VIEWS = { frames: 'Frames', wscat: 'wscat', browser: 'Browser', node: 'Node', python: 'Python' };
