@@ -70,9 +70,7 @@ export function Tools() {
             spellcheck={false}
             maxLength={33}
             value={filter.value}
-            onInput={({ currentTarget }) => {
-              filter.value = currentTarget.value;
-            }}
+            onInput={({ currentTarget }) => (filter.value = currentTarget.value)}
           />
           <select
             class="select"

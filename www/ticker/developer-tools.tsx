@@ -147,9 +147,7 @@ export function Drawer() {
           class="small"
           options={keysOf(VIEWS).map((name) => [name, VIEWS[name]] as const)}
           chosen={shown}
-          onChoose={(name) => {
-            shownView.value = name;
-          }}
+          onChoose={(name) => (shownView.value = name)}
         />
         <CloseButton pane={drawer} />
       </header>
@@ -174,9 +172,7 @@ function FramesView() {
         <p class="quiet small grow">The last 50 frames as received, newest first</p>
         <SmallButton
           data-part="pause-frames"
-          onClick={() => {
-            heldFrames.value = held === undefined ? newest : undefined;
-          }}
+          onClick={() => (heldFrames.value = held === undefined ? newest : undefined)}
         >
           <Icon name={held === undefined ? 'pause' : 'resume'} />
           {held === undefined ? 'Pause' : 'Resume'} <span class="visually-hidden">the frames</span>

@@ -21,9 +21,7 @@ const reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 export function PriceCard({ quote, selected }: { quote: Quote; selected: Signal<string> }) {
   const { symbol } = quote;
   const drawing = useDrawing(quote);
-  const select = () => {
-    selected.value = symbol;
-  };
+  const select = () => (selected.value = symbol);
   const open = (event: MouseEvent) => {
     const isSelecting = getSelection()?.isCollapsed === false;
     if (!isSelecting && (event.target as Element).closest('button') === null) followLink(event, { symbol });
