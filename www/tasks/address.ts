@@ -62,9 +62,8 @@ const FIELDS = { key: 'limit_key', schedule: 'schedule', id: 'id' } as const;
 const FIELD = /(?:^|\s)(key|schedule|id):("[^"]*"|\S+)/g;
 const ID_START = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i;
 
-export function isFiltered({ q, action, cause, last }: ListFilter): boolean {
-  return [q, action, cause, last].some((field) => field !== '');
-}
+export const isFiltered = ({ q, action, cause, last }: ListFilter): boolean =>
+  [q, action, cause, last].some((field) => field !== '');
 
 /** Whether the page cannot tell which tasks of a state match, because it does not have their whole data. */
 export const isSearched = ({ q, last }: Pick<ListFilter, 'q' | 'last'>): boolean => q !== '' || last !== '';

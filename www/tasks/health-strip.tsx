@@ -33,7 +33,7 @@ export function HealthStrip() {
       </div>
       <dl class="health-figures">
         {Object.entries(TERMS).map(([name, term]) => {
-          const [text, more = ''] = figures?.[name as Figure] ?? ['–'];
+          const [text, more = ''] = figures?.[name as keyof typeof TERMS] ?? ['–'];
           return (
             <div key={name} data-figure={name}>
               <dt class="small">{term}</dt>
@@ -110,10 +110,12 @@ const TERMS = {
   oldest: 'Oldest',
   threads: 'Busy threads',
 };
-type Figure = keyof typeof TERMS;
 
 /** Returns the text of each figure, with a change or an addition below. Rates are means of ten seconds. */
-function figuresOf(status: QueueStatus, { seconds }: Histories): Record<Figure, [text: string, more?: string]> {
+function figuresOf(
+  status: QueueStatus,
+  { seconds }: Histories,
+): Record<keyof typeof TERMS, [text: string, more?: string]> {
   const { running, in_flight, delayed, dead, evicted, completed, oldest_age_seconds: age, limits } = status;
   const { busy, total, overlap } = status.threads;
   const rate = (name: 'accepted' | 'completed') => {

@@ -12,7 +12,7 @@ import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
 import { client, curlCommand, type Submission } from './service.ts';
 import { openForm } from './submit-form.tsx';
-import { type Fact, factsOf, noteOf, type Step, timelineOf } from './task-detail.ts';
+import { factsOf, noteOf, type Step, timelineOf } from './task-detail.ts';
 import { formatDue, formatSize, formatSpan, visibleText } from './texts.ts';
 import { useTask, type WatchedTask } from './watched-task.ts';
 
@@ -86,8 +86,14 @@ function Inspected({ id, title }: { id: string; title: RefObject<HTMLHeadingElem
         </p>
         {facts.length > 0 && (
           <dl class="facts" data-part="facts">
-            {facts.map((fact) => (
-              <FactPair key={fact.term} fact={fact} />
+            {facts.map(({ term, text, address, rest = '' }) => (
+              <div key={term}>
+                <dt>{term}</dt>
+                <dd>
+                  <TextOrLink text={visibleText(text)} address={address} />
+                  {visibleText(rest)}
+                </dd>
+              </div>
             ))}
           </dl>
         )}
@@ -171,22 +177,12 @@ function scalarText(value: unknown): string {
   return visibleText(text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text);
 }
 
-function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) {
-  const shown = visibleText(text);
+function TextOrLink({ text, address }: { text: string; address: string | undefined }) {
+  if (address === undefined) return <bdi>{text}</bdi>;
   return (
-    <div>
-      <dt>{term}</dt>
-      <dd>
-        {address === undefined ? (
-          <bdi>{shown}</bdi>
-        ) : (
-          <a href={address} onClick={followLink}>
-            {shown}
-          </a>
-        )}
-        {visibleText(rest)}
-      </dd>
-    </div>
+    <a href={address} onClick={followLink}>
+      {text}
+    </a>
   );
 }
 

@@ -28,7 +28,6 @@ export function differences(one: unknown, other: unknown, pointer = ''): string[
 /** Whether a JSON value is an object or an array. */
 export const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
-/** Whether a JSON value is an object. */
 export const isObject = (value: unknown): value is object => isNested(value) && !Array.isArray(value);
 
 /** Parses JSON text. Returns undefined if it is invalid. */
