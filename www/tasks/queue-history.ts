@@ -95,10 +95,7 @@ export class QueueHistory {
 const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
 /** The last 15 minutes by the second, and the last 24 hours by the minute. */
-export interface Histories {
-  readonly seconds: QueueHistory;
-  readonly minutes: QueueHistory;
-}
+export type Histories = Readonly<Record<'seconds' | 'minutes', QueueHistory>>;
 
 /** Longest interruption, in seconds, of what began at {@link beginningOf}. */
 const MAX_GAP = 60;
