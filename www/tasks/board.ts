@@ -55,7 +55,6 @@ export const linkState = link.state;
 export const status = model.queue;
 
 export const situation = computed((): Situation => {
-  const [link, { value: history }] = [linkState.value, histories.answer];
-  const facts = { status: status.value, history, causes: causes.answer.value, link, answeredAt: answeredAt.value };
-  return situationOf(facts, location.origin);
+  const facts = { status: status.value, history: history.value, causes: causes.answer.value };
+  return situationOf({ ...facts, answeredAt: answeredAt.value, link: linkState.value }, location.origin);
 });
