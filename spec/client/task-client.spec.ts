@@ -211,6 +211,7 @@ describe('the client of the task queue', () => {
     expect(await client.task(later.id).get()).to.include({ status: 'completed' });
     expect((await client.list({ action: 'sum', before: later.id })).map(({ id }) => id)).to.not.include(later.id);
     expect((await client.queue.history()).accepted).to.be.an('array');
+    expect(await client.http.request('queue/history?step=60')).to.include({ minutes: 1 });
     expect((await client.queue.history({ step: 60 })).minutes).to.be.a('number');
     expect((await client.queue.activity()).actions.map(({ action }) => action)).to.include('sum');
     await until(() => events.includes('resumed'));
@@ -243,6 +244,33 @@ describe('the client of the task queue', () => {
     await until(async () => (await client.deadLetters.reasons()).total === 1);
     await client.deadLetters.purge(failed.id);
     expect(await thrown(client.deadLetters.purge(failed.id))).to.include({ message: 'dead letter not found' });
+  });
+
+  it('changes any number of tasks by id, with several requests that share a pace', async () => {
+    const bodies: { ids: string[]; per_second?: number }[] = [];
+    const client = clientOf('http://localhost', {
+      fetch: async (_url, { body }) => {
+        bodies.push(JSON.parse(body ?? ''));
+        return Response.json({ count: 2, remaining: 1 });
+      },
+    });
+    const ids = Array.from({ length: 2_001 }, (_, index) => `${index}`);
+    const sum = { count: 6, remaining: 3 };
+    expect(await client.deadLetters.redriveAll({ ids, per_second: 30 })).to.deep.equal(sum);
+    expect(await client.deadLetters.purgeAll({ ids })).to.deep.equal(sum);
+    expect(await client.cancelAll({ ids })).to.deep.equal(sum);
+    expect(bodies.map((body) => body.ids.length)).to.deep.equal([1_000, 1_000, 1, 1_000, 1_000, 1, 1_000, 1_000, 1]);
+    expect(bodies.slice(0, 4).map(({ per_second }) => per_second)).to.deep.equal([10, 10, 10, undefined]);
+    expect(bodies.slice(0, 3).flatMap((body) => body.ids)).to.deep.equal(ids);
+  });
+
+  it('sends a request once with `giveUpMs` 0, and reports its failure at once', async () => {
+    const proxy = await faultyProxy(running().tasks);
+    const client = clientOf(proxy.url, { giveUpMs: 0 });
+    proxy.fail('/queue', 'lost', { status: 503 });
+    expect(await thrown(client.queue.status())).to.be.instanceOf(UnreachableError);
+    expect(await thrown(client.queue.status())).to.include({ status: 503 });
+    expect(proxy.requests).to.deep.equal(['GET /queue', 'GET /queue']);
   });
 
   it('ends what a signal aborts, and everything with close, also if nothing answers', async () => {

@@ -1,8 +1,10 @@
 import type { Abortable, HttpClient } from './http-client.ts';
 import type { DeadLetter } from './task-state.ts';
 
-/** Time limit of a request that may change all dead letters. */
+/** Time limit of a request that may change all tasks. */
 const BULK_MS = 60_000;
+/** Maximum number of ids that the service accepts in one request. */
+const MAX_IDS = 1_000;
 
 /** A task must match all fields that are set. Times are Unix seconds. */
 export interface TaskFilter {
@@ -18,7 +20,7 @@ export interface TaskFilter {
   until?: number;
 }
 
-/** Dead letters to change: up to 1000 by id, all, or the ones that match all of the other fields. */
+/** Dead letters to change: by id, all, or the ones that match all of the other fields. */
 export type LetterSelection = { ids: string[] } | { all: true } | (TaskFilter & { cause?: string });
 
 /** Dead letters of an action whose reasons differ only in numbers, ids and quoted parts. Times are Unix seconds. */
@@ -36,7 +38,7 @@ export interface Cause {
   reasons: { reason: string; count: number }[];
 }
 
-/** `remaining` is the number of selected dead letters left unchanged, for example because the queue is full. */
+/** `remaining` is the number of selected tasks left unchanged, for example because the queue is full. */
 export interface BulkResult {
   count: number;
   remaining: number;
@@ -54,8 +56,6 @@ export type DeadLetters = ReturnType<typeof deadLetters>;
 /** Requests about failed tasks. */
 export function deadLetters(http: HttpClient) {
   const pathOf = (id: string) => `dead-letters/${encodeURIComponent(id)}`;
-  const change = (path: string, body: object, options?: Abortable) =>
-    http.request<BulkResult>(path, { ...options, method: 'POST', body, timeoutMs: BULK_MS });
   return {
     /** Requests the newest 100. @param query `before` is the id of a dead letter; only older ones are listed */
     async list({ signal, ...query }: Abortable & LetterQuery = {}) {
@@ -70,9 +70,37 @@ export function deadLetters(http: HttpClient) {
       await http.request(`${pathOf(id)}/retry`, { ...options, method: 'POST' });
     },
     purge: (id: string, options?: Abortable) => http.request<void>(pathOf(id), { ...options, method: 'DELETE' }),
-    /** @param selection `per_second` tasks become due per second, and are scheduled until then. By default, all are due at once */
+    /**
+     * Redrives the selected dead letters. More than 1000 ids take several requests, of which earlier ones may have
+     * succeeded if it throws.
+     *
+     * @param selection `per_second` tasks become due per second, and are scheduled until then. By default, all are due at once
+     */
     redriveAll: (selection: LetterSelection & { per_second?: number }, options?: Abortable) =>
-      change('dead-letters/redrive', selection, options),
-    purgeAll: (selection: LetterSelection, options?: Abortable) => change('dead-letters/purge', selection, options),
+      changeAll(http, 'dead-letters/redrive', selection, options),
+    /** Deletes the selected dead letters, in the same way as `redriveAll`. */
+    purgeAll: (selection: LetterSelection, options?: Abortable) =>
+      changeAll(http, 'dead-letters/purge', selection, options),
   };
+}
+
+/** Changes the selected tasks, with a request for each {@link MAX_IDS} ids. The requests share `per_second`. */
+export async function changeAll(
+  http: HttpClient,
+  path: string,
+  selection: object,
+  options?: Abortable,
+): Promise<BulkResult> {
+  const { ids, per_second }: { ids?: string[]; per_second?: number } = selection;
+  const requests = Math.max(1, Math.ceil((ids?.length ?? 0) / MAX_IDS));
+  const pace = per_second && per_second / requests;
+  const sum = { count: 0, remaining: 0 };
+  for (let start = 0; start < requests * MAX_IDS; start += MAX_IDS) {
+    const body = { ...selection, ids: ids?.slice(start, start + MAX_IDS), per_second: pace };
+    const request = { ...options, method: 'POST', body, timeoutMs: BULK_MS } as const;
+    const { count, remaining } = await http.request<BulkResult>(path, request);
+    sum.count += count;
+    sum.remaining += remaining;
+  }
+  return sum;
 }

@@ -36,6 +36,8 @@ export interface RequestOptions extends Abortable {
 export interface ClientOptions extends CredentialOptions {
   /** By default the global `fetch`. */
   fetch?: Fetch | undefined;
+  /** Time in milliseconds after which a request is not repeated any more, a minute by default. 0 sends each once. */
+  giveUpMs?: number | undefined;
 }
 
 /** Requests of a client to a service, with a token, time limits and repeats. */
@@ -46,13 +48,10 @@ export class HttpClient {
   readonly #giveUpMs: number;
   readonly #life = new AbortController();
 
-  /**
-   * @param url base URL of the service; a page may give a relative one
-   * @param giveUpMs time after which a request is not repeated any more, unless the request has its own
-   */
-  constructor(url: string | URL, options: ClientOptions, giveUpMs = GIVE_UP_MS) {
+  /** @param url base URL of the service; a page may give a relative one */
+  constructor(url: string | URL, options: ClientOptions) {
     this.#fetch = options.fetch;
-    this.#giveUpMs = giveUpMs;
+    this.#giveUpMs = options.giveUpMs ?? GIVE_UP_MS;
     this.#base = new URL(url, (globalThis as { location?: { href: string } }).location?.href);
     if (!this.#base.pathname.endsWith('/')) this.#base.pathname += '/';
     this.credentials = new Credentials(options, (apiKey) => {
@@ -75,7 +74,7 @@ export class HttpClient {
   }
 
   /**
-   * Sends a request, and again after a transient error, for up to a minute, until a response is the answer.
+   * Sends a request, and again after a transient error, for up to `giveUpMs`, until a response is the answer.
    *
    * @returns the JSON body of the response
    * @throws {ServiceError | UnreachableError} or the reason of the signal or of `close`

@@ -1,5 +1,5 @@
 import type { Grant } from './credentials.ts';
-import { type DeadLetters, deadLetters, type TaskFilter } from './dead-letters.ts';
+import { type BulkResult, changeAll, type DeadLetters, deadLetters, type TaskFilter } from './dead-letters.ts';
 import { type Abortable, type ClientOptions, HttpClient } from './http-client.ts';
 import { type Limits, limits } from './limits.ts';
 import { type ListedTask, type QueueApi, queueApi } from './queue-api.ts';
@@ -84,7 +84,7 @@ export interface SearchQuery extends TaskFilter, Abortable {
   /** From 0, which only counts, to 100. */
   limit?: number;
   /** `next_cursor` of the page before. */
-  cursor?: string;
+  cursor?: string | undefined;
   /** 0 leaves the total out, which takes longer than a page. */
   total?: 0;
 }
@@ -117,16 +117,17 @@ export class TaskClient<Own = AnyActions> {
   readonly deadLetters: DeadLetters;
   readonly schedules: Schedules;
   readonly limits: Limits;
-  readonly #http: HttpClient;
+  /** Sends the requests of the client, and others for which it has no method. */
+  readonly http: HttpClient;
   readonly #follower: TaskFollower;
 
   constructor(url: string | URL, options: ClientOptions = {}) {
-    this.#http = new HttpClient(url, options);
-    this.#follower = new TaskFollower(this.#http);
-    this.queue = queueApi(this.#http);
-    this.deadLetters = deadLetters(this.#http);
-    this.schedules = schedules(this.#http);
-    this.limits = limits(this.#http);
+    this.http = new HttpClient(url, options);
+    this.#follower = new TaskFollower(this.http);
+    this.queue = queueApi(this.http);
+    this.deadLetters = deadLetters(this.http);
+    this.schedules = schedules(this.http);
+    this.limits = limits(this.http);
   }
 
   /** State of the event stream, which is open while a task is followed or somebody listens to events. */
@@ -149,7 +150,7 @@ export class TaskClient<Own = AnyActions> {
     data: DataOf<Own, Name>,
     { signal, traceparent, idempotency_key = randomKey(), ...fields }: SubmitOptions = {},
   ): Promise<Task<OutputOf<Own, Name>>> {
-    const { id } = await this.#http.request<{ id: string }>('tasks', {
+    const { id } = await this.http.request<{ id: string }>('tasks', {
       method: 'POST',
       body: { ...fields, action, data },
       headers: { 'Idempotency-Key': idempotency_key, ...(traceparent !== undefined && { traceparent }) },
@@ -164,7 +165,7 @@ export class TaskClient<Own = AnyActions> {
     submissions: { [Index in keyof Names]: Submission<Own, Names[Index]> },
     { signal, traceparent }: Pick<SubmitOptions, 'signal' | 'traceparent'> = {},
   ): Promise<{ [Index in keyof Names]: Task<OutputOf<Own, Names[Index]>> }> {
-    const { tasks } = await this.#http.request<{ tasks: { id: string }[] }>('tasks/batch', {
+    const { tasks } = await this.http.request<{ tasks: { id: string }[] }>('tasks/batch', {
       method: 'POST',
       body: { tasks: (submissions as readonly object[]).map((each) => ({ idempotency_key: randomKey(), ...each })) },
       headers: traceparent === undefined ? {} : { traceparent },
@@ -176,43 +177,46 @@ export class TaskClient<Own = AnyActions> {
 
   /** Returns the task with an id, without a request. */
   task<Output = unknown>(id: string): Task<Output> {
-    return new Task(id, this.#http, this.#follower);
+    return new Task(id, this.http, this.#follower);
   }
 
-  /** Cancels many tasks. `remaining` is the number of selected tasks that could not be cancelled. */
-  cancelAll(selection: CancelSelection, options: Abortable = {}): Promise<{ count: number; remaining: number }> {
-    return this.#http.request('tasks/cancel', { ...options, method: 'POST', body: selection });
+  /**
+   * Cancels many tasks. `remaining` is the number of selected tasks that could not be cancelled. More than 1000 ids take
+   * several requests, of which earlier ones may have succeeded if it throws.
+   */
+  cancelAll(selection: CancelSelection, options?: Abortable): Promise<BulkResult> {
+    return changeAll(this.http, 'tasks/cancel', selection, options);
   }
 
   /** Creates a token that can only read, list and follow the tasks of a limit key. */
   limitKeyToken(limitKey: string, options?: TaskTokenOptions): Promise<Grant> {
-    return createToken(this.#http, `limit-keys/${encodeURIComponent(limitKey)}`, options);
+    return createToken(this.http, `limit-keys/${encodeURIComponent(limitKey)}`, options);
   }
 
   /** Revokes the token of the client. */
   async revoke(): Promise<void> {
-    await this.#http.request('auth/token', { method: 'DELETE' });
+    await this.http.request('auth/token', { method: 'DELETE' });
   }
 
   /** Requests the newest 100 result rows, newest first. */
   async list({ signal, ...query }: ListQuery & Abortable = {}): Promise<TaskRow[]> {
-    const { tasks } = await this.#http.request<{ tasks: TaskRow[] }>('tasks', { query, signal });
+    const { tasks } = await this.http.request<{ tasks: TaskRow[] }>('tasks', { query, signal });
     return tasks;
   }
 
   /** Requests tasks in any state that match a filter, with the start of their payloads. */
   search({ signal, ...query }: SearchQuery = {}): Promise<SearchResult> {
-    return this.#http.request('tasks/search', { query, signal });
+    return this.http.request('tasks/search', { query, signal });
   }
 
   /** Requests the actions that have a handler. */
   actions(options?: Abortable): Promise<ActionList> {
-    return this.#http.request('actions', options);
+    return this.http.request('actions', options);
   }
 
   /** Ends everything: requests, results that are waited for, and the event stream. */
   close(): void {
-    this.#http.close();
+    this.http.close();
     this.#follower.close();
   }
 }

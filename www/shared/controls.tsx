@@ -1,4 +1,4 @@
-import type { ButtonHTMLAttributes } from 'preact';
+import type { ButtonHTMLAttributes, RefObject } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 const COPIED_MS = 2_000;
@@ -32,7 +32,7 @@ export function onEscape(close: () => void): (event: KeyboardEvent) => void {
 interface CopyButtonProps {
   text: string | (() => string);
   /** Element that is selected if the browser denies access to the clipboard. */
-  source: { readonly current: HTMLElement | null };
+  source: RefObject<HTMLElement | null>;
   label?: string | undefined;
   children?: string;
 }

@@ -35,7 +35,6 @@ export function plotBase(host: HTMLElement, rem: number, time: uPlot.Axis, value
   };
 }
 
-/** Returns the width of the widest of some texts in a font. */
 export function widestOf({ ctx }: uPlot, texts: readonly string[], font: string): number {
   ctx.font = font;
   return Math.max(0, ...texts.map((text) => ctx.measureText(text).width));

@@ -16,7 +16,7 @@ const KEY = 'session';
 /** Exchanges an API key for a session. @throws {ServiceError | UnreachableError} */
 async function signIn(apiKey: string): Promise<Session> {
   const request = { method: 'POST', body: { api_key: apiKey } } as const;
-  const grant = await new HttpClient('/', {}, 0).request<Grant & { user_id: string }>('auth/token', request);
+  const grant = await new HttpClient('/', { giveUpMs: 0 }).request<Grant & { user_id: string }>('auth/token', request);
   return { token: grant.token, userId: grant.user_id, expiresAt: Date.now() + grant.expires_in * 1000 };
 }
 
@@ -37,66 +37,62 @@ export function keptSession(): Session | undefined {
   return session && session.expiresAt > Date.now() ? session : undefined;
 }
 
-export class SignInForm {
-  readonly #panel = part(document, 'sign-in', HTMLElement);
-  readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);
-  readonly #reason = part(this.#panel, 'sign-in-reason', HTMLElement);
-  readonly #field = part(this.#panel, 'api-key', HTMLInputElement);
-  readonly #reveal = part(this.#panel, 'reveal', HTMLButtonElement);
-  readonly #keep = part(this.#panel, 'keep', HTMLInputElement);
-  readonly #error = part(this.#panel, 'sign-in-error', HTMLElement);
-  readonly #button = part(this.#panel, 'sign-in-button', HTMLButtonElement);
-
-  constructor(onSession: (session: Session) => void) {
-    this.#form.addEventListener('submit', (event) => {
-      event.preventDefault();
-      void this.#submit(onSession);
-    });
-    this.#field.addEventListener('input', () => this.#show(''));
-    this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
-  }
-
-  /** Shows the form, and discards the stored session. @param reason why the previous session has ended, if it has */
-  open(reason = ''): void {
-    keepSession(undefined);
-    this.#reason.textContent = reason;
-    this.#reason.hidden = reason === '';
-    this.#panel.hidden = false;
-    this.#field.focus();
-  }
-
-  async #submit(onSession: (session: Session) => void): Promise<void> {
-    const apiKey = this.#field.value.trim();
+/**
+ * Prepares the sign-in form of the page. Returns a function that discards the stored session and opens the form, with a
+ * message that tells the user why the previous session has ended, if it has.
+ */
+export function signInForm(onSession: (session: Session) => void): (reason?: string) => void {
+  const panel = part(document, 'sign-in', HTMLElement);
+  const form = part(panel, 'sign-in-form', HTMLFormElement);
+  const ended = part(panel, 'sign-in-reason', HTMLElement);
+  const field = part(panel, 'api-key', HTMLInputElement);
+  const reveal = part(panel, 'reveal', HTMLButtonElement);
+  const keep = part(panel, 'keep', HTMLInputElement);
+  const alert = part(panel, 'sign-in-error', HTMLElement);
+  const button = part(panel, 'sign-in-button', HTMLButtonElement);
+  const show = (error: string) => {
+    if (error === alert.textContent) return;
+    alert.textContent = error;
+    field.ariaInvalid = error === '' ? null : 'true';
+  };
+  const setRevealed = (revealed: boolean) => {
+    field.type = revealed ? 'text' : 'password';
+    reveal.ariaPressed = String(revealed);
+  };
+  const submit = async () => {
+    const apiKey = field.value.trim();
     if (apiKey === '') {
-      this.#show('Enter the API key.');
-      this.#field.focus();
+      show('Enter the API key.');
+      field.focus();
       return;
     }
-    this.#show('');
-    this.#button.disabled = true;
+    show('');
+    button.disabled = true;
     try {
       const session = await signIn(apiKey);
-      keepSession(this.#keep.checked ? session : undefined);
-      this.#form.reset();
-      this.#setRevealed(false);
-      this.#panel.hidden = true;
+      keepSession(keep.checked ? session : undefined);
+      form.reset();
+      setRevealed(false);
+      panel.hidden = true;
       onSession(session);
     } catch (error) {
-      this.#show(error instanceof UnreachableError ? 'The service cannot be reached.' : (error as Error).message);
-      this.#field.select();
+      show(error instanceof UnreachableError ? 'The service cannot be reached.' : (error as Error).message);
+      field.select();
     } finally {
-      this.#button.disabled = false;
+      button.disabled = false;
     }
-  }
-
-  #show(error: string): void {
-    if (error === this.#error.textContent) return;
-    this.#error.textContent = error;
-    this.#field.ariaInvalid = error === '' ? null : 'true';
-  }
-
-  #setRevealed(revealed: boolean): void {
-    this.#field.type = revealed ? 'text' : 'password';
-    this.#reveal.ariaPressed = String(revealed);
-  }
+  };
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    void submit();
+  });
+  field.addEventListener('input', () => show(''));
+  reveal.addEventListener('click', () => setRevealed(field.type === 'password'));
+  return (reason = '') => {
+    keepSession(undefined);
+    ended.textContent = reason;
+    ended.hidden = reason === '';
+    panel.hidden = false;
+    field.focus();
+  };
 }

@@ -4,7 +4,7 @@ import { addressOf, RANGES } from './address.ts';
 import { status } from './board.ts';
 import { followLink, view } from './navigation.ts';
 import { FigureTable, type FigureTableProps } from './parts.tsx';
-import { queue, repeated } from './service.ts';
+import { client, repeated } from './service.ts';
 import { formatAge, formatCount, formatRate, formatSpan, visibleText } from './texts.ts';
 
 const REFRESH_MS = 2_000;
@@ -20,13 +20,11 @@ const { answer, problem, read, poll } = repeated(
   REFRESH_MS,
   async (): Promise<(QueueActivity & { period: string }) | undefined> => {
     const { seconds, label } = RANGES[view.peek().range];
-    const activity = await queue.activity({ seconds });
+    const activity = await client.queue.activity({ seconds });
     const covered = activity.window_seconds;
     const isWhole = covered >= LEAST_SHARE * seconds;
-    return {
-      ...activity,
-      period: isWhole ? `of the last ${label}` : `since the start ${formatAge(covered * 1_000)} ago`,
-    };
+    const period = isWhole ? `of the last ${label}` : `since the start ${formatAge(covered * 1_000)} ago`;
+    return { ...activity, period };
   },
   undefined,
 );

@@ -1,4 +1,5 @@
 import type { TaskFilter } from '../client/dead-letters.ts';
+import { keysOf } from '../shared/keys-of.ts';
 import { STATES, type State } from './board-task.ts';
 
 /** Time ranges of the charts, each with its length, that of a period in the charts, and of one in the table, in seconds. */
@@ -39,8 +40,8 @@ export function readView(search: string): View {
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
   const page = PAGES.find((each) => each === query.get('view')) ?? DEFAULT.page;
   const [q = '', action = '', cause = '', task] = ['q', 'action', 'cause', 'task'].map((name) => query.get(name) ?? '');
-  const last = (Object.keys(SPANS) as Span[]).find((each) => each === query.get('last')) ?? DEFAULT.last;
-  const range = (Object.keys(RANGES) as Range[]).find((each) => each === query.get('range')) ?? DEFAULT.range;
+  const last = keysOf(SPANS).find((each) => each === query.get('last')) ?? DEFAULT.last;
+  const range = keysOf(RANGES).find((each) => each === query.get('range')) ?? DEFAULT.range;
   return { page, state, q, action, cause, last, task: task || undefined, range };
 }
 
@@ -61,9 +62,8 @@ const FIELDS = { key: 'limit_key', schedule: 'schedule', id: 'id' } as const;
 const FIELD = /(?:^|\s)(key|schedule|id):("[^"]*"|\S+)/g;
 const ID_START = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i;
 
-export function isFiltered({ q, action, cause, last }: ListFilter): boolean {
-  return [q, action, cause, last].some((field) => field !== '');
-}
+export const isFiltered = ({ q, action, cause, last }: ListFilter): boolean =>
+  [q, action, cause, last].some((field) => field !== '');
 
 /** Whether the page cannot tell which tasks of a state match, because it does not have their whole data. */
 export const isSearched = ({ q, last }: Pick<ListFilter, 'q' | 'last'>): boolean => q !== '' || last !== '';

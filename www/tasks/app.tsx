@@ -1,5 +1,4 @@
 import { computed, effect } from '@preact/signals';
-import type { ComponentChildren } from 'preact';
 import { mount, part } from '../shared/dom.ts';
 import { Activity } from './activity.tsx';
 import { link, linkState, model, situation } from './board.ts';
@@ -44,15 +43,11 @@ function Desk() {
   );
 }
 
-const parts: Readonly<Record<string, ComponentChildren>> = {
-  pages: <Pages />,
-  status: <Masthead />,
-  'time-zone': <TimeZoneSelect />,
-  desk: <Desk />,
-  dialogs: [<Inspector />, <OpenQuestion />, <Toast />, <Help />],
-};
-for (const [name, shown] of Object.entries(parts)) mount(shown, name);
-
+mount(<Pages />, 'pages');
+mount(<Masthead />, 'status');
+mount(<TimeZoneSelect />, 'time-zone');
+mount(<Desk />, 'desk');
+mount([<Inspector />, <OpenQuestion />, <Toast />, <Help />], 'dialogs');
 listenToKeys();
 
 const icon = part(document, 'icon', HTMLLinkElement);

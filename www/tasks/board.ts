@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals';
 import { Model } from './model.ts';
 import { type Histories, QueueHistory } from './queue-history.ts';
-import { deadLetters, queue, repeated } from './service.ts';
+import { client, repeated } from './service.ts';
 import { ServiceLink } from './service-link.ts';
 import { type Facts, type Situation, situationOf } from './situation.ts';
 
@@ -17,9 +17,9 @@ const minutes = new QueueHistory(60, 1_440);
 const histories = repeated(
   HISTORY_MS,
   async (): Promise<Histories> => {
-    await seconds.extend(queue.history);
-    const isMinuteOver = Math.floor((seconds.end ?? 0) / 60) * 60 !== minutes.end;
-    if (isMinuteOver) await minutes.extend(queue.history);
+    await seconds.extend(client.queue.history);
+    const isMinuteOver = Math.floor(seconds.end / 60) * 60 !== minutes.end;
+    if (isMinuteOver) await minutes.extend(client.queue.history);
     return { seconds, minutes };
   },
   { seconds, minutes },
@@ -32,7 +32,7 @@ const NO_CAUSES: Facts['causes'] = { causes: [], total: 0 };
 // Without an answer, the situation names the number of failures only.
 const causes = repeated<Facts['causes']>(
   CAUSES_MS,
-  () => deadLetters.reasons({ since: (seconds.end ?? CAUSES_SECONDS) - CAUSES_SECONDS }).catch(() => NO_CAUSES),
+  () => client.deadLetters.reasons({ since: Math.max(0, seconds.end - CAUSES_SECONDS) }).catch(() => NO_CAUSES),
   NO_CAUSES,
 );
 
@@ -55,11 +55,6 @@ export const linkState = link.state;
 export const status = model.queue;
 
 export const situation = computed((): Situation => {
-  const facts = {
-    status: status.value,
-    history: history.value,
-    causes: causes.answer.value,
-    answeredAt: answeredAt.value,
-  };
-  return situationOf({ ...facts, link: linkState.value }, location.origin);
+  const facts = { status: status.value, history: history.value, causes: causes.answer.value };
+  return situationOf({ ...facts, answeredAt: answeredAt.value, link: linkState.value }, location.origin);
 });

@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import type { LetterSelection } from '../client/dead-letters.ts';
+import type { BulkResult, LetterSelection } from '../client/dead-letters.ts';
 import type { CancelSelection } from '../client/task-client.ts';
 import { filterOf } from './address.ts';
 import { model } from './board.ts';
@@ -10,7 +10,7 @@ import { ask, type Question } from './dialogs.tsx';
 import type { TaskList } from './model.ts';
 import { view } from './navigation.ts';
 import { Live, SmallButton } from './parts.tsx';
-import { changeTasks } from './service.ts';
+import { client } from './service.ts';
 import type { StillList } from './still-list.ts';
 import { formatCount, formatTasks } from './texts.ts';
 
@@ -162,7 +162,6 @@ function questionOf({ verb, selection, count, isLowerBound, permanent }: BulkCha
     consequence: `${deleted}You can undo this for 8 seconds. Leaving this page within that time ${kept}.${open}`,
     paces: verb === 'redrive' && count > MAX_UNASKED ? PACES : [],
     yes: title,
-    no: 'Keep',
   };
 }
 
@@ -186,11 +185,18 @@ function undoneText(change: BulkChange): string {
   return `Undone. ${rest}`;
 }
 
+function send({ verb, selection, perSecond }: BulkChange): Promise<BulkResult> {
+  if (verb === 'cancel') return client.cancelAll(selection as CancelSelection);
+  const letters = selection as LetterSelection;
+  if (verb === 'purge') return client.deadLetters.purgeAll(letters);
+  return client.deadLetters.redriveAll({ ...letters, ...(perSecond && { per_second: perSecond }) });
+}
+
 async function resultOf(change: BulkChange): Promise<{ text: string; isDone: boolean }> {
-  const { verb, selection, perSecond } = change;
+  const { verb, selection } = change;
   const { done, passive } = WORDS[verb];
   try {
-    const { count, remaining } = await changeTasks(verb, selection, perSecond);
+    const { count, remaining } = await send(change);
     if ('ids' in selection && count + remaining === 0) throw new Error(goneText(change));
     const rest =
       verb === 'redrive'

@@ -4,7 +4,7 @@ import type { Cause } from '../client/dead-letters.ts';
 import { filterOf, isSearched } from './address.ts';
 import { model } from './board.ts';
 import { changeView, view } from './navigation.ts';
-import { deadLetters, repeated } from './service.ts';
+import { client, repeated } from './service.ts';
 import { formatClock, formatCount, visibleText } from './texts.ts';
 
 const INTERVAL_MS = 2_000;
@@ -19,7 +19,7 @@ const { answer, problem, read, poll } = repeated<{ causes: readonly Cause[]; tot
   async () => {
     counted = model.count('failed');
     const { q, last } = view.peek();
-    const found = await deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
+    const found = await client.deadLetters.reasons(filterOf({ q, last, action: '', cause: '' }));
     const isWhole = !isSearched({ q, last }) && found.causes.length < MAX_CAUSES;
     if (view.peek().cause !== '' && isWhole && !found.causes.some(isMatching)) choose();
     return found;

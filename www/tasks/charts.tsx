@@ -1,7 +1,8 @@
 import { computed } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { RadioGroup } from '../shared/controls.tsx';
-import { RANGES, type Range } from './address.ts';
+import { keysOf } from '../shared/keys-of.ts';
+import { RANGES } from './address.ts';
 import { history, historyProblem } from './board.ts';
 import { changeView, view } from './navigation.ts';
 import { FigureTable } from './parts.tsx';
@@ -19,15 +20,11 @@ const shown = computed(() => {
   const { seconds, period, row, from } = RANGES[view.value.range];
   const source = history.value[from];
   const { end } = source;
-  if (end === undefined) return undefined;
+  if (end === 0) return undefined;
   const starts = source.starts.filter((start) => start > end - seconds);
-  return {
-    periods: source.periods(seconds, period),
-    rows: source.periods(seconds, row),
-    from: end - seconds,
-    end,
-    starts,
-  };
+  const periods = source.periods(seconds, period);
+  const rows = source.periods(seconds, row);
+  return { periods, rows, from: end - seconds, end, starts };
 });
 
 const THROUGHPUT = {
@@ -70,7 +67,7 @@ export function Charts() {
         legend="Time range"
         name="range"
         class="ranges small"
-        options={(Object.keys(RANGES) as Range[]).map((range) => [range, RANGES[range].short] as const)}
+        options={keysOf(RANGES).map((range) => [range, RANGES[range].short] as const)}
         chosen={view.value.range}
         onChoose={(range) => changeView({ range }, 'replace')}
       />

@@ -1,4 +1,4 @@
-import { decodePointer } from './json-text.ts';
+import { decodePointer, isObject } from './json-text.ts';
 
 type Bound = 'minimum' | 'maximum' | 'exclusiveMinimum' | 'exclusiveMaximum' | 'minItems';
 
@@ -156,10 +156,6 @@ function typesOf({ type, properties, items, enum: values }: Schema): string[] {
   if (items !== undefined) return ['array'];
   const [value] = listOf(values);
   return value === undefined ? [] : [value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value];
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 const listOf = <Item>(value: Item[] | undefined): Item[] => (Array.isArray(value) ? value : []);

@@ -53,7 +53,8 @@ export interface Question {
   warning?: string;
   consequence: string;
   yes: string;
-  no: string;
+  /** “Keep” by default. */
+  no?: string;
   paces?: readonly number[];
 }
 
@@ -78,7 +79,7 @@ export function ask(question: Question): Promise<Confirmation | undefined> {
 export function OpenQuestion() {
   const pace = useRef<HTMLSelectElement>(null);
   if (open.value === undefined) return null;
-  const { question, warning, consequence, yes, no, paces = [], answer } = open.value;
+  const { question, warning, consequence, yes, no = 'Keep', paces = [], answer } = open.value;
   return (
     <Dialog part="confirmation" class="panel stack" heading="question" onClose={answer}>
       <h2 id="question">{question}</h2>

@@ -1,4 +1,5 @@
 import { ServiceError } from '../client/errors.ts';
+import { isObject } from './json-text.ts';
 
 export interface FormField {
   /** Path of the value in the edited object, such as `rate/count`. */
@@ -40,7 +41,7 @@ export function parseData(text: string, field: string): Record<string, unknown> 
   } catch (error) {
     throw new FieldError(field, `This is not JSON: ${(error as Error).message}.`);
   }
-  if (typeof data === 'object' && data !== null && !Array.isArray(data)) return data as Record<string, unknown>;
+  if (isObject(data)) return data as Record<string, unknown>;
   throw new FieldError(field, 'The data must be a JSON object, as in {"key": "value"}.');
 }
 

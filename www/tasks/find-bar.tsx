@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { RadioGroup, SmallButton } from '../shared/controls.tsx';
-import { SPANS, type Span } from './address.ts';
+import { keysOf } from '../shared/keys-of.ts';
+import { SPANS } from './address.ts';
 import { changeView, view } from './navigation.ts';
 import { visibleText } from './texts.ts';
 
@@ -41,7 +42,7 @@ export function FindBar() {
         <RadioGroup
           legend={state === 'failed' ? 'Failed within' : 'Accepted within'}
           name="last"
-          options={[['', 'Any time'], ...(Object.keys(SPANS) as Span[]).map((span) => [span, span] as const)]}
+          options={[['', 'Any time'], ...keysOf(SPANS).map((span) => [span, span] as const)]}
           chosen={last}
           onChoose={(last) => changeView({ last })}
         />

@@ -5,7 +5,7 @@ import { say } from './bulk-changes.tsx';
 import { ask } from './dialogs.tsx';
 import { Button, Live, SmallButton } from './parts.tsx';
 import type { Histories } from './queue-history.ts';
-import { queue } from './service.ts';
+import { client } from './service.ts';
 import { lengthOf, type Problem, usageOf } from './situation.ts';
 import { formatAge, formatChange, formatCount, formatMinute, formatRate, formatSpan } from './texts.ts';
 
@@ -27,11 +27,13 @@ export function HealthStrip() {
             for <Live text={(nowMs) => formatAge(nowMs - since)} />
           </p>
         )}
-        {status.value?.paused && <SmallButton onClick={() => void change(queue.resume)}>Resume the queue</SmallButton>}
+        {status.value?.paused && (
+          <SmallButton onClick={() => void change(client.queue.resume)}>Resume the queue</SmallButton>
+        )}
       </div>
       <dl class="health-figures">
         {Object.entries(TERMS).map(([name, term]) => {
-          const [text, more = ''] = figures?.[name as Figure] ?? ['–'];
+          const [text, more = ''] = figures?.[name as keyof typeof TERMS] ?? ['–'];
           return (
             <div key={name} data-figure={name}>
               <dt class="small">{term}</dt>
@@ -83,7 +85,7 @@ export function PauseQueue() {
       yes: 'Pause the queue',
       no: 'Keep it running',
     });
-    if (isConfirmed) await change(queue.pause);
+    if (isConfirmed) await change(client.queue.pause);
   };
   return <Button onClick={() => void pause()}>Pause queue</Button>;
 }
@@ -108,10 +110,12 @@ const TERMS = {
   oldest: 'Oldest',
   threads: 'Busy threads',
 };
-type Figure = keyof typeof TERMS;
 
 /** Returns the text of each figure, with a change or an addition below. Rates are means of ten seconds. */
-function figuresOf(status: QueueStatus, { seconds }: Histories): Record<Figure, [text: string, more?: string]> {
+function figuresOf(
+  status: QueueStatus,
+  { seconds }: Histories,
+): Record<keyof typeof TERMS, [text: string, more?: string]> {
   const { running, in_flight, delayed, dead, evicted, completed, oldest_age_seconds: age, limits } = status;
   const { busy, total, overlap } = status.threads;
   const rate = (name: 'accepted' | 'completed') => {

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals';
+import type { RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
 import { CopyButton, Icon } from '../shared/controls.tsx';
@@ -9,9 +10,9 @@ import { Dialog } from './dialogs.tsx';
 import { indent, isNested, parseJson, readPayload } from './json-text.ts';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
 import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
-import { curlCommand, runTask, type Submission } from './service.ts';
+import { client, curlCommand, type Submission } from './service.ts';
 import { openForm } from './submit-form.tsx';
-import { type Fact, factsOf, noteOf, type Step, type TaskDetail, timelineOf } from './task-detail.ts';
+import { factsOf, noteOf, type Step, timelineOf } from './task-detail.ts';
 import { formatDue, formatSize, formatSpan, visibleText } from './texts.ts';
 import { useTask, type WatchedTask } from './watched-task.ts';
 
@@ -26,8 +27,6 @@ export function Inspector() {
   // The inspector must not cover the sign-in form.
   return task !== undefined && linkState.value.kind !== 'signed-out' && <InspectorDialog id={task} />;
 }
-
-type Heading = { current: HTMLHeadingElement | null };
 
 const close = () => changeView({ task: undefined });
 
@@ -51,7 +50,7 @@ function InspectorDialog({ id }: { id: string }) {
   );
 }
 
-function Inspected({ id, title }: { id: string; title: Heading }) {
+function Inspected({ id, title }: { id: string; title: RefObject<HTMLHeadingElement | null> }) {
   const watched = useTask(id);
   const idText = useRef<HTMLElement>(null);
   const detail = watched.detail.value;
@@ -87,13 +86,19 @@ function Inspected({ id, title }: { id: string; title: Heading }) {
         </p>
         {facts.length > 0 && (
           <dl class="facts" data-part="facts">
-            {facts.map((fact) => (
-              <FactPair key={fact.term} fact={fact} />
+            {facts.map(({ term, text, address, rest = '' }) => (
+              <div key={term}>
+                <dt>{term}</dt>
+                <dd>
+                  <TextOrLink text={visibleText(text)} address={address} />
+                  {visibleText(rest)}
+                </dd>
+              </div>
             ))}
           </dl>
         )}
         <Progress progress={status === 'running' ? detail.progress : undefined} label="Progress" />
-        <Actions watched={watched} detail={detail} submission={submission} title={title} />
+        <Actions watched={watched} submission={submission} title={title} />
         <section class="stack" aria-labelledby="timeline-heading">
           <h3 id="timeline-heading">Timeline</h3>
           <ol>
@@ -172,22 +177,12 @@ function scalarText(value: unknown): string {
   return visibleText(text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text);
 }
 
-function FactPair({ fact: { term, text, address, rest = '' } }: { fact: Fact }) {
-  const shown = visibleText(text);
+function TextOrLink({ text, address }: { text: string; address: string | undefined }) {
+  if (address === undefined) return <bdi>{text}</bdi>;
   return (
-    <div>
-      <dt>{term}</dt>
-      <dd>
-        {address === undefined ? (
-          <bdi>{shown}</bdi>
-        ) : (
-          <a href={address} onClick={followLink}>
-            {shown}
-          </a>
-        )}
-        {visibleText(rest)}
-      </dd>
-    </div>
+    <a href={address} onClick={followLink}>
+      {text}
+    </a>
   );
 }
 
@@ -245,13 +240,13 @@ function spanText({ kind, atMs, isExact }: Step, previous: Step | undefined): st
 const isAhead = (kind: Step['kind']): boolean => kind === 'retrying' || kind === 'scheduled';
 
 interface ActionsProps {
-  title: Heading;
+  title: RefObject<HTMLHeadingElement | null>;
   watched: WatchedTask;
-  detail: TaskDetail;
   submission: Submission | undefined;
 }
 
-function Actions({ watched, detail: { id, status, permanent }, submission, title }: ActionsProps) {
+function Actions({ watched, submission, title }: ActionsProps) {
+  const { id, status, permanent } = watched.detail.value;
   const error = useSignal('');
   const row = useRef<HTMLDivElement>(null);
   const hadFocus = row.current?.contains(document.activeElement) ?? false;
@@ -271,7 +266,7 @@ function Actions({ watched, detail: { id, status, permanent }, submission, title
     <>
       <div class="row" ref={row}>
         {(status === 'scheduled' || status === 'retrying') && (
-          <Button onClick={() => void report(runTask(id), 'Not run')}>Run now</Button>
+          <Button onClick={() => void report(client.task(id).run(), 'Not run')}>Run now</Button>
         )}
         {isUnfinished(status) && (
           <Button

@@ -28,6 +28,9 @@ export function differences(one: unknown, other: unknown, pointer = ''): string[
 /** Whether a JSON value is an object or an array. */
 export const isNested = (value: unknown): value is object => typeof value === 'object' && value !== null;
 
+export const isObject = (value: unknown): value is object => isNested(value) && !Array.isArray(value);
+
+/** Parses JSON text. Returns undefined if it is invalid. */
 export function parseJson(json: string): unknown {
   try {
     return JSON.parse(json);

@@ -43,9 +43,7 @@ export function HelpButton() {
 
 export function Help() {
   if (!isHelpOpen.value) return null;
-  const close = () => {
-    isHelpOpen.value = false;
-  };
+  const close = () => (isHelpOpen.value = false);
   return (
     <Dialog part="help" class="panel stack" heading="help-heading" onClose={close}>
       <div class="row spread">
@@ -64,9 +62,7 @@ export function Help() {
         <input
           type="checkbox"
           checked={!isOff.value}
-          onChange={({ currentTarget }) => {
-            isOff.value = !currentTarget.checked;
-          }}
+          onChange={({ currentTarget }) => (isOff.value = !currentTarget.checked)}
         />{' '}
         Keys of one character
       </label>

@@ -1,10 +1,9 @@
 import { signal } from '@preact/signals';
 import type { QueueStatus } from '../client/queue-api.ts';
-import type { SearchResult } from '../client/task-client.ts';
 import type { TaskEvent } from '../client/task-state.ts';
 import { filterOf, isFiltered, isSearched, type ListFilter } from './address.ts';
 import { afterEvent, afterListing, type BoardTask, fromListed, isUnfinished, type State } from './board-task.ts';
-import { http } from './service.ts';
+import { client } from './service.ts';
 
 export const PAGE_SIZE = 100;
 const RENDER_INTERVAL_MS = 100;
@@ -192,9 +191,8 @@ export class Model {
     const isDue = total === undefined || sentAt - total.at >= COUNT_INTERVAL_MS;
     // Counting takes the service longer.
     const isCounted = cursor === undefined && isDue && isFiltered(filter);
-    const query = { ...filterOf(filter), state, cursor, ...(!isCounted && { total: '0' }) };
     try {
-      const page = await http.request<SearchResult>('tasks/search', { query });
+      const page = await client.search({ ...filterOf(filter), state, cursor, ...(!isCounted && { total: 0 }) });
       if (this.#lists.get(state) !== list) return;
       const readAt = sentAt - ageOf(state);
       const { tasks, next_cursor: next } = page;

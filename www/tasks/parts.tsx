@@ -51,9 +51,7 @@ export function TimeZoneSelect() {
       aria-label="Time zone"
       autocomplete="off"
       value={String(inUtc.value)}
-      onChange={({ currentTarget }) => {
-        inUtc.value = currentTarget.value === 'true';
-      }}
+      onChange={({ currentTarget }) => (inUtc.value = currentTarget.value === 'true')}
     >
       <option value="false">Local time</option>
       <option value="true">UTC</option>

@@ -19,9 +19,9 @@ export class QueueHistory {
     this.#length = length;
   }
 
-  /** Time at which the newest step ended, or undefined without data. */
-  get end(): number | undefined {
-    return this.#newest && this.#newest.end + this.step;
+  /** Time at which the newest step ended, or 0 without data. */
+  get end(): number {
+    return this.#newest === undefined ? 0 : this.#newest.end + this.step;
   }
 
   /** When the service started, oldest first. */
@@ -47,7 +47,7 @@ export class QueueHistory {
 
   /** Returns the last `seconds` in periods of `length` seconds, aligned to multiples of `length`. */
   periods(seconds: number, length: number): Periods {
-    const { end = 0 } = this;
+    const { end } = this;
     const start = Math.ceil((end - seconds) / length) * length;
     const starts = Array.from({ length: Math.ceil((end - start) / length) }, (_, index) => start + index * length);
     const times = starts.map((from) => Math.min(from + length, end));
@@ -57,26 +57,23 @@ export class QueueHistory {
 
   /** Returns the mean per second of the last `seconds`, or for `depth` the maximum. Null if unknown. */
   newest(name: Name, seconds: number): number | null {
-    const { end = 0 } = this;
-    return this.#summary(name, end - seconds, end);
+    return this.#summary(name, this.end - seconds, this.end);
   }
 
   sum(name: Exclude<Name, 'depth'>, seconds: number): number {
-    const { end = 0 } = this;
-    return sumOf(this.#between(name, end - seconds, end));
+    return sumOf(this.#between(name, this.end - seconds, this.end));
   }
 
   /** Returns the mean increase of the depth per second over the last `seconds`. */
   growth(seconds: number): number {
-    const { end = 0 } = this;
-    const depths = this.#between('depth', end - seconds - this.step, end);
+    const depths = this.#between('depth', this.end - seconds - this.step, this.end);
     const [first = 0] = depths;
     return depths.length < 2 ? 0 : ((depths.at(-1) ?? 0) - first) / ((depths.length - 1) * this.step);
   }
 
   /** Times at which the steps of a value began, newest first, with the value. */
   backwards(name: Name): [began: number, value: number][] {
-    const { end = 0, step } = this;
+    const { end, step } = this;
     const column = this.#newest?.[name] ?? [];
     return column.toReversed().map((value, index) => [end - (index + 1) * step, value]);
   }
@@ -88,7 +85,7 @@ export class QueueHistory {
   }
 
   #between(name: Name, from: number, to: number): number[] {
-    const { end = 0, step } = this;
+    const { end, step } = this;
     const column = this.#newest?.[name] ?? [];
     const indexOf = (time: number) => Math.max(0, column.length - (end - time) / step);
     return column.slice(indexOf(from), indexOf(to));
@@ -98,10 +95,7 @@ export class QueueHistory {
 const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
 
 /** The last 15 minutes by the second, and the last 24 hours by the minute. */
-export interface Histories {
-  readonly seconds: QueueHistory;
-  readonly minutes: QueueHistory;
-}
+export type Histories = Readonly<Record<'seconds' | 'minutes', QueueHistory>>;
 
 /** Longest interruption, in seconds, of what began at {@link beginningOf}. */
 const MAX_GAP = 60;
@@ -109,7 +103,7 @@ const MAX_GAP = 60;
 /** Returns since when a value fits, with interruptions of up to a minute: milliseconds since the epoch. Undefined if it does not fit. */
 export function beginningOf({ seconds, minutes }: Histories, name: Name, fits: (value: number) => boolean) {
   let beginning: number | undefined;
-  let last = seconds.end ?? 0;
+  let last = seconds.end;
   let covered = last;
   for (const history of [seconds, minutes]) {
     for (const [began, value] of history.backwards(name)) {

@@ -3,7 +3,7 @@ import { ServiceError, UnreachableError } from '../client/errors.ts';
 import { EventStream } from '../client/event-stream.ts';
 import type { QueueStatus } from '../client/queue-api.ts';
 import type { QueueEvent, TaskEvent } from '../client/task-state.ts';
-import { http, isSignedOut, queue } from './service.ts';
+import { client, isSignedOut } from './service.ts';
 import { TabGroup } from './tab-group.ts';
 
 const TICK_MS = 1_000;
@@ -69,7 +69,7 @@ export class ServiceLink {
       onLead: (leads) => this.#onLead(leads),
       onMessage: (message) => this.#onMessage(message),
     });
-    this.#stream = new EventStream(http, {
+    this.#stream = new EventStream(client.http, {
       onStatus: ({ state }) => this.#show({ isStreaming: state === 'live' || state === 'stale' }),
       onEvents: (events, from, to) => this.#onBatch({ events, from, to }),
     });
@@ -167,7 +167,7 @@ export class ServiceLink {
   async #request(): Promise<void> {
     this.#sent += 1;
     const number = this.#sent;
-    const [answer] = await Promise.allSettled([queue.status({ signal: AbortSignal.timeout(TIMEOUT_MS) })]);
+    const [answer] = await Promise.allSettled([client.queue.status({ signal: AbortSignal.timeout(TIMEOUT_MS) })]);
     if (number <= this.#answered) return;
     this.#answered = number;
     if (answer.status === 'fulfilled') this.#onAnswer(answer.value);

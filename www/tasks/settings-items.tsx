@@ -6,9 +6,11 @@ import { addressOf } from './address.ts';
 import { FieldError, type FormField, parseData } from './fields.ts';
 import { followLink } from './navigation.ts';
 import { Time } from './parts.tsx';
-import { found, limits, schedules } from './service.ts';
+import { client, found } from './service.ts';
 import { type Act, ItemButton, type Settings } from './settings-list.tsx';
 import { formatCount, visibleText } from './texts.ts';
+
+const { schedules, limits } = client;
 
 const PRIORITIES = { 1: '1, first', 2: '2', 3: '3, normal', 4: '4', 5: '5, last' };
 const CATCH_UP = { none: 'Do not run', one: 'Run once', all: 'All run' };

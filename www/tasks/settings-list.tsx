@@ -61,7 +61,7 @@ export function SettingsList<Item extends { source: 'api' | 'module' }>({ of }: 
   };
   const remove = async (name: string) => {
     const question = `Delete ${subject} ${name}?`;
-    if (!(await ask({ question, consequence: of.deleted, yes: 'Delete', no: 'Keep' }))) return '';
+    if (!(await ask({ question, consequence: of.deleted, yes: 'Delete' }))) return '';
     await of.delete(name);
     newButton.current?.focus();
     return `Deleted ${subject} ${name}.`;

@@ -1,5 +1,5 @@
 import { computed } from '@preact/signals';
-import { keepSession, keptSession, revoke, type Session, SignInForm } from '../shared/sign-in.ts';
+import { keepSession, keptSession, revoke, type Session, signInForm } from '../shared/sign-in.ts';
 import { link, linkState, model } from './board.ts';
 import { session, useSession } from './service.ts';
 
@@ -11,14 +11,14 @@ export function connect(): void {
     useSession(started);
     link.start(started?.userId ?? '');
   };
-  const form = new SignInForm((started) => {
+  const openForm = signInForm((started) => {
     begin(started);
     model.reload();
   });
   begin(keptSession());
   computed(() => linkState.value.kind).subscribe((kind) => {
     if (kind !== 'signed-out') return;
-    form.open(session.peek() && SESSION_ENDED);
+    openForm(session.peek() && SESSION_ENDED);
     useSession(undefined);
   });
 }

@@ -102,25 +102,17 @@ const ADVICE: readonly [RegExp, string][] = [
 function stall({ stalled }: QueueStatus): Problem | undefined {
   if (stalled === null) return undefined;
   const since = stalled.since * 1_000;
-  const [, advice = 'See the service’s log.'] = ADVICE.find(([word]) => word.test(stalled.reason)) ?? [];
-  return {
-    kind: 'stalled',
-    severity: 'critical',
-    text: `No task can be processed since ${formatMinute(since)}: ${stalled.reason}.`,
-    since,
-    advice: `${advice} Accepted tasks wait, and none is lost.`,
-  };
+  const text = `No task can be processed since ${formatMinute(since)}: ${stalled.reason}.`;
+  const [, remedy = 'See the service’s log.'] = ADVICE.find(([word]) => word.test(stalled.reason)) ?? [];
+  const advice = `${remedy} Accepted tasks wait, and none is lost.`;
+  return { kind: 'stalled', severity: 'critical', text, since, advice };
 }
 
 function pause({ paused, paused_at_ms: since }: QueueStatus, origin: string): Problem | undefined {
   if (!paused) return undefined;
-  return {
-    kind: 'paused',
-    severity: 'warning',
-    text: `The queue is paused${sinceText(since)}.`,
-    since,
-    advice: `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`,
-  };
+  const text = `The queue is paused${sinceText(since)}.`;
+  const advice = `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`;
+  return { kind: 'paused', severity: 'warning', text, since, advice };
 }
 
 function backlog(status: QueueStatus, history: Histories): Problem | undefined {
@@ -142,28 +134,23 @@ function backlog(status: QueueStatus, history: Histories): Problem | undefined {
   const forecast = isForecast ? `, full in ${formatSpan(secondsLeft * 1_000)}` : '';
   const threshold = Math.min(used, NEARLY_FULL) * limits.length;
   const since = isByLength ? beginningOf(history, 'depth', (depth) => depth >= threshold) : undefined;
-  const remedy = `Slow down the clients, add task threads, or raise ${isByLength ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`;
-  return {
-    kind: isFull ? 'full' : 'filling',
-    severity: isFull || isForecast ? 'critical' : 'warning',
-    text: `${isFull ? 'The queue is full:' : 'Backlog'} ${amount}${trend}${forecast}${used >= NEARLY_FULL ? sinceText(since) : ''}.`,
-    since,
-    advice:
-      paused || stalled !== null ? 'New tasks are refused once it is full, until tasks are processed again.' : remedy,
-  };
+  const start = used >= NEARLY_FULL ? sinceText(since) : '';
+  const text = `${isFull ? 'The queue is full:' : 'Backlog'} ${amount}${trend}${forecast}${start}.`;
+  const isHeld = paused || stalled !== null;
+  const advice = isHeld
+    ? 'New tasks are refused once it is full, until tasks are processed again.'
+    : `Slow down the clients, add task threads, or raise ${isByLength ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`;
+  const severity = isFull || isForecast ? 'critical' : 'warning';
+  return { kind: isFull ? 'full' : 'filling', severity, text, since, advice };
 }
 
 function refusals({ refused }: QueueStatus, history: Histories): Problem | undefined {
   // The rate covers the last minute by the service's clock, from which the browser's may differ.
   if (refused.per_second === 0) return undefined;
   const since = beginningOf(history, 'refused', (count) => count > 0);
-  return {
-    kind: 'refused',
-    severity: 'critical',
-    text: `${frequency(refused.per_second, 'submission')} refused${sinceText(since)}, ${formatCount(refused.total)} since the start.`,
-    since,
-    advice: 'The clients have to submit them again.',
-  };
+  const rate = frequency(refused.per_second, 'submission');
+  const text = `${rate} refused${sinceText(since)}, ${formatCount(refused.total)} since the start.`;
+  return { kind: 'refused', severity: 'critical', text, since, advice: 'The clients have to submit them again.' };
 }
 
 function failures({ history, causes: { causes, total } }: Facts): Problem | undefined {
@@ -180,12 +167,9 @@ function failures({ history, causes: { causes, total } }: Facts): Problem | unde
   const short = cause.length > MAX_CAUSE_LENGTH ? `${cause.slice(0, MAX_CAUSE_LENGTH)}…` : cause;
   const most =
     top === undefined || total === 0 ? '' : `, ${Math.round((100 * top.count) / total)}\u00a0% of them “${short}”`;
-  return {
-    kind: 'failing',
-    severity: count >= MANY_FAILURES || share >= LARGE_FAILURE_SHARE ? 'critical' : 'warning',
-    text: `${frequency(perSecond, 'failure')}${trend}${most}${sinceText(since)}.`,
-    since,
-  };
+  const severity = count >= MANY_FAILURES || share >= LARGE_FAILURE_SHARE ? 'critical' : 'warning';
+  const text = `${frequency(perSecond, 'failure')}${trend}${most}${sinceText(since)}.`;
+  return { kind: 'failing', severity, text, since };
 }
 
 function evictions({ evicted, dead, limits }: QueueStatus): Problem | undefined {

@@ -1,3 +1,4 @@
+import type { RefObject } from 'preact';
 import { useEffect, useReducer, useRef, useState } from 'preact/hooks';
 
 /** Milliseconds for which a list stays still after the pointer has left, so that the user can reach its buttons. */
@@ -12,13 +13,9 @@ const MAX_ROWS = 120;
 /** Rows that are rendered at once when a list is opened, so that the page can react to input before the next ones. */
 const ROWS_AT_ONCE = 40;
 
-interface Ref {
-  readonly current: HTMLElement | null;
-}
-
 interface StillOptions {
   /** Element that contains the list. The list stays still while the user is at an element marked as `data-hold`. */
-  host: Ref;
+  host: RefObject<HTMLElement | null>;
   /** Names the list's content. Another key shows the new content at once. */
   key: string;
   ids: readonly string[];
@@ -147,7 +144,7 @@ function withPinned(ids: readonly string[], earlier: readonly string[], isPinned
  *
  * @param list element whose children are the rendered rows
  */
-export function useRowWindow(count: number, list: Ref) {
+export function useRowWindow(count: number, list: RefObject<HTMLElement | null>) {
   const [from, setFrom] = useState(0);
   const [most, setMost] = useState(ROWS_AT_ONCE);
   const rowHeight = useRef(0);
@@ -173,12 +170,11 @@ export function useRowWindow(count: number, list: Ref) {
       setFrom(Math.min(Math.max(0, Math.floor((visible - OVERSCAN) / STEP) * STEP), count - 1));
     };
     update();
-    addEventListener('scroll', update, { passive: true });
-    addEventListener('resize', update);
-    return () => {
-      removeEventListener('scroll', update);
-      removeEventListener('resize', update);
-    };
+    const over = new AbortController();
+    const { signal } = over;
+    addEventListener('scroll', update, { passive: true, signal });
+    addEventListener('resize', update, { signal });
+    return () => over.abort();
   }, [isWhole, count]);
   // `from` is still that of the longer list when a list becomes short.
   const first = isWhole ? 0 : from;

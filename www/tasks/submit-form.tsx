@@ -14,7 +14,7 @@ import { FormFields, focusField } from './form-fields.tsx';
 import { differences, locate } from './json-text.ts';
 import { followLink, openAddress, view } from './navigation.ts';
 import { CodeBlock, Live, Mark, now, Progress, SmallButton, titleOf } from './parts.tsx';
-import { curlCommand, isSignedOut, listActions, repeated, type Submission, submitTask } from './service.ts';
+import { client, curlCommand, isSignedOut, repeated, type Submission } from './service.ts';
 import { limitText, type TaskDetail } from './task-detail.ts';
 import { formatDue, formatSpan, outputText, visibleText } from './texts.ts';
 import { useTask } from './watched-task.ts';
@@ -46,7 +46,7 @@ const EMPTY: Draft = { kind: 'uppercase', text: 'Hello, queue', numbers: '1, 2, 
 const draft = signal<Draft>({ ...EMPTY, ...history.state?.draft });
 addEventListener('beforeunload', () => history.replaceState({ draft: draft.value }, ''));
 
-const offered = repeated<ActionList>(0, listActions, { actions: [], unknown_actions: 'process' });
+const offered = repeated<ActionList>(0, () => client.actions(), { actions: [], unknown_actions: 'process' });
 const form = computed(() => formOf(draft.value, offered.answer.value));
 /** Earlier task that the form was filled with, until a task is queued. */
 const original = signal<Submission>();
@@ -186,7 +186,7 @@ async function submit(element: HTMLFormElement): Promise<void> {
   problem.value = undefined;
   try {
     const submission = parseForm(form.value);
-    const id = await submitTask(submission);
+    const { id } = await client.submit(submission.action, submission.data);
     ownTasks.value = [{ id, submission }, ...ownTasks.value].slice(0, MAX_OWN_TASKS);
     original.value = undefined;
   } catch (error) {

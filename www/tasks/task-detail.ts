@@ -76,12 +76,8 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
       // If the task has a history, the last failed attempt already shows the reason.
-      return {
-        kind: 'failed',
-        title,
-        ...exactOr(known?.ended_at_ms, detail.last_at),
-        ...(lastAttempt === undefined && { reason }),
-      };
+      const own = lastAttempt === undefined ? { reason } : {};
+      return { kind: 'failed', title, ...exactOr(known?.ended_at_ms, detail.last_at), ...own };
     }
     case 'cancelled':
       return { kind: 'cancelled', title: 'Cancelled', ...exactOr(known?.ended_at_ms) };

@@ -1,5 +1,4 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { TaskState } from '../client/task-state.ts';
 import { Icon } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
@@ -12,7 +11,7 @@ import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
 import { Button, Live, Mark, SmallButton, titleOf } from './parts.tsx';
-import { findTask } from './service.ts';
+import { client, found } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
 import { openForm } from './submit-form.tsx';
@@ -232,7 +231,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
 
 async function edit(id: string): Promise<void> {
   try {
-    const payload = (await findTask<TaskState>(id))?.payload;
+    const payload = (await found(client.task(id).get()))?.payload;
     if (payload === undefined) say('The service no longer knows this task.');
     else openForm(readPayload(payload));
   } catch (error) {

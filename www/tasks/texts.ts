@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals';
+import { parseJson } from './json-text.ts';
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
@@ -108,15 +109,9 @@ export function outputText(result: string | null): string {
 }
 
 function parseOutput(result: string): { output: unknown; isCut?: boolean } {
-  try {
-    return { output: JSON.parse(result).output };
-  } catch {
-    const rest = result.replace(/^{"output":/, '');
-    try {
-      // A truncated string may end within an escape sequence.
-      return { output: JSON.parse(`${rest.replace(/\\(u[0-9a-f]{0,3})?$/i, '')}"`), isCut: true };
-    } catch {
-      return { output: rest, isCut: true };
-    }
-  }
+  const parsed = parseJson(result);
+  if (parsed !== undefined) return { output: Object(parsed).output };
+  const rest = result.replace(/^{"output":/, '');
+  // A truncated string may end within an escape sequence.
+  return { output: parseJson(`${rest.replace(/\\(u[0-9a-f]{0,3})?$/i, '')}"`) ?? rest, isCut: true };
 }

@@ -2,7 +2,7 @@ import { computed, signal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { model, status } from './board.ts';
 import { type BoardTask, isUnfinished } from './board-task.ts';
-import { cancelTask, findTask, hasStatus, repeated } from './service.ts';
+import { client, found, hasStatus, repeated } from './service.ts';
 import type { TaskDetail } from './task-detail.ts';
 
 /** Interval of requests for an unfinished task, in case an event was missed. */
@@ -23,14 +23,15 @@ function watch(id: string) {
   /** Version of the known task when the details were requested. */
   let seen = '';
   const known = () => model.get(id);
+  const task = client.task(id);
   const request = async (): Promise<TaskDetail> => {
     seen = versionOf(known());
-    const found = await findTask<TaskDetail>(id);
+    const state: TaskDetail | undefined = await found(task.get());
     const earlier = answer.peek();
     // A response may be older than the cancellation.
-    const isCancelled = earlier.status === 'cancelled' || (found === undefined && isCancelling.peek());
+    const isCancelled = earlier.status === 'cancelled' || (state === undefined && isCancelling.peek());
     const newest =
-      isCancelled || found === undefined ? { ...earlier, status: isCancelled ? 'cancelled' : 'unknown' } : found;
+      isCancelled || state === undefined ? { ...earlier, status: isCancelled ? 'cancelled' : 'unknown' } : state;
     if (!isUnfinished(newest.status)) isCancelling.value = false;
     return newest;
   };
@@ -69,7 +70,7 @@ function watch(id: string) {
       if (isCancelling.peek()) return false;
       isCancelling.value = true;
       try {
-        const isCancelled = await cancelTask(id);
+        const isCancelled = await task.cancel();
         if (isCancelled) answer.value = { ...answer.peek(), status: 'cancelled' };
         return isCancelled;
       } catch (reason) {

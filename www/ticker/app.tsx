@@ -2,7 +2,7 @@ import { effect, untracked } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { Button } from '../shared/controls.tsx';
 import { mount } from '../shared/dom.ts';
-import { keptSession, SignInForm } from '../shared/sign-in.ts';
+import { keptSession, signInForm } from '../shared/sign-in.ts';
 import { Board, selectedQuote, Tools } from './board.tsx';
 import { loadCharts } from './chart.tsx';
 import { DiagnosticsPanel, Drawer, DrawerToggle, panel } from './developer-tools.tsx';
@@ -24,7 +24,7 @@ function ConnectionState() {
         class="pill"
         data-part="connection"
         data-state={kind}
-        aria-expanded={panel.isOpen}
+        aria-expanded={panel.isOpen.value}
         aria-controls="diagnostics"
         onClick={() => panel.toggle('connection')}
       >
@@ -61,11 +61,8 @@ function describeConnection(): { kind: string; text: string; announcement: strin
     case 'live': {
       if (!model.isPaused.value) return { kind: 'live', text: 'Live', announcement: 'Connected, prices are live' };
       const { end } = model.drawn.value;
-      return {
-        kind: 'paused',
-        text: end === 0 ? 'Paused' : `Paused ${formatTime(end)}`,
-        announcement: 'Prices are paused',
-      };
+      const text = end === 0 ? 'Paused' : `Paused ${formatTime(end)}`;
+      return { kind: 'paused', text, announcement: 'Prices are paused' };
     }
     case 'stale': {
       const seconds = Math.round((model.readings.tickAge ?? 0) / 1000);
@@ -85,7 +82,7 @@ mount(<DrawerToggle />, 'developers');
 mount(<Drawer />, 'drawer-host');
 model.runClock();
 
-const form = new SignInForm((session) => model.start(session));
+const openForm = signInForm((session) => model.start(session));
 
 effect(() => {
   const { state } = model.connection.value;
@@ -112,5 +109,5 @@ const kept = keptSession();
 if (kept !== undefined) model.start(kept);
 effect(() => {
   const { value: connection } = model.connection;
-  if (connection.state === 'stopped' && model.session.value === undefined) form.open(connection.reason);
+  if (connection.state === 'stopped' && model.session.value === undefined) openForm(connection.reason);
 });

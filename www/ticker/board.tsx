@@ -1,24 +1,13 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { Button, Icon, onEscape, RadioGroup } from '../shared/controls.tsx';
-import { formatShare } from './format.ts';
+import { keysOf } from '../shared/keys-of.ts';
+import { formatLength, formatShare } from './format.ts';
 import { model } from './model.ts';
 import { changeSpan, LargeChart, PriceCard } from './price-card.tsx';
 import type { Quote } from './quote.ts';
-import {
-  addressWith,
-  CANDLES,
-  CANDLES_OF,
-  changeView,
-  followLink,
-  formatLength,
-  keysOf,
-  ORDERS,
-  RANGES,
-  stars,
-  type View,
-  view,
-} from './view.ts';
+import { stars } from './stars.ts';
+import { addressWith, CANDLES, CANDLES_OF, changeView, followLink, ORDERS, RANGES, type View, view } from './view.ts';
 
 const MAX_ROOMY = 3;
 /** Maximum number of symbols shown as cards. More symbols are shown as rows. */
@@ -81,9 +70,7 @@ export function Tools() {
             spellcheck={false}
             maxLength={33}
             value={filter.value}
-            onInput={({ currentTarget }) => {
-              filter.value = currentTarget.value;
-            }}
+            onInput={({ currentTarget }) => (filter.value = currentTarget.value)}
           />
           <select
             class="select"

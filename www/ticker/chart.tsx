@@ -1,12 +1,12 @@
 import { signal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { formatShare, formatTime, type PriceFormat } from './format.ts';
+import { formatLength, formatShare, formatTime, type PriceFormat } from './format.ts';
 import { type Candle, toCandles } from './history.ts';
 import { model } from './model.ts';
 import type { PriceChart, Zoom } from './price-chart.ts';
 import type { ChartView } from './price-plot.ts';
 import { change, type Quote } from './quote.ts';
-import { CANDLES, formatLength, RANGES, view } from './view.ts';
+import { CANDLES, RANGES, view } from './view.ts';
 
 /** Distance from the window, in heights of it, within which charts are drawn. */
 const DRAWN_MARGIN = '50%';

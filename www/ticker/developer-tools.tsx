@@ -1,60 +1,53 @@
-import { effect, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { useRef } from 'preact/hooks';
 import { Button, CopyButton, Icon, onEscape, RadioGroup, SmallButton } from '../shared/controls.tsx';
+import { keysOf } from '../shared/keys-of.ts';
 import type { Frame } from './diagnostics.ts';
 import { formatMilliseconds, formatTime } from './format.ts';
 import { model } from './model.ts';
 import { type SnippetName, snippets, tokenCommand } from './snippets.ts';
-import { keysOf } from './view.ts';
 
 const PING_INTERVAL_MS = 2_000;
 const VIEWS = { frames: 'Frames', wscat: 'wscat', browser: 'Browser', node: 'Node', python: 'Python' };
 
-/** Panel or drawer that a button opens. When it is closed, the button gets the focus again. */
-class Pane {
-  readonly name: 'diagnostics' | 'drawer';
+type Pane = ReturnType<typeof paneOf>;
+
+/** Returns the state of a panel or drawer that a button opens. When it is closed, the button gets the focus again. */
+function paneOf(name: 'diagnostics' | 'drawer') {
   /** `data-part` of the button that opened the pane. Undefined while the pane is closed. */
-  readonly opener = signal<string>();
-
-  constructor(name: Pane['name']) {
-    this.name = name;
-  }
-
-  get isOpen(): boolean {
-    return this.opener.value !== undefined;
-  }
-
-  toggle(opener: string): void {
-    if (this.opener.peek() === undefined) this.opener.value = opener;
-    else this.close();
-  }
-
-  close(): void {
-    const hadFocus = document.activeElement?.closest(`[data-part="${this.name}"]`) != null;
-    const opener = this.opener.peek();
-    this.opener.value = undefined;
-    if (hadFocus) document.querySelector<HTMLElement>(`[data-part="${opener}"]`)?.focus();
-  }
+  const opener = signal<string>();
+  const isOpen = computed(() => opener.value !== undefined);
+  const close = () => {
+    const hadFocus = document.activeElement?.closest(`[data-part="${name}"]`) != null;
+    const button = document.querySelector<HTMLElement>(`[data-part="${opener.peek()}"]`);
+    opener.value = undefined;
+    if (hadFocus) button?.focus();
+  };
+  const toggle = (by: string) => {
+    if (opener.peek() === undefined) opener.value = by;
+    else close();
+  };
+  return { name, opener, isOpen, toggle, close };
 }
 
-export const panel = new Pane('diagnostics');
-const drawer = new Pane('drawer');
+export const panel = paneOf('diagnostics');
+const drawer = paneOf('drawer');
 const shownView = signal<keyof typeof VIEWS>('frames');
 /** Frames that the drawer shows while it is paused. */
 const heldFrames = signal<readonly Frame[]>();
 
 // More pings are sent while the panel or the drawer is open.
 effect(() => {
-  if (!panel.isOpen && !drawer.isOpen) return;
+  if (!panel.isOpen.value && !drawer.isOpen.value) return;
   model.client?.ping();
   const pings = setInterval(() => document.visibilityState === 'visible' && model.client?.ping(), PING_INTERVAL_MS);
   return () => clearInterval(pings);
 });
-const closePanel = onEscape(() => panel.close());
-document.addEventListener('keydown', (event) => panel.isOpen && closePanel(event));
+const closePanel = onEscape(panel.close);
+document.addEventListener('keydown', (event) => panel.isOpen.value && closePanel(event));
 
 export function DiagnosticsPanel() {
-  if (!panel.isOpen) return null;
+  if (!panel.isOpen.value) return null;
   const toDrawer = () => {
     panel.opener.value = undefined;
     drawer.opener.value = 'connection';
@@ -107,7 +100,7 @@ function CloseButton({ pane }: { pane: Pane }) {
       class="button-plain push"
       data-part={`${name}-close`}
       aria-label={`Close the ${name}`}
-      onClick={() => pane.close()}
+      onClick={pane.close}
     >
       <Icon name="close" />
     </SmallButton>
@@ -118,7 +111,7 @@ export function DrawerToggle() {
   return (
     <SmallButton
       data-part="drawer-toggle"
-      aria-expanded={drawer.isOpen}
+      aria-expanded={drawer.isOpen.value}
       aria-controls="drawer"
       onClick={() => drawer.toggle('drawer-toggle')}
     >
@@ -128,7 +121,7 @@ export function DrawerToggle() {
 }
 
 export function Drawer() {
-  if (!drawer.isOpen) return null;
+  if (!drawer.isOpen.value) return null;
   const { value: shown } = shownView;
   return (
     <section
@@ -136,7 +129,7 @@ export function Drawer() {
       id="drawer"
       data-part="drawer"
       aria-labelledby="drawer-heading"
-      onKeyDown={onEscape(() => drawer.close())}
+      onKeyDown={onEscape(drawer.close)}
       ref={focusChecked}
     >
       <header class="row">
@@ -147,9 +140,7 @@ export function Drawer() {
           class="small"
           options={keysOf(VIEWS).map((name) => [name, VIEWS[name]] as const)}
           chosen={shown}
-          onChoose={(name) => {
-            shownView.value = name;
-          }}
+          onChoose={(name) => (shownView.value = name)}
         />
         <CloseButton pane={drawer} />
       </header>
@@ -174,9 +165,7 @@ function FramesView() {
         <p class="quiet small grow">The last 50 frames as received, newest first</p>
         <SmallButton
           data-part="pause-frames"
-          onClick={() => {
-            heldFrames.value = held === undefined ? newest : undefined;
-          }}
+          onClick={() => (heldFrames.value = held === undefined ? newest : undefined)}
         >
           <Icon name={held === undefined ? 'pause' : 'resume'} />
           {held === undefined ? 'Pause' : 'Resume'} <span class="visually-hidden">the frames</span>

@@ -84,3 +84,9 @@ export function formatMilliseconds(milliseconds: number): string {
   if (milliseconds >= 9_950) return `${(milliseconds / 1000).toFixed(1)} s`;
   return `${milliseconds < 9.95 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;
 }
+
+/** Formats a range or the length of a candle as `5 s`, `15 min` or `1 h`. */
+export function formatLength(seconds: number): string {
+  if (seconds < 60) return `${seconds} s`;
+  return seconds < 3_600 ? `${seconds / 60} min` : `${seconds / 3_600} h`;
+}

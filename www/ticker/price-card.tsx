@@ -4,12 +4,13 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { cssColour } from '../shared/canvas-colours.ts';
 import { Icon, SmallButton } from '../shared/controls.tsx';
 import { Chart, useDrawing } from './chart.tsx';
-import { formatMoment, formatShare, formatTimeBefore } from './format.ts';
+import { formatLength, formatMoment, formatShare, formatTimeBefore } from './format.ts';
 import { model } from './model.ts';
 import type { PriceChart, Zoom } from './price-chart.ts';
 import type { ChartView } from './price-plot.ts';
 import type { Quote } from './quote.ts';
-import { addressWith, followLink, formatLength, RANGES, stars, toggleStar, view } from './view.ts';
+import { stars, toggleStar } from './stars.ts';
+import { addressWith, followLink, RANGES, view } from './view.ts';
 
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
 const TINT_MS = 400;
@@ -20,9 +21,7 @@ const reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 export function PriceCard({ quote, selected }: { quote: Quote; selected: Signal<string> }) {
   const { symbol } = quote;
   const drawing = useDrawing(quote);
-  const select = () => {
-    selected.value = symbol;
-  };
+  const select = () => (selected.value = symbol);
   const open = (event: MouseEvent) => {
     const isSelecting = getSelection()?.isCollapsed === false;
     if (!isSelecting && (event.target as Element).closest('button') === null) followLink(event, { symbol });

@@ -46,7 +46,6 @@ export function plotData({ candles, length }: ChartView): [seconds: number[], cl
   return [candles.map(({ second }) => second + length / 2), candles.map(({ close }) => close)];
 }
 
-/** Returns the options of a plot that draws the current view. */
 export function plotOptions(context: PlotContext): Omit<uPlot.Options, 'width' | 'height'> {
   const { host, rem, hasAxes, view } = context;
   return {

@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { readStored, store } from '../shared/stored.ts';
+import { keysOf } from '../shared/keys-of.ts';
 
 /** Time spans in seconds, by their names in the URL. */
 export const RANGES = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '24h': 86_400 } as const;
@@ -26,14 +26,6 @@ export const CANDLES_OF: Readonly<Record<View['range'], typeof SHORT>> = {
   '1h': ['line', '5m'],
   '24h': ['line', '5m', '1h'],
 };
-
-export const keysOf = <Name extends string>(table: Readonly<Record<Name, unknown>>) => Object.keys(table) as Name[];
-
-/** Formats a range or the length of a candle as `5 s`, `15 min` or `1 h`. */
-export function formatLength(seconds: number): string {
-  if (seconds < 60) return `${seconds} s`;
-  return seconds < 3_600 ? `${seconds / 60} min` : `${seconds / 3_600} h`;
-}
 
 function readView(): View {
   const query = new URLSearchParams(location.search);
@@ -78,26 +70,4 @@ export function followLink(event: MouseEvent, fields: Partial<View>): void {
   if (event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
   changeView(fields);
-}
-
-const STARS_KEY = 'stars';
-const MAX_STARS = 64;
-
-function readStars(): readonly string[] {
-  const stored = readStored('localStorage', STARS_KEY);
-  return Array.isArray(stored) ? stored.filter((each) => typeof each === 'string').slice(-MAX_STARS) : [];
-}
-
-/** Symbols that the user has starred, at most {@link MAX_STARS}. They are listed first. */
-export const stars = signal(readStars());
-
-addEventListener('storage', ({ key }) => {
-  if (key === STARS_KEY) stars.value = readStars();
-});
-
-export function toggleStar(symbol: string): void {
-  const { value } = stars;
-  const others = value.filter((each) => each !== symbol);
-  stars.value = others.length < value.length ? others : [...others, symbol].slice(-MAX_STARS);
-  store('localStorage', STARS_KEY, stars.value.length === 0 ? undefined : stars.value);
 }

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
 import { Model } from '../../../www/tasks/model.ts';
-import { http } from '../../../www/tasks/service.ts';
+import { client } from '../../../www/tasks/service.ts';
 import { until } from '../../support/until.ts';
 import { imitatePage } from './imitated-page.ts';
 
@@ -19,7 +19,7 @@ function startModel() {
   mock.method(performance, 'now', () => now);
   const requests: ((tasks: object[], next: string | null) => void)[] = [];
   let requested = 0;
-  mock.method(http, 'request', () => {
+  mock.method(client.http, 'request', () => {
     requested += 1;
     return new Promise((resolve) => requests.push((tasks, next_cursor) => resolve({ tasks, next_cursor })));
   });
