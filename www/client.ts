@@ -1,6 +1,6 @@
 /** Client of both services, for browsers and for Node 18 or later. Published as `ticker-and-tasks/client`. */
 export type { CredentialOptions } from './client/credentials.ts';
-export type { DeadLetters, LetterSelection } from './client/dead-letters.ts';
+export type { BulkResult, DeadLetters, LetterSelection } from './client/dead-letters.ts';
 export {
   ClosedError,
   ServiceError,
@@ -8,7 +8,7 @@ export {
   TaskFailedError,
   UnreachableError,
 } from './client/errors.ts';
-export type { ClientOptions } from './client/http-client.ts';
+export type { ClientOptions, HttpClient, RequestOptions } from './client/http-client.ts';
 export type { ActionLimits, LimitSettings } from './client/limits.ts';
 export type { QueueHistory, QueueStatus } from './client/queue-api.ts';
 export type { Status } from './client/reconnection.ts';

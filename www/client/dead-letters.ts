@@ -74,7 +74,8 @@ export function deadLetters(http: HttpClient) {
      * Redrives the selected dead letters. More than 1000 ids take several requests, of which earlier ones may have
      * succeeded if it throws.
      *
-     * @param selection `per_second` tasks become due per second, and are scheduled until then. By default, all are due at once
+     * @param selection `per_second` tasks become due per second, at least 0.01 for each 1000 ids, and are scheduled until
+     *   then. By default, all are due at once
      */
     redriveAll: (selection: LetterSelection & { per_second?: number }, options?: Abortable) =>
       changeAll(http, 'dead-letters/redrive', selection, options),
@@ -84,7 +85,7 @@ export function deadLetters(http: HttpClient) {
   };
 }
 
-/** Changes the selected tasks, with a request for each {@link MAX_IDS} ids. The requests share `per_second`. */
+/** Changes the selected tasks, with requests of up to {@link MAX_IDS} ids, which share `per_second`. */
 export async function changeAll(
   http: HttpClient,
   path: string,
@@ -93,10 +94,12 @@ export async function changeAll(
 ): Promise<BulkResult> {
   const { ids, per_second }: { ids?: string[]; per_second?: number } = selection;
   const requests = Math.max(1, Math.ceil((ids?.length ?? 0) / MAX_IDS));
+  // Of equal size, so that they end at the same time although each has the same part of the pace.
+  const size = Math.ceil((ids?.length ?? 0) / requests);
   const pace = per_second && per_second / requests;
   const sum = { count: 0, remaining: 0 };
-  for (let start = 0; start < requests * MAX_IDS; start += MAX_IDS) {
-    const body = { ...selection, ids: ids?.slice(start, start + MAX_IDS), per_second: pace };
+  for (let index = 0; index < requests; index++) {
+    const body = { ...selection, ids: ids?.slice(index * size, (index + 1) * size), per_second: pace };
     const request = { ...options, method: 'POST', body, timeoutMs: BULK_MS } as const;
     const { count, remaining } = await http.request<BulkResult>(path, request);
     sum.count += count;

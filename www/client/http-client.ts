@@ -30,13 +30,14 @@ export interface RequestOptions extends Abortable {
   isRepeatable?: boolean;
   /** Time limit of one attempt. */
   timeoutMs?: number;
+  /** Replaces that of the client. */
   giveUpMs?: number;
 }
 
 export interface ClientOptions extends CredentialOptions {
   /** By default the global `fetch`. */
   fetch?: Fetch | undefined;
-  /** Time in milliseconds after which a request is not repeated any more, a minute by default. 0 sends each once. */
+  /** Time in milliseconds after which a request is not repeated any more, a minute by default. 0 sends each request once. */
   giveUpMs?: number | undefined;
 }
 

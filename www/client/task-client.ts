@@ -117,7 +117,7 @@ export class TaskClient<Own = AnyActions> {
   readonly deadLetters: DeadLetters;
   readonly schedules: Schedules;
   readonly limits: Limits;
-  /** Sends the requests of the client, and others for which it has no method. */
+  /** HTTP client, also for requests without a method of `TaskClient`. */
   readonly http: HttpClient;
   readonly #follower: TaskFollower;
 
@@ -141,7 +141,7 @@ export class TaskClient<Own = AnyActions> {
   }
 
   /**
-   * Submits a task, and again after a lost answer or a transient error, for up to a minute. Makes one task nevertheless.
+   * Submits a task, and again after a lost answer or a transient error, until `giveUpMs` is over. Makes one task nevertheless.
    *
    * @throws {ServiceError | UnreachableError} or the reason of the signal
    */

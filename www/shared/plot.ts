@@ -11,7 +11,7 @@ export const rootFontSize = () => Number.parseFloat(getComputedStyle(document.do
 
 export const axisFont = (host: HTMLElement, rem: number) => `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
 
-/** Options that all plots share, with what is special about a plot's time axis and value axis. Their crosshairs move together. */
+/** Options that all plots share, with the special options of the time axis and the value axis. Their crosshairs move together. */
 export function plotBase(host: HTMLElement, rem: number, time: uPlot.Axis, value: uPlot.Axis) {
   const axis: uPlot.Axis = {
     stroke: cssColour(host, '--quiet'),

@@ -44,15 +44,15 @@ export function keptSession(): Session | undefined {
 export function signInForm(onSession: (session: Session) => void): (reason?: string) => void {
   const panel = part(document, 'sign-in', HTMLElement);
   const form = part(panel, 'sign-in-form', HTMLFormElement);
-  const ended = part(panel, 'sign-in-reason', HTMLElement);
+  const reasonText = part(panel, 'sign-in-reason', HTMLElement);
   const field = part(panel, 'api-key', HTMLInputElement);
   const reveal = part(panel, 'reveal', HTMLButtonElement);
   const keep = part(panel, 'keep', HTMLInputElement);
-  const alert = part(panel, 'sign-in-error', HTMLElement);
+  const errorText = part(panel, 'sign-in-error', HTMLElement);
   const button = part(panel, 'sign-in-button', HTMLButtonElement);
   const show = (error: string) => {
-    if (error === alert.textContent) return;
-    alert.textContent = error;
+    if (error === errorText.textContent) return;
+    errorText.textContent = error;
     field.ariaInvalid = error === '' ? null : 'true';
   };
   const setRevealed = (revealed: boolean) => {
@@ -90,8 +90,8 @@ export function signInForm(onSession: (session: Session) => void): (reason?: str
   reveal.addEventListener('click', () => setRevealed(field.type === 'password'));
   return (reason = '') => {
     keepSession(undefined);
-    ended.textContent = reason;
-    ended.hidden = reason === '';
+    reasonText.textContent = reason;
+    reasonText.hidden = reason === '';
     panel.hidden = false;
     field.focus();
   };

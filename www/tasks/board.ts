@@ -55,6 +55,6 @@ export const linkState = link.state;
 export const status = model.queue;
 
 export const situation = computed((): Situation => {
-  const facts = { status: status.value, history: history.value, causes: causes.answer.value };
-  return situationOf({ ...facts, answeredAt: answeredAt.value, link: linkState.value }, location.origin);
+  const facts = { status: status.value, history: history.value, causes: causes.answer.value, link: linkState.value };
+  return situationOf({ ...facts, answeredAt: answeredAt.value }, location.origin);
 });

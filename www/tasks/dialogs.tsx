@@ -53,7 +53,7 @@ export interface Question {
   warning?: string;
   consequence: string;
   yes: string;
-  /** “Keep” by default. */
+  /** Label of the button that declines, “Keep” by default. */
   no?: string;
   paces?: readonly number[];
 }
