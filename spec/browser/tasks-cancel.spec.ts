@@ -58,7 +58,7 @@ describeInBrowser('the task board', () => {
       expect(await cancel()).to.equal(202);
       await cancelled('import').waitFor();
       expect(await cancelled('import').textContent()).to.match(/import\s+cancelled/);
-      expect(await part(page, 'own-status').textContent()).to.equal('Cancelled import');
+      await part(page, 'own-status').filter({ hasText: 'Cancelled import' }).waitFor();
       expect(await page.getByRole('progressbar').count()).to.equal(0);
       expect(await cancelButton(page).count()).to.equal(0);
 

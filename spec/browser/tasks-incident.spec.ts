@@ -48,7 +48,10 @@ async function tabTo(page: Page, text: RegExp): Promise<void> {
 
 const items = (page: Page) => page.locator('.task-row');
 
-/** Moves the pointer to a row, again if the page has moved meanwhile, and returns the id of the row under the pointer. */
+/**
+ * Moves the pointer to a row, again if the page has moved meanwhile, and returns the id of the row under the pointer.
+ * `hover` would scroll to a row that moves down as others arrive.
+ */
 async function aim(page: Page, row: number): Promise<string> {
   return eventually(
     async () => {
@@ -93,7 +96,7 @@ describeInBrowser('the task board in an incident', () => {
             await page.mouse.move(0, 0);
           }
           expect(hits).to.equal(clicks);
-          await items(page).nth(3).hover();
+          await aim(page, 3);
           await part(page, 'unseen')
             .filter({ hasText: /^\d+ new – show$/ })
             .waitFor();
@@ -109,7 +112,7 @@ describeInBrowser('the task board in an incident', () => {
           await page.mouse.up();
           await page.waitForURL(new RegExp(`task=${id}`));
           await page.keyboard.press('Escape');
-          await items(page).nth(3).hover();
+          await aim(page, 3);
           await part(page, 'unseen')
             .filter({ hasText: /^\d+ new – show$/ })
             .waitFor();

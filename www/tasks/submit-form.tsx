@@ -272,7 +272,9 @@ function OwnTaskItem({ id, submission }: OwnTask) {
   }, [status]);
   const cancel = async () => {
     try {
-      if (!(await watched.cancel())) announced.value = `Cancelling ${name}`;
+      const isCancelled = await watched.cancel();
+      // The event of the cancellation may come before the answer.
+      if (!isCancelled && isUnfinished(watched.detail.peek().status)) announced.value = `Cancelling ${name}`;
     } catch (cause) {
       say(`Cannot cancel ${name}: ${(cause as Error).message}`);
     }
