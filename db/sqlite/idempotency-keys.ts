@@ -1,6 +1,6 @@
 import { type IdempotencyKey, KEY_LIFETIME_MS, KeyReused } from '../task-store.ts';
+import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
-import type { Counters } from './messages.ts';
 
 /** Accepted submissions by idempotency key. Writes must run in a transaction. */
 export class IdempotencyKeys {

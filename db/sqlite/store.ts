@@ -25,17 +25,10 @@ import {
   unfinished,
   ValueRefused,
 } from '../task-store.ts';
+import { type Counters, countersOf } from './counters.ts';
 import { Database, fileUrl, IN_MEMORY } from './database.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import {
-  type Counters,
-  countersOf,
-  type EndedMessage,
-  Messages,
-  type NewMessage,
-  type SizedDeadLetter,
-  type SizedDelivery,
-} from './messages.ts';
+import { type EndedMessage, Messages, type NewMessage, type SizedDeadLetter, type SizedDelivery } from './messages.ts';
 import { createQueueTables } from './migrate.ts';
 import { retentionPass } from './retention.ts';
 import { dialect, storeRow } from './tasks.ts';

@@ -1,8 +1,7 @@
 import { isObject } from '../../workers/shared/json-object.ts';
 import { NUMBERED_PROTOCOL } from './auth.ts';
 import type { NumberedStream } from './numbered-stream.ts';
-import type { LifecycleMessage, Pid, PidRegistry, WsSend } from './pid-registry.ts';
-import { closeCodes } from './pid-registry.ts';
+import { closeCodes, type LifecycleMessage, type Pid, type PidRegistry, type WsSend } from './pid-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
 /** Texts of the message `error`, which only `ticker.v2` sends. */

@@ -5,8 +5,17 @@ import type { Clock } from '../../workers/shared/clock.ts';
 import { TokenBucket } from '../http/rate-limit.ts';
 import type { TurnLimit } from '../http/turn-limit.ts';
 import { CounterByLabel } from '../metrics/metrics-table.ts';
-import type { Actor, ExitReason, LifecycleMessage, Monitor, Pid, PidRegistry, WsSend } from './pid-registry.ts';
-import { type CloseCode, closeCodes } from './pid-registry.ts';
+import {
+  type Actor,
+  type CloseCode,
+  closeCodes,
+  type ExitReason,
+  type LifecycleMessage,
+  type Monitor,
+  type Pid,
+  type PidRegistry,
+  type WsSend,
+} from './pid-registry.ts';
 
 export const clientTimeouts = {
   /** Time from an upgrade request to the end of its handshake. */

@@ -19,8 +19,7 @@ import {
   StreamMetrics,
   type TickMessage,
 } from './connection.ts';
-import type { Pid, PidRegistry } from './pid-registry.ts';
-import { closeCodes } from './pid-registry.ts';
+import { closeCodes, type Pid, type PidRegistry } from './pid-registry.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
 export const RELAY_HEADER = 'X-WS-Relay';

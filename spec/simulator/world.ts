@@ -48,7 +48,7 @@ function newScheduleName(own: SeededRandom): string {
 
 type WorldOptions = { time: Time; random: SeededRandom; setting: Setting } & Pick<SimulationOptions, 'note'>;
 
-/** What all parts of a simulation share. */
+/** Settings, log and first broken rule, which all parts of a simulation share. */
 export class World {
   readonly time!: Time;
   readonly random!: SeededRandom;

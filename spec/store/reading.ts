@@ -41,7 +41,7 @@ const UNITS = ['\0', '\ud800', '\udc00', '\u{1f600}', '"', '\\', '{', '}', ',', 
 
 const ID = '0123abcd-0000-4000-8000-00000000000';
 
-/** Conformance specs of what is read: rows, messages, counts, the saved history, searches and views. */
+/** Conformance specs of the reads: rows, messages, counts, the saved history, searches and views. */
 export function describeReading({ it, itWith }: QueueTests, driver: Driver): void {
   describe('rows', () => {
     it('keep payload and result to the letter', async (queue) => {

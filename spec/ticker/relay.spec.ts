@@ -1,8 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { WebSocket } from 'ws';
-import type { Actor, Monitor } from '../../main/ticker/pid-registry.ts';
-import { type CloseCode, closeCodes } from '../../main/ticker/pid-registry.ts';
+import { type Actor, type CloseCode, closeCodes, type Monitor } from '../../main/ticker/pid-registry.ts';
 import { FINAL_CLOSE_CODES } from '../../www/client/errors.ts';
 import { onceForSuite } from '../support/cleanup.ts';
 import { connectRaw, handshake, head } from '../support/raw-connection.ts';

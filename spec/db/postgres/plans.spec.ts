@@ -24,7 +24,7 @@ async function planOf({ sql }: Schema, text: string): Promise<string> {
   return rows.map((row) => Object.values(row)[0]).join('\n');
 }
 
-/** Leaves index scans only to the planner, where there is an index. */
+/** Leaves index scans only to the planner if there is an index. */
 async function preferIndexes({ sql }: Schema): Promise<void> {
   for (const plan of ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'sort']) await sql(`SET enable_${plan} = off`);
 }
