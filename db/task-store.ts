@@ -63,8 +63,11 @@ export interface TaskStore {
   /**
    * Takes up to `max` messages that are due, and records this process as their owner: by priority, then one of each limit
    * key in turn, and those of one key in the order in which they became due. One of ten is the message that has waited
-   * longest, whatever its priority and key, so that none waits forever. Returns none while the queue is paused. A suspect is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds, for which
-   * the window is drained. While it is in flight, nothing else is taken.
+   * longest, whatever its priority and key, so that none waits forever. Returns none while the queue is paused. A suspect
+   * is taken only if `isIdle`, and then alone: when nothing else is due, or every ten seconds, for which the window is
+   * drained. While it is in flight, nothing else is taken.
+   *
+   * @param isIdle whether this process runs no handler and has no settlement to write
    */
   take(max: number, isIdle: boolean): Awaitable<Taken>;
   /** Takes up to `max` callbacks that are due, so that they need not wait for a place in the window. */

@@ -199,28 +199,36 @@ export const ONE_TIME = 'Each time of a schedule makes one task.';
 export function scheduleOracle(world: World) {
   /** What the last request to each schedule has left: its next time, null if it is paused. Undefined if unknown. */
   const states = new Map<string, { next: number | null | 'none' | undefined }>();
+  /** Requests without an answer, which may take effect after later ones. */
+  const open = new Set<{ name: string; process: Process }>();
 
   /** @param isAlone whether no other process changes the schedules */
   function observe(schedules: Schedules, process: Process, isAlone: boolean): void {
     const begin = (name: string) => {
       const { next } = states.get(name) ?? { next: 'none' };
       const state: { next: typeof next } = { next: undefined };
+      const request = { name, process };
       states.set(name, state);
-      return { next, state };
+      open.add(request);
+      const answered = (left: typeof next) => {
+        open.delete(request);
+        if (![...open].some((other) => other.name === name && !other.process.isDead)) state.next = left;
+      };
+      return { next, answered };
     };
     watch(schedules, process, {
       fire(firing) {
         const { name, dueAt, nextAt, task, isExclusive } = firing;
         const known = task && world.history.addFired(task.message, firing);
         const hasOthers = isAlone && isExclusive && world.history.unfinishedOf(name).length > 1;
-        const { next, state } = begin(name);
+        const { next, answered } = begin(name);
         const problem = windowProblem(firing, process.firesFrom);
         if (problem !== undefined && !process.isDead) world.broken(CAUGHT_UP, `${name}: ${problem}`);
         return (fired, error) => {
-          if (error !== undefined && error.name !== 'QueueFull') return;
+          const isFull = error?.name === 'QueueFull';
+          answered(isFull ? next : error === undefined && fired !== 'changed' ? nextAt : undefined);
+          if (error !== undefined && !isFull) return;
           if (known !== undefined) known.answer = fired === 'fired' ? 'accepted' : 'refused';
-          if (error !== undefined) state.next = next;
-          else if (fired !== 'changed') state.next = nextAt;
           // Another process may have changed it.
           if (!isAlone || error !== undefined) return;
           if (fired !== 'changed' && next !== undefined && dueAt !== next)
@@ -230,14 +238,16 @@ export function scheduleOracle(world: World) {
         };
       },
       put({ name, nextAt }) {
-        const { next, state } = begin(name);
+        const { next, answered } = begin(name);
         // A schedule that is not paused keeps its next time, unless it is paused now.
         const keeps = typeof next === 'number' || next === undefined;
-        return (isPut, error) => {
-          if (error === undefined) state.next = !isPut || (keeps && nextAt !== null) ? next : nextAt;
-        };
+        return (isPut, error) =>
+          answered(error !== undefined ? undefined : !isPut || (keeps && nextAt !== null) ? next : nextAt);
       },
-      delete: (name) => void begin(name),
+      delete: (name) => {
+        const { answered } = begin(name);
+        return () => answered(undefined);
+      },
     });
   }
 

@@ -176,7 +176,9 @@ export async function runSimulation(
 
   /** Returns when the oldest waiting message became due, if it waits although no handler and no fault holds it up. */
   function waitingIdle(): number | undefined {
-    if (site.hasFault() || !processes.every(({ isServing }) => isServing) || site.isPaused()) return undefined;
+    // A resumption takes effect when it is synced.
+    const mayRun = processes.every(({ isServing, queue }) => isServing && !queue.isPaused);
+    if (site.hasFault() || !mayRun) return undefined;
     const { inFlight, oldest } = site.counts() as QueueCounts;
     return inFlight === 0 && history.tasksIn('running').length === 0 ? oldest : undefined;
   }

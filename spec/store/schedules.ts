@@ -126,6 +126,14 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect((await queue.message('a')).schedule).to.equal('s');
     });
 
+    it('do not fire a time again that a change, asked for before it and written after it, sets as the next', async (queue) => {
+      await queue.store.schedules.put(schedule('s'));
+      expect(await fire(queue, 'a')).to.equal('fired a');
+      await queue.store.schedules.put(schedule('s', { timing: 'hourly' }));
+      expect(await fire(queue, 'b')).to.equal('skipped');
+      expect(await find(queue)).to.include({ nextAt: START + 20, lastAt: START + 10, lastTask: 'a' });
+    });
+
     itWith({ maxLength: 1 }, 'stay due while the queue is full', async (queue) => {
       await queue.store.schedules.put(schedule('s'));
       await queue.publish('x');

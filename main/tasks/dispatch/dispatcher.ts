@@ -122,7 +122,8 @@ export class Dispatcher {
     if (queue.isPaused || (free <= 0 && !this.#looksForCallbacks())) return;
     this.#isTaking = true;
     try {
-      const isIdle = this.#running === this.#callbacks;
+      // A suspect may end the process. The death must not be counted for tasks that have ended before.
+      const isIdle = this.#running === this.#callbacks && this.#settlements.isEmpty;
       const take = free > 0 ? queue.take(free, isIdle) : queue.takeCallbacks(MAX_CALLBACKS - this.#callbacks);
       this.#receive(await take, free);
     } catch (error) {
@@ -171,8 +172,6 @@ export class Dispatcher {
     if (isOutside) this.#callbacks += 1;
     else this.#inFlight += 1;
     this.#running += 1;
-    // A death of the process must not be counted for tasks that have ended before.
-    if (delivery.isSuspect) await this.#settlements.written();
     /** Resolves with whether the handler's ack or nack before its end was an ack that took effect. */
     let early: Promise<boolean> | undefined;
     let startedAt: number | undefined;

@@ -66,12 +66,6 @@ export class Settlements {
     this.#write();
   }
 
-  /** Writes the pending settlements, and resolves when this attempt to write them has ended. */
-  async written(): Promise<void> {
-    this.flush();
-    await this.#written;
-  }
-
   /** Writes everything that is pending. Returns false if it cannot be written. */
   async finish(): Promise<boolean> {
     await this.#written;

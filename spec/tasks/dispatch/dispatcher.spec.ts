@@ -166,17 +166,32 @@ describe('Dispatcher', () => {
     expect(kinds).to.deep.equal(['ack']);
   });
 
-  it('writes what has ended before a suspect starts, whose process may die', async () => {
-    const { pool, publish, queue } = await startDispatching(undefined, { prefetch: 1 }, (store) => {
-      const { take } = store;
-      store.take = async (max, isIdle) => {
-        const { deliveries, nextRunAt } = await take.call(store, max, isIdle);
-        return { deliveries: deliveries.map((each) => ({ ...each, isSuspect: each.id === 'b' })), nextRunAt };
+  it('takes a suspect, whose process may die, only once the ends of all others are written, even if a write fails', async () => {
+    let failures = 1;
+    let written = 0;
+    const takes: { isIdle: boolean; written: number }[] = [];
+    const { pool, publish, clock } = await startDispatching(undefined, {}, (store) => {
+      const { take, settle } = store;
+      store.take = (max, isIdle) => {
+        takes.push({ isIdle, written });
+        return take.call(store, max, isIdle);
+      };
+      store.settle = async (settled) => {
+        if (failures-- > 0) throw new Error('disk I/O error');
+        const result = await settle.call(store, settled);
+        written += settled.length;
+        return result;
       };
     });
     await publish('a', 'b');
-    (await pool.given(1)).end(returned);
-    await pool.given(2);
-    expect(await queue.counts()).to.include({ completed: 1, inFlight: 1 });
+    const runs = [await pool.given(1), await pool.given(2)];
+    takes.length = 0;
+    for (const run of runs) run.end(returned);
+    await until(() => takes.length > 0);
+    await until(() => {
+      clock.advance(100);
+      return takes.some(({ isIdle }) => isIdle);
+    });
+    expect(takes.find(({ isIdle }) => isIdle)).to.include({ written: 2 });
   });
 });
