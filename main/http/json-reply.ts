@@ -14,6 +14,9 @@ export const apiHeaders: Headers = {
   'Cache-Control': 'no-store',
 };
 
+/** Until a client has read a text, Node keeps it and a buffer of three times its length. A long text is sent as bytes. */
+const LONG_TEXT = 64 * 1024;
+
 /** Encodes a JSON body, ending with a newline so that a shell prompt starts on its own line. */
 export function jsonText(value: unknown): string {
   return `${JSON.stringify(value)}\n`;
@@ -49,7 +52,7 @@ export function replyText(ctx: ParameterizedContext, status: number, text: strin
   if (ctx.headerSent) return;
   const all = [...fixedHeaders, 'Content-Length', String(Buffer.byteLength(text))];
   for (const name in headers) all.push(name, headers[name] as string);
-  ctx.res.writeHead(status, all).end(text);
+  ctx.res.writeHead(status, all).end(text.length < LONG_TEXT ? text : Buffer.from(text));
 }
 
 /**
@@ -71,11 +74,17 @@ export async function replyListing<Item extends { bytes: number }>(
   ctx.respond = false;
   const begun = Promise.withResolvers<void>();
   const closed = new Promise((resolve) => res.once('close', resolve));
-  const write = async (text: string) => {
+  const write = async (before: string, bytes: Buffer) => {
     if (res.closed) return;
     if (!res.headersSent) res.writeHead(200, fixedHeaders);
     begun.resolve();
-    await Promise.race([closed, new Promise((flushed) => res.write(text, flushed))]);
+    res.write(before);
+    await Promise.race([closed, new Promise((flushed) => res.write(bytes, flushed))]);
+  };
+  // Nothing else of an item is kept while the client reads.
+  const encoded = async (item: Item) => {
+    const found = await read(item);
+    return found && Buffer.from(JSON.stringify(found));
   };
   const sendAll = async () => {
     let separator = `{"${name}":[`;
@@ -85,9 +94,9 @@ export async function replyListing<Item extends { bytes: number }>(
       // The budget is charged before the item is read, so that a refusal costs no read.
       if (!budget.take(item.bytes)) throw serverBusy();
       try {
-        const found = await read(item);
-        if (found === undefined) continue;
-        await write(separator + JSON.stringify(found));
+        const bytes = await encoded(item);
+        if (bytes === undefined) continue;
+        await write(separator, bytes);
       } finally {
         budget.release(item.bytes);
       }
@@ -95,7 +104,7 @@ export async function replyListing<Item extends { bytes: number }>(
       separator = ',';
       count += 1;
     }
-    await write(`${count === 0 ? separator : ''}],"count":${count}}\n`);
+    await write(count === 0 ? separator : '', Buffer.from(`],"count":${count}}\n`));
     if (!res.closed) res.end();
   };
   sendAll().then(begun.resolve, (error) => {
