@@ -169,8 +169,8 @@ export async function runSimulation(
     await pass(random.between(1000, 30_000));
     const before = waitingIdle();
     if (before === undefined) return;
-    // The oldest message may have become due just now.
-    await pass(1000);
+    // The oldest message may have become due just now, or wait for a result whose write has failed before.
+    await pass(6000);
     if (before === waitingIdle()) world.broken(REST, `no handler runs, and a message of ${before} waits`);
   }
 
