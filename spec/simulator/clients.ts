@@ -167,8 +167,8 @@ export function clientsOf(world: World) {
     request(random, what, ({ queue }) => queue.setPaused(isPaused).then(() => `${what}d`));
   }
 
-  function runNow(random: SeededRandom): void {
-    const tasks = history.tasksIn('waiting');
+  /** Runs one of the tasks before its time. */
+  function runNow(random: SeededRandom, tasks: readonly KnownTask[]): void {
     if (tasks.length === 0) return;
     const task = random.pick(tasks);
     request(random, `run ${task.name}`, async ({ queue }) => {
@@ -230,11 +230,12 @@ export function clientsOf(world: World) {
   };
   /** Steps of a simulation that schedules tasks, gives them priorities and limits them. */
   const scheduling: Steps = {
-    ...{ runNow: [5, runNow], limit: [4, limit], cancelAll: [1, cancelAll] },
+    runNow: [5, (random) => runNow(random, history.tasksIn('waiting'))],
+    ...{ limit: [4, limit], cancelAll: [1, cancelAll] },
     ...{ schedule: [4, schedule], runSchedule: [1, runSchedule] },
   };
   return {
-    ...{ steps, scheduling, pause, setSchedule, pauseSchedules },
+    ...{ steps, scheduling, pause, runNow, setSchedule, pauseSchedules },
     /** Returns descriptions of the requests without an answer. Requests to a dead process are lost. */
     unanswered: () => [...waiting].flatMap(({ what, target }) => (target.isDead ? [] : what)),
   };

@@ -268,6 +268,9 @@ export async function runSimulation(
       if (counts !== undefined && unfinished(counts) === 0 && clients.unanswered().length === 0) return;
       const state = JSON.stringify(counts);
       if (state !== before) [before, changedAt] = [state, time.now];
+      // A retry waits for up to an hour.
+      if (site.isReal && clients.unanswered().length === 0)
+        for (const task of history.tasksIn('waiting')) clients.runNow(random, [task]);
       await pass(1000);
     }
   }
