@@ -104,7 +104,7 @@ export async function replyListing<Item extends { bytes: number }>(
       separator = ',';
       count += 1;
     }
-    await write(count === 0 ? separator : '', Buffer.from(`],"count":${count}}\n`));
+    await write(count === 0 ? `${separator}]` : ']', Buffer.from(`,"count":${count}}\n`));
     if (!res.closed) res.end();
   };
   sendAll().then(begun.resolve, (error) => {

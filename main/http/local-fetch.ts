@@ -49,7 +49,7 @@ class LocalResponse extends PassThrough {
     // Not through the stream, which would take most of the time of a small response.
     const { statusCode: status } = this;
     const headers = { get: (name: string) => this.#headers.get(name.toLowerCase()) ?? null };
-    const body = typeof text === 'string' ? text : '';
+    const body = String(text ?? '');
     const json = async () => JSON.parse(body);
     this.#resolve({ ok: status < 300, status, headers, body: null, text: async () => body, json });
     return this.destroy();
