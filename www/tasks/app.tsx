@@ -7,7 +7,7 @@ import { Charts } from './charts.tsx';
 import { OpenQuestion } from './dialogs.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
-import { Help, listenToKeys } from './keys.tsx';
+import { Help } from './keys.tsx';
 import { Masthead, Pages, Tabs } from './masthead.tsx';
 import { view } from './navigation.ts';
 import { TimeZoneSelect, titleOf } from './parts.tsx';
@@ -48,7 +48,6 @@ mount(<Masthead />, 'status');
 mount(<TimeZoneSelect />, 'time-zone');
 mount(<Desk />, 'desk');
 mount([<Inspector />, <OpenQuestion />, <Toast />, <Help />], 'dialogs');
-listenToKeys();
 
 const icon = part(document, 'icon', HTMLLinkElement);
 effect(() => {

@@ -3,7 +3,7 @@ import { addressOf, PAGES } from './address.ts';
 import { history, link, linkState, model, situation } from './board.ts';
 import { STATES, type State } from './board-task.ts';
 import { PauseQueue } from './health-strip.tsx';
-import { HelpButton } from './keys.tsx';
+import { openHelp } from './keys.tsx';
 import { followLink, view } from './navigation.ts';
 import { Button, Mark, now, titleOf } from './parts.tsx';
 import { session } from './service.ts';
@@ -50,7 +50,15 @@ export function Masthead() {
       >
         Queue a task
       </a>
-      <HelpButton />
+      <Button
+        class="button button-plain button-icon"
+        data-part="help-button"
+        aria-label="Keys"
+        aria-haspopup="dialog"
+        onClick={openHelp}
+      >
+        ?
+      </Button>
       {session.value !== undefined && (
         <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
           Sign out <span class="quiet">{session.value.userId}</span>

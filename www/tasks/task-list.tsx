@@ -1,5 +1,4 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Icon } from '../shared/controls.tsx';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
@@ -10,7 +9,7 @@ import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
-import { Button, Live, Mark, SmallButton, titleOf } from './parts.tsx';
+import { Button, Icon, Live, Mark, SmallButton, titleOf } from './parts.tsx';
 import { client, found } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
@@ -83,6 +82,9 @@ export function TaskListView({ state }: { state: State }) {
   );
 }
 
+/** Columns whose heading is a text. */
+const NAMES = ['name', 'data', 'detail', 'count', 'time'];
+
 function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const anchor = useRef<string | undefined>(undefined);
@@ -106,15 +108,9 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
       <thead>
         <tr>
           {hasVerbs && <td class="task-select" />}
-          <th class="task-name" scope="col">
-            Action
-          </th>
-          <th class="task-data" scope="col">
-            Data
-          </th>
-          {(['detail', 'count', 'time'] as const).map((name, index) => (
-            <th key={name} class={`task-${name}`} scope="col">
-              {COLUMNS[state].headings[index]}
+          {['Action', 'Data', ...COLUMNS[state].headings].map((heading, index) => (
+            <th key={NAMES[index]} class={`task-${NAMES[index]}`} scope="col">
+              {heading}
             </th>
           ))}
           {state === 'failed' && <td class="task-actions screen-only" />}
@@ -183,7 +179,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
           </label>
         </td>
       )}
-      <th scope="row" class="task-name">
+      <th scope="row" class="task-name strong">
         <Mark state={task.state} />
         <a
           class="bare"
