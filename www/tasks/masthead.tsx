@@ -1,4 +1,5 @@
 import { ServiceError } from '../client/errors.ts';
+import { keepSession, revoke } from '../shared/sign-in.ts';
 import { addressOf, PAGES } from './address.ts';
 import { history, link, linkState, model, situation } from './board.ts';
 import { STATES, type State } from './board-task.ts';
@@ -8,7 +9,6 @@ import { followLink, view } from './navigation.ts';
 import { Button, Mark, now, titleOf } from './parts.tsx';
 import { session } from './service.ts';
 import type { LinkState } from './service-link.ts';
-import { signOut } from './sign-in.ts';
 import { openForm } from './submit-form.tsx';
 import { formatAge, formatCount, formatMinute } from './texts.ts';
 
@@ -66,6 +66,14 @@ export function Masthead() {
       )}
     </>
   );
+}
+
+function signOut(): void {
+  keepSession(undefined);
+  const { value } = session;
+  if (value !== undefined) revoke(value.token);
+  // Reloading the page removes all data of the user.
+  location.reload();
 }
 
 function LastEvent() {

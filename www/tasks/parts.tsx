@@ -141,8 +141,8 @@ export interface FigureTableProps {
 export function FigureTable({ caption, part, headings, rows }: FigureTableProps) {
   return (
     <table>
-      <caption>{caption}</caption>
-      <thead>
+      <caption class="quiet">{caption}</caption>
+      <thead class="quiet">
         <tr>
           {headings.map((heading) => (
             <th key={heading} scope="col">

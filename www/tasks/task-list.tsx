@@ -105,7 +105,7 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   };
   return (
     <table class="tasks" data-state={state} aria-labelledby="list-heading" aria-rowcount={ids.length + 1}>
-      <thead>
+      <thead class="quiet small">
         <tr>
           {hasVerbs && <td class="task-select" />}
           {['Action', 'Data', ...COLUMNS[state].headings].map((heading, index) => (
