@@ -196,7 +196,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
         <bdi>{dataText(task.payload ?? '')}</bdi>
       </td>
       <td
-        class="task-detail"
+        class={`task-detail ${task.state === 'retrying' ? 'toned' : ''}`}
         style={{ '--progress': fraction }}
         data-repeated={task.state === 'running' && fraction === undefined ? '' : undefined}
       >
