@@ -9,6 +9,9 @@ import { openForm } from './submit-form.tsx';
 /** Keys with the same effect: the characters, the effect as the help says it, the action, and a name for the help if it differs from the characters. */
 type Key = [keys: string, effect: string, press: (key: string) => void, name?: string];
 
+const isHelpOpen = signal(false);
+export const openHelp = () => (isHelpOpen.value = true);
+
 const KEYS: readonly Key[] = [
   ['/', 'Find', focusFind],
   ['n', 'Queue a task', () => openForm()],
@@ -25,7 +28,6 @@ const KEYS: readonly Key[] = [
 
 /** Whether single-key shortcuts are off. The user can switch them off, because speech input may type characters. */
 const isOff = storedChoice('keys-off');
-const isHelpOpen = signal(false);
 
 export function Help() {
   if (!isHelpOpen.value) return null;
@@ -65,10 +67,6 @@ document.addEventListener('keydown', (event) => {
   press(event.key);
   event.preventDefault();
 });
-
-export function openHelp(): void {
-  isHelpOpen.value = true;
-}
 
 function focusFind(): void {
   const field = document.querySelector<HTMLInputElement>('#find');

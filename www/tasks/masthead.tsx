@@ -32,38 +32,40 @@ export function Masthead() {
           {queue === '' ? '' : `queue ${queue}`}
         </span>
       </div>
-      {isRetriable && (
-        <Button data-part="retry" onClick={() => link.now()}>
-          Retry
+      <div class="contents screen-only">
+        {isRetriable && (
+          <Button data-part="retry" onClick={() => link.now()}>
+            Retry
+          </Button>
+        )}
+        <PauseQueue />
+        {/* biome-ignore lint/a11y/useValidAnchor: the link leads to the form, and also moves the focus there */}
+        <a
+          class="button to-form push"
+          data-part="to-form"
+          href="#submit-heading"
+          onClick={(event) => {
+            event.preventDefault();
+            openForm();
+          }}
+        >
+          Queue a task
+        </a>
+        <Button
+          class="button button-plain button-icon"
+          data-part="help-button"
+          aria-label="Keys"
+          aria-haspopup="dialog"
+          onClick={openHelp}
+        >
+          ?
         </Button>
-      )}
-      <PauseQueue />
-      {/* biome-ignore lint/a11y/useValidAnchor: the link leads to the form, and also moves the focus there */}
-      <a
-        class="button to-form push"
-        data-part="to-form"
-        href="#submit-heading"
-        onClick={(event) => {
-          event.preventDefault();
-          openForm();
-        }}
-      >
-        Queue a task
-      </a>
-      <Button
-        class="button button-plain button-icon"
-        data-part="help-button"
-        aria-label="Keys"
-        aria-haspopup="dialog"
-        onClick={openHelp}
-      >
-        ?
-      </Button>
-      {session.value !== undefined && (
-        <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
-          Sign out <span class="quiet">{session.value.userId}</span>
-        </Button>
-      )}
+        {session.value !== undefined && (
+          <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
+            Sign out <span class="quiet">{session.value.userId}</span>
+          </Button>
+        )}
+      </div>
     </>
   );
 }

@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { keysOf } from '../shared/keys-of.ts';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
@@ -82,8 +83,8 @@ export function TaskListView({ state }: { state: State }) {
   );
 }
 
-/** Columns whose heading is a text. */
-const NAMES = ['name', 'data', 'detail', 'count', 'time'];
+/** Columns with a heading, and their widths in the fixed layout. Columns without a width share the rest. */
+const WIDTHS = { name: 'clamp(8rem, 20cqi, 12.5rem)', data: '', detail: '', count: '6.5rem', time: '8.5rem' };
 
 function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   const body = useRef<HTMLTableSectionElement>(null);
@@ -107,13 +108,13 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
     <table class="tasks" data-state={state} aria-labelledby="list-heading" aria-rowcount={ids.length + 1}>
       <thead class="quiet small">
         <tr>
-          {hasVerbs && <td class="task-select" />}
-          {['Action', 'Data', ...COLUMNS[state].headings].map((heading, index) => (
-            <th key={NAMES[index]} class={`task-${NAMES[index]}`} scope="col">
-              {heading}
+          {hasVerbs && <td style={{ width: '3.25rem' }} />}
+          {keysOf(WIDTHS).map((name, index) => (
+            <th key={name} class={`task-${name}`} style={{ width: WIDTHS[name] }} scope="col">
+              {['Action', 'Data', ...COLUMNS[state].headings][index]}
             </th>
           ))}
-          {state === 'failed' && <td class="task-actions screen-only" />}
+          {state === 'failed' && <td class="screen-only" style={{ width: '10rem' }} />}
         </tr>
       </thead>
       <tbody data-part="task-rows" data-hold ref={body}>
