@@ -64,8 +64,8 @@ export function situationOf(facts: Facts, origin: string): Situation {
     return { severity: 'unknown', sentence: text, since: answeredAt, problems };
   }
   if (status === undefined || link.kind !== 'live') return UNKNOWN;
-  const looks = [stall, pause, backlog, refusals, failures, evictions, module];
-  const problems = looks.flatMap((look) => look(status, facts, origin) ?? []);
+  const checks = [stall, pause, backlog, refusals, failures, evictions, module];
+  const problems = checks.flatMap((check) => check(status, facts, origin) ?? []);
   if (problems.length === 0) return { severity: 'normal', sentence: calmSentence(history), problems };
   const severity = problems.some((problem) => problem.severity === 'critical') ? 'critical' : 'warning';
   const times = problems.flatMap(({ since }) => since ?? []);
