@@ -1,4 +1,4 @@
-import type { ButtonHTMLAttributes, RefObject } from 'preact';
+import type { ButtonHTMLAttributes, InputHTMLAttributes, RefObject } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 
 const COPIED_MS = 2_000;
@@ -9,6 +9,10 @@ export const Button = (props: ButtonProps) => <button type="button" class="butto
 
 export function SmallButton({ class: name = '', ...props }: ButtonProps) {
   return <button type="button" class={`button button-small ${name}`} {...props} />;
+}
+
+export function SearchField(props: Omit<InputHTMLAttributes<HTMLInputElement>, 'list' | 'role' | 'type'>) {
+  return <input type="search" class="input" autocomplete="off" autocapitalize="none" spellcheck={false} {...props} />;
 }
 
 /** Icon, a `<symbol>` defined in the page's HTML. */

@@ -1,10 +1,35 @@
 import type uPlot from 'uplot';
-import { cssColour } from './canvas-colours.ts';
 
 /** Steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
 const VALUE_STEPS = Array.from({ length: 30 }, (_, index) =>
   [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
 ).flat();
+
+/** CSS variables that are registered as colours. */
+const registered = new Set<string>();
+
+/** Returns a function that reads the current value of a CSS variable, for drawing on a canvas. */
+export function cssColour(element: Element, name: string): () => string {
+  // The value of a variable that is no registered colour would be a `light-dark()` expression.
+  if (!registered.has(name)) {
+    CSS.registerProperty({ name, syntax: '<color>', inherits: true, initialValue: 'transparent' });
+  }
+  registered.add(name);
+  return () => getComputedStyle(element).getPropertyValue(name).trim();
+}
+
+/**
+ * Calls `repaint` when the system's colour scheme, the forced colours or the chosen theme changes, and for print.
+ * @param signal ends the calls
+ */
+export function onColourChange(repaint: () => void, signal?: AbortSignal): void {
+  for (const query of ['(prefers-color-scheme: dark)', '(forced-colors: active)', 'print']) {
+    matchMedia(query).addEventListener('change', repaint, { ...(signal && { signal }) });
+  }
+  const observer = new MutationObserver(repaint);
+  observer.observe(document.documentElement, { attributeFilter: ['style'] });
+  signal?.addEventListener('abort', () => observer.disconnect());
+}
 
 /** Size of the root font in pixels. */
 export const rootFontSize = () => Number.parseFloat(getComputedStyle(document.documentElement).fontSize);

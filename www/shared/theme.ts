@@ -11,15 +11,6 @@
     }
   };
 
-  const store = (theme: string): void => {
-    try {
-      if (theme === '') localStorage.removeItem(KEY);
-      else localStorage.setItem(KEY, theme);
-    } catch {
-      // The browser blocks storage, so the theme lasts only until the page is closed.
-    }
-  };
-
   const apply = (theme: string): void => {
     // Overrides the system's colour scheme.
     document.documentElement.style.colorScheme = theme;
@@ -38,7 +29,12 @@
   for (const type of ['DOMContentLoaded', 'storage']) addEventListener(type, () => apply(stored()));
   document.addEventListener('change', ({ target }) => {
     if (!(target instanceof HTMLSelectElement) || target.dataset.part !== 'theme') return;
-    store(target.value);
     apply(target.value);
+    try {
+      if (target.value === '') localStorage.removeItem(KEY);
+      else localStorage.setItem(KEY, target.value);
+    } catch {
+      // The browser blocks storage, so the theme lasts only until the page is closed.
+    }
   });
 }

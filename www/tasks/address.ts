@@ -8,13 +8,11 @@ export const RANGES = {
   '1h': { label: 'hour', short: '1 h', seconds: 3_600, from: 'minutes', period: 60, row: 300 },
   '24h': { label: '24 hours', short: '24 h', seconds: 86_400, from: 'minutes', period: 60, row: 3_600 },
 } as const;
-export type Range = keyof typeof RANGES;
 
 export const PAGES = ['tasks', 'schedules', 'limits'] as const;
 
 /** Times until now of which a list shows the tasks, in seconds. */
 export const SPANS = { '10m': 600, '1h': 3_600, '24h': 86_400 } as const;
-export type Span = keyof typeof SPANS;
 
 export interface View {
   page: (typeof PAGES)[number];
@@ -24,10 +22,10 @@ export interface View {
   /** Cause of the listed failed tasks, or an empty string. */
   cause: string;
   /** Time in which the listed tasks were accepted or have failed, or an empty string for any. */
-  last: Span | '';
+  last: keyof typeof SPANS | '';
   /** Id of the task in the inspector. Undefined if the inspector is closed. */
   task: string | undefined;
-  range: Range;
+  range: keyof typeof RANGES;
 }
 
 const DEFAULT: View = {

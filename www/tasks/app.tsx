@@ -1,5 +1,6 @@
 import { computed, effect } from '@preact/signals';
 import { mount, part } from '../shared/dom.ts';
+import { keptSession, type Session, signInForm } from '../shared/sign-in.ts';
 import { Activity } from './activity.tsx';
 import { link, linkState, model, situation } from './board.ts';
 import { Toast } from './bulk-changes.tsx';
@@ -7,20 +8,36 @@ import { Charts } from './charts.tsx';
 import { OpenQuestion } from './dialogs.tsx';
 import { HealthStrip } from './health-strip.tsx';
 import { Inspector } from './inspector.tsx';
-import { Help, listenToKeys } from './keys.tsx';
+import { Help } from './keys.tsx';
 import { Masthead, Pages, Tabs } from './masthead.tsx';
 import { view } from './navigation.ts';
 import { TimeZoneSelect, titleOf } from './parts.tsx';
+import { session, useSession } from './service.ts';
 import { LIMITS, SCHEDULES } from './settings-items.tsx';
 import { SettingsList } from './settings-list.tsx';
-import { connect } from './sign-in.ts';
 import { isFolded, OwnTasks, SubmitForm } from './submit-form.tsx';
 import { TaskListView } from './task-list.tsx';
 
-// Before the views send requests, because this restores the token that they need.
-connect();
+const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
 
 const kind = computed(() => linkState.value.kind);
+
+// The token is restored before the views send requests, because they need it. The sign-in form appears only if the
+// service requires a token.
+const begin = (started: Session | undefined) => {
+  useSession(started);
+  link.start(started?.userId ?? '');
+};
+const openForm = signInForm((started) => {
+  begin(started);
+  model.reload();
+});
+begin(keptSession());
+kind.subscribe((current) => {
+  if (current !== 'signed-out') return;
+  openForm(session.peek() && SESSION_ENDED);
+  useSession(undefined);
+});
 
 /** All below the header of the page, except the sign-in form. */
 function Desk() {
@@ -48,7 +65,6 @@ mount(<Masthead />, 'status');
 mount(<TimeZoneSelect />, 'time-zone');
 mount(<Desk />, 'desk');
 mount([<Inspector />, <OpenQuestion />, <Toast />, <Help />], 'dialogs');
-listenToKeys();
 
 const icon = part(document, 'icon', HTMLLinkElement);
 effect(() => {

@@ -284,10 +284,10 @@ export function BulkBar({ state, list, ids, listed, still }: BulkBarProps) {
         </SmallButton>
       )}
       <SmallButton
-        class="unseen"
         data-part="unseen"
         aria-keyshortcuts="u"
-        data-empty={still.unseen === 0 ? '' : undefined}
+        // Keeps its place while all rows are shown, so that the list does not move.
+        style={{ visibility: still.unseen === 0 ? 'hidden' : undefined }}
         onClick={still.show}
       >
         {formatCount(still.unseen)} new – show

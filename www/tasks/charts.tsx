@@ -1,11 +1,10 @@
 import { computed } from '@preact/signals';
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { RadioGroup } from '../shared/controls.tsx';
 import { keysOf } from '../shared/keys-of.ts';
 import { RANGES } from './address.ts';
 import { history, historyProblem } from './board.ts';
 import { changeView, view } from './navigation.ts';
-import { FigureTable } from './parts.tsx';
+import { FigureTable, RadioGroup } from './parts.tsx';
 import type { Periods } from './queue-history.ts';
 import { formatClock, formatCount, formatRate } from './texts.ts';
 import { type ChartLine, timeChart } from './time-chart.ts';

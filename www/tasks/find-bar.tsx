@@ -1,5 +1,5 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { RadioGroup, SmallButton } from '../shared/controls.tsx';
+import { RadioGroup, SearchField, SmallButton } from '../shared/controls.tsx';
 import { keysOf } from '../shared/keys-of.ts';
 import { SPANS } from './address.ts';
 import { changeView, view } from './navigation.ts';
@@ -22,14 +22,9 @@ export function FindBar() {
           <label class="visually-hidden" for="find">
             Find in this list, or open a task by its id
           </label>
-          <input
-            class="input"
+          <SearchField
             id="find"
-            type="search"
             data-part="find"
-            autocomplete="off"
-            autocapitalize="none"
-            spellcheck={false}
             maxLength={200}
             placeholder={page === 'tasks' ? 'Find text, id, key:…' : 'Find text'}
             aria-keyshortcuts="/"

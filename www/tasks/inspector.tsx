@@ -2,14 +2,13 @@ import { useSignal } from '@preact/signals';
 import type { RefObject } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { Attempt } from '../client/task-state.ts';
-import { CopyButton, Icon } from '../shared/controls.tsx';
 import { linkState } from './board.ts';
 import { isUnfinished } from './board-task.ts';
 import { redrive } from './bulk-changes.tsx';
 import { Dialog } from './dialogs.tsx';
 import { indent, isNested, parseJson, readPayload } from './json-text.ts';
 import { changeView, followLink, isReplaced, view } from './navigation.ts';
-import { Button, CodeBlock, Mark, now, Progress, Time } from './parts.tsx';
+import { Button, CodeBlock, CopyButton, Icon, Mark, now, Progress, Time } from './parts.tsx';
 import { client, curlCommand, type Submission } from './service.ts';
 import { openForm } from './submit-form.tsx';
 import { factsOf, noteOf, type Step, timelineOf } from './task-detail.ts';
@@ -90,7 +89,13 @@ function Inspected({ id, title }: { id: string; title: RefObject<HTMLHeadingElem
               <div key={term}>
                 <dt>{term}</dt>
                 <dd>
-                  <TextOrLink text={visibleText(text)} address={address} />
+                  {address === undefined ? (
+                    <bdi>{visibleText(text)}</bdi>
+                  ) : (
+                    <a href={address} onClick={followLink}>
+                      {visibleText(text)}
+                    </a>
+                  )}
                   {visibleText(rest)}
                 </dd>
               </div>
@@ -175,15 +180,6 @@ function countText(value: object): string {
 function scalarText(value: unknown): string {
   const text = isNested(value) ? countText(value) : JSON.stringify(value);
   return visibleText(text.length > MAX_CHARACTERS ? `${text.slice(0, MAX_CHARACTERS)}…` : text);
-}
-
-function TextOrLink({ text, address }: { text: string; address: string | undefined }) {
-  if (address === undefined) return <bdi>{text}</bdi>;
-  return (
-    <a href={address} onClick={followLink}>
-      {text}
-    </a>
-  );
 }
 
 function TimelineStep({ step, previous, isLast }: { step: Step; previous: Step | undefined; isLast: boolean }) {

@@ -3,11 +3,14 @@ import { addressOf } from './address.ts';
 import { STATES, type State } from './board-task.ts';
 import { Dialog } from './dialogs.tsx';
 import { changeView, openAddress, view } from './navigation.ts';
-import { Button, SmallButton, storedChoice } from './parts.tsx';
+import { SmallButton, storedChoice } from './parts.tsx';
 import { openForm } from './submit-form.tsx';
 
 /** Keys with the same effect: the characters, the effect as the help says it, the action, and a name for the help if it differs from the characters. */
 type Key = [keys: string, effect: string, press: (key: string) => void, name?: string];
+
+const isHelpOpen = signal(false);
+export const openHelp = () => (isHelpOpen.value = true);
 
 const KEYS: readonly Key[] = [
   ['/', 'Find', focusFind],
@@ -25,21 +28,6 @@ const KEYS: readonly Key[] = [
 
 /** Whether single-key shortcuts are off. The user can switch them off, because speech input may type characters. */
 const isOff = storedChoice('keys-off');
-const isHelpOpen = signal(false);
-
-export function HelpButton() {
-  return (
-    <Button
-      class="button button-plain button-icon"
-      data-part="help-button"
-      aria-label="Keys"
-      aria-haspopup="dialog"
-      onClick={openHelp}
-    >
-      ?
-    </Button>
-  );
-}
 
 export function Help() {
   if (!isHelpOpen.value) return null;
@@ -70,21 +58,15 @@ export function Help() {
   );
 }
 
-export function listenToKeys(): void {
-  document.addEventListener('keydown', (event) => {
-    const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
-    if (!isForPage || isTyping(event.target) || isOff.value) return;
-    if (document.querySelector('dialog:modal') !== null) return;
-    const [, , press] = KEYS.find(([keys]) => event.key.length === 1 && keys.includes(event.key)) ?? [];
-    if (press === undefined) return;
-    press(event.key);
-    event.preventDefault();
-  });
-}
-
-function openHelp(): void {
-  isHelpOpen.value = true;
-}
+document.addEventListener('keydown', (event) => {
+  const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
+  if (!isForPage || isTyping(event.target) || isOff.value) return;
+  if (document.querySelector('dialog:modal') !== null) return;
+  const [, , press] = KEYS.find(([keys]) => event.key.length === 1 && keys.includes(event.key)) ?? [];
+  if (press === undefined) return;
+  press(event.key);
+  event.preventDefault();
+});
 
 function focusFind(): void {
   const field = document.querySelector<HTMLInputElement>('#find');

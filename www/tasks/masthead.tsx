@@ -1,14 +1,14 @@
 import { ServiceError } from '../client/errors.ts';
+import { keepSession, revoke } from '../shared/sign-in.ts';
 import { addressOf, PAGES } from './address.ts';
 import { history, link, linkState, model, situation } from './board.ts';
 import { STATES, type State } from './board-task.ts';
 import { PauseQueue } from './health-strip.tsx';
-import { HelpButton } from './keys.tsx';
+import { openHelp } from './keys.tsx';
 import { followLink, view } from './navigation.ts';
 import { Button, Mark, now, titleOf } from './parts.tsx';
 import { session } from './service.ts';
 import type { LinkState } from './service-link.ts';
-import { signOut } from './sign-in.ts';
 import { openForm } from './submit-form.tsx';
 import { formatAge, formatCount, formatMinute } from './texts.ts';
 
@@ -32,32 +32,50 @@ export function Masthead() {
           {queue === '' ? '' : `queue ${queue}`}
         </span>
       </div>
-      {isRetriable && (
-        <Button data-part="retry" onClick={() => link.now()}>
-          Retry
+      <div class="contents screen-only">
+        {isRetriable && (
+          <Button data-part="retry" onClick={() => link.now()}>
+            Retry
+          </Button>
+        )}
+        <PauseQueue />
+        {/* biome-ignore lint/a11y/useValidAnchor: the link leads to the form, and also moves the focus there */}
+        <a
+          class="button to-form push"
+          data-part="to-form"
+          href="#submit-heading"
+          onClick={(event) => {
+            event.preventDefault();
+            openForm();
+          }}
+        >
+          Queue a task
+        </a>
+        <Button
+          class="button button-plain button-icon"
+          data-part="help-button"
+          aria-label="Keys"
+          aria-haspopup="dialog"
+          onClick={openHelp}
+        >
+          ?
         </Button>
-      )}
-      <PauseQueue />
-      {/* biome-ignore lint/a11y/useValidAnchor: the link leads to the form, and also moves the focus there */}
-      <a
-        class="button to-form push"
-        data-part="to-form"
-        href="#submit-heading"
-        onClick={(event) => {
-          event.preventDefault();
-          openForm();
-        }}
-      >
-        Queue a task
-      </a>
-      <HelpButton />
-      {session.value !== undefined && (
-        <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
-          Sign out <span class="quiet">{session.value.userId}</span>
-        </Button>
-      )}
+        {session.value !== undefined && (
+          <Button class="button button-plain" data-part="sign-out" onClick={signOut}>
+            Sign out <span class="quiet">{session.value.userId}</span>
+          </Button>
+        )}
+      </div>
     </>
   );
+}
+
+function signOut(): void {
+  keepSession(undefined);
+  const { value } = session;
+  if (value !== undefined) revoke(value.token);
+  // Reloading the page removes all data of the user.
+  location.reload();
 }
 
 function LastEvent() {

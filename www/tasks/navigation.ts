@@ -35,8 +35,6 @@ export function followLink(event: MouseEvent): void {
   openAddress((event.currentTarget as HTMLAnchorElement).href);
 }
 
-export function opensElsewhere({ ctrlKey, metaKey, shiftKey }: MouseEvent): boolean {
-  return ctrlKey || metaKey || shiftKey;
-}
+export const opensElsewhere = ({ ctrlKey, metaKey, shiftKey }: MouseEvent): boolean => ctrlKey || metaKey || shiftKey;
 
 export const isReplaced = (): boolean => lastEntry === 'replace';

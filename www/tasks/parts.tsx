@@ -10,7 +10,7 @@ const TICK_MS = 200;
 /** Characters of a long text that are shown until the user asks for all. */
 const SHOWN = 20_000;
 
-export { Button, SmallButton } from '../shared/controls.tsx';
+export { Button, CopyButton, Icon, RadioGroup, SmallButton } from '../shared/controls.tsx';
 
 /** Milliseconds since the epoch, five times per second while the page is visible. */
 export const now = signal(Date.now());
@@ -141,8 +141,8 @@ export interface FigureTableProps {
 export function FigureTable({ caption, part, headings, rows }: FigureTableProps) {
   return (
     <table>
-      <caption>{caption}</caption>
-      <thead>
+      <caption class="quiet">{caption}</caption>
+      <thead class="quiet">
         <tr>
           {headings.map((heading) => (
             <th key={heading} scope="col">

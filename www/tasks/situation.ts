@@ -64,15 +64,8 @@ export function situationOf(facts: Facts, origin: string): Situation {
     return { severity: 'unknown', sentence: text, since: answeredAt, problems };
   }
   if (status === undefined || link.kind !== 'live') return UNKNOWN;
-  const problems = [
-    stall(status),
-    pause(status, origin),
-    backlog(status, history),
-    refusals(status, history),
-    failures(facts),
-    evictions(status),
-    module(status),
-  ].filter((problem): problem is Problem => problem !== undefined);
+  const checks = [stall, pause, backlog, refusals, failures, evictions, module];
+  const problems = checks.flatMap((check) => check(status, facts, origin) ?? []);
   if (problems.length === 0) return { severity: 'normal', sentence: calmSentence(history), problems };
   const severity = problems.some((problem) => problem.severity === 'critical') ? 'critical' : 'warning';
   const times = problems.flatMap(({ since }) => since ?? []);
@@ -108,14 +101,14 @@ function stall({ stalled }: QueueStatus): Problem | undefined {
   return { kind: 'stalled', severity: 'critical', text, since, advice };
 }
 
-function pause({ paused, paused_at_ms: since }: QueueStatus, origin: string): Problem | undefined {
+function pause({ paused, paused_at_ms: since }: QueueStatus, _facts: Facts, origin: string): Problem | undefined {
   if (!paused) return undefined;
   const text = `The queue is paused${sinceText(since)}.`;
   const advice = `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`;
   return { kind: 'paused', severity: 'warning', text, since, advice };
 }
 
-function backlog(status: QueueStatus, history: Histories): Problem | undefined {
+function backlog(status: QueueStatus, { history }: Facts): Problem | undefined {
   const { limits, bytes, paused, stalled, refused } = status;
   const length = lengthOf(status);
   const used = usageOf(status);
@@ -144,7 +137,7 @@ function backlog(status: QueueStatus, history: Histories): Problem | undefined {
   return { kind: isFull ? 'full' : 'filling', severity, text, since, advice };
 }
 
-function refusals({ refused }: QueueStatus, history: Histories): Problem | undefined {
+function refusals({ refused }: QueueStatus, { history }: Facts): Problem | undefined {
   // The rate covers the last minute by the service's clock, from which the browser's may differ.
   if (refused.per_second === 0) return undefined;
   const since = beginningOf(history, 'refused', (count) => count > 0);
@@ -153,7 +146,7 @@ function refusals({ refused }: QueueStatus, history: Histories): Problem | undef
   return { kind: 'refused', severity: 'critical', text, since, advice: 'The clients have to submit them again.' };
 }
 
-function failures({ history, causes: { causes, total } }: Facts): Problem | undefined {
+function failures(_status: QueueStatus, { history, causes: { causes, total } }: Facts): Problem | undefined {
   const { seconds } = history;
   const count = seconds.sum('failed', 60);
   const share = count / Math.max(1, count + seconds.sum('completed', 60));

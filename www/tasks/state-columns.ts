@@ -1,5 +1,5 @@
 import type { BoardTask, State } from './board-task.ts';
-import { limitText } from './task-detail.ts';
+import { limitText, NORMAL_PRIORITY } from './task-detail.ts';
 import { dataText, formatClock, formatDue, formatSize, formatSpan, outputText, visibleText } from './texts.ts';
 
 export interface Columns {
@@ -12,7 +12,6 @@ export interface Columns {
   time(task: BoardTask, now: number): string;
 }
 
-const NORMAL_PRIORITY = 3;
 const encoder = new TextEncoder();
 const sizeOf = (text: string | null | undefined, bytes = 0) =>
   text && bytes > encoder.encode(text).length ? formatSize(bytes) : '';

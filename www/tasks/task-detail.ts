@@ -7,7 +7,7 @@ import { formatClock, formatCount, formatSpan } from './texts.ts';
 /** Response of `GET /tasks/<id>`, with the optional fields of all states. */
 export type TaskDetail = { id: string; status: string } & TaskFields;
 
-const NORMAL_PRIORITY = 3;
+export const NORMAL_PRIORITY = 3;
 const UNKNOWN =
   'No task has this id. It may have been cancelled or purged, or removed because of a limit on stored tasks.';
 const PERMANENT =

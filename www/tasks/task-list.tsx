@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { Icon } from '../shared/controls.tsx';
+import { keysOf } from '../shared/keys-of.ts';
 import { addressOf } from './address.ts';
 import { model } from './board.ts';
 import { type BoardTask, isUnfinished, type State } from './board-task.ts';
@@ -10,7 +10,7 @@ import { FindBar } from './find-bar.tsx';
 import { readPayload } from './json-text.ts';
 import { MAX_LISTED, PAGE_SIZE, type TaskList } from './model.ts';
 import { changeView, opensElsewhere, view } from './navigation.ts';
-import { Button, Live, Mark, SmallButton, titleOf } from './parts.tsx';
+import { Button, Icon, Live, Mark, SmallButton, titleOf } from './parts.tsx';
 import { client, found } from './service.ts';
 import { COLUMNS, orderText } from './state-columns.ts';
 import { useRowWindow, useStillList } from './still-list.ts';
@@ -83,6 +83,9 @@ export function TaskListView({ state }: { state: State }) {
   );
 }
 
+/** Columns with a heading, and their widths in the fixed layout. Columns without a width share the rest. */
+const WIDTHS = { name: 'clamp(8rem, 20cqi, 12.5rem)', data: '', detail: '', count: '6.5rem', time: '8.5rem' };
+
 function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   const body = useRef<HTMLTableSectionElement>(null);
   const anchor = useRef<string | undefined>(undefined);
@@ -103,21 +106,15 @@ function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
   };
   return (
     <table class="tasks" data-state={state} aria-labelledby="list-heading" aria-rowcount={ids.length + 1}>
-      <thead>
+      <thead class="quiet small">
         <tr>
-          {hasVerbs && <td class="task-select" />}
-          <th class="task-name" scope="col">
-            Action
-          </th>
-          <th class="task-data" scope="col">
-            Data
-          </th>
-          {(['detail', 'count', 'time'] as const).map((name, index) => (
-            <th key={name} class={`task-${name}`} scope="col">
-              {COLUMNS[state].headings[index]}
+          {hasVerbs && <td style={{ width: '3.25rem' }} />}
+          {keysOf(WIDTHS).map((name, index) => (
+            <th key={name} class={`task-${name}`} style={{ width: WIDTHS[name] }} scope="col">
+              {['Action', 'Data', ...COLUMNS[state].headings][index]}
             </th>
           ))}
-          {state === 'failed' && <td class="task-actions screen-only" />}
+          {state === 'failed' && <td class="screen-only" style={{ width: '10rem' }} />}
         </tr>
       </thead>
       <tbody data-part="task-rows" data-hold ref={body}>
@@ -183,7 +180,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
           </label>
         </td>
       )}
-      <th scope="row" class="task-name">
+      <th scope="row" class="task-name strong">
         <Mark state={task.state} />
         <a
           class="bare"
@@ -200,7 +197,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
         <bdi>{dataText(task.payload ?? '')}</bdi>
       </td>
       <td
-        class="task-detail"
+        class={`task-detail ${task.state === 'retrying' ? 'toned' : ''}`}
         style={{ '--progress': fraction }}
         data-repeated={task.state === 'running' && fraction === undefined ? '' : undefined}
       >

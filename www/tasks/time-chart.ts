@@ -1,6 +1,5 @@
 import uPlot from 'uplot';
-import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
-import { axisFont, plotBase, rootFontSize, widestOf } from '../shared/plot.ts';
+import { axisFont, cssColour, onColourChange, plotBase, rootFontSize, widestOf } from '../shared/plot.ts';
 import type { Periods } from './queue-history.ts';
 import { formatCount, formatMinute, formatRate } from './texts.ts';
 

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { Button, Icon, onEscape, RadioGroup } from '../shared/controls.tsx';
+import { Button, Icon, onEscape, RadioGroup, SearchField } from '../shared/controls.tsx';
 import { keysOf } from '../shared/keys-of.ts';
 import { formatLength, formatShare } from './format.ts';
 import { model } from './model.ts';
@@ -59,15 +59,11 @@ export function Tools() {
       </Button>
       {model.quotes.value.length > MAX_COMPACT && view.value.symbol === '' && (
         <>
-          <input
-            type="search"
-            class="input"
+          <SearchField
             data-part="filter"
             aria-label="Filter by symbol"
             placeholder="Filter"
-            autocomplete="off"
             autocapitalize="characters"
-            spellcheck={false}
             maxLength={33}
             value={filter.value}
             onInput={({ currentTarget }) => (filter.value = currentTarget.value)}

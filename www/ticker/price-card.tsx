@@ -1,8 +1,8 @@
 import type { Signal } from '@preact/signals';
 import type { ComponentChild } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { cssColour } from '../shared/canvas-colours.ts';
 import { Icon, SmallButton } from '../shared/controls.tsx';
+import { cssColour } from '../shared/plot.ts';
 import { Chart, useDrawing } from './chart.tsx';
 import { formatLength, formatMoment, formatShare, formatTimeBefore } from './format.ts';
 import { model } from './model.ts';

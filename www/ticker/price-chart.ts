@@ -1,6 +1,5 @@
 import uPlot from 'uplot';
-import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
-import { rootFontSize } from '../shared/plot.ts';
+import { cssColour, onColourChange, rootFontSize } from '../shared/plot.ts';
 import type { Candle } from './history.ts';
 import { type ChartView, plotData, plotOptions, type Span } from './price-plot.ts';
 
@@ -242,12 +241,9 @@ export class PriceChart {
   /** Moves the crosshairs of all charts by a simulated mouse event, because uPlot synchronizes only mouse input. */
   #moveCrosshair(clientX: number): void {
     if (this.#plot === undefined) return;
-    const {
-      over,
-      rect: { left, right, top, height },
-    } = this.#plot;
-    const x = Math.min(Math.max(clientX, left), right - 1);
-    over.dispatchEvent(new MouseEvent('mousemove', { clientX: x, clientY: top + height / 2 }));
+    const { over, rect } = this.#plot;
+    const x = Math.min(Math.max(clientX, rect.left), rect.right - 1);
+    over.dispatchEvent(new MouseEvent('mousemove', { clientX: x, clientY: rect.top + rect.height / 2 }));
   }
 
   #hideCrosshair(): void {

@@ -1,6 +1,5 @@
 import uPlot from 'uplot';
-import { cssColour } from '../shared/canvas-colours.ts';
-import { axisFont, plotBase, widestOf } from '../shared/plot.ts';
+import { axisFont, cssColour, plotBase, widestOf } from '../shared/plot.ts';
 import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
 import type { Candle } from './history.ts';
 
