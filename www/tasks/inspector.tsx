@@ -75,7 +75,7 @@ function Inspected({ id, title }: { id: string; title: RefObject<HTMLHeadingElem
       </div>
       <div class="inspector-body stack">
         <p class="row">
-          <code class="code" data-part="inspector-id" ref={idText}>
+          <code data-part="inspector-id" ref={idText}>
             {id}
           </code>{' '}
           <CopyButton text={id} source={idText} label="Copy the id" />

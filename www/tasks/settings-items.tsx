@@ -56,7 +56,7 @@ export const SCHEDULES: Settings<Schedule> = {
     return (
       <>
         <p>
-          <code class="code">{visibleText(cron)}</code> <span class="quiet">{visibleText(time_zone)}</span>
+          <code>{visibleText(cron)}</code> <span class="quiet">{visibleText(time_zone)}</span>
         </p>
         <p>
           <bdi class="clamp">{visibleText(action)}</bdi>{' '}

@@ -162,7 +162,7 @@ function DataHelp({ schema }: { schema: object | undefined }) {
         {fields.map((field) => (
           <li key={field.keys.join('/')} class="data-field small" data-wrong={field === wrong ? '' : undefined}>
             <p>
-              <code class="code">{field.name}</code> <span class="quiet">{field.kind}</span>{' '}
+              <code>{field.name}</code> <span class="quiet">{field.kind}</span>{' '}
               {field.required && <strong>required</strong>}
             </p>
             <p class="quiet small">{field.about}</p>
