@@ -70,8 +70,9 @@ const PUT = `INSERT INTO schedules (name, definition, source, timing, next_at)
   ON CONFLICT (name) DO UPDATE SET definition = excluded.definition, source = excluded.source, timing = excluded.timing,
     next_at = CASE WHEN schedules.timing = excluded.timing THEN schedules.next_at ELSE excluded.next_at END
     WHERE schedules.source = 'api' OR excluded.source = 'module' RETURNING name`;
-// A change of the timing may have been computed before the last time fired, and be written after it.
-const FIRES = `CAST($5 AS text) IS NOT NULL AND last_at IS DISTINCT FROM CAST($4 AS bigint) AND NOT (CAST($6 AS integer) = 1
+// A change of the timing may have been computed before the last time fired, and be written after it, so only later times
+// fire.
+const FIRES = `CAST($5 AS text) IS NOT NULL AND (last_at IS NULL OR last_at < CAST($4 AS bigint)) AND NOT (CAST($6 AS integer) = 1
   AND EXISTS (SELECT 1 FROM messages WHERE schedule = $1 AND state <> 'failed'))`;
 // Locks the row, so that another node waits and then finds another next time.
 const ADVANCE = `UPDATE schedules SET next_at = CAST($3 AS bigint),

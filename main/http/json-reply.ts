@@ -14,7 +14,10 @@ export const apiHeaders: Headers = {
   'Cache-Control': 'no-store',
 };
 
-/** Until a client has read a text, Node keeps it and a buffer of three times its length. A long text is sent as bytes. */
+/**
+ * Length in characters from which a text is sent as bytes. For a text, Node allocates three times its length until the
+ * client has read it.
+ */
 const LONG_TEXT = 64 * 1024;
 
 /** Encodes a JSON body, ending with a newline so that a shell prompt starts on its own line. */
@@ -81,7 +84,7 @@ export async function replyListing<Item extends { bytes: number }>(
     res.write(before);
     await Promise.race([closed, new Promise((flushed) => res.write(bytes, flushed))]);
   };
-  // Nothing else of an item is kept while the client reads.
+  // A function of its own, so that the item and its text can be freed while the client reads.
   const encoded = async (item: Item) => {
     const found = await read(item);
     return found && Buffer.from(JSON.stringify(found));

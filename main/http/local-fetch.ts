@@ -32,24 +32,24 @@ class LocalResponse extends PassThrough {
     return this;
   }
 
-  override write(text: string, ...others: unknown[]): boolean {
+  override write(chunk: string | Buffer, ...others: unknown[]): boolean {
     if (!this.#isAnswered) {
       this.#isAnswered = true;
       this.headersSent = true;
       const init = { status: this.statusCode, headers: [...this.#headers] };
       this.#resolve(new Response(Readable.toWeb(this) as Answer['body'], init));
     }
-    return super.write(text, ...(others as []));
+    return super.write(chunk, ...(others as []));
   }
 
-  override end(text?: unknown): this {
-    if (this.#isAnswered) return super.end(text);
+  override end(chunk?: unknown): this {
+    if (this.#isAnswered) return super.end(chunk);
     this.#isAnswered = true;
     this.headersSent = true;
     // Not through the stream, which would take most of the time of a small response.
     const { statusCode: status } = this;
     const headers = { get: (name: string) => this.#headers.get(name.toLowerCase()) ?? null };
-    const body = String(text ?? '');
+    const body = String(chunk ?? '');
     const json = async () => JSON.parse(body);
     this.#resolve({ ok: status < 300, status, headers, body: null, text: async () => body, json });
     return this.destroy();

@@ -74,6 +74,27 @@ describe('a reply in JSON', () => {
     expect(budget.used).to.equal(0);
   });
 
+  // For a text, Node allocates three times its length until the client has read it.
+  it('that may be large is passed to Node as bytes', async () => {
+    const chunks: unknown[] = [];
+    const item = { text: 'ä'.repeat(100_000) };
+    const { url } = await start((ctx) => {
+      for (const method of ['write', 'end'] as const) {
+        const send = ctx.res[method].bind(ctx.res) as (...values: unknown[]) => never;
+        ctx.res[method] = (...values: unknown[]) => {
+          chunks.push(values[0]);
+          return send(...values);
+        };
+      }
+      if (ctx.path === '/listing') return replyListing(ctx, 'items', sized(10, 1, 2), budget, () => item);
+      return void replyWithin(budget, ctx, item);
+    });
+    expect((await request(url)).body).to.deep.equal(item);
+    expect((await request(`${url}/listing`)).body).to.deep.equal({ items: [item, item], count: 2 });
+    expect(chunks.filter((chunk) => typeof chunk === 'string' && chunk.length > 1000)).to.deep.equal([]);
+    expect(chunks.filter((chunk) => Buffer.isBuffer(chunk) && chunk.length > 200_000)).to.have.length(3);
+  });
+
   it('with a listing ends with the connection if there is no room for a further item, or it cannot be read', async () => {
     for (const failure of [serverBusy(), new Error('no row')]) {
       const { listener, errors } = await start((ctx) =>

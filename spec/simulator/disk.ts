@@ -256,11 +256,11 @@ export class Disk {
     return statement.all(...values) as Row[];
   }
 
-  /** Reads the tables of tasks. Every fifth time, the messages are those that the store lists, which takes longer. */
+  /** Reads the tables of tasks. Every tenth time, the messages are those that the store lists, which takes longer. */
   readTables(store: SqliteStore): Tables {
     this.#reads += 1;
     const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : undefined;
-    const isListed = stored === undefined || this.#reads % 5 === 0;
+    const isListed = stored === undefined || this.#reads % 10 === 0;
     const messages = isListed ? STATES.flatMap((state) => listed(store, state)) : stored;
     return { rows: this.read(ROWS), messages, stored: stored?.length ?? messages.length };
   }

@@ -331,8 +331,9 @@ export function createHistory(world: World) {
         const { name, task: time, isExclusive } = task.firing;
         const other = twinOf(task, `${name} ${time?.at}`, ofTimes);
         if (other !== undefined) broken(ONE_TIME, `${task.name} has the ids ${other.id} and ${task.id}`);
-        // A node may have found that the processes of a task died.
-        const isFirstRun = !history.hasRedriven || !(task.mayHaveFailed || task.taken > SUSPECT_DEATHS);
+        // Another node may dead-letter a task at its third death, and the answer may be lost.
+        const mayHaveDied = stateOf === undefined && task.taken > SUSPECT_DEATHS;
+        const isFirstRun = !history.hasRedriven || !(task.mayHaveFailed || mayHaveDied);
         const beside = isExclusive && isFirstRun && queued.has(task.id) && twinOf(task, name, ofSchedules);
         if (beside) broken(NO_OVERLAP, `${task.name} beside ${beside.name}`);
       }

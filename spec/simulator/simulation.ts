@@ -169,7 +169,7 @@ export async function runSimulation(
     await pass(random.between(1000, 30_000));
     const before = waitingIdle();
     if (before === undefined) return;
-    // The oldest message may have become due just now, or wait for a result whose write has failed before.
+    // The oldest message may have become due just now, or wait for a failed write, which is repeated within five seconds.
     await pass(6000);
     if (before === waitingIdle()) world.broken(REST, `no handler runs, and a message of ${before} waits`);
   }

@@ -1,8 +1,8 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { RadioGroup, SearchField, SmallButton } from '../shared/controls.tsx';
 import { keysOf } from '../shared/keys-of.ts';
 import { SPANS } from './address.ts';
 import { changeView, view } from './navigation.ts';
+import { RadioGroup, SearchField, SmallButton } from './parts.tsx';
 import { visibleText } from './texts.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

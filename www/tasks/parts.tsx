@@ -10,7 +10,7 @@ const TICK_MS = 200;
 /** Characters of a long text that are shown until the user asks for all. */
 const SHOWN = 20_000;
 
-export { Button, CopyButton, Icon, RadioGroup, SmallButton } from '../shared/controls.tsx';
+export { Button, CopyButton, Icon, RadioGroup, SearchField, SmallButton } from '../shared/controls.tsx';
 
 /** Milliseconds since the epoch, five times per second while the page is visible. */
 export const now = signal(Date.now());

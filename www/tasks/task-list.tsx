@@ -83,7 +83,7 @@ export function TaskListView({ state }: { state: State }) {
   );
 }
 
-/** Columns with a heading, and their widths in the fixed layout. Columns without a width share the rest. */
+/** Columns in the order of their headings, with their widths in the fixed layout. Columns without a width share the rest. */
 const WIDTHS = { name: 'clamp(8rem, 20cqi, 12.5rem)', data: '', detail: '', count: '6.5rem', time: '8.5rem' };
 
 function TaskTable({ state, ids }: { state: State; ids: readonly string[] }) {
@@ -197,7 +197,7 @@ function TaskRow({ task, state, index, onSelect }: TaskRowProps) {
         <bdi>{dataText(task.payload ?? '')}</bdi>
       </td>
       <td
-        class={`task-detail ${task.state === 'retrying' ? 'toned' : ''}`}
+        class={task.state === 'retrying' ? 'task-detail toned' : 'task-detail'}
         style={{ '--progress': fraction }}
         data-repeated={task.state === 'running' && fraction === undefined ? '' : undefined}
       >

@@ -147,8 +147,9 @@ export class Settlements {
       'the database refuses a result',
     );
     const settlement = { kind: 'discard', reason: text, failure: 'permanent' } as const;
-    // The message of a row is gone already.
     if (refused.kind !== 'row') this.#pending.push({ ...others, settlement });
+    // The message of a row is gone already, so nothing else is written for it.
+    else this.#options.onWritten([], { effects: [], evicted: [] });
   }
 
   #remove(batch: readonly Pending[]): void {

@@ -166,7 +166,7 @@ describe('Dispatcher', () => {
     expect(kinds).to.deep.equal(['ack']);
   });
 
-  it('takes a suspect, whose process may die, only once the ends of all others are written, even if a write fails', async () => {
+  it('takes as idle, and so perhaps a suspect, only once all settlements are written, even if a write fails', async () => {
     let failures = 1;
     let written = 0;
     const takes: { isIdle: boolean; written: number }[] = [];

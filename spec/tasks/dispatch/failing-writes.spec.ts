@@ -1,11 +1,12 @@
 import { expect } from 'chai';
 import { ValueRefused } from '../../../db/task-store.ts';
+import { until } from '../../support/until.ts';
 import { now, startDispatching } from './dispatching.ts';
 import { returned } from './hand-driven-pool.ts';
 
 /** Starts a dispatcher whose store fails to settle and to take while `state` has an error. */
 async function startFailing() {
-  const state: { settle?: Error; take?: Error; settles: number } = { settles: 0 };
+  const state: { settle?: Error; take?: Error; settles: number; isIdle: boolean } = { settles: 0, isIdle: false };
   const dispatching = await startDispatching(undefined, {}, (store) => {
     const [settle, take] = [store.settle.bind(store), store.take.bind(store)];
     store.settle = (settled) => {
@@ -17,6 +18,7 @@ async function startFailing() {
       return settle(settled);
     };
     store.take = (max, isIdle) => {
+      state.isIdle = isIdle;
       if (state.take !== undefined) throw state.take;
       return take(max, isIdle);
     };
@@ -60,6 +62,19 @@ describe('Dispatcher, while ends cannot be written', () => {
     await reach({ completed: 2, dead: 1 });
     const [letter] = await queue.read(['b']);
     expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
+  });
+
+  it('takes again after the row of an acked task was refused, because a suspect waits until nothing is to be written', async () => {
+    const { state, pool, publish, clock } = await startFailing();
+    await publish('a');
+    const run = await pool.given(1);
+    state.isIdle = false;
+    run.onAcknowledged('ack');
+    run.end({ ended: 'returned', output: '"BAD"' });
+    await until(() => {
+      clock.advance(10);
+      return state.isIdle;
+    });
   });
 
   it('writes the row of a task that was acked just before the stop', async () => {
