@@ -90,8 +90,8 @@ describeInBrowser('the task board in an incident', () => {
             await page.mouse.down();
             await setTimeout(80);
             await page.mouse.up();
-            await page.waitForURL(/task=/);
-            if (new URL(page.url()).searchParams.get('task') === aimedAt) hits += 1;
+            const opened = () => page.evaluate(() => new URLSearchParams(location.search).get('task'));
+            if ((await eventually(opened, (id) => id !== null)) === aimedAt) hits += 1;
             await page.keyboard.press('Escape');
             await page.mouse.move(0, 0);
           }
