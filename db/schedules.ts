@@ -72,8 +72,8 @@ const PUT = `INSERT INTO schedules (name, definition, source, timing, next_at)
     WHERE schedules.source = 'api' OR excluded.source = 'module' RETURNING name`;
 // A change of the timing may have been computed before the last time fired, and be written after it, so only later times
 // fire.
-const FIRES = `CAST($5 AS text) IS NOT NULL AND (last_at IS NULL OR last_at < CAST($4 AS bigint)) AND NOT (CAST($6 AS integer) = 1
-  AND EXISTS (SELECT 1 FROM messages WHERE schedule = $1 AND state <> 'failed'))`;
+const FIRES = `CAST($5 AS text) IS NOT NULL AND (last_at IS NULL OR last_at < CAST($4 AS bigint))
+  AND NOT (CAST($6 AS integer) = 1 AND EXISTS (SELECT 1 FROM messages WHERE schedule = $1 AND state <> 'failed'))`;
 // Locks the row, so that another node waits and then finds another next time.
 const ADVANCE = `UPDATE schedules SET next_at = CAST($3 AS bigint),
   last_at = CASE WHEN ${FIRES} THEN CAST($4 AS bigint) ELSE last_at END,

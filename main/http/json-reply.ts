@@ -53,9 +53,10 @@ export function replyWithin(budget: ByteBudget, ctx: ParameterizedContext, value
 export function replyText(ctx: ParameterizedContext, status: number, text: string, headers: Headers = {}): void {
   ctx.respond = false;
   if (ctx.headerSent) return;
-  const all = [...fixedHeaders, 'Content-Length', String(Buffer.byteLength(text))];
+  const body = text.length < LONG_TEXT ? text : Buffer.from(text);
+  const all = [...fixedHeaders, 'Content-Length', String(Buffer.byteLength(body))];
   for (const name in headers) all.push(name, headers[name] as string);
-  ctx.res.writeHead(status, all).end(text.length < LONG_TEXT ? text : Buffer.from(text));
+  ctx.res.writeHead(status, all).end(body);
 }
 
 /**

@@ -262,6 +262,14 @@ describe('the client of the task queue', () => {
     expect(bodies.map((body) => body.ids.length)).to.deep.equal(Array(9).fill(667));
     expect(bodies.slice(0, 4).map(({ per_second }) => per_second)).to.deep.equal([10, 10, 10, undefined]);
     expect(bodies.slice(0, 3).flatMap((body) => body.ids)).to.deep.equal(ids);
+
+    const answers = [
+      Response.json({ count: 2, remaining: 1 }),
+      Response.json({ error: 'bad request' }, { status: 400 }),
+    ];
+    const refused = clientOf('http://localhost', { fetch: async () => answers.shift() as Response });
+    expect(await thrown(refused.cancelAll({ ids }))).to.include({ message: 'bad request' });
+    expect(answers, 'requests that were not sent').to.deep.equal([]);
   });
 
   it('sends a request once with `giveUpMs` 0, and reports its failure at once', async () => {

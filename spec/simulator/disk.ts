@@ -256,7 +256,7 @@ export class Disk {
     return statement.all(...values) as Row[];
   }
 
-  /** Reads the tables of tasks. Every tenth time, the messages are those that the store lists, which takes longer. */
+  /** Reads the tables of tasks. Every tenth time, the store lists the messages, which takes longer. */
   readTables(store: SqliteStore): Tables {
     this.#reads += 1;
     const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : undefined;

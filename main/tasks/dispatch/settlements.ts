@@ -148,7 +148,7 @@ export class Settlements {
     );
     const settlement = { kind: 'discard', reason: text, failure: 'permanent' } as const;
     if (refused.kind !== 'row') this.#pending.push({ ...others, settlement });
-    // The message of a row is gone already, so nothing else is written for it.
+    // The message of a row is gone already, so nothing is written in its place. A suspect may have waited for it.
     else this.#options.onWritten([], { effects: [], evicted: [] });
   }
 
