@@ -61,13 +61,14 @@ export const TASK_DURATION_BOUNDS = [
 /** Bucket bounds in seconds for tick delays and event loop delays. */
 export const DELAY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 
-const BEAT_INTERVAL_MS = 20;
+/** Each beat wakes its thread, which costs an idle process more CPU time than all that it does. */
+const BEAT_INTERVAL_MS = 100;
 
 /**
  * Records the event loop delay of the calling thread, which is how late a timer fires, until `stop` is called.
  *
  * @param memory of the histogram
- * @param onBeat called 50 times a second
+ * @param onBeat called ten times a second
  */
 export function recordLoopDelay(memory?: SharedArrayBuffer, onBeat = () => {}) {
   const delays = new Histogram(DELAY_BOUNDS, memory);
