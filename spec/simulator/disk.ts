@@ -295,9 +295,19 @@ export class Disk {
 
   /** Loses what follows one of the commits that are not synced. SQLite ignores a part of the next commit. */
   losePower(random: SeededRandom): void {
-    const ends = fs.existsSync(this.#log) ? commitEnds(fs.readFileSync(this.#log)) : [0];
-    this.#synced = random.pick(ends.filter((end) => end >= this.#synced));
-    if (fs.existsSync(this.#log)) fs.truncateSync(this.#log, this.#synced);
+    const ends = [this.#synced];
+    const length = this.#logLength();
+    if (length === 0) return;
+    const log = fs.openSync(this.#log, 'r+');
+    const header = Buffer.alloc(8);
+    for (let end = Math.max(this.#synced, LOG_HEADER_BYTES) + FRAME_BYTES; end <= length; end += FRAME_BYTES) {
+      fs.readSync(log, header, 0, header.length, end - FRAME_BYTES);
+      // The last frame of a commit has the number of the database's pages.
+      if (header.readUInt32BE(4) > 0) ends.push(end);
+    }
+    this.#synced = random.pick(ends);
+    fs.ftruncateSync(log, this.#synced);
+    fs.closeSync(log);
   }
 
   /** Fails a write to the file, or the commit or begin of a transaction on it, which fails only if the file is locked. */
@@ -319,16 +329,6 @@ export class Disk {
   get #log(): string {
     return join(this.folder, 'tasks.db-wal');
   }
-}
-
-/** Returns the lengths at which a log (`-wal`) ends with a whole commit, from 0 up. */
-function commitEnds(log: Buffer): number[] {
-  const ends = [0];
-  for (let at = LOG_HEADER_BYTES; at + FRAME_BYTES <= log.length; at += FRAME_BYTES) {
-    // The last frame of a commit has the number of the database's pages.
-    if (log.readUInt32BE(at + 4) > 0) ends.push(at + FRAME_BYTES);
-  }
-  return ends;
 }
 
 function listed(store: SqliteStore, state: MessageState): StoredState[] {

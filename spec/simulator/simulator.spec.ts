@@ -34,13 +34,14 @@ describe('the simulator', () => {
 
   it('writes the same log for the same seed', async () => {
     const runs = [1, 4, 7].map((seed): SimulationOptions => ({ seed, steps: STEPS, faults: 'all' }));
-    // A process that was killed logs an error with the name of its file.
-    runs.push({ seed: 15, steps: 150, faults: 'crash' });
+    // Processes log errors with the name of a file, and with a stack.
+    runs.push({ seed: 15, steps: 150, faults: 'crash' }, { seed: 27, steps: STEPS, faults: 'crash' });
     for (const options of runs) {
       const logs = [[], []] as string[][];
       for (const log of logs) await simulate({ ...options, note: (line) => log.push(line) });
       expect(logs[0]).to.have.length.above(STEPS);
       expect(logs[0]).to.deep.equal(logs[1]);
+      expect(logs.join()).to.not.include('file:');
     }
   });
 

@@ -76,7 +76,9 @@ export class World {
       write?.(`${String(time.now - startedAt).padStart(9)} ms ${line.replaceAll(this.hidden, '.')}`);
     const writeLog = (line: string) => this.note(`    log ${line.trim()}`);
     const level = write === undefined ? 'silent' : 'info';
-    this.log = pino({ base: null, timestamp: false, level }, { write: writeLog });
+    // Without stacks, which name folders of the machine.
+    const serializers = { err: String };
+    this.log = pino({ base: null, timestamp: false, level, serializers }, { write: writeLog });
     this.history = createHistory(this);
   }
 
