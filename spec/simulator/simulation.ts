@@ -296,6 +296,7 @@ export async function runSimulation(
     if (world.violation === undefined) await end();
     return { ran, violation: world.violation };
   } finally {
+    world.isOver = true;
     for (const process of processes) if (!process.isDead) process.kill();
     await site.close();
   }

@@ -61,6 +61,8 @@ export class World {
   hidden = '\0';
   /** The first rule that did not hold, a sentence of the guarantees. The run ends after the present step. */
   violation: { rule: string; detail: string } | undefined;
+  /** Whether the run has ended, after which its processes may still write to the log. */
+  isOver = false;
   /** Values that requests change. They settle when the only process ends, and stay until the end of the run. */
   readonly known: { settle(): void }[] = [];
   readonly history: History;
@@ -72,8 +74,10 @@ export class World {
   constructor({ time, random, setting, note: write }: WorldOptions, pace = 1) {
     Object.assign(this, { time, random, setting, pace });
     const startedAt = time.now;
-    this.note = (line) =>
+    this.note = (line) => {
+      if (this.isOver) return;
       write?.(`${String(time.now - startedAt).padStart(9)} ms ${line.replaceAll(this.hidden, '.')}`);
+    };
     const writeLog = (line: string) => this.note(`    log ${line.trim()}`);
     const level = write === undefined ? 'silent' : 'info';
     // Without stacks, which name folders of the machine.
