@@ -20,6 +20,7 @@ const { values, positionals } = parseArgs({
     runs: { type: 'string', default: '3' },
     json: { type: 'string', default: 'bench.json' },
     smoke: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
   },
   allowPositionals: true,
 });
@@ -45,10 +46,15 @@ const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
     isSmall ? submissionLinearity([1, 4], 1) : submissionLinearity([1, 4, 16, 64, 256, 32], 5),
 };
 
-const names = positionals.length > 0 ? positionals : Object.keys(figures);
+const known = Object.keys(figures);
+if (values.help) {
+  console.log(`npm run bench -- [--runs 3] [--json bench.json] [figures]\n\nfigures: ${known.join(', ')}`);
+  process.exit();
+}
+const names = positionals.length > 0 ? positionals : known;
 const unknown = names.find((name) => figures[name] === undefined);
 if (unknown !== undefined) {
-  console.error(`there is no figure ${unknown}, only ${Object.keys(figures).join(', ')}`);
+  console.error(`there is no figure ${unknown}, only ${known.join(', ')}`);
   process.exit(1);
 }
 type Measured = Map<string, Record<string, number>[]>;
