@@ -295,19 +295,24 @@ export class Disk {
 
   /** Loses what follows one of the commits that are not synced. SQLite ignores a part of the next commit. */
   losePower(random: SeededRandom): void {
-    const ends = [this.#synced];
+    this.#synced = random.pick(this.#unsyncedEnds());
+    if (fs.existsSync(this.#log)) fs.truncateSync(this.#log, this.#synced);
+  }
+
+  /** Returns the lengths from the synced one up at which the log ends with a whole commit. */
+  #unsyncedEnds(): number[] {
     const length = this.#logLength();
-    if (length === 0) return;
-    const log = fs.openSync(this.#log, 'r+');
+    const ends = [Math.min(this.#synced, length)];
+    if (length === 0) return ends;
+    const log = fs.openSync(this.#log, 'r');
     const header = Buffer.alloc(8);
     for (let end = Math.max(this.#synced, LOG_HEADER_BYTES) + FRAME_BYTES; end <= length; end += FRAME_BYTES) {
       fs.readSync(log, header, 0, header.length, end - FRAME_BYTES);
       // The last frame of a commit has the number of the database's pages.
       if (header.readUInt32BE(4) > 0) ends.push(end);
     }
-    this.#synced = random.pick(ends);
-    fs.ftruncateSync(log, this.#synced);
     fs.closeSync(log);
+    return ends;
   }
 
   /** Fails a write to the file, or the commit or begin of a transaction on it, which fails only if the file is locked. */
