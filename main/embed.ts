@@ -104,9 +104,11 @@ function environment({ handlers, symbols, priceSource, settings = {} }: StartOpt
     ...settings,
     ...(handlers !== undefined && { TASK_HANDLERS: moduleName('handlers', handlers) }),
     ...(symbols !== undefined && {
-      TICKER_SYMBOLS: Object.entries(symbols)
-        .map(([symbol, price]) => `${symbol}:${Number(price).toLocaleString('en-US', PLAIN)}`)
-        .join(','),
+      // An empty text would stand for the default.
+      TICKER_SYMBOLS:
+        Object.entries(symbols)
+          .map(([symbol, price]) => `${symbol}:${Number(price).toLocaleString('en-US', PLAIN)}`)
+          .join(',') || ',',
     }),
     ...(priceSource !== undefined && { PRICE_SOURCE: moduleName('priceSource', priceSource) }),
   };

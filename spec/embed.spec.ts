@@ -263,6 +263,7 @@ describe('embedded services', () => {
       [{ setings: {} } as never, {}, /^unknown option "setings": did you mean settings\?$/],
       [{}, { TASK_PREFETCH: 'many' }, /^TASK_PREFETCH must be a whole number from 1 to 10000, got "many"$/],
       [{}, { TASK_CONCURENCY: 3 }, /^TASK_CONCURENCY must be unset: set TASK_CONCURRENCY instead, got a value$/],
+      [{ symbols: {} }, {}, /^TICKER_SYMBOLS must be /],
       [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
       [{ symbols: { 'BTC-USD': Number.NaN } }, {}, /^TICKER_SYMBOLS must be /],
       [{}, { ADMIN_PORT: port }, new RegExp(`^port ${port} is in use: .*ADMIN_PORT`)],

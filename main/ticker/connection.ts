@@ -91,6 +91,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   #slowSince: number | undefined;
   #unansweredPing: Buffer | undefined;
   #isFlooding = false;
+  #sentCode: number | undefined;
   /** Start of the ping timeout: the last ping, pong, or end of a client's slowness. */
   #pingSince = 0;
 
@@ -151,6 +152,11 @@ export class Connection extends WebSocket implements Actor, Monitor {
     this.close(code, reason);
   }
 
+  override close(code?: number, reason?: string | Buffer): void {
+    this.#sentCode ??= code;
+    super.close(code, reason);
+  }
+
   onExit(_handler: Pid, reason: ExitReason): void {
     this.closeWith(reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason);
   }
@@ -197,7 +203,8 @@ export class Connection extends WebSocket implements Actor, Monitor {
   }
 
   #onClose(code: number): void {
-    this.#owner.onClose(this, code);
+    // 1006 if the client has not answered the server's close frame, or has broken the protocol.
+    this.#owner.onClose(this, code === 1006 ? (this.#sentCode ?? code) : code);
   }
 
   #sendPing(now: number): void {

@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { unknownName } from '../../workers/shared/nearest-names.ts';
 import type { Log } from '../log/log.ts';
 
 /** Access rule that allows or denies actions on resources. `*` stands for all. */
@@ -19,6 +20,10 @@ export type Scope = readonly Policy[];
 
 export type ScopeOf = (role: string) => Scope;
 
+const FIELDS = ['name', 'group', 'actions', 'resources', 'effect', 'tasks'];
+const ACTIONS = ['create', 'read', 'update', 'delete'];
+const RESOURCES = ['task', 'dead_letter', 'queue', 'schedule', 'action', 'handler', 'prices'];
+
 const builtInPolicies = fileURLToPath(new URL('policies/', import.meta.url));
 
 /** Maximum length of a policy file, because a token contains its scope and is sent in a header of limited size. */
@@ -31,6 +36,14 @@ export async function loadScope(file: string): Promise<Scope> {
   const content: unknown = JSON.parse(text);
   const scope = Array.isArray(content) ? content : [content];
   if (scope.length === 0 || !isScope(scope)) throw new Error('it does not contain a policy');
+  for (const policy of scope) {
+    // A misspelt name would restrict or deny nothing.
+    const unknown =
+      unknownName('field', Object.keys(policy), FIELDS) ??
+      unknownName('action', policy.actions === '*' ? [] : policy.actions, ACTIONS) ??
+      unknownName('resource', policy.resources === '*' ? [] : policy.resources, RESOURCES);
+    if (unknown !== undefined) throw unknown;
+  }
   return scope;
 }
 
@@ -43,7 +56,10 @@ export async function loadScope(file: string): Promise<Scope> {
 export async function policyFiles(own?: string, builtIn = builtInPolicies): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   for (const folder of own === undefined ? [builtIn] : [builtIn, resolve(own)]) {
-    for (const name of (await readdir(folder)).toSorted()) {
+    const names = await readdir(folder).catch((error: Error) => {
+      throw new Error(`POLICIES_DIR must be a folder with policies: ${error.message}`);
+    });
+    for (const name of names.toSorted()) {
       const [, role] = /^(.+)\.json$/.exec(name) ?? [];
       if (role === undefined) continue;
       if (files.has(role))

@@ -66,11 +66,11 @@ export function priceHistory(symbols: readonly TickerSymbol[], intervalMs: numbe
       const series = all.map(({ ticks }) => ticks.map(({ timestamp, prices }) => [timestamp, ...prices]));
       return JSON.stringify({ symbols: names, series });
     },
-    /** Adds the missing ticks up to `now` (Unix seconds) of a text from `save`, unless they lack a symbol. */
-    merge(text: string, now: number): void {
+    /** Adds the missing ticks up to `now` (Unix seconds) of a text from `save`. Returns false if they lack a symbol. */
+    merge(text: string, now: number): boolean {
       const saved: { symbols: string[]; series: number[][][] } = JSON.parse(text);
       const columns = names.map((symbol) => saved.symbols.indexOf(symbol) + 1);
-      if (columns.includes(0)) return;
+      if (columns.includes(0)) return false;
       for (const [index, { ticks, period, length }] of all.entries()) {
         const isTick = (row: number[]) => row.length === saved.symbols.length + 1 && row.every(Number.isFinite);
         const rows = saved.series[index]?.filter((row) => isTick(row) && (row[0] as number) <= now) ?? [];
@@ -85,6 +85,7 @@ export function priceHistory(symbols: readonly TickerSymbol[], intervalMs: numbe
           );
         ticks.splice(0, ticks.length, ...merged.slice(-length));
       }
+      return true;
     },
   };
 }
@@ -140,7 +141,8 @@ export async function keepPrices({ history, store, isLeader, clock, log }: KeptP
     try {
       if (isSaving) return await store.saveHistory(HISTORIES.prices, history.save());
       const text = await store.readHistory(HISTORIES.prices);
-      if (text !== undefined) history.merge(text, Math.floor(clock.now() / 1000));
+      if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)))
+        log.warn('the history of the prices begins anew, because the saved one lacks a symbol');
     } catch (err) {
       log.warn({ err }, 'the history of the prices cannot be stored or read');
     }

@@ -26,6 +26,8 @@ export function wsRoutes(options: WsOptions): Middleware {
     // A token may be revoked during an `await`, so no `await` is allowed between the check and the handler's start.
     if (!tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.acquire(ctx.req, rateLimitKey(ctx.ip))) {
+      // A WebSocket does not tell why it was refused, so clients send the request again without an upgrade.
+      if (!allows(identity.scope, 'create', 'handler')) throw new HttpError('actionNotAllowed');
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
     }
     const target: RelayTarget = {

@@ -11,6 +11,7 @@ import {
 import { afterTest, onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
 import { faultyProxy } from './faulty-proxy.ts';
 
@@ -162,12 +163,22 @@ describe('the client of the ticker', () => {
       expect(error.message).to.equal(text);
       expect(client.status).to.deep.equal({ state: 'stopped', reason: text });
     }
+    const powerless = await startTickerBundle({ policies: await temporaryFolder() });
+    const { apiKey } = powerless;
+    expect((await refusal(clientOf(powerless.url, { apiKey }).client)).message).to.equal('action not allowed');
     const { client } = clientOf(ticker, { token: await token() });
     const revoked = refusal(client);
     await until(() => client.status.state === 'live');
     await client.revoke();
     expect(await revoked).to.include({ code: 4001, message: 'token revoked' });
     expect(await revoked).to.be.instanceOf(ClosedError);
+  });
+
+  it('stops if its token cannot be sent, and leaves no timer', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const { client } = clientOf(running().ticker, { token: 'x\n' });
+    expect(await refusal(client)).to.include({ name: 'SyntaxError' });
+    mock.timers.tick(60_000);
   });
 
   it('takes a token from a function, again after the function has failed or the token was refused', async () => {

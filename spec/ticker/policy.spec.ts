@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
@@ -84,13 +84,20 @@ describe('policies', () => {
     await writeFile(join(folder, 'notes.txt'), 'no policy');
     const { log } = captureLog();
     expect((await loadRoles(log, folder))('auditor')).to.deep.equal([base, deny()]);
-    for (const [name, reason] of [
-      ['clerk.json', `the policy ${join(folder, 'clerk.json')} cannot be used: it does not contain a policy`],
-      ['viewer.json', `the policy ${join(folder, 'viewer.json')} has the name of a built-in role: rename it`],
+    for (const [name, content, reason] of [
+      ['clerk.json', [], 'cannot be used: it does not contain a policy'],
+      ['clerk.json', { ...base, task: 'own' }, 'cannot be used: unknown field "task": did you mean tasks?'],
+      ['clerk.json', policy({ actions: ['raed'] }), 'cannot be used: unknown action "raed": did you mean read?'],
+      ['clerk.json', policy({ resources: ['x'] }), 'cannot be used: unknown resource "x"'],
+      ['viewer.json', [], 'has the name of a built-in role: rename it'],
     ] as const) {
-      await writeFile(join(folder, name), '[]');
-      expect(await loadRoles(log, folder).catch((error: Error) => error.message)).to.equal(reason);
+      await writeFile(join(folder, name), JSON.stringify(content));
+      const message = await loadRoles(log, folder).catch((error: Error) => error.message);
+      expect(message).to.equal(`the policy ${join(folder, name)} ${reason}`);
+      await rm(join(folder, name));
     }
+    const missing = await loadRoles(log, join(folder, 'missing')).catch((error: Error) => error.message);
+    expect(missing).to.match(/^POLICIES_DIR must be a folder with policies: ENOENT: .*missing'$/);
   });
 
   it('of tasks allow an action on these only, unless another policy allows it on all', () => {

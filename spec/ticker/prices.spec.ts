@@ -100,8 +100,10 @@ describe('GET /prices/history', () => {
   it('refuses a token whose scope is empty, and other methods', async () => {
     const { url, apiKey } = await startTickerBundle({ policies: await temporaryFolder() });
     const exchange = await request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key: apiKey }) });
-    const { status, body } = await request(`${url}/prices/history`, { headers: bearer(exchange.body.token) });
-    expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
+    for (const path of ['prices/history', 'ws/ticker']) {
+      const { status, body } = await request(`${url}/${path}`, { headers: bearer(exchange.body.token) });
+      expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
+    }
     const refused = await request(`${url}/prices/history`, { method: 'POST' });
     expect([refused.status, refused.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
   });
@@ -114,7 +116,8 @@ const DAY = 86_400;
 async function startNode(store: { saved?: string; isDown: boolean }, clock: ManualClock, names = SYMBOLS) {
   const history = priceHistory(names, 1000);
   const fail = () => store.isDown && Promise.reject(new Error('the database is down'));
-  const node = { isLeader: true, history };
+  const { log, lines } = captureLog();
+  const node = { isLeader: true, history, lines };
   const kept = await keepPrices({
     history,
     store: {
@@ -126,7 +129,7 @@ async function startNode(store: { saved?: string; isDown: boolean }, clock: Manu
     },
     isLeader: () => node.isLeader,
     clock,
-    log: captureLog().log,
+    log,
   });
   const timestamps = (seconds: number) => history.last(seconds, clock.now() / 1000).timestamps;
   return Object.assign(node, { stop: kept.stop, timestamps });
@@ -147,7 +150,9 @@ describe('the kept history of prices', () => {
     expect(timestamps).to.have.length(1440);
     expect(timestamps.every((each) => each % 60 === 0)).to.equal(true);
     expect(prices).to.deep.equal({ A: timestamps, B: timestamps.map(() => 2) });
-    expect((await startNode(store, clock, [{ symbol: 'C', price: 1, decimals: 2 }])).timestamps(900)).to.deep.equal([]);
+    const third = await startNode(store, clock, [{ symbol: 'C', price: 1, decimals: 2 }]);
+    expect(third.timestamps(900)).to.deep.equal([]);
+    expect(third.lines.at(-1)?.msg).to.match(/^the history of the prices begins anew/);
   });
 
   it('is saved by the leader once a minute, from which other nodes take what they have missed; a failure of the store delays nothing', async () => {

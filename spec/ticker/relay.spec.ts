@@ -124,6 +124,10 @@ describe('the relay', () => {
       expect([last[0], last.readUInt16BE(2)], what).to.deep.equal([0x88, code]);
     }
     await bundle.empties();
+    expect([...bundle.relay.metrics.closes]).to.deep.equal([
+      ['1002', 3],
+      ['1007', 1],
+    ]);
   });
 
   it('closes with 1011 if the handler fails, and tells those who watch it', async () => {

@@ -47,8 +47,9 @@ export class PriceConnection {
     this.ended = new Promise((resolve) => {
       this.#resolve = resolve;
     });
-    this.#timer = setTimeout(() => this.#end(1006, 'the handshake took too long'), HANDSHAKE_TIMEOUT_MS);
+    // Throws if the token cannot be a part of a subprotocol.
     this.#socket = new Socket(url, ['ticker.v2', `bearer.${token}`]);
+    this.#timer = setTimeout(() => this.#end(1006, 'the handshake took too long'), HANDSHAKE_TIMEOUT_MS);
     this.#socket.addEventListener('open', () => {
       clearTimeout(this.#timer);
       this.#timer = setInterval(() => {
