@@ -90,7 +90,7 @@ export function searchMessages(
   more = '',
   counted?: string,
 ): SearchSteps {
-  const { encodeName, plain, states, running, messageBytes: bytes } = dialect;
+  const { encodeName, plain, states, running, data, messageBytes: bytes } = dialect;
   const { state, action, limitKey, schedule, text, reasons, since, until = NEWEST, view } = filter;
   const isFailed = state === 'failed';
   const time = isFailed ? 'failed_at' : 'accepted_at';
@@ -127,9 +127,7 @@ export function searchMessages(
       bind(view?.limit_key && encodeName(view.limit_key)),
       (value) => `limit_key = ${value} AND action <> '${CALLBACK_ACTION}'`,
     ),
-    ...(text === undefined
-      ? []
-      : [`(${contains(dialect, bind, 'body', text)} OR ${matches(dialect, bind, text, 'action', 'reason')})`]),
+    ...(text === undefined ? [] : [`(${matches(dialect, bind, text, data('body'), 'action', 'reason')})`]),
     `+${time} BETWEEN ${bind(since ?? 0)} AND ${bind(until)}`,
   ];
   const body = text === undefined ? undefined : 'body';
@@ -146,10 +144,9 @@ export function searchRows(
   limit: number,
 ): SearchSteps {
   const { status, action, limitKey, text, since, until = NEWEST, view } = filter;
-  const { rowArrival, rowAction, plain } = dialect;
+  const { rowArrival, rowAction, plain, data } = dialect;
   // Nearly all rows are completed, so their indexes have no statuses.
   const rare = status === undefined || status === 'completed' ? undefined : plain(status);
-  const inJson = (value: string | undefined) => (value === undefined ? undefined : JSON.stringify(value).slice(1, -1));
   const fields = [
     ['status', rare],
     ['limit_key', inJson(view?.limit_key)],
@@ -168,9 +165,7 @@ export function searchRows(
   const conditions = (bind: Bind) => [
     ...(status === 'completed' ? ["status = 'completed'"] : []),
     ...fields.map(([column, value]) => ifGiven(bind(value), (given) => `${column} = ${given}`)),
-    ...(text === undefined
-      ? []
-      : [`(${contains(dialect, bind, 'payload', text)} OR ${matches(dialect, bind, text, rowAction, OUTPUT)})`]),
+    ...(text === undefined ? [] : [`(${matches(dialect, bind, text, data('payload'), rowAction, OUTPUT)})`]),
     `+created_at BETWEEN ${bind(Math.floor((since ?? 0) / 1000))} AND ${bind(Math.floor(until / 1000))}`,
   ];
   const bytes = 'octet_length(payload) + coalesce(octet_length(result), 0)';
@@ -273,15 +268,16 @@ function ifGiven(parameter: string, condition: (parameter: string) => string): s
   return `(CAST(${parameter} AS text) IS NULL OR ${condition(parameter)})`;
 }
 
-/** Returns the condition that the data contain a text, escaped as in a JSON string or to the letter. */
-function contains({ data, like }: SearchDialect, bind: Bind, body: string, text: string): string {
-  const parts = new Set([JSON.stringify(text).slice(1, -1), text]);
-  return [...parts].map((part) => `${data(body)} ${like} ${bind(patternOf(part))} ESCAPE '\\'`).join(' OR ');
+/** Returns a text as it is in a JSON string. */
+function inJson(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : JSON.stringify(text).slice(1, -1);
 }
 
-/** Returns the condition that one of these columns contains a text. */
+/** Returns the condition that one of these columns contains a text, escaped as in a JSON string or to the letter. */
 function matches({ like }: SearchDialect, bind: Bind, text: string, ...columns: readonly string[]): string {
-  return columns.map((column) => `${column} ${like} ${bind(patternOf(text))} ESCAPE '\\'`).join(' OR ');
+  const patterns = [...new Set([inJson(text) ?? '', text])].map((part) => bind(patternOf(part)));
+  const pairs = columns.flatMap((column) => patterns.map((pattern) => `${column} ${like} ${pattern} ESCAPE '\\'`));
+  return pairs.join(' OR ');
 }
 
 /** Output of a task, in the result `{"output":…}`. */

@@ -58,7 +58,8 @@ export async function causesOf(
   do {
     await turn();
     const page = await store.failures(filter, after, SLICE_LENGTH);
-    for (const failure of page.found) causes.add(failure);
+    for (const failure of page.found)
+      if (filter.cause === undefined || causeOf(failure.reason) === filter.cause) causes.add(failure);
     after = page.next;
   } while (after !== undefined);
   return causes;

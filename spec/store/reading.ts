@@ -276,19 +276,19 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
 
     it('finds a text in the action, the data, the output and the reason, and nowhere else', async (queue) => {
       const data = { order: 'SKU-20468', note: '100 % "sure" \\ ünï_x' };
-      await queue.store.publish(messageOf('a', 'order', data));
+      await queue.store.publish(messageOf('a', 'order "x"', data));
       await queue.store.publish(messageOf('b', 'SKU', { note: 'uni-x' }));
       await queue.settleAll(await queue.takeAll(2), discard('Card "4711" 50 % declined'));
-      await queue.store.publish(messageOf(`${ID}c`, 'order', data));
-      await queue.settle(await queue.next(), complete('DONE €'));
+      await queue.store.publish(messageOf(`${ID}c`, 'order "x"', data));
+      await queue.settle(await queue.next(), complete('DONE € "at" last'));
       const { store } = queue;
       const located = async (text: string) => {
         const rows = await store.rows.search({ text }, undefined, 9);
         return (await queue.located({ text })) + rows.found.map(({ id }) => id.slice(-1)).join('');
       };
-      for (const text of ['SKU-20468', 'sku-2', '"sure"', '100 %', '\\ ü', 'order', 'ünï_x'])
+      for (const text of ['SKU-20468', 'sku-2', '"sure"', '100 %', '\\ ü', 'order', 'order "x', 'ünï_x'])
         expect(await located(text), text).to.equal('ac');
-      expect(await located('done €')).to.equal('c');
+      for (const text of ['done €', 'done € "at"']) expect(await located(text)).to.equal('c');
       for (const text of ['"4711"', 'card', '50 % d']) expect(await located(text), text).to.equal('ba');
       for (const text of ['created_at', `${START / 1000}`, '"action', 'output', 'SKU_2', '1%0', '\0'])
         expect(await located(text), text).to.equal('');

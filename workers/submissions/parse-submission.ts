@@ -101,7 +101,7 @@ export function draftOf<Other = never>(
     const meant = isHeader ? 'the header Idempotency-Key' : misspelt.meant;
     return { error: 'unknownOption', field: { path: `/${misspelt.name}`, detail: `looks like ${meant}` } };
   }
-  const options = submissionOptions(fields, now, callbackHosts);
+  const options = submissionOptions(fields, now, callbackHosts, hasKey);
   if ('error' in options) return options;
   const refusal = check?.(action, data);
   if (refusal !== undefined) return refusal;

@@ -26,6 +26,8 @@ interface OptionRefusal {
 
 const LATEST_SECONDS = 366 * 24 * 60 * 60;
 const OLDEST_SECONDS = 60;
+/** With a key, because the same submission gets the same answer while the key lives. */
+const OLDEST_WITH_KEY_SECONDS = OLDEST_SECONDS + 24 * 60 * 60;
 
 /** Fields of a submission beside `action` and `data`. */
 const OPTIONS = ['delay', 'run_at', 'priority', 'limit_key', 'callback_url'] as const;
@@ -69,6 +71,7 @@ export function submissionOptions(
   body: Record<string, unknown>,
   now: number,
   callbackHosts: readonly string[] = [],
+  hasKey = false,
 ): Options | OptionRefusal {
   const { delay, run_at, priority, limit_key, callback_url } = body;
   if (delay !== undefined && run_at !== undefined) return { error: 'delayAndRunAt' };
@@ -84,7 +87,8 @@ export function submissionOptions(
   }
   if (run_at !== undefined) {
     const seconds = typeof run_at === 'string' ? secondsOf(run_at) : run_at;
-    const isNear = isNumberWithin(seconds, now / 1000 - OLDEST_SECONDS, now / 1000 + LATEST_SECONDS);
+    const oldest = now / 1000 - (hasKey ? OLDEST_WITH_KEY_SECONDS : OLDEST_SECONDS);
+    const isNear = isNumberWithin(seconds, oldest, now / 1000 + LATEST_SECONDS);
     if (!isNear) return { error: 'invalidRunAt' };
     runAt = Math.round(seconds * 1000);
   }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type IncomingMessage, type OutgoingHttpHeaders, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
-import type { LookupFunction } from 'node:net';
+import type { LookupFunction, Socket } from 'node:net';
 import type { Clock } from '../../../workers/shared/clock.ts';
 
 interface PostOptions {
@@ -23,19 +23,26 @@ const MAX_ANSWER_BYTES = 64 * 1024;
 export async function post(url: URL, { headers, body, signal, lookup, clock }: PostOptions) {
   const late = new AbortController();
   const cancelTimer = clock.timer(TIME_LIMIT_MS, () => late.abort());
+  const ended = AbortSignal.any([signal, late.signal]);
   const request = url.protocol === 'https:' ? requestHttps : requestHttp;
   try {
     const sent = request(url, {
       method: 'POST',
       headers: { 'content-length': Buffer.byteLength(body), ...headers },
       agent: false,
-      signal: AbortSignal.any([signal, late.signal]),
+      signal: ended,
       ...(lookup && { lookup }),
     });
     // A receiver may close the connection after its answer, before it has read the body.
     sent.on('error', () => {});
     sent.end(body);
-    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    // Without a listener for `upgrade`, Node would close the connection and emit nothing.
+    const answers = ['response', 'upgrade'].map((event) => once(sent, event, { signal: ended }));
+    const [response, socket] = (await Promise.race(answers)) as [IncomingMessage, Socket | undefined];
+    if (socket !== undefined) {
+      socket.destroy();
+      throw new Error(`the receiver answered ${response.statusCode}`);
+    }
     return { status: response.statusCode ?? 0, headers: response.headers, text: await readStart(response) };
   } catch (error) {
     if (late.signal.aborted) throw new Error(`no answer within ${TIME_LIMIT_MS / 1000} s`);

@@ -31,7 +31,7 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
     },
     '/dead-letters/reasons': {
       GET: authorized('read', 'dead_letter', async (ctx) => {
-        const filter = filterOf(queryParameters(ctx, ...FILTERS));
+        const filter = filterOf(queryParameters(ctx, 'cause', ...FILTERS));
         const turn = () => turns.enter(LISTING_COST, ctx.res);
         const causes = await ask(() => causesOf(queue.store, filter, clock.now(), turn));
         if (!replyWithin(responses, ctx, causes)) throw serverBusy();

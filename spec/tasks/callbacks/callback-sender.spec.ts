@@ -184,10 +184,14 @@ describe('the sender of callbacks', () => {
   });
 
   it('fails if nobody listens, or the answer is no HTTP', async () => {
-    const server = createServer((socket) => void socket.resume().end('nonsense\r\n\r\n'));
+    let answer = 'nonsense';
+    const server = createServer((socket) => void socket.resume().end(`${answer}\r\n\r\n`));
     const host = `127.0.0.1:${await listenLocally(server)}`;
     const { send } = await open(status(200), host);
     expect(await send({ url: `http://${host}/` })).to.include({ ended: 'raised', permanent: false });
+    answer = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x';
+    const reason = 'the receiver answered 101';
+    expect(await send({ url: `http://${host}/` })).to.include({ ended: 'raised', permanent: false, reason });
     server.close();
     await once(server, 'close');
     const outcome = await send({ url: `http://${host}/` });

@@ -123,6 +123,7 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     const [second] = await discardTasks(server, 1, 'card "815" declined after 3 ms');
     const [other] = await discardTasks(server, 1, 'no connection to 10.0.0.1:5432');
     const [, { causes }] = await ask('GET /dead-letters/reasons?text=DECLINED');
+    expect((await ask('GET /dead-letters/reasons?cause=x'))[1].causes).to.deep.equal([]);
     const [{ first_at, last_at, minutes, ...cause }] = causes;
     expect(last_at).to.be.at.least(first_at);
     expect([minutes.length, minutes.reduce((sum: number, count: number) => sum + count, 0)]).to.deep.equal([30, 2]);
