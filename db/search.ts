@@ -131,7 +131,7 @@ export function searchMessages(
     `+${time} BETWEEN ${bind(since ?? 0)} AND ${bind(until)}`,
   ];
   const body = text === undefined ? undefined : 'body';
-  const columns = `id, arrival, ${bytes} AS bytes${more}`;
+  const columns = `id, arrival, accepted_at AS "acceptedAt", ${bytes} AS bytes${more}`;
   const reading: Reading = { table: 'messages', columns, bytes, time, body, counted, order, conditions };
   return search(dialect, reading, filter, after, limit);
 }

@@ -62,6 +62,8 @@ export interface Found extends Located {
   /** Position in the order of acceptance. */
   arrival: number;
   position: Position;
+  /** Only of a message, in milliseconds since the epoch. */
+  acceptedAt?: number;
 }
 
 export interface SearchPage<Each = Found> {

@@ -89,7 +89,7 @@ export async function countActions(store: TaskStore, actions: Map<string, object
   return { counts: [...counts.values()], isExact: after === undefined };
 }
 
-/** Position in each table: empty for the start, null if the table has been read. */
+/** Position in each table: empty for the start, null if the table is not read. */
 export type Cursor = readonly (Position | null)[];
 
 const START: Cursor = [[], []];
@@ -110,6 +110,7 @@ interface Read {
 }
 
 interface Source {
+  /** Position of the last task that was used. */
   position: Position | null;
   reads: AsyncGenerator<Read, undefined>;
   /** First read that was not used. Undefined at the end. */
@@ -147,17 +148,23 @@ export async function search(
     hasRows && ((after?: Position) => store.rows.search(filter, after, SLICE_LENGTH)),
   ];
   const sources = tables.map((table, index): Source => {
-    const start = table ? ((cursor ?? START)[index] ?? null) : null;
+    const start = table ? ((cursor ?? START)[index] ?? []) : null;
     return { position: start, reads: read(table as never, start ?? []), head: undefined };
   });
+  const [messages, rows] = sources as [Source, Source];
   const advance = async (source: Source) => {
     source.head = (await source.reads.next()).value;
-    if (source.head === undefined) source.position = null;
   };
   for (const source of sources) if (source.position !== null) await advance(source);
 
   const found: Found[] = [];
-  const positions = () => sources.map(({ position }) => position);
+  /** Last message that was used. It may become a row before the next page, which must not have it again. */
+  let message: Found | undefined;
+  const positions = (): Cursor => {
+    const at = message && rowPosition(message);
+    const isBetween = at && rows.position && isAfter(at, rows.position) && isAfter(rows.head?.position ?? [], at);
+    return [messages.position, isBetween ? at : rows.position];
+  };
   let [count, next] = [0, undefined as Cursor | undefined];
   for (;;) {
     const [first] = sources.filter(({ head }) => head !== undefined).sort(inOrder);
@@ -168,10 +175,24 @@ export async function search(
     first.position = first.head.position;
     if (first.head.found !== undefined) {
       count += 1;
+      if (first === messages) message = first.head.found;
       if (found.length < limit) next = found.push(first.head.found) === limit ? positions() : undefined;
     }
     await advance(first);
   }
+}
+
+/** Returns the position of the row that a message may become. */
+function rowPosition({ position, arrival, acceptedAt = 0 }: Found): Position {
+  return typeof position[0] === 'string' ? position : [Math.floor(acceptedAt / 1000), arrival];
+}
+
+/** Whether a position follows another one in the table of rows. An empty position is the end, or the start. */
+function isAfter(one: Position, other: Position): boolean {
+  const at = one.findIndex((value, index) => value !== other[index]);
+  const [first, second] = [one[at], other[at]];
+  if (first === undefined || second === undefined) return one.length !== other.length;
+  return (typeof first === 'string') === first > second;
 }
 
 /** Orders positions by id, or otherwise the last accepted first. */

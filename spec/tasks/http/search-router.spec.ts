@@ -82,6 +82,24 @@ describe('GET /tasks/search', () => {
     expect([...new Set([...idsOf(byId), ...idsOf(rest)])]).to.deep.equal(same);
   });
 
+  it('has a task that is completed between two pages in one of them, seldom in both', async () => {
+    for (const older of [0, 3]) {
+      const server = await startTasksServer();
+      const ids = await publish(server, older + 4);
+      for (const delivery of await server.takeAll(older)) await server.complete(delivery);
+      const found: string[] = [];
+      for (let cursor: string | null | undefined; cursor !== null; ) {
+        const page = await search(server, { limit: '1', ...(cursor && { cursor }) });
+        found.push(...idsOf(page));
+        cursor = page.next_cursor;
+        if (found.length === 1) for (const delivery of await server.takeAll(4)) await server.complete(delivery);
+      }
+      expect([...new Set(found)]).to.deep.equal(ids.reverse());
+      // The last one comes again, because it was accepted later than its body says.
+      expect(found.length).to.equal(ids.length + 1);
+    }
+  });
+
   it('counts up to 10,000, and reads up to 100,000 a request', async () => {
     const server = await startTasksServer({ maxLength: 200_000, maxBytes: 100_000_000 });
     await publish(server, 10_000);
