@@ -142,7 +142,7 @@ export async function keepPrices({ history, store, isLeader, clock, log }: KeptP
       if (isSaving) return await store.saveHistory(HISTORIES.prices, history.save());
       const text = await store.readHistory(HISTORIES.prices);
       if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)))
-        log.warn('the history of the prices begins anew, because the saved one lacks a symbol');
+        log.warn('a new history of the prices begins, because the saved one lacks a symbol');
     } catch (err) {
       log.warn({ err }, 'the history of the prices cannot be stored or read');
     }

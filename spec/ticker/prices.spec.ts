@@ -152,7 +152,7 @@ describe('the kept history of prices', () => {
     expect(prices).to.deep.equal({ A: timestamps, B: timestamps.map(() => 2) });
     const third = await startNode(store, clock, [{ symbol: 'C', price: 1, decimals: 2 }]);
     expect(third.timestamps(900)).to.deep.equal([]);
-    expect(third.lines.at(-1)?.msg).to.match(/^the history of the prices begins anew/);
+    expect(third.lines.at(-1)?.msg).to.match(/^a new history of the prices begins/);
   });
 
   it('is saved by the leader once a minute, from which other nodes take what they have missed; a failure of the store delays nothing', async () => {
