@@ -160,7 +160,9 @@ export function searchRows(
     if (byId !== undefined) return byId;
     const fixed = fields.find((field): field is [string, string] => field[1] !== undefined);
     const where = rare === undefined ? {} : { where: "status <> 'completed'" };
-    return { keys, start: [Math.floor(until / 1000), NEWEST], fixed, isOver: isOlderThan(since, 0), ...where };
+    // Times of rows are in whole seconds.
+    const isOver = isOlderThan(since, 999);
+    return { keys, start: [Math.floor(until / 1000), NEWEST], fixed, isOver, ...where };
   };
   const conditions = (bind: Bind) => [
     ...(status === 'completed' ? ["status = 'completed'"] : []),

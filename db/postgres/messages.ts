@@ -286,7 +286,7 @@ const APPLIED = `SELECT arrival, delivery, 'applied' AS effect
     WHEN 'ack' THEN EXISTS (SELECT FROM acks WHERE acks.arrival = given.arrival AND acks.delivery = given.delivery)
     ELSE EXISTS (SELECT FROM messages WHERE messages.arrival = given.arrival AND messages.delivery = given.delivery
       AND state = ANY(CASE WHEN kind = 'discard' THEN ARRAY['failed']
-        WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying'] END)
+        WHEN kind IN ('retry', 'release') THEN ARRAY['waiting', 'retrying', 'limited'] END)
       AND messages.attempts = given.attempts AND (given.reason IS NULL OR messages.reason = given.reason)) END`;
 
 /** Finds settlements that have been applied although their answer was lost. A cancellation leaves no trace. */

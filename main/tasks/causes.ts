@@ -17,6 +17,7 @@ const REPEATED = /…(?:[\s.,:/_-]*…)+/g;
 export function causeOf(reason: string | null): string {
   return (reason ?? '')
     .slice(0, CAUSE_LENGTH)
+    .toWellFormed()
     .replaceAll(QUOTED, '…')
     .replaceAll(WORD, (word) => (VARIABLE.test(word) ? '…' : word))
     .replaceAll(REPEATED, '…');

@@ -158,6 +158,8 @@ export async function search(
   for (const source of sources) if (source.position !== null) await advance(source);
 
   const found: Found[] = [];
+  /** A message may become a row during the search. */
+  const seen = new Set<string>();
   /** Last message that was used. It may become a row before the next page, which must not have it again. */
   let message: Found | undefined;
   const positions = (): Cursor => {
@@ -173,7 +175,8 @@ export async function search(
     const isOver = first.head.found === undefined ? slices >= MAX_SLICES : count === most;
     if (isOver) return { found, count, isExact: false, next: found.length < limit ? positions() : next };
     first.position = first.head.position;
-    if (first.head.found !== undefined) {
+    if (first.head.found !== undefined && !seen.has(first.head.found.id)) {
+      seen.add(first.head.found.id);
       count += 1;
       if (first === messages) message = first.head.found;
       if (found.length < limit) next = found.push(first.head.found) === limit ? positions() : undefined;

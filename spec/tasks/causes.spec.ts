@@ -13,6 +13,7 @@ describe('the cause of a failure', () => {
     ['took 546.25 s, at 12:30:01', 'took … s, at …'],
     ['x'.repeat(1000), 'x'.repeat(300)],
     ['"'.repeat(300), '…'],
+    [`${'x'.repeat(299)}\u{1f600}`, `${'x'.repeat(299)}\ufffd`],
   ];
   for (const [reason, cause] of reasons) {
     it(`of ${reason?.slice(0, 40)} is ${cause.slice(0, 40)}`, () => expect(causeOf(reason)).to.equal(cause));

@@ -225,6 +225,16 @@ describeWithPostgres('PostgresStore', () => {
       expect((await schema.sql('SELECT id FROM tasks')).length).to.equal(1);
     });
 
+    it('says that a release has been applied if its message is limited since then', async () => {
+      const { store, lose } = await losing();
+      await publishAll(store, 'ab');
+      const { deliveries } = await store.take(2, true);
+      await store.setLimits('sum', { concurrency: 1 }, 'api');
+      const settled = deliveries.slice(0, 1).map((delivery) => ({ delivery, settlement: release }));
+      await lose(() => store.settle(settled), "SELECT 1 FROM messages WHERE state = 'limited'");
+      expect((await store.settle(settled)).effects).to.deep.equal(['applied']);
+    });
+
     it('remembers an ack until the row is written, or for an hour', async () => {
       const { schema, store } = await losing();
       const remembered = async () => (await schema.sql('SELECT 1 FROM acks')).length;

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
+import { search as findTasks } from '../../../main/tasks/search.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const search = async (server: TasksServer, query: Record<string, string> = {}) =>
@@ -98,6 +99,20 @@ describe('GET /tasks/search', () => {
       // The last one comes again, because it was accepted later than its body says.
       expect(found.length).to.equal(ids.length + 1);
     }
+  });
+
+  it('has a task once that is completed during the search', async () => {
+    const server = await startTasksServer();
+    await publish(server, 1);
+    let turns = 0;
+    const turn = async () => {
+      turns += 1;
+      // Between the tables.
+      if (turns === 2) await server.complete(await server.take());
+    };
+    const page = { cursor: undefined, limit: 10, isCounted: true };
+    const { found, count } = await findTasks(server.queue.store, {}, page, turn);
+    expect([found.length, count]).to.deep.equal([1, 1]);
   });
 
   it('counts up to 10,000, and reads up to 100,000 a request', async () => {
