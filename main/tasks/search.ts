@@ -160,7 +160,7 @@ export async function search(
   const found: Found[] = [];
   /** A message may become a row during the search. */
   const seen = new Set<string>();
-  /** Last message that was used. It may become a row before the next page, which must not have it again. */
+  /** Last message that was used. Its row should not be listed again if it is completed before the next page. */
   let message: Found | undefined;
   const positions = (): Cursor => {
     const at = message && rowPosition(message);

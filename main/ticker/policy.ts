@@ -57,7 +57,7 @@ export async function policyFiles(own?: string, builtIn = builtInPolicies): Prom
   const files = new Map<string, string>();
   for (const folder of own === undefined ? [builtIn] : [builtIn, resolve(own)]) {
     const names = await readdir(folder).catch((error: Error) => {
-      throw new Error(`POLICIES_DIR must be a folder with policies: ${error.message}`);
+      throw folder === builtIn ? error : new Error(`POLICIES_DIR must be a folder with policies: ${error.message}`);
     });
     for (const name of names.toSorted()) {
       const [, role] = /^(.+)\.json$/.exec(name) ?? [];

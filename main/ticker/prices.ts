@@ -137,17 +137,17 @@ interface KeptPricesOptions {
  */
 export async function keepPrices({ history, store, isLeader, clock, log }: KeptPricesOptions) {
   let cancel = () => {};
-  const sync = async (isSaving: boolean) => {
+  const sync = async (isSaving: boolean, isFirst = false) => {
     try {
       if (isSaving) return await store.saveHistory(HISTORIES.prices, history.save());
       const text = await store.readHistory(HISTORIES.prices);
-      if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)))
+      if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)) && isFirst)
         log.warn('a new history of the prices begins, because the saved one lacks a symbol');
     } catch (err) {
       log.warn({ err }, 'the history of the prices cannot be stored or read');
     }
   };
-  let running = sync(false);
+  let running = sync(false, true);
   const next = () => {
     cancel = clock.timer(INTERVAL_MS, () => {
       running = sync(isLeader());

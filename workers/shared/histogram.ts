@@ -61,7 +61,7 @@ export const TASK_DURATION_BOUNDS = [
 /** Bucket bounds in seconds for tick delays and event loop delays. */
 export const DELAY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 
-/** Each beat wakes its thread, which costs an idle process more CPU time than all that it does. */
+/** Each beat wakes its thread, which costs CPU time also in an idle process. */
 const BEAT_INTERVAL_MS = 100;
 
 /**

@@ -63,7 +63,7 @@ export function filterOf(fields: Fields): Filter {
   if (text !== undefined && (text.length === 0 || text.length > TEXT_LENGTH))
     throw invalidParameter('text', `must have 1 to ${TEXT_LENGTH} characters`);
   if (cause !== undefined && (state ?? 'failed') !== 'failed')
-    throw invalidParameter('cause', 'is one of failed tasks');
+    throw invalidParameter('cause', 'must be given without another state than failed');
   const idPrefix = id?.toLowerCase();
   if (idPrefix !== undefined && !ID_PREFIX.test(idPrefix)) throw invalidParameter('id', 'must be the start of a UUID');
   return {

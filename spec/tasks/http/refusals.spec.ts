@@ -128,7 +128,7 @@ const queries: Refusal[] = [
   ...Object.entries({ state: 'waiting', text: '', id: 'xyz', since: 'now', until: '-1', limit: '101', total: '1' }).map(
     ([parameter, value]): Refusal => ['GET /tasks/search', { parameter }, `${parameter}=${value}`],
   ),
-  ['GET /tasks/search', invalid('cause', 'is one of failed tasks'), 'cause=x&state=queued'],
+  ['GET /tasks/search', invalid('cause', 'must be given without another state than failed'), 'cause=x&state=queued'],
   ['GET /tasks/search', { parameter: 'cursor' }, 'cursor=x', cursor('[[1,2],null]'), cursor('[["x"],[]]')],
 ];
 
