@@ -158,7 +158,7 @@ export async function search(
   for (const source of sources) if (source.position !== null) await advance(source);
 
   const found: Found[] = [];
-  /** A message may become a row during the search. */
+  /** Ids of the tasks that count, at most `most`, because a message may become a row during the search. */
   const seen = new Set<string>();
   /** Last message that was used. Its row should not be listed again if it is completed before the next page. */
   let message: Found | undefined;

@@ -183,7 +183,7 @@ describe('the sender of callbacks', () => {
     expect(listener.port).to.be.greaterThan(0);
   });
 
-  it('fails if nobody listens, or the answer is no HTTP', async () => {
+  it('fails if nobody listens, or the answer is no HTTP or switches protocols', async () => {
     let answer = 'nonsense';
     const server = createServer((socket) => void socket.resume().end(`${answer}\r\n\r\n`));
     const host = `127.0.0.1:${await listenLocally(server)}`;
