@@ -21,9 +21,11 @@ export interface NewSchedule extends Omit<StoredSchedule, 'lastAt' | 'lastTask'>
   timing: string;
 }
 
+/** If name, definition and next time are no longer those of a schedule, nothing happens. */
 export interface Firing {
   name: string;
-  /** Next time of the schedule when it was read. If that has changed, nothing happens. */
+  definition: string;
+  /** Next time of the schedule when it was read. */
   dueAt: number;
   nextAt: number | null;
   /** Undefined if the schedule only advances. */
@@ -78,7 +80,7 @@ const FIRES = `CAST($5 AS text) IS NOT NULL AND (last_at IS NULL OR last_at < CA
 const ADVANCE = `UPDATE schedules SET next_at = CAST($3 AS bigint),
   last_at = CASE WHEN ${FIRES} THEN CAST($4 AS bigint) ELSE last_at END,
   last_task = CASE WHEN ${FIRES} THEN $5 ELSE last_task END
-  WHERE name = $1 AND next_at = $2 RETURNING coalesce(last_task = $5, false) AS "isFired"`;
+  WHERE name = $1 AND next_at = $2 AND definition = $7 RETURNING coalesce(last_task = $5, false) AS "isFired"`;
 
 export class Schedules {
   readonly #table: ScheduleTable;
@@ -123,8 +125,8 @@ export class Schedules {
   }
 
   /** Advances a schedule and publishes the task of its present time in one transaction. @throws {QueueFull} */
-  async fire({ name, dueAt, nextAt, task, isExclusive }: Firing, onAccepted: () => void): Promise<Fired> {
-    const values = [name, dueAt, nextAt, task?.at ?? null, task?.message.id ?? null, Number(isExclusive)];
+  async fire({ name, definition, dueAt, nextAt, task, isExclusive }: Firing, onAccepted: () => void): Promise<Fired> {
+    const values = [name, dueAt, nextAt, task?.at ?? null, task?.message.id ?? null, Number(isExclusive), definition];
     const advanced = await this.#table.fire(ADVANCE, values, task?.message, onAccepted);
     return advanced === undefined ? 'changed' : advanced.isFired ? 'fired' : 'skipped';
   }

@@ -151,7 +151,7 @@ export function createdAt(body: string): number {
   return Number(body.slice(body.lastIndexOf(':') + 1, -1));
 }
 
-/** Maximum number of characters of the {@link actionText} of a filter for rows: the indexes on actions contain these in full. */
+/** Maximum number of UTF-16 code units of the {@link actionText} of a filter: the indexes on actions contain these in full. */
 export const MAX_ACTION_LENGTH = 256;
 
 /** Returns a text, such as an action, as it appears in a payload: escaped as JSON, without the quotes. */
@@ -159,9 +159,9 @@ export function actionText(action: string): string {
   return JSON.stringify(action).slice(1, -1);
 }
 
-/** Whether an action is short enough for a filter. */
+/** Whether an action is short enough for a filter: rows and messages contain it in full. */
 export function isFilterable(action: string): boolean {
-  return [...actionText(action)].length <= MAX_ACTION_LENGTH;
+  return actionText(action).length <= MAX_ACTION_LENGTH;
 }
 
 /** A submitted task. `body` is the JSON text of an object with the fields `id`, `action`, `data` and `created_at`. */

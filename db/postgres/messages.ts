@@ -306,8 +306,11 @@ export const CANCEL_REQUESTS =
  * Corrects times that lie in the future because a clock was set back. Deletes the acks of processes that died before they
  * wrote the rows. A node that stands still longer acks too late.
  */
-export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint - 3600000)
-  UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
+export const START = `WITH old AS (DELETE FROM acks WHERE acked_at < $1::bigint - 3600000), corrected AS (
+    UPDATE limit_starts SET ends_at = $1 + period FROM (
+      SELECT id, CASE limit_key WHEN '' THEN rate_ms ELSE key_rate_ms END AS period FROM limit_starts JOIN limits USING (action)
+    ) AS start WHERE start.id = limit_starts.id AND ends_at > $1 + period
+  ) UPDATE messages SET run_at = CASE state WHEN 'retrying' THEN $1 + ${LONGEST_WAIT_MS} ELSE $1 END
   WHERE (state IN ('waiting', 'limited') AND run_at > $1) OR (state = 'retrying' AND run_at > $1 + ${LONGEST_WAIT_MS})`;
 
 export const SET_LIMITS = 'SELECT set_limits($1, $2, $3)';

@@ -125,7 +125,11 @@ export class PostgresStore implements db.TaskStore {
 
   /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly db.TaskSubject[]> {
-    const work = (query: Query) => query(messages.START, [this.#now()]);
+    const now = this.#now();
+    const work = async (query: Query) => {
+      await query(...lockLimits(now));
+      await query(messages.START, [now]);
+    };
     await this.#writes.transaction(work, { timeLimitMs: LONG_LIMIT_MS });
     return [];
   }

@@ -20,14 +20,20 @@ const MAX_EVICTED_KEYS = 2000;
 const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
   THEN least(${MAX_EVICTED_KEYS}, greatest(0, keys + (SELECT count(*) FROM keyed WHERE is_new) - $7)) ELSE 0 END FROM used`;
 
-// Accepts the first submissions up to the first that does not fit, and each key once. Waits for concurrent submissions with
+// Accepts the first submissions up to the first that does not fit, and each key once. Known keys need no room. Waits for concurrent submissions with
 // the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
 const PUBLISH = `WITH given AS (
-    SELECT *, sum(octet_length(body) + coalesce(octet_length(callback_url), 0)) OVER (ORDER BY ordinality) AS total
-    FROM ROWS FROM (json_to_recordset($3) AS (id text, action text, body text, key text, fingerprint text, priority smallint,
-      run_at bigint, limit_key text, submitter text, schedule text, traceparent text, callback_url text)) WITH ORDINALITY
+    SELECT * FROM ROWS FROM (json_to_recordset($3) AS (id text, action text, body text, key text, fingerprint text,
+      priority smallint, run_at bigint, limit_key text, submitter text, schedule text, traceparent text, callback_url text))
+      WITH ORDINALITY
+  ), unknown AS (
+    SELECT *, row_number() OVER w AS number,
+      sum(octet_length(body) + coalesce(octet_length(callback_url), 0)) OVER w AS total
+    FROM given WHERE key IS NULL OR NOT EXISTS (SELECT FROM idempotency_keys AS known
+      WHERE known.key = given.key AND known.accepted_at > $4::bigint - ${KEY_LIFETIME_MS})
+    WINDOW w AS (ORDER BY ordinality)
   ), used AS (${USED}), fitting AS (
-    SELECT given.* FROM given, used WHERE length + ordinality <= $5 AND bytes + total <= $6
+    SELECT unknown.* FROM unknown, used WHERE length + number <= $5 AND bytes + total <= $6
   ), keyed AS (
     INSERT INTO idempotency_keys AS former (key, fingerprint, task_id, accepted_at)
     SELECT key, fingerprint, id, $4::bigint FROM fitting WHERE key IS NOT NULL ORDER BY key

@@ -43,6 +43,11 @@ const START_END = 'SELECT min(ends_at) AS endsAt FROM limit_starts WHERE action 
 const ENDED_STARTS = `DELETE FROM limit_starts WHERE rowid IN
   (SELECT rowid FROM limit_starts WHERE ends_at <= ? ORDER BY ends_at LIMIT ${STAGED_SLICE}) RETURNING action, limit_key`;
 
+const PERIOD = `(SELECT definition ->> iif(limit_key = '${OWN}', '$.rate.ms', '$.perKey.rate.ms')
+  FROM limits WHERE limits.action = limit_starts.action)`;
+/** Corrects starts that lie in the future because the clock was set back. */
+export const CORRECT_STARTS = `UPDATE limit_starts SET ends_at = ?1 + ${PERIOD} WHERE ends_at > ?1 + ${PERIOD}`;
+
 /**
  * Places of messages in the limits of their actions. An action's limit, and that of each of its keys, is a pool: a message
  * holds a place in it while it waits or runs, and one of its starts from then until the time of the rate has passed since

@@ -4,7 +4,7 @@ import type * as db from '../task-store.ts';
 import { LONGEST_WAIT_MS, NORMAL_PRIORITY, PRIORITIES, STAGED_SLICE, SUSPECT_DEATHS } from '../task-store.ts';
 import type { Counters } from './counters.ts';
 import type { Database } from './database.ts';
-import { type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
+import { CORRECT_STARTS, type Held, type Limited, Limits, PLACES, type Place } from './limits.ts';
 import { type Due, Rounds } from './rounds.ts';
 
 export interface SizedDelivery extends db.Delivery {
@@ -463,6 +463,7 @@ export class Messages {
     ] as const) {
       this.#database.run(`UPDATE messages SET run_at = ? WHERE ${condition} AND run_at > ?`, latest, latest);
     }
+    this.#database.run(CORRECT_STARTS, now);
     // After all have left their places.
     for (const { action } of this.limits.list()) this.place(action);
     return failed;

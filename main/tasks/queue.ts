@@ -170,7 +170,7 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices.
+   * Cancels these tasks, or the unfinished ones that match, in slices.
    *
    * @returns the number of tasks that were cancelled or whose attempts are being ended, and of the tasks that remain because
    *   a later slice failed, with the cause
@@ -196,8 +196,8 @@ export class Queue extends EventEmitter<QueueEvents> {
     return { count, remaining: 0 };
   }
 
-  async #unfinished({ state = 'unfinished', until = this.#options.clock.now(), ...filter }: Filter): Promise<string[]> {
-    return (await this.#select({ ...filter, state, until })).map(({ id }) => id);
+  async #unfinished({ state = 'unfinished', ...filter }: Filter): Promise<string[]> {
+    return (await this.#select({ ...filter, state })).map(({ id }) => id);
   }
 
   async setPaused(isPaused: boolean): Promise<void> {

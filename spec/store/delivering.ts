@@ -192,6 +192,19 @@ export function describeDelivering({ it }: QueueTests): void {
       expect((await queue.message('a')).runAt).to.equal(queue.now + 24 * HOUR);
     });
 
+    for (const limit of ['rate', 'perKey'] as const) {
+      it(`delays a start by no more than the period of a ${limit === 'rate' ? limit : 'rate of its key'}`, async (queue) => {
+        const rate = { count: 1, ms: 1000 };
+        await queue.store.setLimits('sum', limit === 'rate' ? { rate } : { perKey: { rate } }, 'api');
+        for (const id of 'ab') await queue.store.publish({ ...messageOf(id), limitKey: 'key' });
+        await queue.settle(await queue.next(), complete());
+        queue.now = START - HOUR;
+        await queue.restart();
+        expect(await queue.takenAt(queue.now + 999)).to.equal('');
+        expect(await queue.takenAt(queue.now + 1)).to.equal('b');
+      });
+    }
+
     it('delays no message that has not failed, and keeps the order', async (queue) => {
       await queue.publish('ab');
       queue.now += 1000;

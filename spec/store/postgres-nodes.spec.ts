@@ -75,7 +75,7 @@ describeWithPostgres('two nodes with one queue', () => {
       const fired = await Promise.all(
         [one, other, one, other].map(({ store }, index) => {
           const task = { at: dueAt, message: { ...messageOf(`${dueAt} ${index}`), schedule: 's' } };
-          const firing = { name: 's', dueAt, nextAt: dueAt + 1, task, isExclusive: dueAt % 2 === 1 };
+          const firing = { name: 's', definition: '{}', dueAt, nextAt: dueAt + 1, task, isExclusive: dueAt % 2 === 1 };
           return store.schedules.fire(firing, () => {});
         }),
       );

@@ -24,7 +24,7 @@ async function fire({ store }: TestQueue, id: string | undefined, about: Partial
   const dueAt = about.dueAt ?? START + 10;
   const task = id === undefined ? undefined : { at: dueAt, message: { ...messageOf(id), schedule: 's' } };
   const fired = await store.schedules.fire(
-    { name: 's', dueAt, nextAt: START + 20, task, isExclusive: false, ...about },
+    { name: 's', definition: '{}', dueAt, nextAt: START + 20, task, isExclusive: false, ...about },
     () => {
       accepted += id;
     },
@@ -134,6 +134,14 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       await queue.store.schedules.put(schedule('s', { timing: 'hourly' }));
       expect([await fire(queue, 'c'), await fire(queue, 'd', later)]).to.deep.equal(['skipped', 'skipped']);
       expect(await find(queue)).to.include({ nextAt: START + 30, lastAt: START + 20, lastTask: 'b' });
+    });
+
+    it('make no task of a definition that was replaced meanwhile', async (queue) => {
+      const [former, present] = [schedule('s'), schedule('s', { definition: '{"action":"reverse"}' })];
+      await queue.store.schedules.put(former);
+      await queue.store.schedules.put(present);
+      expect(await fire(queue, 'a', { definition: former.definition })).to.equal('changed');
+      expect(await fire(queue, 'b', { definition: present.definition })).to.equal('fired b');
     });
 
     itWith({ maxLength: 1 }, 'stay due while the queue is full', async (queue) => {

@@ -177,6 +177,12 @@ export function describeSubmitting({ it, itWith }: QueueTests): void {
       expect(await publishAll(queue, [submission('x', 'key')])).to.deep.equal(['c', '']);
     });
 
+    itWith({ maxLength: 3 }, 'needs room only for the submissions that are new', async (queue) => {
+      await publishAll(queue, [submission('a', 'key')]);
+      const batch = [submission('x', 'key'), submission('b'), submission('y', 'key'), submission('c')];
+      expect(await publishAll(queue, batch)).to.deep.equal(['a', 'b new', 'a', 'c new', 'bc']);
+    });
+
     it('is accepted once for each key, also if a key occurs twice', async (queue) => {
       const batch = () => [submission('a', 'one'), submission('b', 'two'), submission('c', 'one'), submission('d')];
       expect(await publishAll(queue, batch())).to.deep.equal(['a new', 'b new', 'a', 'd new', 'abd']);

@@ -19,7 +19,7 @@ async function start(bounds = roomy) {
   const next = async () => (await queue.take(1, true)).deliveries[0] ?? expect.fail('no message is due');
   /** Returns names and ids of the events since the last call. */
   const told = () => events.splice(0).map((event) => `${event.event} ${'id' in event ? event.id : ''}`);
-  return { queue, calls, next, told };
+  return { queue, calls, next, told, test };
 }
 
 describe('the queue', () => {
@@ -75,6 +75,14 @@ describe('the queue', () => {
     expect((await queue.settle([{ delivery: b, settlement: complete() }])).effects).to.deep.equal(['applied']);
     expect((await queue.settle([{ delivery: a, settlement: complete() }])).effects).to.deep.equal(['late']);
     expect(told()).to.deep.equal(['cancelled a', 'completed b']);
+  });
+
+  it('cancels all tasks, also those whose time of acceptance is ahead of its clock', async () => {
+    const { queue, test, told } = await start();
+    test.now += 1000;
+    await queue.publish(messageOf('a'));
+    expect(await queue.cancelAll({})).to.deep.equal({ count: 1, remaining: 0 });
+    expect(told()).to.deep.equal(['accepted a', 'cancelled a']);
   });
 
   it('ignores messages that it does not know, such as those of a newer version', async () => {

@@ -132,8 +132,8 @@ export class Scheduler {
   /** Fires the times that are due, each in a transaction of its own. @throws {QueueFull} */
   async #fire(schedule: DueSchedule): Promise<void> {
     const { queue, clock } = this.#options;
-    const { name, nextAt } = schedule;
-    const { cron, time_zone, catch_up, overlap }: CompleteDefinition = JSON.parse(schedule.definition);
+    const { name, definition, nextAt } = schedule;
+    const { cron, time_zone, catch_up, overlap }: CompleteDefinition = JSON.parse(definition);
     const times = cronTimes(cron, time_zone);
     const now = clock.now();
     const [second = Number.POSITIVE_INFINITY] = times.after(nextAt, 1);
@@ -151,7 +151,7 @@ export class Scheduler {
       // Each run makes the next one due.
       const dueAt = index === 0 || at === undefined ? nextAt : at;
       const task = at === undefined ? undefined : { at, message: this.taskOf(schedule) };
-      const advance = { name, dueAt, nextAt: runs[index + 1] ?? following };
+      const advance = { name, definition, dueAt, nextAt: runs[index + 1] ?? following };
       if ((await queue.fire({ ...advance, task, isExclusive: overlap === 'skip' })) === 'changed') return;
     }
   }

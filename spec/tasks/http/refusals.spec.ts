@@ -80,7 +80,7 @@ const noSelection = [
 ];
 const selections: Refusal[] = ['/dead-letters/redrive', '/dead-letters/purge', '/tasks/cancel'].flatMap((path) => [
   [`POST ${path}`, noFilter, ...noSelection],
-  [`POST ${path}`, 'action must have at most 256 characters, escaped as JSON', { action: 'x'.repeat(257) }],
+  [`POST ${path}`, 'action must have at most 256 characters, escaped as JSON', { action: '😀'.repeat(129) }],
   [`POST ${path}`, 'invalid JSON', '{'],
   [`POST ${path}`, [413, 'request body too large'], LARGE],
 ]);

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { DueSchedule } from '../../../db/schedules.ts';
 import type { SqliteStore } from '../../../db/sqlite/store.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
 import { type CompleteDefinition, readDefinition } from '../../../main/tasks/schedules/definition.ts';
@@ -95,7 +96,8 @@ describe('the scheduler', () => {
     await put();
     const dueAt = START + 30_000;
     const task = { at: dueAt, message: messageOf('a') };
-    const fired = { name: 's', dueAt, nextAt: dueAt + MINUTE, task, isExclusive: false };
+    const stored = (await store.schedules.find('s')) as DueSchedule;
+    const fired = { ...stored, dueAt, nextAt: dueAt + MINUTE, task, isExclusive: false };
     expect(await store.schedules.fire(fired, () => {})).to.equal('fired');
     await put({ time_zone: 'Europe/Berlin' });
     expect(await nextOf(store)).to.equal(dueAt + MINUTE);
