@@ -170,7 +170,7 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   /**
-   * Cancels these tasks, or the unfinished ones that match, in slices.
+   * Cancels these tasks, or the unfinished ones that match and are accepted now, in slices.
    *
    * @returns the number of tasks that were cancelled or whose attempts are being ended, and of the tasks that remain because
    *   a later slice failed, with the cause
@@ -196,8 +196,12 @@ export class Queue extends EventEmitter<QueueEvents> {
     return { count, remaining: 0 };
   }
 
+  /** Returns ids of unfinished tasks. Positions tell which were accepted before, because the clocks of nodes may differ. */
   async #unfinished({ state = 'unfinished', ...filter }: Filter): Promise<string[]> {
-    return (await this.#select({ ...filter, state })).map(({ id }) => id);
+    const [newest] = (await this.store.search({}, undefined, 1)).found;
+    if (newest === undefined) return [];
+    const found = await this.#select({ ...filter, state });
+    return found.flatMap(({ id, arrival }) => (arrival <= newest.arrival ? [id] : []));
   }
 
   async setPaused(isPaused: boolean): Promise<void> {

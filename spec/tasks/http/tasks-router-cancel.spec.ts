@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { SearchFilter } from '../../../db/task-rows.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
+import { discard } from '../../store/stage.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const cancel = ({ ask }: TasksServer, selection: object) => ask('POST /tasks/cancel', selection);
@@ -17,19 +17,23 @@ describe('POST /tasks/cancel', () => {
     expect((await server.queue.counts()).cancelled).to.equal(2);
   });
 
-  it('reads neither dead letters nor tasks that are accepted meanwhile', async () => {
+  it('cancels neither dead letters nor tasks that are accepted meanwhile', async () => {
     const server = await startTasksServer();
+    const failed = await server.submitTask();
+    await server.settle(await server.take(), discard());
+    const early = await server.submitTask();
     const { store } = server.queue;
     const search = store.search.bind(store);
-    const read: SearchFilter[] = [];
-    store.search = (filter, ...others) => {
-      read.push(filter);
-      return search(filter, ...others);
+    const later: string[] = [];
+    store.search = async (...values) => {
+      const page = await search(...values);
+      later.push(await server.submitTask());
+      return page;
     };
-    await cancel(server, { action: 'uppercase' });
-    expect(read).to.have.length(1);
-    expect(read[0]).to.include({ state: 'unfinished' });
-    expect(read[0]?.until).to.be.a('number');
+    expect(await cancel(server, { action: 'sum' })).to.deep.equal(cancelled(1));
+    expect(await server.find(early)).to.deep.equal({ error: 'task not found' });
+    expect(await server.find(failed)).to.include({ status: 'failed' });
+    for (const id of later) expect(await server.find(id)).to.include({ status: 'queued' });
   });
 
   it('cancels by action, state and limit key, all of which must match', async () => {
