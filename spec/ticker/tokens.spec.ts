@@ -107,19 +107,6 @@ describe('tokens', () => {
       expect(await forge({ ...good, ...wrong }), JSON.stringify(wrong)).to.equal(undefined);
   });
 
-  it('are refused when they are none', async () => {
-    const tokens = await create();
-    const token = await tokens.issue(user, scope, '');
-    const none = ['', ' ', 'x', 'v3.local.', 'v3.local.AAAA', token.slice(0, -1), token.replace('v3', 'v4')];
-    for (const text of [...none, `${token}.`, `${token}.Zm9vdGVy`, `v3.local.${'A'.repeat(1_000_000)}`])
-      expect(await tokens.verify(text), text.slice(0, 40)).to.equal(undefined);
-    await fc.assert(
-      fc.asyncProperty(fc.string({ unit: anyCharacter }), async (text) => {
-        expect(await tokens.verify(text)).to.equal(undefined);
-      }),
-    );
-  });
-
   it('end with their lifetime, whether they were used before or not', async () => {
     const tokens = await create({ lifetimeSeconds: 60 });
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
