@@ -1,8 +1,6 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { Ledger, queueCounts } from '../support/ledger.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { Ledger } from '../support/ledger.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { post, type RunningServices, untilAnswer, untilTask } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';
@@ -10,7 +8,6 @@ import { describeWithPostgres } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { startCluster, startNodes } from './cluster.ts';
 
 const task = { action: 'sum', data: { numbers: [1, 2] } };
@@ -62,44 +59,6 @@ describeWithPostgres('nodes whose servers or connections fail, or that are resta
       await untilAnswer(`${node.admin}/readyz`, ({ status }) => status === 200);
       for (const { msg } of node.lines) expect(msg).to.not.match(/is gone|stood still/);
     }
-  });
-
-  it('of which one stands still: another one takes over its tasks, and what it finishes late changes nothing', async () => {
-    const cluster = await startCluster();
-    const folder = await temporaryFolder();
-    const env = {
-      TASK_HANDLERS: await writeHandlers(`
-        import { appendFileSync, existsSync } from 'node:fs';
-        export default {
-          async run({ folder }, { log }) {
-            appendFileSync(folder + '/runs', process.pid + '\\n');
-            log.info('running');
-            while (!existsSync(folder + '/' + process.pid)) await new Promise((next) => setTimeout(next, 5));
-            return process.pid;
-          },
-        };`),
-      TASK_CONCURRENCY: '1',
-      TASK_PREFETCH: '1',
-    };
-    const nodes = await startNodes(cluster, 2, env);
-    const [{ tasks }] = nodes as [RunningServices];
-    const { body } = await post(`${tasks}/tasks`, { action: 'run', data: { folder } });
-    const runs = (node: RunningServices) => node.lines.some(({ msg }) => msg === 'running');
-    await until(() => nodes.filter(runs).length === 1);
-    const stands = nodes.find(runs) as RunningServices;
-    const other = nodes.find((node) => node !== stands) as RunningServices;
-    stands.child.kill('SIGSTOP');
-    afterTest(() => stands.child.kill('SIGCONT'));
-    await until(() => runs(other));
-    await writeFile(join(folder, `${stands.child.pid}`), '');
-    stands.child.kill('SIGCONT');
-    await stands.logged(({ msg }) => msg.startsWith('this node stood still'));
-    await writeFile(join(folder, `${other.child.pid}`), '');
-    for (const node of nodes) {
-      const task = await untilTask(node.tasks, body.id);
-      expect(JSON.parse(task.result).output).to.equal(other.child.pid);
-    }
-    expect(await queueCounts(other.tasks)).to.include({ accepted: 1, completed: 1, dead: 0 });
   });
 
   for (const [fault, what] of [

@@ -3,12 +3,12 @@ import { DatabaseUnavailable } from '../../db/task-store.ts';
 import { openBackend } from '../../main/backends/backend.ts';
 import { loadConfig } from '../../main/config.ts';
 import { systemClock, systemRandom } from '../../workers/shared/clock.ts';
+import { errorOf } from '../store/stage.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 import { until } from '../support/until.ts';
-import { failure } from './parts.ts';
 
 async function open(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
   const { log, logged } = captureLog();
@@ -34,8 +34,8 @@ describeWithPostgres('the storage of several nodes', () => {
     await logged(({ msg }) => msg === 'a connection to PostgreSQL was lost');
     await until(() => checks.notifications?.() !== undefined);
     for (const check of [checks.auth_database, checks.tasks_database])
-      expect(await failure(() => check?.())).to.be.instanceOf(DatabaseUnavailable);
-    expect(await failure(() => apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
+      expect(await errorOf(() => check?.())).to.be.instanceOf(DatabaseUnavailable);
+    expect(await errorOf(() => apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
     await server.start();
     await until(() => checks.notifications?.() === undefined);
     for (const check of Object.values(checks)) expect(await check()).to.equal(undefined);

@@ -9,13 +9,7 @@ import { pricesOf } from '../support/ticker.ts';
 /** Opens a node's bus, and records the messages that the bus receives. */
 export async function openBus(databaseUrl: string, clock: Clock = systemClock, database = openDatabase(databaseUrl)) {
   const captured = captureLog();
-  const bus = new Bus({
-    databaseUrl,
-    database,
-    clock,
-    random: systemRandom,
-    log: captured.log,
-  });
+  const bus = new Bus({ databaseUrl, database, clock, random: systemRandom, log: captured.log });
   afterTest(() => bus.close());
   const received: BusMessage[] = [];
   const counts = { missed: 0, lost: 0 };
@@ -34,16 +28,6 @@ export function openDatabase(databaseUrl: string): PostgresDatabase {
   const database = new PostgresDatabase(databaseUrl, { connections: 2, timeLimitMs: 2000 });
   afterTest(() => database.close());
   return database;
-}
-
-/** Returns the error that a call throws, or undefined. */
-export async function failure(call: () => unknown): Promise<unknown> {
-  try {
-    await call();
-    return undefined;
-  } catch (error) {
-    return error;
-  }
 }
 
 /** Returns the prices of a `ticker` message by symbol. */

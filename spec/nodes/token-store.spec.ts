@@ -3,13 +3,14 @@ import type { Query } from '../../db/postgres/database.ts';
 import { NodeTokenStore, type NodeTokenStoreOptions } from '../../main/nodes/token-store.ts';
 import { type TokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
+import { errorOf } from '../store/stage.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 import { itIsATokenStore } from '../ticker/token-store-conformance.ts';
-import { failure, openBus, openDatabase } from './parts.ts';
+import { openBus, openDatabase } from './parts.ts';
 
 const SETTINGS = { maxTokensPerKey: 1000, clock: systemClock };
 
@@ -91,7 +92,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     await until(() => !one.bus.receiving.isUp);
     expect(() => one.store.has('a')).to.throw(TokenStoreUnavailable);
     for (const attempt of [() => one.store.find('a'), () => one.store.put(token('c')), () => one.store.revoke('a')])
-      expect(await failure(attempt)).to.be.instanceOf(TokenStoreUnavailable);
+      expect(await errorOf(attempt)).to.be.instanceOf(TokenStoreUnavailable);
     await other.store.revoke('a');
     way.mend();
     await until(() => one.bus.receiving.isUp);
@@ -154,7 +155,7 @@ describeWithPostgres('the token stores of several nodes', () => {
     expect(await store.find('a')).to.equal(true);
     isSlow = () => true;
     const lookups = Array.from({ length: 100 }, (_, number) => store.find(`unknown${number}`));
-    expect(await failure(() => store.find('b'))).to.be.instanceOf(TokenStoreUnavailable);
+    expect(await errorOf(() => store.find('b'))).to.be.instanceOf(TokenStoreUnavailable);
     goOn();
     await Promise.all(puts);
     expect(new Set(await Promise.all(lookups))).to.deep.equal(new Set([false]));

@@ -11,7 +11,7 @@ import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadRoles } from '../../main/ticker/policy.ts';
 import { priceHistory } from '../../main/ticker/prices.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/service.ts';
-import { MemoryTokenStore, type TokenStore } from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
@@ -34,8 +34,6 @@ export interface TickerBundleOptions extends Pick<Partial<ListenOptions>, 'maxCo
   maxTokens?: number;
   maxTokensPerKey?: number;
   clock?: Clock;
-  /** Token store and key shared with other nodes; by default an in-memory store and a random key. */
-  shared?: { store: TokenStore; key: string };
   /** Folder of the built-in policies. */
   policies?: string;
   /** Limit of key exchanges per minute and address. */
@@ -66,11 +64,13 @@ export async function startTickerBundle(options: TickerBundleOptions = {}) {
   const actors = new PidRegistry();
   const handlersByToken = createHandlersByToken(actors);
   const tokens = new Tokens({
-    key: options.shared?.key ?? 'the key of the bundle, with 32 bytes',
+    key: 'the key of the bundle, with 32 bytes',
     lifetimeSeconds,
-    store:
-      options.shared?.store ??
-      new MemoryTokenStore({ clock, ...(maxTokens && { maxTokens }), ...(maxTokensPerKey && { maxTokensPerKey }) }),
+    store: new MemoryTokenStore({
+      clock,
+      ...(maxTokens && { maxTokens }),
+      ...(maxTokensPerKey && { maxTokensPerKey }),
+    }),
     clock,
     onEnd(id, end) {
       if (end === 'token revoked' || expiryCloses) handlersByToken.end(id, end);
