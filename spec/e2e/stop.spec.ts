@@ -1,11 +1,9 @@
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { connect as connectTcp } from 'node:net';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { holdTasks } from '../support/held-tasks.ts';
 import { queueCounts } from '../support/ledger.ts';
@@ -21,6 +19,7 @@ import {
   untilTask,
   watch,
 } from '../support/program.ts';
+import { connectRaw } from '../support/raw-connection.ts';
 import { startRedirected } from '../support/redirected-services.ts';
 import { lackingProgram } from '../support/requirements.ts';
 import { until } from '../support/until.ts';
@@ -32,16 +31,6 @@ function lockRows(dataDir: string): DatabaseSync {
   const database = openBeside(dataDir);
   database.exec('BEGIN EXCLUSIVE');
   return database;
-}
-
-/** Starts a request whose body remains incomplete. */
-async function beginRequest(url: string, path: string) {
-  const socket = connectTcp(Number(new URL(url).port), '127.0.0.1');
-  afterTest(() => socket.destroy());
-  socket.on('error', () => {}).resume();
-  await once(socket, 'connect');
-  socket.write(`POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{`);
-  return socket;
 }
 
 /** Sends a signal until it forces the stop. Signals within a second of the first one count as the same signal. */
@@ -75,11 +64,12 @@ describe('a stop', () => {
     const { module: TASK_HANDLERS } = await holdTasks();
     const services = await startServices({ env: { TASK_HANDLERS, SHUTDOWN_TIMEOUT_MS: '500' } });
     for (let i = 0; i < 10; i++) await post(`${services.tasks}/tasks`, { action: 'hold' });
-    const cut = once(await beginRequest(services.ticker, '/auth/token'), 'close');
+    const lines = ['POST /auth/token HTTP/1.1', 'Host: localhost', 'Content-Length: 10'];
+    const incomplete = await connectRaw(Number(new URL(services.ticker).port), ...lines);
     // The response to another request shows that the first one has arrived.
     await request(services.ticker);
     await expectEnd(services, 0, 'stopped', 10, 'SIGTERM');
-    await cut;
+    await incomplete.ended;
     // Without the shutdown timeout, the shutdown would wait for the request's own timeout of 30 s.
     const at = (message: string) => Date.parse(services.lines.find(({ msg }) => msg === message)?.time as string);
     expect(at('stopped') - at('stopping')).to.be.within(0, 20_000);

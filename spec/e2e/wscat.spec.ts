@@ -38,10 +38,4 @@ describe('wscat', () => {
     await watch(shell).logged(({ type }) => type === 'pong');
     shell.stdin.end();
   });
-
-  it('shows the status 401 without a token', async () => {
-    const client = watch(paste(`npx wscat --connect ${started().services.stream}`));
-    await client.exited;
-    expect(client.output() + client.errors()).to.include('401');
-  });
 });
