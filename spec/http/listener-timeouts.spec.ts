@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import type { RequestListener } from 'node:http';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
-import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
-import { serve, type TestServer } from '../support/server.ts';
+import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 const fine: RequestListener = (request, response) => {
@@ -15,19 +15,6 @@ const fine: RequestListener = (request, response) => {
 
 /** Timeouts that are exceeded by a slow client and by no other. */
 const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
-
-/** Connects a client that never closes its side. Returns its socket, and a function that returns the received text. */
-async function connectHalfOpen({ listener }: TestServer): Promise<{ socket: Socket; received: () => string }> {
-  const socket = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
-  afterTest(() => socket.destroy());
-  let received = '';
-  socket.setEncoding('latin1').on('data', (text: string) => {
-    received += text;
-  });
-  socket.on('error', () => {});
-  await once(socket, 'connect');
-  return { socket, received: () => received };
-}
 
 /** Sends one byte every 10 ms. */
 function trickle(socket: Socket, byte: string): void {
@@ -58,12 +45,12 @@ describe('the listener, with a slow client', () => {
     const expectClosed = async ([what, start, byte, answer]: (typeof slowClients)[number]) => {
       const server = await serve(fine, { timeouts: limits });
       server.listener.server.on('upgrade', () => expect.fail('no handshake was complete'));
-      const { socket, received } = await connectHalfOpen(server);
-      socket.write(start);
-      if (byte !== '') trickle(socket, byte);
+      const raw = await connectHalfOpen(server.listener.port);
+      raw.socket.write(start);
+      if (byte !== '') trickle(raw.socket, byte);
       await until(() => server.sockets.size === 1);
       await until(() => server.sockets.size === 0);
-      expect(received(), what).to.match(answer);
+      await raw.until(answer);
       expect((await request(server.url)).body, what).to.equal('fine');
     };
     await Promise.all(slowClients.map(expectClosed));
@@ -75,12 +62,12 @@ describe('the listener, with a slow client', () => {
   ] as const) {
     it(`does not answer twice when ${what} is complete after it was refused as too late`, async () => {
       const server = await serve(() => expect.fail('handled'), { timeouts: { ...SHORT, closing: 3_600_000 } });
-      const { socket, received } = await connectHalfOpen(server);
-      socket.write('GET / HTTP/1.1\r\n');
-      await until(() => received().includes('request timeout'));
-      socket.write(rest);
+      const raw = await connectHalfOpen(server.listener.port);
+      raw.socket.write('GET / HTTP/1.1\r\n');
+      await raw.until(/request timeout/);
+      raw.socket.write(rest);
       await until(() => server.sockets.size === 0);
-      expect(received().match(/HTTP/g)).to.have.lengthOf(1);
+      expect((await raw.until(/HTTP/)).match(/HTTP/g)).to.have.lengthOf(1);
     });
   }
 
@@ -88,8 +75,8 @@ describe('the listener, with a slow client', () => {
     const server = await serve((_request, response) => response.end(Buffer.alloc(64 * 1024 * 1024)), {
       timeouts: { ...SHORT, stalled: 400 },
     });
-    const { socket } = await connectHalfOpen(server);
-    socket.pause().write(head('GET / HTTP/1.1', 'Host: x'));
+    const { socket } = await connectHalfOpen(server.listener.port, 'GET / HTTP/1.1', 'Host: x');
+    socket.pause();
     await until(() => server.sockets.size === 1);
     await until(() => server.sockets.size === 0);
   });
@@ -102,7 +89,7 @@ describe('the listener, with a slow client', () => {
     await connectRaw(server.listener.port, ...handshake('/'));
     const socket = await upgraded;
     // A later connection. It times out first only if no timeout applies to the upgraded one.
-    await connectHalfOpen(server);
+    await connectHalfOpen(server.listener.port);
     await until(() => server.sockets.size === 2);
     await until(() => server.sockets.size === 1);
     expect(socket.destroyed).to.equal(false);

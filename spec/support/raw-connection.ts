@@ -46,6 +46,14 @@ export async function connectRaw(port: number, ...lines: string[]) {
   };
 }
 
+/** Like {@link connectRaw}, for a client that keeps its side of the connection open when the server has closed its own. */
+export async function connectHalfOpen(port: number, ...lines: string[]): Promise<RawConnection> {
+  const raw = await connectRaw(port);
+  raw.socket.allowHalfOpen = true;
+  if (lines.length > 0) raw.socket.write(head(...lines));
+  return raw;
+}
+
 export function head(...lines: string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }

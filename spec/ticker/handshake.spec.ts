@@ -6,7 +6,7 @@ import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
-import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
@@ -111,12 +111,8 @@ async function shakeHandsAtOnce(count: number, { listener, token }: TickerBundle
 }
 
 /** Sends a handshake without a token. The client keeps its side of the refused connection open. */
-async function refuseHalfOpen({ listener }: TickerBundle) {
-  const raw = await connectRaw(listener.port);
-  raw.socket.allowHalfOpen = true;
-  raw.socket.write(head(...handshake()));
-  await raw.until(/authentication required/);
-}
+const refuseHalfOpen = async ({ listener }: TickerBundle) =>
+  (await connectHalfOpen(listener.port, ...handshake())).until(/authentication required/);
 
 const relayOf = ({ response }: StreamClient) => JSON.parse(response.headers['x-ws-relay'] as string);
 

@@ -5,7 +5,13 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { WebSocket } from 'ws';
 import type { Actor } from '../../main/ticker/pid-registry.ts';
-import { connectRaw, handshake, head, parseResponse, type RawConnection } from '../support/raw-connection.ts';
+import {
+  connectHalfOpen,
+  connectRaw,
+  handshake,
+  parseResponse,
+  type RawConnection,
+} from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect, Refused } from '../support/websocket.ts';
@@ -154,11 +160,7 @@ describe('the connection slots of the relay', () => {
       [handshake(), /authentication required/, 0],
       [malformed, /invalid WebSocket handshake/, 1],
     ] as const) {
-      // The client keeps its side of the refused connection open.
-      const lingering = await connectRaw(bundle.listener.port);
-      lingering.socket.allowHalfOpen = true;
-      lingering.socket.write(head(...lines));
-      await lingering.until(refusal);
+      await (await connectHalfOpen(bundle.listener.port, ...lines)).until(refusal);
       expect([bundle.relay.slotsTaken, bundle.relay.size]).to.deep.equal([taken, 0]);
     }
     expect((await attemptHandshake(bundle)).status).to.equal(503);
