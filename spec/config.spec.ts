@@ -158,21 +158,10 @@ const variables: Record<string, Variable> = {
   TASK_UNKNOWN_ACTIONS: oneOf('tasks.unknownActions', 'process', 'reject'),
   TASK_MEMORY_MB: wholeNumber('tasks.memoryMb', 16, 65_536),
   IDEMPOTENCY_MAX_KEYS: wholeNumber('queue.maxKeys', 1, 10_000_000),
-  BODY_LIMIT: {
-    key: 'tasks.bodyLimit',
-    good: { '1': 1, '12000000': 12_000_000 },
-    bad: { '0': 'a whole number from 1 to 268435456', '268435457': 'a whole number from 1 to 268435456' },
-  },
-  BODY_BUDGET_BYTES: {
-    key: 'tasks.bodyBudgetBytes',
-    good: { '2097152': 2_097_152, '9007199254740991': Number.MAX_SAFE_INTEGER },
-    bad: { '1': 'a whole number of at least 2' },
-  },
-  RESPONSE_BUDGET_BYTES: {
-    key: 'tasks.responseBudgetBytes',
-    good: { '10485760': 10_485_760, '9007199254740991': Number.MAX_SAFE_INTEGER },
-    bad: { '4194303': 'a whole number of at least 4194304' },
-  },
+  // A test below has the values that change other budgets.
+  BODY_LIMIT: { ...wholeNumber('tasks.bodyLimit', 1, 268_435_456), good: { '1': 1, '12000000': 12_000_000 } },
+  BODY_BUDGET_BYTES: { ...wholeNumber('tasks.bodyBudgetBytes', 2), good: { '2097152': 2_097_152 } },
+  RESPONSE_BUDGET_BYTES: { ...wholeNumber('tasks.responseBudgetBytes', 4_194_304), good: { '10485760': 10_485_760 } },
   SHUTDOWN_TIMEOUT_MS: wholeNumber('shutdownTimeoutMs', 0, 3_600_000),
   LOG_LEVEL: oneOf('log.level', ...logLevels),
   LOG_FORMAT: oneOf('log.format', 'json', 'pretty'),
@@ -243,21 +232,16 @@ describe('the configuration', () => {
   });
 
   for (const [name, { key, good, bad }] of Object.entries(variables)) {
-    it(`takes ${name}, and its default if it is empty or unset`, () => {
+    it(`takes ${name}, and its default if it is empty or unset, and refuses any other value with one line`, () => {
       // The defaults of these two depend on other variables.
       const fixed = { TASK_PREFETCH: '5', TASK_UNKNOWN_ACTIONS: 'process' };
       for (const [text, value] of Object.entries(good))
         expect(loadConfig({ ...fixed, [name]: text }), text).to.deep.equal(defaultsWith(key, value));
       expect(loadConfig({ [name]: '' })).to.deep.equal(defaults);
       expect(loadConfig({ [name]: undefined })).to.deep.equal(defaults);
+      for (const [text, expected] of Object.entries(bad))
+        expect(refusal({ [name]: text })).to.equal(`${name} must be ${expected}, got "${text}"`);
     });
-
-    if (Object.keys(bad).length > 0) {
-      it(`refuses any other value of ${name} with one line`, () => {
-        for (const [text, expected] of Object.entries(bad))
-          expect(refusal({ [name]: text })).to.equal(`${name} must be ${expected}, got "${text}"`);
-      });
-    }
   }
 
   const DATABASE_URL = 'postgres://user:hunter2@host/name';

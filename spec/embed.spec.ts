@@ -4,10 +4,10 @@ import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import { type RunningServices, type StartOptions, start } from '../main/embed.ts';
 import { ServiceError } from '../www/client/errors.ts';
+import { errorOf } from './store/stage.ts';
 import { afterTest, temporaryFolder } from './support/cleanup.ts';
 import { openDescriptors, threadCount } from './support/proc.ts';
 import { post, request, untilTask } from './support/program.ts';
-import { serve } from './support/server.ts';
 import { until } from './support/until.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'uncaughtException', 'unhandledRejection', 'disconnect'];
@@ -35,12 +35,6 @@ async function complete(services: RunningServices): Promise<void> {
   const { result } = await untilTask(tasksAt(services).replace('/tasks', ''), body.id);
   expect(JSON.parse(result)).to.deep.equal({ output: 'HELLO' });
 }
-
-const failure = (options: StartOptions) =>
-  start(options).then(
-    () => undefined,
-    (error: Error) => error,
-  );
 
 describe('embedded services', () => {
   describe('without listeners', () => {
@@ -115,21 +109,16 @@ describe('embedded services', () => {
 
     it('refuse a submission with the errors of the HTTP API', async () => {
       const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 1 });
-      const refusal = (submission: Promise<unknown>) =>
-        submission.then(
-          () => undefined,
-          (error: ServiceError) => error,
-        );
-      const misspelt = await refusal(tasks.submit('uppercase', {}, { dealy: 1 } as never));
-      expect(misspelt).to.be.instanceOf(ServiceError).and.to.include({ status: 400, path: '/dealy' });
-      expect(misspelt?.message).to.equal('unknown option');
-      const unknown = await refusal(tasks.submit('uppercas', {}));
-      expect(unknown?.body).to.deep.equal({ error: 'unknown action', nearest: ['uppercase'] });
-      expect(await refusal(tasks.task('none').get())).to.include({ status: 404, message: 'task not found' });
+      const misspelt = await errorOf(() => tasks.submit('uppercase', {}, { dealy: 1 } as never));
+      expect(misspelt).to.be.instanceOf(ServiceError);
+      expect(misspelt).to.include({ status: 400, path: '/dealy', message: 'unknown option' });
+      const unknown = await errorOf(() => tasks.submit('uppercas', {}));
+      expect(unknown).to.deep.include({ body: { error: 'unknown action', nearest: ['uppercase'] } });
+      expect(await errorOf(() => tasks.task('none').get())).to.include({ status: 404, message: 'task not found' });
       await tasks.queue.pause();
       await tasks.submit('uppercase', {});
-      const full = refusal(tasks.batch([{ action: 'sum', data: {} }], { signal: AbortSignal.timeout(50) }));
-      expect(await full).to.have.property('name', 'TimeoutError');
+      const full = () => tasks.batch([{ action: 'sum', data: {} }], { signal: AbortSignal.timeout(50) });
+      expect(await errorOf(full)).to.have.property('name', 'TimeoutError');
     });
 
     it('tick, and issue tokens that other listeners of the same key accept', async () => {
@@ -246,32 +235,30 @@ describe('embedded services', () => {
     afterTest(() => services.stop());
     const tooSmall = { 1e-9: '0.000000001', 1.23e-8: '0.0000000123', 1e-300: '0' };
     for (const [price, text] of Object.entries(tooSmall)) {
-      const error = await failure({ symbols: { 'BTC-USD': Number(price) }, settings: await settings() });
-      expect(error?.message).to.match(/^TICKER_SYMBOLS must be /);
-      expect(error?.message.endsWith(`got "BTC-USD:${text}"`)).to.equal(true);
+      const options = { symbols: { 'BTC-USD': Number(price) }, settings: await settings() };
+      const { message } = await errorOf(() => start(options));
+      expect(message).to.match(new RegExp(`^TICKER_SYMBOLS must be .*got "BTC-USD:${text}"$`));
     }
   });
 
   it('reject with one line if they cannot start, and leave nothing behind', async () => {
     const DATA_DIR = await temporaryFolder();
     const running = await embed({ DATA_DIR });
-    const { port } = (await serve(() => {})).listener;
     const faults: [Omit<StartOptions, 'settings'>, StartOptions['settings'], RegExp][] = [
       [{ handlers: './none.mjs' }, {}, /^the handlers module \.\/none\.mjs cannot be used: /],
       // A program in JavaScript is not stopped by the types.
       [{ handlers: { words: () => 1 } as never }, {}, /^handlers must be a path, a file URL or a package name, /],
       [{ setings: {} } as never, {}, /^unknown option "setings": did you mean settings\?$/],
-      [{}, { TASK_PREFETCH: 'many' }, /^TASK_PREFETCH must be a whole number from 1 to 10000, got "many"$/],
-      [{}, { TASK_CONCURENCY: 3 }, /^TASK_CONCURENCY must be unset: set TASK_CONCURRENCY instead, got a value$/],
       [{ symbols: {} }, {}, /^TICKER_SYMBOLS must be /],
       [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
       [{ symbols: { 'BTC-USD': Number.NaN } }, {}, /^TICKER_SYMBOLS must be /],
-      [{}, { ADMIN_PORT: port }, new RegExp(`^port ${port} is in use: .*ADMIN_PORT`)],
       [{}, { DATA_DIR }, /^\S+ is in use: .*DATA_DIR/],
     ];
     for (const [options, own, message] of faults) {
-      const error = await failure({ ...options, settings: await settings(own) });
-      expect(error?.message).to.match(message).and.to.not.include('\n');
+      const refused = { ...options, settings: await settings(own) };
+      expect((await errorOf(() => start(refused))).message)
+        .to.match(message)
+        .and.not.include('\n');
     }
     await complete(running);
   });

@@ -42,18 +42,13 @@ async function expectWarning(services: RedirectedServices): Promise<void> {
 }
 
 describe('a process whose standard output is', () => {
-  for (const [what, open] of [
-    ['a full device', async () => ({ path: '/dev/full', close() {} })],
-    ['a pipe without a reader', namedPipe],
-  ] as const) {
-    it(`${what} buffers lines, warns, and continues`, async () => {
-      const { path, close } = await open();
-      const services = await startRedirected({ redirect: `>${path}` });
-      await serveDuring(services, close);
-      await expectWarning(services);
-      expect((await services.end()).code).to.equal(0);
-    });
-  }
+  it('a pipe without a reader buffers lines, warns, and continues', async () => {
+    const { path, close } = await namedPipe();
+    const services = await startRedirected({ redirect: `>${path}` });
+    await serveDuring(services, close);
+    await expectWarning(services);
+    expect((await services.end()).code).to.equal(0);
+  });
 
   it('a full pipe buffers lines and continues', async () => {
     const services = await startRedirected({ redirect: `>${await fullPipe()}` });
