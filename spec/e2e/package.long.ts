@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
@@ -138,20 +138,6 @@ describe('the installed package', () => {
     const program = await launch('node_modules/.bin/ticker-and-tasks', []);
     expect(await useAndStop(program)).to.deep.equal({ code: 0, signal: null });
     await useAndStop(await launch('npx', ['ticker-and-tasks']));
-  });
-
-  it('runs the migration, and the commands for keys and backups', async () => {
-    const DATA_DIR = join(await temporaryFolder(), 'data');
-    const command = (...args: string[]) => output('npx', ['ticker-and-tasks', ...args], { DATA_DIR });
-    const migrated = await command('migrate');
-    expect(migrated, migrated.errors).to.include({ code: 0 });
-    expect((await command('keys', 'create', '--user', 'alice')).output).to.match(/^[0-9a-f]{32}\n$/);
-    expect((await command('keys', 'list')).output).to.include('alice');
-    expect(await command('backup', join(DATA_DIR, 'copy'))).to.include({ code: 0 });
-    expect(readdirSync(join(DATA_DIR, 'copy'))).to.include('auth.db');
-    const unknown = await command('key');
-    expect(unknown).to.include({ code: 1, output: '' });
-    expect(unknown.errors).to.match(/^unknown command "key"\n\nticker-and-tasks /m);
   });
 
   it('runs in a program as the guide says, which ends once the services have stopped', async () => {

@@ -70,9 +70,9 @@ describeWithPostgres('nodes', () => {
       const goal = seen.size + count;
       await until(() => seen.size >= goal);
     };
-    await grows(3);
+    await grows(2);
     stands.child.kill('SIGCONT');
-    await grows(4);
+    await grows(2);
     for (const [timestamp, prices] of seen) expect([timestamp, prices.size]).to.deep.equal([timestamp, 1]);
     expect(stays.lines.some(({ msg }) => msg.startsWith('this node is now the leader'))).to.equal(true);
   });

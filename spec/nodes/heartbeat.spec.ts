@@ -99,8 +99,8 @@ describeWithPostgres('the heartbeats of nodes', () => {
     await server.start();
     await until(() => one.bus.receiving.isUp && other.bus.receiving.isUp);
     await one.beat(9);
-    const { rows } = { rows: await openDatabase(schema.url).query<{ id: string }>('SELECT id FROM nodes') };
-    expect(rows.map(({ id }) => id)).to.have.members([one.id, other.id]);
+    const nodes = await openDatabase(schema.url).query('SELECT id FROM nodes');
+    expect(nodes).to.have.deep.members([{ id: one.id }, { id: other.id }]);
   });
 
   it('of a node that has lost its link go over its pool, so that it is not taken for dead while it takes tasks', async () => {

@@ -264,7 +264,7 @@ describeWithPostgres('the tickers of many nodes', () => {
       else await server.start();
       await until(() => {
         expect(leaders(nodes)).to.have.length.at.most(1);
-        return nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 20);
+        return nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 10);
       });
       const [a, b] = nodes as [Node, Node];
       const latest = b.texts().at(-1) ?? '';

@@ -10,17 +10,25 @@ export function itIsATokenStore(
 ): void {
   const HOUR_MS = 3_600_000;
   const clock = new ManualClock();
-  const create = (maxTokens = 100, maxTokensPerKey = 100) => open({ maxTokens, maxTokensPerKey, clock });
+  /** Opens a store. Returns it with its removed tokens, and a function that puts a token into it. */
+  const create = async (maxTokens = 100, maxTokensPerKey = 100) => {
+    const store = await open({ maxTokens, maxTokensPerKey, clock });
+    const removed: unknown[] = [];
+    store.onRemove = (...of) => removed.push(of);
+    const put = async (id: string, { keyId = 'k', lifetimeMs = HOUR_MS } = {}) =>
+      store.put({ id, keyId, expiresAt: clock.now() + lifetimeMs });
+    return { store, removed, put };
+  };
 
   it('has what was put into it, at once, and nothing else', async () => {
-    const store = await create();
-    await store.put({ id: 'a', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
+    const { store, put } = await create();
+    await put('a');
     expect([store.has('a'), store.has('b'), store.size]).to.deep.equal([true, false, 1]);
     expect([await store.find('a'), await store.find('b')]).to.deep.equal([true, false]);
   });
 
   it('knows nothing of identifiers that it would never have given', async () => {
-    const store = await create();
+    const { store } = await create();
     for (const id of ['', ' ', '*', '>', 'a.b', 'ä', '\n', 'x'.repeat(10_000)]) {
       expect([store.has(id), await store.find(id)], id.slice(0, 10)).to.deep.equal([false, false]);
       await store.revoke(id);
@@ -28,12 +36,9 @@ export function itIsATokenStore(
   });
 
   it('removes expired tokens, and reports them', async () => {
-    const store = await create();
-    const removed: unknown[] = [];
-    store.onRemove = (...of) => removed.push(of);
-    const expiresAt = clock.now() + 60_000;
-    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
-    await store.put({ id: 'c', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
+    const { store, removed, put } = await create();
+    for (const id of ['a', 'b']) await put(id, { lifetimeMs: 60_000 });
+    await put('c');
     clock.advance(59_999);
     expect([store.has('a'), removed.length]).to.deep.equal([true, 0]);
     clock.advance(1);
@@ -45,10 +50,8 @@ export function itIsATokenStore(
   });
 
   it('removes revoked tokens at once, and reports each once', async () => {
-    const store = await create();
-    const removed: unknown[] = [];
-    store.onRemove = (...of) => removed.push(of);
-    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt: clock.now() + HOUR_MS });
+    const { store, removed, put } = await create();
+    for (const id of ['a', 'b']) await put(id);
     await store.revoke('a');
     expect([store.has('a'), await store.find('a'), store.has('b'), store.size]).to.deep.equal([false, false, true, 1]);
     await store.revoke('a');
@@ -57,10 +60,9 @@ export function itIsATokenStore(
   });
 
   it('takes no more than its bound, keeps what it has, and still revokes', async () => {
-    const store = await create(2);
-    const expiresAt = clock.now() + HOUR_MS;
-    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
-    expect(await errorOf(() => store.put({ id: 'c', keyId: 'k', expiresAt }))).to.be.instanceOf(TokenStoreFull);
+    const { store, put } = await create(2);
+    for (const id of ['a', 'b']) await put(id);
+    expect(await errorOf(() => put('c'))).to.be.instanceOf(TokenStoreFull);
     expect(store.size).to.equal(store.maxTokens);
     const found = await Promise.all(['a', 'b', 'c'].map((id) => store.find(id)));
     expect(found).to.deep.equal([true, true, false]);
@@ -69,13 +71,10 @@ export function itIsATokenStore(
   });
 
   it('evicts the oldest token of a key past the bound of that key, as revoked, and none of another key', async () => {
-    const store = await create(100, 2);
-    const removed: unknown[] = [];
-    store.onRemove = (...of) => removed.push(of);
-    const put = (id: string, keyId: string) => store.put({ id, keyId, expiresAt: clock.now() + HOUR_MS });
-    await put('other', 'k2');
+    const { store, removed, put } = await create(100, 2);
+    await put('other', { keyId: 'k2' });
     // In reverse alphabetical order, so that only age can decide.
-    for (const id of ['d', 'c', 'b', 'a']) await put(id, 'k1');
+    for (const id of ['d', 'c', 'b', 'a']) await put(id);
     expect(removed).to.deep.equal([
       ['d', 'token revoked'],
       ['c', 'token revoked'],
@@ -87,27 +86,23 @@ export function itIsATokenStore(
   });
 
   it('counts neither revoked nor expired tokens towards the bound of a key', async () => {
-    const store = await create(100, 2);
-    const put = (id: string, ms: number) => store.put({ id, keyId: 'k', expiresAt: clock.now() + ms });
-    await put('a', 60_000);
-    await put('b', HOUR_MS);
+    const { store, put } = await create(100, 2);
+    await put('a', { lifetimeMs: 60_000 });
+    await put('b');
     await store.revoke('b');
-    await put('c', HOUR_MS);
+    await put('c');
     expect([store.has('a'), store.has('c')]).to.deep.equal([true, true]);
     clock.advance(60_000);
-    await put('d', HOUR_MS);
+    await put('d');
     expect([store.has('c'), store.has('d'), store.size]).to.deep.equal([true, true, 2]);
   });
 
   it('does nothing more once it is closed', async () => {
-    const store = await create();
-    const removed: unknown[] = [];
-    store.onRemove = (...of) => removed.push(of);
-    await store.put({ id: 'a', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
+    const { store, removed, put } = await create();
+    await put('a');
     await store.close();
     expect(store.size).to.equal(0);
-    const put = () => store.put({ id: 'b', keyId: 'k', expiresAt: clock.now() + HOUR_MS });
-    for (const action of [put, () => store.has('a'), () => store.find('a'), () => store.revoke('a')])
+    for (const action of [() => put('b'), () => store.has('a'), () => store.find('a'), () => store.revoke('a')])
       expect(await errorOf(action)).to.be.instanceOf(TokenStoreUnavailable);
     expect(removed).to.deep.equal([]);
     await store.close();

@@ -9,9 +9,7 @@ import { defaultSymbols } from '../../../workers/shared/symbols.ts';
 import { seededPrices } from '../../../workers/ticker/computed-prices.ts';
 import { SourceCount, type TickerStart, type TickerToMain } from '../../../workers/ticker/messages.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
-
-/** An interval in milliseconds whose next tick is weeks away. */
-const NEVER = 2 ** 31 - 1;
+import { NEVER } from '../../support/ticker.ts';
 
 /** Returns shared memory that contains numbers. */
 function shared(...numbers: number[]): SharedArrayBuffer {
