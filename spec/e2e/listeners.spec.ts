@@ -32,27 +32,24 @@ describe('each listener', () => {
     `${started().services[name]}${path.replace('{id}', started().id).replace('{path}', 'nothing')}${QUERIES[path] ?? ''}`;
 
   for (const { name, path, methods } of paths) {
-    if (methods.includes('HEAD')) {
-      it(`answers HEAD with the headers of GET: ${name} ${path}`, async () => {
-        const url = urlOf(name, path);
-        const got = await fetch(url, { headers: { Connection: 'close' } });
-        const text = CHANGING.includes(path) ? await got.body?.cancel() : await got.text();
-        const { status, body, headers } = await request(url, { method: 'HEAD' });
-        expect([status, body]).to.deep.equal([got.status, '']);
-        const compared = ['content-type', 'content-security-policy', 'cache-control'];
-        // A listing is streamed, so its length is not known in advance.
-        if (text !== undefined && got.headers.has('content-length')) compared.push('content-length');
-        for (const header of compared) expect(headers.get(header), header).to.equal(got.headers.get(header));
-        if (got.headers.get('content-type')?.startsWith('application/json')) expect(text).to.match(/^\{.*\}\n$/);
-      });
-    }
+    it(`answers OPTIONS with the supported methods, and HEAD with the headers of GET: ${name} ${path}`, async () => {
+      const url = urlOf(name, path);
+      const options = await request(url, { method: 'OPTIONS' });
+      const answered = [options.status, options.headers.get('allow'), options.body];
+      if (path === '/ws/ticker') expect(answered.slice(0, 2)).to.deep.equal([405, 'GET']);
+      else if (UNKNOWN.includes(`${name} ${path}`)) expect(answered.slice(0, 2)).to.deep.equal([404, null]);
+      else expect(answered).to.deep.equal([204, [...methods, 'OPTIONS'].join(', '), '']);
+      if (!methods.includes('HEAD')) return;
 
-    it(`answers OPTIONS with the supported methods: ${name} ${path}`, async () => {
-      const { status, body, headers } = await request(urlOf(name, path), { method: 'OPTIONS' });
-      const allow = headers.get('allow');
-      if (path === '/ws/ticker') expect([status, allow]).to.deep.equal([405, 'GET']);
-      else if (UNKNOWN.includes(`${name} ${path}`)) expect([status, allow]).to.deep.equal([404, null]);
-      else expect([status, allow, body]).to.deep.equal([204, [...methods, 'OPTIONS'].join(', '), '']);
+      const got = await fetch(url, { headers: { Connection: 'close' } });
+      const text = CHANGING.includes(path) ? await got.body?.cancel() : await got.text();
+      const { status, body, headers } = await request(url, { method: 'HEAD' });
+      expect([status, body]).to.deep.equal([got.status, '']);
+      const compared = ['content-type', 'content-security-policy', 'cache-control'];
+      // A listing is streamed, so its length is not known in advance.
+      if (text !== undefined && got.headers.has('content-length')) compared.push('content-length');
+      for (const header of compared) expect(headers.get(header), header).to.equal(got.headers.get(header));
+      if (got.headers.get('content-type')?.startsWith('application/json')) expect(text).to.match(/^\{.*\}\n$/);
     });
   }
 

@@ -145,33 +145,31 @@ describe('a client of ticker.v2 that resumes', () => {
   });
 
   const twoLeaders: Made = [...ticksOf(1, 1, 2), ...ticksOf(5, 3, 4)];
-  const unknownGap = 'gap null-null';
-  for (const [rule, made, from, expected, continues] of [
-    ['gets nothing if it has all', ticksOf(1, 1, 3), [1, 3], [], true],
+  const UNKNOWN = 'gap null-null';
+  for (const [rule, made, from, expected, continues = true] of [
+    ['gets nothing if it has all', ticksOf(1, 1, 3), [1, 3], []],
     [
       'gets a gap for what is older than 15 minutes',
       ticksOf(1, 1, 1000),
       [1, 42],
       ['gap 43-100', ...ticksOf(1, 101, 1000)],
-      true,
     ],
-    ['gets a gap for what the node has missed', ticksOf(1, 3, 4), [1, 0], ['gap 1-2', ...ticksOf(1, 3, 4)], true],
-    ['gets the ticks of later leaders', twoLeaders, [1, 1], twoLeaders.slice(1), true],
+    ['gets a gap for what the node has missed', ticksOf(1, 3, 4), [1, 0], ['gap 1-2', ...ticksOf(1, 3, 4)]],
+    ['gets the ticks of later leaders', twoLeaders, [1, 1], twoLeaders.slice(1)],
     [
-      'gets everything after a gap of unknown size if its epoch is unknown',
+      'gets all after a gap of unknown size if its epoch is unknown',
       twoLeaders,
       [6, 3],
-      [unknownGap, '1/0', ...twoLeaders],
-      true,
+      [UNKNOWN, '1/0', ...twoLeaders],
     ],
     [
-      'gets everything after a gap of unknown size if its tick is still to come on a single node',
+      'gets all after a gap of unknown size if its tick is still to come on a single node',
       ticksOf(1, 1, 3),
       [1, 4],
-      [unknownGap, ...ticksOf(1, 0, 3)],
+      [UNKNOWN, ...ticksOf(1, 0, 3)],
       false,
     ],
-  ] as [string, Made, [number, number], string[], boolean][]) {
+  ] as [string, Made, [number, number], string[], boolean?][]) {
     it(rule, async () => {
       const { join, numbered, tick } = await start(continues);
       for (const text of made) {
