@@ -40,7 +40,7 @@ describe('embedded services', () => {
   describe('without listeners', () => {
     const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
 
-    it('process tasks of the program, which sees their progress and results, and manages the queue', async () => {
+    it('process tasks of the program by its handlers, not those of the settings, and let it see progress and results, and manage the queue', async () => {
       const folder = await temporaryFolder();
       const file = join(folder, 'handlers.mjs');
       const isSeen = join(folder, 'seen');
@@ -54,8 +54,8 @@ describe('embedded services', () => {
         export default { half, broken() { throw new Error('out of ink'); } };`;
       await writeFile(file, code);
       const services = await start<{ half: (data: { text: string }) => number; broken: () => void }>({
-        handlers: file,
-        settings: await settings({ ...OFF, TASKS_REQUIRE_TOKEN: true }),
+        handlers: pathToFileURL(file),
+        settings: await settings({ ...OFF, TASKS_REQUIRE_TOKEN: true, TASK_HANDLERS: './none.mjs' }),
       });
       afterTest(() => services.stop());
       expect(services.ports).to.deep.equal({ ticker: undefined, tasks: undefined, admin: undefined });
@@ -215,18 +215,6 @@ describe('embedded services', () => {
     expect((await request(tasksAt(second))).body.count).to.equal(2);
     const metrics = `http://127.0.0.1:${second.ports.admin}/metrics`;
     expect((await request(metrics)).body).to.match(/^nodejs_version_info/m);
-  });
-
-  it('run the handlers module in the option, not the one in the settings', async () => {
-    const file = join(await temporaryFolder(), 'handlers.mjs');
-    await writeFile(file, "export default { uppercase: () => 'HELLO', words: ({ text }) => text.split(' ').length };");
-    const options = { handlers: pathToFileURL(file), settings: await settings({ TASK_HANDLERS: './none.mjs' }) };
-    const services = await start(options);
-    afterTest(() => services.stop());
-    expect((await request(`http://127.0.0.1:${services.ports.tasks}/actions`)).body.actions).to.deep.include({
-      name: 'words',
-    });
-    await complete(services);
   });
 
   it('take prices that JavaScript formats with an exponent, and refuse smaller ones', async () => {

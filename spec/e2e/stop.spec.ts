@@ -86,6 +86,15 @@ describe('a stop', () => {
     await expectEnd(services, 20, 'stopped by force', 1);
   });
 
+  it('warns and ends with exit code 20 if the accepted tasks cannot be saved', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '200' } });
+    lockRows(DATA_DIR);
+    await post(`${services.tasks}/tasks`, { action: 'sum' });
+    await expectEnd(services, 20, 'stopped: accepted tasks are lost', 1, 'SIGTERM');
+    expect(services.lines.at(-1)).to.include({ level: 40 });
+  });
+
   it('is forced with exit code 1 if the queue is durable', async () => {
     const TASK_HANDLERS = await writeHandlers('export default { ignore: () => new Promise(() => {}) };');
     const times = { SHUTDOWN_TIMEOUT_MS: '60000', TASK_CANCEL_GRACE_MS: '60000' };

@@ -38,20 +38,6 @@ describe('the listener', () => {
     // Reading the table is not atomic, so rows may be missing.
     expect(byState[established]).to.have.length.above(900);
   });
-
-  it("rejects when the port is taken or the address is not this machine's", async () => {
-    const { listener } = await serve(fine);
-    const codeOf = (host: string, port: number) => listen(fine, { host, port }).catch(({ code }) => code);
-    expect(await codeOf('127.0.0.1', listener.port)).to.equal('EADDRINUSE');
-    expect(await codeOf('192.0.2.1', 0)).to.equal('EADDRNOTAVAIL');
-  });
-
-  it('limits what may wait in a socket', async () => {
-    const { listener, sockets } = await serve(fine, { highWaterMark: 4321 });
-    await connectRaw(listener.port);
-    await until(() => sockets.size === 1);
-    expect([...sockets].map((socket) => socket.writableHighWaterMark)).to.deep.equal([4321]);
-  });
 });
 
 const BODY = '{"action":"x"}';

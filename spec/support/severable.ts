@@ -2,8 +2,6 @@ import { connect, createServer, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
 import { listenLocally } from './free-port.ts';
 
-export type Severable = Awaited<ReturnType<typeof severable>>;
-
 /** Starts a TCP proxy to a service or a database, whose connections can be cut and restored. */
 export async function severable(service: string) {
   const { host, hostname, port } = new URL(service);
