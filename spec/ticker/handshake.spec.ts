@@ -6,7 +6,7 @@ import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
-import { connectHalfOpen, connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
@@ -230,16 +230,6 @@ describe('a handshake', () => {
     const headers = { Authorization: `Bearer ${token}` };
     for (const [method, path] of Object.entries({ GET: '/prices/history', DELETE: '/auth/token' }))
       expect(await request(`${bundle.url}${path}`, { method, headers }), path).to.deep.include(unavailable);
-  });
-
-  it('behind an exchange of a key never brings the token into the stream', async () => {
-    const bundle = await startTickerBundle();
-    const body = JSON.stringify({ api_key: bundle.apiKey });
-    const exchange = head('POST /auth/token HTTP/1.1', 'Host: x', `Content-Length: ${body.length}`) + body;
-    const raw = await connectRaw(bundle.listener.port);
-    raw.socket.write(exchange + head(...handshake('/ws/ticker', await bundle.token())));
-    expect(await raw.ended).to.equal('');
-    await bundle.empties();
   });
 
   it('counts as a plain connection until it joins', async () => {

@@ -62,18 +62,9 @@ export const bodies = {
       return attacker.repeat(100, () => attacker.send('tasks', head(...lines) + chunks));
     },
   },
-  'nested-arrays-tasks': {
-    outcomes: /^(400|503|no answer)$/,
-    attack: completes('tasks', '/tasks', nested),
-  },
-  'wide-arrays-tasks': {
-    outcomes: /^(400|503|no answer)$/,
-    attack: completes('tasks', '/tasks', wide),
-  },
-  'nested-arrays-token': {
-    outcomes: /^(413|no answer)$/,
-    attack: completes('ticker', '/auth/token', nested),
-  },
+  'nested-arrays-tasks': { outcomes: /^(400|503|no answer)$/, attack: completes('tasks', '/tasks', nested) },
+  'wide-arrays-tasks': { outcomes: /^(400|503|no answer)$/, attack: completes('tasks', '/tasks', wide) },
+  'nested-arrays-token': { outcomes: /^(413|no answer)$/, attack: completes('ticker', '/auth/token', nested) },
   'half-sent-bodies': {
     attack: async (attacker) => {
       const body = submissionOf(MIB);
