@@ -58,24 +58,21 @@ async function takenPort(): Promise<string> {
   return String(listener.port);
 }
 
-/** Returns a cause: a data folder with databases of 200 rows, to which `change` is applied. */
+/** Returns a cause: a data folder with empty databases, to which `change` is applied. */
 const folderWith = (change: (folder: string) => void) => async () => {
   const DATA_DIR = await migratedFolder();
-  const rows = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)';
-  for (const [file, sql] of Object.entries({
-    'auth.db': "INSERT INTO api_keys (api_key, user_id, created_at) SELECT hex(zeroblob(100)) || i, 'alice', 1 FROM n",
-    'tasks.db': 'INSERT INTO tasks (id, payload, created_at) SELECT i, hex(zeroblob(100)), 1 FROM n',
-  }))
-    runOn(DATA_DIR, `${rows} ${sql}`, file);
   change(DATA_DIR);
   return { DATA_DIR };
 };
 
-/** Overwrites all pages of a database but the first, so that SQLite still recognizes the file. */
-function damage(path: string): void {
-  const pages = readFileSync(path).length / PAGE;
+/** Fills tasks.db, and overwrites all of its pages but the first, so that SQLite still recognizes the file. */
+function damage(folder: string): void {
+  const rows = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)';
+  runOn(folder, `${rows} INSERT INTO tasks (id, payload, created_at) SELECT i, hex(zeroblob(100)), 1 FROM n`);
+  const path = join(folder, 'tasks.db');
+  const bytes = readFileSync(path).length;
   const file = openSync(path, 'r+');
-  writeSync(file, Buffer.alloc((pages - 1) * PAGE, 7), 0, (pages - 1) * PAGE, PAGE);
+  writeSync(file, Buffer.alloc(bytes - PAGE, 7), 0, bytes - PAGE, PAGE);
   closeSync(file);
 }
 
@@ -139,13 +136,7 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
     ['no PostgreSQL server listens', NODE, /^cannot reach PostgreSQL at 127.0.0.1:1\/none: /],
   ],
   'not quoted': [
-    ...['auth.db', 'tasks.db'].map(
-      (file): Refusal => [
-        `${file} is damaged`,
-        folderWith((folder) => damage(join(folder, file))),
-        new RegExp(`^cannot migrate \\S+${file}: .+: ${RESTORE}`),
-      ],
-    ),
+    ['tasks.db is damaged', folderWith(damage), new RegExp(`^cannot migrate \\S+tasks.db: .+: ${RESTORE}`)],
     [
       'queue.lock is not a database',
       fileWith('queue.lock', 'no database '.repeat(1000)),

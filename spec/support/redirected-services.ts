@@ -14,7 +14,6 @@ export interface RedirectOptions {
   terminal?: boolean;
   /** Whether the process runs in its own session, so that closing the terminal sends no SIGHUP. */
   ownSession?: boolean;
-  env?: Record<string, string>;
 }
 
 export type RedirectedServices = Awaited<ReturnType<typeof startRedirected>>;
@@ -29,7 +28,6 @@ export async function startRedirected(options: RedirectOptions) {
     TICKER_PORT: `${ports.ticker}`,
     TASKS_PORT: `${ports.tasks}`,
     ADMIN_PORT: `${ports.admin}`,
-    ...options.env,
   };
   const { DATA_DIR: dataDir = '' } = settings as Record<string, string>;
   const program = `${options.ownSession ? 'setsid ' : ''}${process.execPath} dist/main ${options.redirect ?? ''}`;
