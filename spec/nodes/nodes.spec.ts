@@ -86,18 +86,6 @@ async function expectSharedTask(one: RunningServices, other: RunningServices): P
   expect(steps).to.have.members(['accepted', 'started', 'completed']);
 }
 
-async function expectSharedDeadLetters(one: RunningServices, other: RunningServices): Promise<void> {
-  const { body } = await post(`${one.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
-  const answer = await untilAnswer(`${other.tasks}/dead-letters`, ({ body }) => body.dead_letters.length > 0);
-  expect(answer.body.dead_letters[0]).to.include({ id: body.id, status: 'failed', attempts: 1 });
-  const retried = await request(`${other.tasks}/dead-letters/${body.id}/retry`, { method: 'POST' });
-  expect(retried.status).to.equal(202);
-  await untilTask(one.tasks, body.id, 'failed');
-  const deleted = await request(`${one.tasks}/dead-letters/${body.id}`, { method: 'DELETE' });
-  expect(deleted.status).to.equal(204);
-  await untilAnswer(`${other.tasks}/tasks/${body.id}`, ({ status }) => status === 404);
-}
-
 /** Revokes a token on one node while a client uses it on the other node. */
 async function expectSharedTokens(one: RunningServices, other: RunningServices): Promise<void> {
   expect(one.apiKey).to.equal(other.apiKey);
@@ -172,12 +160,11 @@ describeWithPostgres('two nodes', () => {
     expect((await cancel(runs, done)).status).to.equal(409);
   });
 
-  it('share API keys, tokens, prices, tasks with their events, and dead letters, and are ready', async () => {
+  it('share API keys, tokens, prices, and tasks with their events, and are ready', async () => {
     const [one, other] = started();
     await expectSharedTokens(one, other);
     await expectSamePrices(one, other);
     await expectSharedTask(one, other);
-    await expectSharedDeadLetters(one, other);
     await expectReady(one);
   });
 

