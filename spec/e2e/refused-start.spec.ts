@@ -2,6 +2,7 @@ import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { start } from '../../main/embed.ts';
+import { errorOf } from '../store/stage.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { section } from '../support/examples.ts';
@@ -31,10 +32,7 @@ function quoted(heading: string): RegExp[] {
 /** Starts services in this process. Returns the message of the error with which the start must fail. */
 async function refusal(settings: Settings): Promise<string> {
   const defaults = { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'silent' };
-  const started = await start({ settings: { ...defaults, ...settings } }).catch((error: Error) => error);
-  if (started instanceof Error) return started.message;
-  await started.stop();
-  throw new Error('the services have started');
+  return (await errorOf(() => start({ settings: { ...defaults, ...settings } }))).message;
 }
 
 /** Starts a program. Returns the only line that it logs, with which it must end. */
