@@ -8,7 +8,6 @@ import { captureLog } from '../support/log.ts';
 import { projectFolder, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
-import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 const ERROR = 50;
 
@@ -74,12 +73,6 @@ describe('the browser client', () => {
         expect(await ask(method, modified), method).to.deep.include({ status: 304, body: '' });
       expect(await ask('GET', Date.parse(modified) - 1000)).to.deep.include({ status: 200, body: index });
     }
-  });
-
-  it('is kept apart by origin, too, where CORS allows some', async () => {
-    const { url } = await startTasksServer({ corsOrigins: ['https://app.example'] });
-    const { headers } = await request(url, { headers: { Origin: 'https://app.example' } });
-    expect(headers.get('vary')).to.equal('Origin, Accept-Encoding');
   });
 
   it('of service B is served at its files only', async () => {

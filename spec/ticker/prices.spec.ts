@@ -97,15 +97,13 @@ describe('GET /prices/history', () => {
       });
   });
 
-  it('refuses a token whose scope is empty, and other methods', async () => {
+  it('refuses a token whose scope is empty', async () => {
     const { url, apiKey } = await startTickerBundle({ policies: await temporaryFolder() });
     const exchange = await request(`${url}/auth/token`, { method: 'POST', body: JSON.stringify({ api_key: apiKey }) });
     for (const path of ['prices/history', 'ws/ticker']) {
       const { status, body } = await request(`${url}/${path}`, { headers: bearer(exchange.body.token) });
       expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
     }
-    const refused = await request(`${url}/prices/history`, { method: 'POST' });
-    expect([refused.status, refused.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
   });
 });
 
