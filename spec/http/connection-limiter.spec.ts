@@ -10,21 +10,17 @@ import { until } from '../support/until.ts';
 const closed = (socket: PassThrough) => new Promise((resolve) => socket.destroy().once('close', resolve));
 
 describe('the connection limiter', () => {
-  it('gives no slot to a closed socket', async () => {
+  it('gives no slot to a closed socket, and frees that of a destroyed one once it is closed', async () => {
     const limiter = new ConnectionLimiter({ maxConnections: 1, maxConnectionsPerAddress: 1 });
     const gone = new PassThrough();
     await closed(gone);
     limiter.acquire(gone, 'a');
     expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
-  });
-
-  it('keeps the slot of a destroyed socket until it is closed', async () => {
-    const limiter = new ConnectionLimiter({ maxConnections: 1, maxConnectionsPerAddress: 1 });
     const going = new PassThrough({ destroy: (_error, done) => void setImmediate(done) });
-    const gone = closed(going);
+    const ended = closed(going);
     limiter.acquire(going, 'a');
     expect(limiter.taken).to.equal(1);
-    await gone;
+    await ended;
     expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
   });
 });

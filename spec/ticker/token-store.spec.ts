@@ -1,7 +1,15 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { MemoryTokenStore, type MemoryTokenStoreOptions } from '../../main/ticker/token-store.ts';
-import { afterTest } from '../support/cleanup.ts';
+import {
+  keepTokens,
+  MemoryTokenStore,
+  type MemoryTokenStoreOptions,
+  takeTokens,
+} from '../../main/ticker/token-store.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { itIsATokenStore } from './token-store-conformance.ts';
 
@@ -50,5 +58,29 @@ describe('the token store in memory, as time goes by', () => {
         store.close();
       }),
     );
+  });
+});
+
+describe('the file with the tokens of the last run', () => {
+  it('has no tokens if it is damaged, which is logged, and is deleted', async () => {
+    const { log, lines } = captureLog();
+    const file = join(await temporaryFolder(), 'tokens.json');
+    for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {
+      writeFileSync(file, content);
+      expect(takeTokens(file, log), content).to.deep.equal({ records: [] });
+      expect(lines.pop()?.msg).to.equal('the tokens of the last run cannot be used: users must sign in again');
+      expect(existsSync(file)).to.equal(false);
+    }
+    expect(takeTokens(file, log)).to.deep.equal({ records: [] });
+    expect(lines).to.deep.equal([]);
+  });
+
+  it('is not written in the place of a folder, which is logged', async () => {
+    const { log, lines } = captureLog();
+    const file = join(await temporaryFolder(), 'tokens.json');
+    mkdirSync(file);
+    keepTokens(file, { records: [{ id: 'a', keyId: 'k', expiresAt: 1 }] }, log);
+    const message = 'the tokens cannot be kept: users must sign in again after the next start';
+    expect(lines.map(({ msg }) => msg)).to.deep.equal([message]);
   });
 });

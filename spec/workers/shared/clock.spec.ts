@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { systemClock } from '../../../workers/shared/clock.ts';
+import { alarm, oncePerTurn, systemClock } from '../../../workers/shared/clock.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
 
 /** Lets the clocks of the system show other times: `readMs` pass with each look at one, and the wall clock is set by `setMs`. */
 function controlTime() {
@@ -33,5 +34,40 @@ describe('the system clock', () => {
     expect(systemClock.now() - before).to.be.within(9, 11);
     time.setMs = 60_000;
     expect(systemClock.now() - before).to.be.within(60_009, 60_011);
+  });
+});
+
+describe('an alarm', () => {
+  it('runs at the earliest of its times, at no time that is no number, and not after it is stopped', () => {
+    const clock = new ManualClock();
+    const runs: number[] = [];
+    const start = clock.now();
+    const { set, stop } = alarm(clock, () => runs.push(clock.now() - start));
+    for (const delay of [30, 10, 20, Number.NaN, Number.POSITIVE_INFINITY]) set(start + delay);
+    clock.advance(100);
+    expect(runs).to.deep.equal([10]);
+    set(start + 150);
+    stop();
+    set(start + 120);
+    clock.advance(100);
+    expect(runs).to.deep.equal([10]);
+  });
+});
+
+describe('oncePerTurn', () => {
+  it('runs once after all promises that are due, however many of them call it, and again in the next turn', async () => {
+    const order: string[] = [];
+    const run = oncePerTurn(() => order.push('run'));
+    for (let turn = 0; turn < 2; turn++) {
+      for (const name of ['one', 'other']) {
+        void Promise.resolve().then(() => {
+          run();
+          order.push(name);
+        });
+      }
+      // The first callback was scheduled before those of the promises.
+      for (let end = 0; end < 2; end++) await new Promise(setImmediate);
+    }
+    expect(order).to.deep.equal(['one', 'other', 'run', 'one', 'other', 'run']);
   });
 });
