@@ -27,49 +27,44 @@ async function fresh() {
 }
 
 describe('Tasks', () => {
-  const first = ['tasks_by_creation', ''] as const;
-  for (const [what, filter, [index, column]] of [
-    ['all rows', {}, first],
-    ['completed tasks', { status: 'completed' }, first],
-    ['another status', { status: 'pending' }, ['uncompleted_tasks_by_status', 'status=\\? AND ']],
-    ['one action', { action: 'sum' }, ['tasks_by_action', '<expr>=\\? AND ']],
-    ['one action and status', { action: 'sum', status: 'completed' }, ['tasks_by_action', '<expr>=\\? AND ']],
-    ['a limit key', { view: { limit_key: 'k' } }, ['tasks_by_limit_key', 'limit_key=\\? AND ']],
-    ['a submitter', { view: { submitter: 'u' }, status: 'completed' }, ['tasks_by_submitter', 'submitter=\\? AND ']],
-    [
-      'a rare status of a submitter',
-      { view: { submitter: 'u' }, status: 'pending' },
-      ['uncompleted_tasks_by_status', 'status=\\? AND '],
-    ],
-    [
-      'a rare status of an action',
-      { action: 'sum', status: 'pending' },
-      ['uncompleted_tasks_by_status', 'status=\\? AND '],
-    ],
-  ] as const) {
-    it(`reads a listing of ${what} by its index, at any depth, without sorting it`, async () => {
-      const { rows, database } = await fresh();
-      storeRow(database, 1, completed);
-      const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES ('b', '{}', 'pending', 2)";
-      database.statement(insert).run();
-      for (const after of [undefined, [5, 5]]) {
-        database.texts.length = 0;
-        await rows.search(filter, after, 100);
-        const [end, page] = database.texts.slice().map((sql) => planOf(database, sql));
-        const bounds = (lower: string) =>
-          `tasks USING (COVERING )?INDEX ${index} \\(${column}${lower}created_at<\\?\\)`;
-        expect(end).to.match(new RegExp(`SEARCH ${bounds('')}`));
-        if (page !== undefined) expect(page).to.match(new RegExp(`^SEARCH ${bounds('created_at>\\? AND ')}$`));
-      }
-    });
-  }
-
   /** Returns the steps of a query's plan. */
   function planOf(database: Database, sql: string): string {
     const values = Array.from({ length: new Set(sql.match(/\$\d+/g)).size }, () => 1);
     const plan = database.statement(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
     return plan.map(({ detail }) => String(detail)).join('\n');
   }
+
+  it('reads each listing by an index, at any depth, without sorting it', async () => {
+    const { rows, database } = await fresh();
+    storeRow(database, 1, completed);
+    const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES ('b', '{}', 'pending', 2)";
+    database.statement(insert).run();
+    const byCreation = ['tasks_by_creation', ''] as const;
+    const byStatus = ['uncompleted_tasks_by_status', 'status=\\? AND '] as const;
+    const byAction = ['tasks_by_action', '<expr>=\\? AND '] as const;
+    const bySubmitter = ['tasks_by_submitter', 'submitter=\\? AND '] as const;
+    for (const [filter, [index, column]] of [
+      [{}, byCreation],
+      [{ status: 'completed' }, byCreation],
+      [{ status: 'pending' }, byStatus],
+      [{ action: 'sum' }, byAction],
+      [{ action: 'sum', status: 'completed' }, byAction],
+      [{ action: 'sum', status: 'pending' }, byStatus],
+      [{ view: { limit_key: 'k' } }, ['tasks_by_limit_key', 'limit_key=\\? AND ']],
+      [{ view: { submitter: 'u' }, status: 'completed' }, bySubmitter],
+      [{ view: { submitter: 'u' }, status: 'pending' }, byStatus],
+    ] as const) {
+      for (const after of [undefined, [5, 5]]) {
+        database.texts.length = 0;
+        await rows.search(filter, after, 100);
+        const [end, page] = database.texts.slice().map((sql) => planOf(database, sql));
+        const bounds = (lower: string) =>
+          `tasks USING (COVERING )?INDEX ${index} \\(${column}${lower}created_at<\\?\\)`;
+        expect(end, JSON.stringify(filter)).to.match(new RegExp(`SEARCH ${bounds('')}`));
+        if (page !== undefined) expect(page).to.match(new RegExp(`^SEARCH ${bounds('created_at>\\? AND ')}$`));
+      }
+    }
+  });
 
   it('reads one row or message by the index of its id, and a body as it is unless a length is given', async () => {
     const { rows, read, database } = await fresh();
