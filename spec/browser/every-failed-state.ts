@@ -29,7 +29,6 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       await untilFailed(tasks, 2);
       await page.locator('.task-row').nth(1).waitFor();
       await page.locator('.reason').nth(2).waitFor();
-      await checkAppearance(page, 'listed');
       await page.getByLabel('Select all shown tasks').check();
       await page.getByText('1 of them has a permanent error').waitFor();
       await checkAppearance(page, 'selected');

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
-import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { describeInBrowser, part, visit } from './chromium.ts';
 import { row, rows, tab } from './task-rows.ts';
 
 const shownTab = (page: Page) => page.locator('.tab[aria-current="page"] .tab-name').textContent();
@@ -28,7 +28,7 @@ describeInBrowser('the address and the keys of the task board', () => {
     return { tasks, ids };
   });
 
-  it('reproduce the view, and follow Back and Forward', async () => {
+  it('reproduce the view, follow Back and Forward, and open a task whose id Find is given', async () => {
     const { tasks, ids } = services();
     await visit(tasks, {}, async (page) => {
       await row(page, 'second').waitFor();
@@ -56,16 +56,8 @@ describeInBrowser('the address and the keys of the task board', () => {
       await page.reload();
       await row(page, 'second').and(page.locator('[data-inspected]')).waitFor();
       expect((await shown(page)).q).to.equal('sec');
-    });
-  });
 
-  it('open a task by its id, which Find takes too', async () => {
-    const { tasks, ids } = services();
-    const [id = ''] = ids;
-    await visit(`${tasks}/?state=retrying&task=${id}`, {}, async (page) => {
-      await reaches(page, 'live');
-      expect(await shownTab(page)).to.equal('Retrying');
-      await page.goto(`${tasks}/?q=x`);
+      const [id = ''] = ids;
       await page.locator('#find').fill(` ${id.toUpperCase()} `);
       await page.waitForURL(`${tasks}/?task=${id}`);
       expect(await page.locator('#find').inputValue()).to.equal('');

@@ -12,13 +12,14 @@ import { describeInBrowser, part, visit } from './chromium.ts';
 import { elapse, holdTimers } from './held-timers.ts';
 import { failures, untilFailed } from './task-rows.ts';
 
+const CLICKS = 10;
+
 const HANDLERS = `
 import { existsSync } from 'node:fs';
 export default {
   needs({ file }) { if (!existsSync(file)) throw new PermanentError('the file is missing'); },
   breaks({ reason }) { throw new PermanentError(reason); },
   tires: { maxAttempts: 1, handler() { throw new Error('try again'); } },
-  waits({ number }) { throw new RetryAfter(3_600_000 - number * 1_000, 'much later'); },
 };`;
 
 /** Queues six tasks a second at irregular intervals until the returned function is called. */
@@ -70,64 +71,50 @@ async function aim(page: Page, row: number): Promise<string> {
 describeInBrowser('the task board in an incident', () => {
   const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
 
-  for (const [state, clicks, submission] of [
-    ['failed', 25, (number: number) => ({ action: 'breaks', data: { reason: `reason ${number % 5}` } })],
-    // Each is due before the earlier ones. Each row is aimed at once, because the list is the same.
-    ['retrying', 8, (number: number) => ({ action: 'waits', data: { number } })],
-  ] as const)
-    it(`opens the row that a click was aimed at, ${clicks} times of ${clicks}, while ${state} tasks arrive irregularly`, async () => {
-      const { tasks } = services();
-      await post(`${tasks}/tasks/batch`, { tasks: Array.from({ length: 30 }, (_, number) => submission(number)) });
-      const stop = queueIrregularly(tasks, submission);
-      try {
-        await visit(`${tasks}/?state=${state}`, { width: 1440, height: 1600 }, async (page) => {
-          await items(page).nth(12).waitFor();
-          let hits = 0;
-          for (let click = 0; click < clicks; click++) {
-            const aimedAt = await aim(page, click % 8);
-            // The time in which a person reads the row and presses the button.
-            await setTimeout(100 + ((click * 97) % 300));
-            await page.mouse.down();
-            await setTimeout(80);
-            await page.mouse.up();
-            const opened = () => page.evaluate(() => new URLSearchParams(location.search).get('task'));
-            if ((await eventually(opened, (id) => id !== null)) === aimedAt) hits += 1;
-            await page.keyboard.press('Escape');
-            await page.mouse.move(0, 0);
-          }
-          expect(hits).to.equal(clicks);
-          await aim(page, 3);
-          await part(page, 'unseen')
-            .filter({ hasText: /^\d+ new – show$/ })
-            .waitFor();
-          if (state === 'failed') expect(await violations(page)).to.deep.equal([]);
-
-          // A notice above the list moves the page between the press and the release of the button.
-          await aim(page, 3);
+  it('opens the row that a click was aimed at while tasks fail irregularly', async () => {
+    const { tasks } = services();
+    const submission = (number: number) => ({ action: 'breaks', data: { reason: `reason ${number % 5}` } });
+    await post(`${tasks}/tasks/batch`, { tasks: Array.from({ length: 30 }, (_, number) => submission(number)) });
+    const stop = queueIrregularly(tasks, submission);
+    try {
+      await visit(`${tasks}/?state=failed`, { width: 1440, height: 1600 }, async (page) => {
+        await items(page).nth(12).waitFor();
+        for (let click = 0; click < CLICKS; click++) {
+          const aimedAt = await aim(page, click % 8);
+          // The time in which a person reads the row and presses the button.
+          await setTimeout(100 + ((click * 97) % 300));
           await page.mouse.down();
-          const id = await page.locator('.task-row:active').getAttribute('data-row');
-          await page.evaluate(() => {
-            (document.querySelector('.tabs') as HTMLElement).style.marginTop = '60px';
-          });
+          await setTimeout(80);
           await page.mouse.up();
-          await page.waitForURL(new RegExp(`task=${id}`));
+          const opened = () => page.evaluate(() => new URLSearchParams(location.search).get('task'));
+          expect(await eventually(opened, (id) => id !== null), `click ${click}`).to.equal(aimedAt);
           await page.keyboard.press('Escape');
-          await aim(page, 3);
-          await part(page, 'unseen')
-            .filter({ hasText: /^\d+ new – show$/ })
-            .waitFor();
-          const first = await items(page).first().getAttribute('data-row');
-          await page.keyboard.press('u');
-          await page.waitForFunction(
-            (id) => document.querySelector('.task-row')?.getAttribute('data-row') !== id,
-            first,
-          );
+          await page.mouse.move(0, 0);
+        }
+        // A notice above the list moves the page between the press and the release of the button.
+        await aim(page, 3);
+        await page.mouse.down();
+        const id = await page.locator('.task-row:active').getAttribute('data-row');
+        await page.evaluate(() => {
+          (document.querySelector('.tabs') as HTMLElement).style.marginTop = '60px';
         });
-      } finally {
-        await stop();
-      }
-      // On a busy machine, each click takes up to five seconds.
-    }).timeout(360_000);
+        await page.mouse.up();
+        await page.waitForURL(new RegExp(`task=${id}`));
+        await page.keyboard.press('Escape');
+        await aim(page, 3);
+        await part(page, 'unseen')
+          .filter({ hasText: /^\d+ new – show$/ })
+          .waitFor();
+        expect(await violations(page)).to.deep.equal([]);
+        const first = await items(page).first().getAttribute('data-row');
+        await page.keyboard.press('u');
+        await page.waitForFunction((id) => document.querySelector('.task-row')?.getAttribute('data-row') !== id, first);
+      });
+    } finally {
+      await stop();
+    }
+    // On a busy machine, each click takes up to five seconds.
+  }).timeout(360_000);
 
   it('asks before it redrives a task that failed permanently or more than ten, and can take that back', async () => {
     const { tasks } = services();
@@ -165,64 +152,57 @@ describeInBrowser('the task board in an incident', () => {
     });
   });
 
-  for (const way of ['in four clicks', 'by keyboard only'] as const) {
-    it(`redrives the failed tasks of one cause of the last ten minutes, and no other, ${way}`, async () => {
-      const { tasks } = services();
-      await post(`${tasks}/dead-letters/purge`, { all: true });
-      const file = join(await temporaryFolder(), 'needed');
-      const fail = async (...submissions: object[]) => {
-        const before = await failures(tasks);
-        const { body } = await post(`${tasks}/tasks/batch`, { tasks: submissions });
-        await untilFailed(tasks, before + submissions.length);
-        return body.tasks.map(({ id }: { id: string }) => id) as string[];
+  it('redrives the failed tasks of one cause of the last ten minutes, and no other, by keyboard only', async () => {
+    const { tasks } = services();
+    await post(`${tasks}/dead-letters/purge`, { all: true });
+    const file = join(await temporaryFolder(), 'needed');
+    const fail = async (...submissions: object[]) => {
+      const before = await failures(tasks);
+      const { body } = await post(`${tasks}/tasks/batch`, { tasks: submissions });
+      await untilFailed(tasks, before + submissions.length);
+      return body.tasks.map(({ id }: { id: string }) => id) as string[];
+    };
+    const needs = { action: 'needs', data: { file } };
+    const other = { action: 'breaks', data: { reason: 'another cause' } };
+    const older = await fail(needs, needs, needs, other);
+    const since = Math.floor(Date.now() / 1_000) + 1;
+    await until(() => Date.now() >= since * 1_000);
+    const recent = await fail(needs, needs, other, other);
+    await writeFile(file, '');
+    // For the page, the older tasks failed more than ten minutes ago.
+    const prepare = async (page: Page) => {
+      await holdTimers(page);
+      await page.addInitScript(
+        (now) => {
+          Date.now = () => now;
+        },
+        (since + 600) * 1_000,
+      );
+    };
+    await visit(`${tasks}/?state=failed`, { prepare }, async (page) => {
+      await items(page).nth(7).waitFor();
+      const act = async (text: RegExp) => {
+        await tabTo(page, text);
+        await page.keyboard.press('Enter');
       };
-      const needs = { action: 'needs', data: { file } };
-      const other = { action: 'breaks', data: { reason: 'another cause' } };
-      const older = await fail(needs, needs, needs, other);
-      const since = Math.floor(Date.now() / 1_000) + 1;
-      await until(() => Date.now() >= since * 1_000);
-      const recent = await fail(needs, needs, other, other);
-      await writeFile(file, '');
-      // For the page, the older tasks failed more than ten minutes ago.
-      const prepare = async (page: Page) => {
-        await holdTimers(page);
-        await page.addInitScript(
-          (now) => {
-            Date.now = () => now;
-          },
-          (since + 600) * 1_000,
-        );
-      };
-      await visit(`${tasks}/?state=failed`, { prepare }, async (page) => {
-        await items(page).nth(7).waitFor();
-        const isByKeyboard = way === 'by keyboard only';
-        const act = async (text: RegExp) => {
-          if (!isByKeyboard) return page.getByRole('button', { name: text }).click();
-          await tabTo(page, text);
-          return page.keyboard.press('Enter');
-        };
-        if (isByKeyboard) for (const key of ['/', 'Tab', 'ArrowRight']) await page.keyboard.press(key);
-        else await page.getByLabel('10m').check();
-        await page.locator('.reason', { hasText: 'another cause' }).filter({ hasText: '2' }).waitFor();
-        if (isByKeyboard) {
-          await tabTo(page, /All causes/);
-          await page.keyboard.press('ArrowDown');
-          const isAimed = await page.locator(':focus', { hasText: 'the file is missing' }).count();
-          if (isAimed === 0) await page.keyboard.press('ArrowDown');
-          await page.keyboard.press('Enter');
-        } else await act(/the file is missing/);
-        await page.getByText('Redrive all 2').waitFor();
-        await act(/^Redrive all 2$/);
-        await page.getByRole('dialog').getByText('All failed permanently').waitFor();
-        await act(/^Redrive$/);
-        await page.getByText('2 tasks will be redriven in 8 seconds.').waitFor();
-        await elapse(page, 8_000);
-        await page.getByText('Redrove 2 tasks.').waitFor();
-      });
-      const statusOf = async (id: string) => (await request(`${tasks}/tasks/${id}`)).body.status as string;
-      const statuses = () => Promise.all([...older, ...recent].map(statusOf));
-      const wanted = [...Array(4).fill('failed'), 'completed', 'completed', 'failed', 'failed'];
-      await eventually(statuses, (found) => `${found}` === `${wanted}`);
+      for (const key of ['/', 'Tab', 'ArrowRight']) await page.keyboard.press(key);
+      await page.locator('.reason', { hasText: 'another cause' }).filter({ hasText: '2' }).waitFor();
+      await tabTo(page, /All causes/);
+      await page.keyboard.press('ArrowDown');
+      const isAimed = await page.locator(':focus', { hasText: 'the file is missing' }).count();
+      if (isAimed === 0) await page.keyboard.press('ArrowDown');
+      await page.keyboard.press('Enter');
+      await page.getByText('Redrive all 2').waitFor();
+      await act(/^Redrive all 2$/);
+      await page.getByRole('dialog').getByText('All failed permanently').waitFor();
+      await act(/^Redrive$/);
+      await page.getByText('2 tasks will be redriven in 8 seconds.').waitFor();
+      await elapse(page, 8_000);
+      await page.getByText('Redrove 2 tasks.').waitFor();
     });
-  }
+    const statusOf = async (id: string) => (await request(`${tasks}/tasks/${id}`)).body.status as string;
+    const statuses = () => Promise.all([...older, ...recent].map(statusOf));
+    const wanted = [...Array(4).fill('failed'), 'completed', 'completed', 'failed', 'failed'];
+    await eventually(statuses, (found) => `${found}` === `${wanted}`);
+  });
 });

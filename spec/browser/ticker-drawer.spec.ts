@@ -44,8 +44,8 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     });
   };
 
-  it('shows the last 50 frames as received, newest first, with their sizes, copies them, and never the token', async () => {
-    const { ticker, apiKey } = services();
+  it("shows the last 50 frames as received, newest first, with their sizes, copies them, and never the token, and has snippets with the page's own address, of which the one for browsers streams", async () => {
+    const { ticker, stream, apiKey } = services();
     const received: string[] = [];
     const prepare = async (page: Page) => {
       page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => received.push(String(payload))));
@@ -80,14 +80,7 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
       expect(lines.map((line) => line.replace(/^[\d:.]+ {2}\d+ B {2}/, ''))).to.deep.equal(texts);
       await page.getByRole('button', { name: 'Resume the frames' }).click();
       await changes(() => part(page, 'frames').textContent(), shown);
-    });
-  });
 
-  it("has snippets with the page's own address and a placeholder, and the one for browsers streams", async () => {
-    const { ticker, stream, apiKey, token } = services();
-    await visit(ticker, {}, async (page) => {
-      await signIn(page, apiKey);
-      await openDrawer(page);
       const codes: string[] = [];
       for (const name of ['wscat', 'Node', 'Python', 'Browser']) {
         await page.getByRole('radio', { name }).check();
@@ -97,8 +90,7 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
       expect(new Set(codes).size).to.equal(codes.length);
       expect(await part(page, 'frames-view').isHidden()).to.equal(true);
       expect(await part(page, 'token-command').textContent()).to.include(`${ticker}/auth/token`);
-
-      const browserCode = (codes.at(-1) ?? '').replace('YOUR_TOKEN', await token());
+      const browserCode = (codes.at(-1) ?? '').replace('YOUR_TOKEN', token);
       const logged = page.waitForEvent('console');
       await page.evaluate(`(() => { ${browserCode} })()`);
       expect((await logged).text()).to.match(/^[A-Z]{3}-USD \d+(\.\d+)?$/);

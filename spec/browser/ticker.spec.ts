@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { startServices } from '../support/program.ts';
+import { request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
 import { price, shown } from './ticker-page.ts';
@@ -65,6 +65,8 @@ describeInBrowser('the ticker client', () => {
 
       await page.getByRole('button', { name: 'Sign out' }).click();
       await reaches(page, 'signed-out');
+      const headers = { Authorization: `Bearer ${token}` };
+      await until(async () => (await request(`${ticker}/prices/history`, { headers })).status === 401);
       await field.waitFor();
       expect(await part(page, 'sign-in-reason').isHidden()).to.equal(true);
     });
