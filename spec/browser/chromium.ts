@@ -80,7 +80,7 @@ async function startBrowser(): Promise<RunningBrowser> {
   process.once('exit', kill);
   const port = await debuggingPort(child, profile);
   const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
-  const shared = await browser.newContext();
+  const shared = await browser.newContext({ permissions: ['clipboard-read', 'clipboard-write'] });
   // An open page keeps the context's renderer process. A new process costs twice as much CPU time as a page.
   await shared.newPage();
   return {
@@ -123,7 +123,7 @@ export interface VisitOptions {
  * Opens a fresh page and calls `test` with it. Fails if the page logged an error, threw one, or
  * violated its Content-Security-Policy.
  */
-export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<void>): Promise<void> {
+export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<unknown>): Promise<void> {
   const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
   running ??= startBrowser();
   const { browser, shared } = await running;
@@ -159,6 +159,10 @@ export const LOST = /net::ERR_|WebSocket connection to|status of (401|426)/;
 
 /** The element that the page's HTML marks as `data-part="<name>"`. */
 export const part = (page: Page, name: string) => page.locator(`[data-part="${name}"]`);
+
+/** Waits until the element that the page's HTML marks as `data-part="<name>"` shows a text. */
+export const partShows = (page: Page, name: string, text: string | RegExp) =>
+  part(page, name).filter({ hasText: text }).waitFor();
 
 /** Waits until the connection indicator shows a state. */
 export async function reaches(page: Page, state: string): Promise<void> {

@@ -1,9 +1,8 @@
 import { expect } from 'chai';
-import { post, startServices } from '../support/program.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { part, visit } from './chromium.ts';
+import { post } from '../support/program.ts';
+import { part, partShows, visit } from './chromium.ts';
 import { checkAppearance } from './every-state.ts';
-import { untilFailed } from './task-rows.ts';
+import { startWithHandlers, untilFailed } from './task-rows.ts';
 
 /** Handlers whose tasks fail: with a long permanent error, and after five attempts. */
 const HANDLERS = `
@@ -16,7 +15,7 @@ export default {
 /** Defines the spec of the charts and of every state of the failed tasks at a given width and color scheme. */
 export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`failed tasks, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
-    const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
+    const { tasks } = await startWithHandlers(HANDLERS);
     await visit(`${tasks}/?state=failed`, { width, colorScheme }, async (page) => {
       await page.getByText('No task has failed').waitFor();
       const isOpen = await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => details.open);
@@ -33,7 +32,7 @@ export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark
       await page.getByText('1 of them has a permanent error').waitFor();
       await checkAppearance(page, 'selected');
       await page.locator('.task-row [data-open]').first().click();
-      await part(page, 'inspector-state').filter({ hasText: 'failed' }).waitFor();
+      await partShows(page, 'inspector-state', 'failed');
       await checkAppearance(page, 'inspected');
       const isModal = await page.evaluate(() => document.querySelector('dialog[open]')?.matches(':modal'));
       if (width === 320) expect(isModal, 'the inspector covers a small screen').to.equal(true);

@@ -3,9 +3,9 @@ import type { Page } from 'playwright-core';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
 import { LOST, part, reaches, signIn, visit } from './chromium.ts';
+import { startWithHandlers } from './task-rows.ts';
 import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
 
 /** A handlers module with an action whose data has a schema, and which runs until it is cancelled. Its texts are long. */
@@ -97,9 +97,7 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
 /** Defines the spec of every state of the task board at a given width and color scheme. */
 export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`task board, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
-    const { tasks } = await startServices({
-      env: { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process' },
-    });
+    const { tasks } = await startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' });
     const network = await severable(tasks);
     const long = 'W'.repeat(300);
     await visit(network.url, { width, colorScheme, tolerated: /status of 40|net::ERR_/ }, async (page) => {

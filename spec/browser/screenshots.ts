@@ -3,9 +3,8 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { projectFolder, request, startServices } from '../support/program.ts';
 import { until } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, signIn, visit } from './chromium.ts';
-import { queueButton } from './task-rows.ts';
+import { queueButton, startWithHandlers } from './task-rows.ts';
 
 const folder = join(projectFolder, 'www/guide/screenshots');
 const TICKS = 120;
@@ -69,9 +68,7 @@ describeInBrowser('screenshots', () => {
   }
 
   it('of the task board', async () => {
-    const { tasks } = await startServices({
-      env: { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process' },
-    });
+    const { tasks } = await startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' });
     await queueTasks(tasks);
     for (const colorScheme of ['light', 'dark'] as const) {
       await visit(tasks, { width: 1440, height: 900, colorScheme }, async (page) => {

@@ -1,6 +1,11 @@
 import type { Locator, Page } from 'playwright-core';
-import { request } from '../support/program.ts';
+import { request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+
+/** Starts the services with a handlers module of this source. */
+export const startWithHandlers = async (source: string, env: Record<string, string> = {}) =>
+  startServices({ env: { TASK_HANDLERS: await writeHandlers(source), ...env } });
 
 /** The actions of the tasks in the list. */
 export const listedActions = (page: Page): Locator => page.locator('[data-part="list"] [data-part="action"]');
@@ -12,6 +17,10 @@ export const lists = (page: Page, action: string): Promise<void> =>
     .waitFor();
 
 export const rows = (page: Page): Locator => page.locator('.task-row');
+
+/** Waits until the list has this number of rows. */
+export const untilRows = (page: Page, count: number) =>
+  page.waitForFunction((wanted) => document.querySelectorAll('.task-row').length === wanted, count);
 
 /** The rows of the tasks with an action. */
 export const row = (page: Page, action: string): Locator =>

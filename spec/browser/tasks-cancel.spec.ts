@@ -1,13 +1,11 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { describeInBrowser, part, reaches, visit } from './chromium.ts';
-import { actionChoice, ownTask, queueButton } from './task-rows.ts';
+import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { actionChoice, ownTask, queueButton, startWithHandlers } from './task-rows.ts';
 
-const handlers = `
+const HANDLERS = `
 const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 export default {
   import: (_, { signal, progress }) => { progress(0.256, 'row 256 of 1000'); return untilAborted(signal); },
@@ -36,9 +34,7 @@ async function queue(page: Page, action: string): Promise<void> {
 const tolerated = /status of 404/;
 
 describeInBrowser('the task board', () => {
-  const services = onceForSuite(async () =>
-    startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_CANCEL_GRACE_MS: '3000' } }),
-  );
+  const services = onceForSuite(() => startWithHandlers(HANDLERS, { TASK_CANCEL_GRACE_MS: '3000' }));
 
   it('shows the progress of a task by its events, cancels it, and says so until it has ended', async () => {
     await visit(services().tasks, { tolerated }, async (page) => {
@@ -72,7 +68,7 @@ describeInBrowser('the task board', () => {
       expect(await cancel()).to.equal(202);
       await cancelled('import').waitFor();
       expect(await cancelled('import').textContent()).to.match(/import\s+cancelled/);
-      await part(page, 'own-status').filter({ hasText: 'Cancelled import' }).waitFor();
+      await partShows(page, 'own-status', 'Cancelled import');
       expect(await page.getByRole('progressbar').count()).to.equal(0);
       expect(await cancelButton(page).count()).to.equal(0);
 

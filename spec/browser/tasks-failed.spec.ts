@@ -3,15 +3,14 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { post, request } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { describeInBrowser, part, visit } from './chromium.ts';
+import { describeInBrowser, part, partShows, visit } from './chromium.ts';
 import { elapse, holdTimers } from './held-timers.ts';
-import { failures, queueButton, untilFailed } from './task-rows.ts';
+import { failures, queueButton, rows, startWithHandlers, untilFailed, untilRows } from './task-rows.ts';
 
 /** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
-const handlers = `
+const HANDLERS = `
 import { existsSync } from 'node:fs';
 export default {
   breaks({ reason }) { throw new PermanentError(reason); },
@@ -19,7 +18,6 @@ export default {
   tires() { throw new RetryAfter(1, 'try again'); },
 };`;
 
-const items = (page: Page) => page.locator('.task-row');
 const reasons = (page: Page) => page.locator('.reason');
 const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
 const texts = async (page: Page, selector: string) =>
@@ -33,7 +31,7 @@ async function fail(tasks: string, count: number, ...submissions: object[]): Pro
 
 /** Confirms a purge of the listed tasks with a reason, and waits for the countdown. */
 async function purgeOnly(page: Page, reason: string): Promise<void> {
-  await items(page).filter({ hasText: reason }).getByRole('checkbox').check();
+  await rows(page).filter({ hasText: reason }).getByRole('checkbox').check();
   await button(page, 'Purge').click();
   await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
   await page.getByText('1 task will be purged in 8 seconds.').waitFor();
@@ -44,7 +42,7 @@ async function purgeOnly(page: Page, reason: string): Promise<void> {
 const breaks = (reason: string) => ({ action: 'breaks', data: { reason } });
 
 describeInBrowser('the failed tasks on the board', () => {
-  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers) } }));
+  const services = onceForSuite(() => startWithHandlers(HANDLERS));
   afterEach(async () => {
     const { tasks } = services();
     const { status } = await post(`${tasks}/dead-letters/purge`, { all: true });
@@ -64,12 +62,12 @@ describeInBrowser('the failed tasks on the board', () => {
         '2 green breaks permanent',
         '5 All causes',
       ]);
-      expect(await items(page).count()).to.equal(5);
+      expect(await rows(page).count()).to.equal(5);
       expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
       await page.locator('.reason[tabindex="0"]').focus();
       await page.keyboard.press('ArrowDown');
       await page.keyboard.press('Enter');
-      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 2);
+      await untilRows(page, 2);
       expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
       await page.getByLabel('Select breaks').first().check();
       await page.getByText('It has a permanent error: a redrive fails again').waitFor();
@@ -79,25 +77,23 @@ describeInBrowser('the failed tasks on the board', () => {
         .filter({ hasText: /missing\s*breaks/ })
         .click();
       await page.getByLabel('Select breaks').check();
-      await part(page, 'list-count').filter({ hasText: '1 selected' }).waitFor();
+      await partShows(page, 'list-count', '1 selected');
       await reasons(page)
         .filter({ hasText: /missing\s*needs/ })
         .click();
-      await part(page, 'list-count')
-        .filter({ hasText: /^1 task$/ })
-        .waitFor();
+      await partShows(page, 'list-count', /^1 task$/);
 
       await reasons(page).filter({ hasText: 'try again' }).click();
-      await items(page)
+      await rows(page)
         .filter({ hasText: /try again\s*5/ })
         .waitFor();
-      expect(await items(page).count()).to.equal(1);
+      expect(await rows(page).count()).to.equal(1);
       await page.mouse.move(0, 0);
       await fail(tasks, 6, { action: 'tires' });
       await reasons(page)
         .filter({ hasText: /2\s+try again/ })
         .waitFor();
-      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 2);
+      await untilRows(page, 2);
     });
   });
 
@@ -108,14 +104,14 @@ describeInBrowser('the failed tasks on the board', () => {
     await writeFile(file, '');
     await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       await reasons(page).filter({ hasText: 'missing' }).click();
-      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 100);
+      await untilRows(page, 100);
       await page.getByLabel('Select all shown tasks').check();
       await button(page, 'Select all 102').click();
       await page.getByText('102 selected').waitFor();
       await page.locator('#find').fill('breaks');
       await page.getByText('No failed task matches.').waitFor();
       await page.locator('#find').fill('needs');
-      await part(page, 'list-count').filter({ hasText: '100 of 102 tasks' }).waitFor();
+      await partShows(page, 'list-count', '100 of 102 tasks');
 
       await page.goto(`${tasks}/?state=failed`);
       await reasons(page).filter({ hasText: 'missing' }).click();
@@ -139,7 +135,7 @@ describeInBrowser('the failed tasks on the board', () => {
       );
       await page.getByText('No failed task matches.').waitFor();
       await button(page, 'Show all').click();
-      await items(page).filter({ hasText: 'green' }).waitFor();
+      await rows(page).filter({ hasText: 'green' }).waitFor();
     });
   });
 
@@ -147,18 +143,18 @@ describeInBrowser('the failed tasks on the board', () => {
     const { tasks } = services();
     await fail(tasks, 2, breaks('green'), breaks('blue'));
     await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
-      await items(page).first().waitFor();
-      await items(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
+      await rows(page).first().waitFor();
+      await rows(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
       await button(page, 'Purge').click();
       await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
       await button(page, 'Keep').click();
-      expect(await items(page).count()).to.equal(2);
+      expect(await rows(page).count()).to.equal(2);
 
       await purgeOnly(page, 'green');
       await page.getByText('Leaving this page keeps them.').waitFor();
-      expect(await items(page).count()).to.equal(1);
+      expect(await rows(page).count()).to.equal(1);
       await button(page, 'Undo').click();
-      await items(page).nth(1).waitFor();
+      await rows(page).nth(1).waitFor();
       expect(await failures(tasks)).to.equal(2);
 
       await purgeOnly(page, 'green');
@@ -171,11 +167,11 @@ describeInBrowser('the failed tasks on the board', () => {
       await purgeOnly(page, 'blue');
       await elapse(page, 6_000);
       await button(page, 'Undo').click();
-      await items(page).waitFor();
+      await rows(page).waitFor();
       expect(await failures(tasks)).to.equal(1);
 
       await fail(tasks, 2, breaks('green'));
-      await items(page).nth(1).waitFor();
+      await rows(page).nth(1).waitFor();
       await button(page, 'Pause list').click();
       await purgeOnly(page, 'green');
       await button(page, 'Purge all 1').click();
@@ -186,7 +182,7 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByText('No task has failed').waitFor();
       await fail(tasks, 1, breaks('red'));
       await button(page, '1 new – show').click();
-      await items(page).filter({ hasText: 'red' }).waitFor();
+      await rows(page).filter({ hasText: 'red' }).waitFor();
     });
   });
 
@@ -212,7 +208,7 @@ describeInBrowser('the failed tasks on the board', () => {
       // A page that the browser keeps for its Back button goes on from here.
       await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
       await page.getByText('Nothing was purged.').waitFor();
-      await items(page).nth(1).waitFor();
+      await rows(page).nth(1).waitFor();
       await elapse(page, 8_000);
       await elapse(page, 6_000);
       await part(page, 'toast').waitFor({ state: 'hidden' });
@@ -238,15 +234,15 @@ describeInBrowser('the failed tasks on the board', () => {
         .getByLabel('Select breaks')
         .nth(5)
         .click({ modifiers: ['Shift'] });
-      await part(page, 'list-count').filter({ hasText: '3 selected' }).waitFor();
+      await partShows(page, 'list-count', '3 selected');
       await cancel(page, 3);
-      expect(await items(page).count()).to.equal(3);
+      expect(await rows(page).count()).to.equal(3);
       await button(page, 'Undo').click();
-      await items(page).nth(5).waitFor();
+      await rows(page).nth(5).waitFor();
       expect(await counts()).to.include({ scheduled: 6, cancelled: 0 });
 
-      await items(page).nth(3).getByRole('checkbox').check();
-      await items(page).nth(4).locator('[data-open]').focus();
+      await rows(page).nth(3).getByRole('checkbox').check();
+      await rows(page).nth(4).locator('[data-open]').focus();
       await page.keyboard.press('x');
       await cancel(page, 2);
       await elapse(page, 8_000);
@@ -254,9 +250,7 @@ describeInBrowser('the failed tasks on the board', () => {
       expect(await counts()).to.include({ scheduled: 4, cancelled: 2 });
 
       await page.locator('#find').fill('green');
-      await part(page, 'list-count')
-        .filter({ hasText: /^2 tasks$/ })
-        .waitFor();
+      await partShows(page, 'list-count', /^2 tasks$/);
       await cancel(page, 2);
       await elapse(page, 8_000);
       await page.getByText('No scheduled task matches.').waitFor();
@@ -271,8 +265,8 @@ describeInBrowser('the failed tasks on the board', () => {
       const curl = await part(page, 'empty-curl').textContent();
       expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
       await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
-      await items(page).waitFor();
-      expect(await items(page).textContent()).to.match(/sum.*permanent/s);
+      await rows(page).waitFor();
+      expect(await rows(page).textContent()).to.match(/sum.*permanent/s);
 
       await fail(tasks, 2, breaks('x'.repeat(300)));
       await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();

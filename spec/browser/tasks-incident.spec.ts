@@ -4,13 +4,12 @@ import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { post, request } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
-import { describeInBrowser, part, visit } from './chromium.ts';
+import { describeInBrowser, partShows, visit } from './chromium.ts';
 import { elapse, holdTimers } from './held-timers.ts';
-import { failures, untilFailed } from './task-rows.ts';
+import { failures, rows, startWithHandlers, untilFailed, untilRows } from './task-rows.ts';
 
 const CLICKS = 10;
 
@@ -47,8 +46,6 @@ async function tabTo(page: Page, text: RegExp): Promise<void> {
   throw new Error(`no tab stop ${text}`);
 }
 
-const items = (page: Page) => page.locator('.task-row');
-
 /**
  * Moves the pointer to a row, again if the page has moved meanwhile, and returns the id of the row under the pointer.
  * `hover` would scroll to a row that moves down as others arrive.
@@ -56,7 +53,7 @@ const items = (page: Page) => page.locator('.task-row');
 async function aim(page: Page, row: number): Promise<string> {
   return eventually(
     async () => {
-      const { x = 0, y = 0, height = 0 } = (await items(page).nth(row).boundingBox()) ?? {};
+      const { x = 0, y = 0, height = 0 } = (await rows(page).nth(row).boundingBox()) ?? {};
       const point = [x + 200, y + height / 2] as const;
       await page.mouse.move(...point);
       return page.evaluate(
@@ -69,7 +66,7 @@ async function aim(page: Page, row: number): Promise<string> {
 }
 
 describeInBrowser('the task board in an incident', () => {
-  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
+  const services = onceForSuite(() => startWithHandlers(HANDLERS));
 
   it('opens the row that a click was aimed at while tasks fail irregularly', async () => {
     const { tasks } = services();
@@ -78,7 +75,7 @@ describeInBrowser('the task board in an incident', () => {
     const stop = queueIrregularly(tasks, submission);
     try {
       await visit(`${tasks}/?state=failed`, { width: 1440, height: 1600 }, async (page) => {
-        await items(page).nth(12).waitFor();
+        await rows(page).nth(12).waitFor();
         for (let click = 0; click < CLICKS; click++) {
           const aimedAt = await aim(page, click % 8);
           // The time in which a person reads the row and presses the button.
@@ -102,11 +99,9 @@ describeInBrowser('the task board in an incident', () => {
         await page.waitForURL(new RegExp(`task=${id}`));
         await page.keyboard.press('Escape');
         await aim(page, 3);
-        await part(page, 'unseen')
-          .filter({ hasText: /^\d+ new – show$/ })
-          .waitFor();
+        await partShows(page, 'unseen', /^\d+ new – show$/);
         expect(await violations(page)).to.deep.equal([]);
-        const first = await items(page).first().getAttribute('data-row');
+        const first = await rows(page).first().getAttribute('data-row');
         await page.keyboard.press('u');
         await page.waitForFunction((id) => document.querySelector('.task-row')?.getAttribute('data-row') !== id, first);
       });
@@ -124,14 +119,14 @@ describeInBrowser('the task board in an incident', () => {
     await untilFailed(tasks, 12);
     await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       const dialog = page.getByRole('dialog');
-      const tires = items(page).filter({ hasText: 'try again' });
+      const tires = rows(page).filter({ hasText: 'try again' });
       await tires.first().getByRole('button', { name: 'Redrive' }).click();
       await page.getByText('Redrove 1 task.').waitFor();
       await page.mouse.move(0, 0);
-      await page.waitForFunction(() => document.querySelectorAll('.task-row').length === 12);
+      await untilRows(page, 12);
 
       // The key `r` redrives the focused row.
-      await items(page).filter({ hasText: 'always' }).locator('[data-open]').focus();
+      await rows(page).filter({ hasText: 'always' }).locator('[data-open]').focus();
       await page.keyboard.press('r');
       await dialog.getByText('Redrive 1 task?').waitFor();
       await dialog.getByText('It has a permanent error').waitFor();
@@ -144,10 +139,10 @@ describeInBrowser('the task board in an incident', () => {
       await dialog.getByText('1 of them has a permanent error').waitFor();
       await dialog.getByRole('button', { name: 'Redrive' }).click();
       await page.getByText('12 tasks will be redriven in 8 seconds.').waitFor();
-      expect(await items(page).count()).to.equal(0);
+      expect(await rows(page).count()).to.equal(0);
       await page.getByRole('button', { name: 'Undo' }).click();
       await page.getByText('Undone. Nothing was redriven.').waitFor();
-      await items(page).nth(11).waitFor();
+      await rows(page).nth(11).waitFor();
       expect(await failures(tasks)).to.equal(12);
     });
   });
@@ -180,7 +175,7 @@ describeInBrowser('the task board in an incident', () => {
       );
     };
     await visit(`${tasks}/?state=failed`, { prepare }, async (page) => {
-      await items(page).nth(7).waitFor();
+      await rows(page).nth(7).waitFor();
       const act = async (text: RegExp) => {
         await tabTo(page, text);
         await page.keyboard.press('Enter');

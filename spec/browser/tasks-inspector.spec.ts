@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { post, startServices } from '../support/program.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { post } from '../support/program.ts';
 import { violations } from './accessibility.ts';
-import { describeInBrowser, part, visit } from './chromium.ts';
+import { describeInBrowser, part, partShows, visit } from './chromium.ts';
+import { startWithHandlers } from './task-rows.ts';
 
-const handlers = `
+const HANDLERS = `
 const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
 export default {
   echo: ({ text }) => text,
@@ -18,12 +18,12 @@ export default {
 };`;
 
 const inspector = (page: Page) => page.getByRole('dialog');
-const state = (page: Page, name: string) => part(page, 'inspector-state').filter({ hasText: name }).waitFor();
+const state = (page: Page, name: string) => partShows(page, 'inspector-state', name);
 const steps = async (page: Page) =>
   (await page.locator('.step').allTextContents()).map((text) => text.replace(/\s+/g, ' ').trim());
 
 describeInBrowser('the inspector of the task board', () => {
-  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers) } }));
+  const services = onceForSuite(() => startWithHandlers(HANDLERS));
 
   const submit = async (submission: object): Promise<string> =>
     (await post(`${services().tasks}/tasks`, submission)).body.id;

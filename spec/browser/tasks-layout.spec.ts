@@ -4,7 +4,7 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { violations } from './accessibility.ts';
-import { describeInBrowser, expectFewShifts, overflow, part, recordShifts, visit } from './chromium.ts';
+import { describeInBrowser, expectFewShifts, overflow, part, partShows, recordShifts, visit } from './chromium.ts';
 import { rows, tab } from './task-rows.ts';
 
 const top = (page: Page, name: string) => part(page, name).evaluate((element) => element.getBoundingClientRect().top);
@@ -21,7 +21,7 @@ describeInBrowser('the layout of the task board', () => {
   it('moves nothing while 100 rows load, and shows health, charts, tabs and the first rows at once on a laptop', async () => {
     await visit(services().tasks, { width: 1280, height: 800, prepare: recordShifts }, async (page) => {
       await rows(page).nth(99).waitFor();
-      await part(page, 'count-completed').filter({ hasText: '101' }).waitFor();
+      await partShows(page, 'count-completed', '101');
       await expectFewShifts(page, 0.02);
       const [find, pause] = [await top(page, 'find'), await top(page, 'pause')];
       expect(Math.abs(find - pause), 'the buttons of the list are in one line').to.be.below(20);

@@ -3,9 +3,8 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, request, startServices, untilTask } from '../support/program.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { changes, describeInBrowser, part, visit } from './chromium.ts';
-import { row, rows, tab } from './task-rows.ts';
+import { changes, describeInBrowser, part, partShows, visit } from './chromium.ts';
+import { row, rows, startWithHandlers, tab, untilRows } from './task-rows.ts';
 
 const HANDLERS = `
 export default {
@@ -18,8 +17,6 @@ export default {
 };`;
 
 const count = (page: Page, state: string) => part(page, `count-${state}`);
-const counts = (page: Page, count: number) =>
-  page.waitForFunction((wanted) => document.querySelectorAll('.task-row').length === wanted, count);
 
 /** Queues tasks and returns their ids. Waits for the row of the last. */
 async function complete(tasks: string, actions: string[]): Promise<string[]> {
@@ -36,12 +33,9 @@ describeInBrowser('the lists of the task board', () => {
 
   it('have a tab for each state with the number of tasks, and columns that fit', async () => {
     // The tasks that hold the threads must not be ended by the timeout, however slow the machine is.
-    const { tasks } = await startServices({
-      env: {
-        TASK_HANDLERS: await writeHandlers(HANDLERS),
-        TASK_UNKNOWN_ACTIONS: 'process',
-        TASK_TIMEOUT_MS: '3600000',
-      },
+    const { tasks } = await startWithHandlers(HANDLERS, {
+      TASK_UNKNOWN_ACTIONS: 'process',
+      TASK_TIMEOUT_MS: '3600000',
     });
     await complete(tasks, ['first']);
     await post(`${tasks}/tasks`, { action: 'late' });
@@ -51,14 +45,14 @@ describeInBrowser('the lists of the task board', () => {
       const held: string[] = [];
       for (let i = 0; i < 8; i++) held.push((await post(`${tasks}/tasks`, { action: 'hold', data: { i } })).body.id);
       await count(page, 'running').filter({ hasText: /^2$/ }).waitFor();
-      await part(page, 'more-running').filter({ hasText: '3 next' }).waitFor();
+      await partShows(page, 'more-running', '3 next');
       await count(page, 'queued').filter({ hasText: '3' }).waitFor();
       expect(await count(page, 'completed').textContent()).to.equal('1');
       expect(await count(page, 'failed').textContent()).to.equal('1');
       expect(await page.title()).to.equal('Completed · Tasks');
 
       await tab(page, 'Queued').click();
-      await counts(page, 3);
+      await untilRows(page, 3);
       expect(await rows(page).first().textContent()).to.match(/hold\s*\{"i":5\}/);
       await tab(page, 'Running').click();
       await row(page, 'hold').filter({ hasText: '25 % row 256 of 1000' }).first().waitFor();
@@ -66,7 +60,7 @@ describeInBrowser('the lists of the task board', () => {
       await tab(page, 'Retrying').click();
       for (const id of held) await request(`${tasks}/tasks/${id}`, { method: 'DELETE' });
       await post(`${tasks}/tasks`, { action: 'soon' });
-      await counts(page, 2);
+      await untilRows(page, 2);
       expect(await rows(page).locator('.task-name').allTextContents()).to.deep.equal(['soon', 'late']);
       const soon = row(page, 'soon').locator('.task-time');
       const first = await soon.textContent();
@@ -87,14 +81,14 @@ describeInBrowser('the lists of the task board', () => {
       await page.mouse.move(0, 0);
       // A page that is full is the last one until another task arrives.
       await complete(tasks, numbered(99, 'newer'));
-      await counts(page, 100);
+      await untilRows(page, 100);
       await complete(tasks, ['newer-99', 'newer-100']);
       await row(page, 'newer-100').waitFor();
       await row(page, 'newer-0').waitFor({ state: 'detached' });
       expect(await row(page, 'opened').getAttribute('data-inspected')).to.equal('');
       await page.getByRole('button', { name: 'Older tasks' }).click();
       await row(page, 'newer-0').waitFor();
-      await counts(page, 102);
+      await untilRows(page, 102);
     });
   });
 
@@ -106,7 +100,7 @@ describeInBrowser('the lists of the task board', () => {
     await untilTask(tasks, id);
     await visit(tasks, { width: 1600 }, async (page) => {
       const actions = () => rows(page).locator('.task-name').allTextContents();
-      const unseen = (text: string) => part(page, 'unseen').filter({ hasText: text }).waitFor();
+      const unseen = (text: string) => partShows(page, 'unseen', text);
       const shown = await row(page, 'א\\u202eabc').textContent();
       expect(shown).to.include('{"text":"file \\u202egpj.exe"}');
       expect(await row(page, 'uppercase').textContent()).to.include('FILE \\u202eGPJ.EXE');
@@ -168,24 +162,24 @@ describeInBrowser('the lists of the task board', () => {
       await page.mouse.move(0, 0);
       const { id } = (await post(`${tasks}/tasks`, { action: 'needle', limit_key: 'acme' })).body;
       await post(`${tasks}/tasks/batch`, { tasks: numbered(229).map((action) => ({ action })) });
-      await part(page, 'list-count').filter({ hasText: 'Newest 100 tasks' }).waitFor();
+      await partShows(page, 'list-count', 'Newest 100 tasks');
       for (const text of ['NEEDLE', id.slice(0, 13), 'key:acme needle', 'key:"acme"']) {
         await page.locator('#find').fill(text);
-        await counts(page, 1);
+        await untilRows(page, 1);
         await row(page, 'needle').waitFor();
         expect(await part(page, 'list-count').textContent(), text).to.equal('1 task');
       }
       await page.locator('#find').fill('ACTION-1');
-      await counts(page, 100);
+      await untilRows(page, 100);
       expect(await part(page, 'list-count').textContent()).to.equal('100 of 111 tasks');
       await page.goto(`${tasks}/?action=needle&last=1h`);
       await row(page, 'needle').waitFor();
-      await counts(page, 1);
+      await untilRows(page, 1);
       expect(await page.getByLabel('1h').isChecked()).to.equal(true);
       await page.getByLabel('Any time').check();
       await page.waitForURL(`${tasks}/?action=needle`);
       await page.getByRole('button', { name: 'Action needle' }).click();
-      await counts(page, 100);
+      await untilRows(page, 100);
 
       const older = page.getByRole('button', { name: 'Older tasks' });
       const held = Promise.withResolvers<void>();
@@ -202,16 +196,16 @@ describeInBrowser('the lists of the task board', () => {
       held.resolve();
       await (await arrived).finished();
       await tab(page, 'Completed').click();
-      await part(page, 'list-count').filter({ hasText: 'Newest 200 tasks' }).waitFor();
+      await partShows(page, 'list-count', 'Newest 200 tasks');
       const announced = await texts.evaluate((seen) => seen.filter((text) => text !== ''));
       expect(announced, 'while another list is open').to.deep.equal([]);
       await older.click();
-      await part(page, 'list-count').filter({ hasText: '231 tasks' }).waitFor();
+      await partShows(page, 'list-count', '231 tasks');
       await page.getByText('These are all.').waitFor();
       expect(await older.isVisible()).to.equal(false);
       await page.mouse.move(0, 0);
       await complete(tasks, numbered(80, 'later'));
-      await part(page, 'list-count').filter({ hasText: '311 tasks' }).waitFor();
+      await partShows(page, 'list-count', '311 tasks');
       await page.evaluate(() => scrollTo(0, 0));
       await row(page, 'uppercase').waitFor({ state: 'detached' });
 

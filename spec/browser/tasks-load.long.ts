@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
 import { listedActions, lists } from './task-rows.ts';
 
 /** Number of tasks in the burst, and how many are queued each second. */
@@ -69,7 +69,7 @@ describeInBrowser('the task board under load', () => {
       await page.locator('#text').focus();
       while (!isOver) await page.keyboard.type('x', { delay: 50 });
       await load;
-      await part(page, 'health-backlog').filter({ hasText: /^0$/ }).waitFor();
+      await partShows(page, 'health-backlog', /^0$/);
       await eventually(
         () => page.evaluate(() => fetch('/queue').then((answer) => answer.json())),
         ({ completed }) => completed === TASKS,
@@ -86,7 +86,6 @@ describeInBrowser('the task board under load', () => {
   it('shows only the start of the curl command while the user types behind a pasted megabyte, and copies it whole', async () => {
     const { tasks } = services();
     await visit(tasks, {}, async (page) => {
-      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
       const field = page.getByLabel('Text');
       await field.fill('x'.repeat(1_000_000));
       await page.getByRole('button', { name: 'Show all 1 MB' }).waitFor();

@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { post, startServices } from '../support/program.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { post } from '../support/program.ts';
 import { changes, describeInBrowser, part, reaches, visit } from './chromium.ts';
-import { actionChoice, ownTask, queueButton } from './task-rows.ts';
+import { actionChoice, ownTask, queueButton, startWithHandlers } from './task-rows.ts';
 
 const HANDLERS = `
 import { existsSync } from 'node:fs';
@@ -28,7 +27,7 @@ async function queue(page: Page, action: string, json: string): Promise<void> {
 }
 
 describeInBrowser('the tasks queued from the board', () => {
-  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
+  const services = onceForSuite(() => startWithHandlers(HANDLERS));
 
   it('offer to edit a task that failed for good in the form of its action, and not to try it again unchanged', async () => {
     await visit(services().tasks, {}, async (page) => {

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
-import { describeInBrowser, part, visit } from './chromium.ts';
+import { describeInBrowser, part, partShows, visit } from './chromium.ts';
 import { rows } from './task-rows.ts';
 
 describeInBrowser('a task on the board', () => {
@@ -31,7 +31,7 @@ describeInBrowser('a task on the board', () => {
       const inspector = page.getByRole('dialog');
       await inspector.getByText('Due, priority 1').waitFor();
       await inspector.getByRole('button', { name: 'Run now' }).click();
-      await part(page, 'inspector-state').filter({ hasText: 'completed' }).waitFor();
+      await partShows(page, 'inspector-state', 'completed');
       expect(await inspector.getByRole('button', { name: 'Run now' }).isVisible()).to.equal(false);
       await part(page, 'count-scheduled').getByText('2', { exact: true }).waitFor();
     });
@@ -58,13 +58,13 @@ describeInBrowser('a task on the board', () => {
       await rows(page).filter({ hasText: 'priority 1' }).locator('.task-name').click();
       const inspector = page.getByRole('dialog');
       await inspector.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
-      await part(page, 'inspector-state').filter({ hasText: 'limited' }).waitFor();
+      await partShows(page, 'inspector-state', 'limited');
       expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);
       await page.mouse.move(0, 0);
       await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] } });
       await rows(page).nth(2).waitFor();
       expect((await fetch(`${tasks}/limits/sum`, { method: 'DELETE' })).status).to.equal(204);
-      await part(page, 'inspector-state').filter({ hasText: 'completed' }).waitFor();
+      await partShows(page, 'inspector-state', 'completed');
       await page.keyboard.press('Escape');
       await page.getByText('No task waits for a limit.').waitFor();
     });

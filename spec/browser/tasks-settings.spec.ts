@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
-import { request, startServices } from '../support/program.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { request } from '../support/program.ts';
+import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { startWithHandlers } from './task-rows.ts';
 
 const HANDLERS = `
 export default { report: { limits: { concurrency: 2 }, handler: () => 'reported' } };
@@ -10,9 +10,9 @@ export const schedules = { nightly: { cron: '0 3 * * *', action: 'report' } };
 `;
 
 describeInBrowser('schedules and limits on the board', () => {
-  const services = onceForSuite(async () => {
+  const services = onceForSuite(() => {
     const callbacks = { CALLBACK_HOSTS: 'example.org', CALLBACK_SECRET: `whsec_${'A'.repeat(32)}` };
-    return startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS), ...callbacks } });
+    return startWithHandlers(HANDLERS, callbacks);
   });
   const find = async (path: string) => (await request(`${services().tasks}${path}`)).body;
 
@@ -53,7 +53,7 @@ describeInBrowser('schedules and limits on the board', () => {
       const status = part(page, 'settings-status').first();
       await status.getByRole('link').click();
       const inspector = page.getByRole('dialog', { name: 'report' });
-      await part(page, 'inspector-state').filter({ hasText: 'completed' }).waitFor();
+      await partShows(page, 'inspector-state', 'completed');
       await inspector.getByRole('button', { name: 'Close the task' }).click();
 
       await row.getByRole('button', { name: 'Edit' }).click();

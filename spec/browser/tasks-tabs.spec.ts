@@ -58,7 +58,13 @@ describeInBrowser('tabs of the task board', () => {
       await streams.heldBy(page);
       await setVisible(page, false);
       await streams.heldBy(other);
-      await setVisible(other, false);
+      // A tab that is shown again gets the tasks from the tab that holds the stream.
+      await setVisible(page, true);
+      await post(`${tasks}/tasks`, { action: 'handed-over' });
+      for (const tab of [page, other]) await lists(tab, 'handed-over');
+      expect(streams.holders()).to.deep.equal([other]);
+
+      for (const tab of [page, other]) await setVisible(tab, false);
       await streams.heldBy(undefined);
       let requests = 0;
       page.context().on('request', () => requests++);
@@ -69,21 +75,11 @@ describeInBrowser('tabs of the task board', () => {
       await streams.heldBy(page);
       await reaches(page, 'live');
 
-      // A tab that is shown again gets the tasks from the tab that holds the stream.
-      await setVisible(page, false);
-      await streams.heldBy(undefined);
       await setVisible(other, true);
-      await streams.heldBy(other);
-      await setVisible(page, true);
-      await post(`${tasks}/tasks`, { action: 'handed-over' });
-      await lists(page, 'handed-over');
-      await lists(other, 'handed-over');
-      expect(streams.holders()).to.deep.equal([other]);
-
-      await other.evaluate(() => {
+      await page.evaluate(() => {
         BroadcastChannel.prototype.postMessage = () => {};
       });
-      await streams.heldBy(page);
+      await streams.heldBy(other);
       await post(`${tasks}/tasks`, { action: 'taken-over' });
       for (const tab of [page, other]) {
         await lists(tab, 'taken-over');

@@ -1,11 +1,10 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import type { QueueStatus } from '../../www/client/queue-api.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { post, request } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { writeHandlers } from '../tasks/handlers/handling.ts';
-import { describeInBrowser, part, visit } from './chromium.ts';
-import { tab } from './task-rows.ts';
+import { describeInBrowser, part, partShows, visit } from './chromium.ts';
+import { startWithHandlers, tab } from './task-rows.ts';
 
 const MAX_LENGTH = 60;
 /** Size of a task's data. Dead letters of 32 MiB are kept, which 40 such tasks exceed. */
@@ -64,9 +63,7 @@ function load(tasks: string): () => Promise<void> {
 
 describeInBrowser('the truth of the task board', () => {
   it('is that of the service at the same moment: figures, tabs, running tasks, refusals and evictions', async () => {
-    const { tasks } = await startServices({
-      env: { TASK_HANDLERS: await writeHandlers(HANDLERS), QUEUE_MAX_LENGTH: `${MAX_LENGTH}`, TASK_PREFETCH: '6' },
-    });
+    const { tasks } = await startWithHandlers(HANDLERS, { QUEUE_MAX_LENGTH: `${MAX_LENGTH}`, TASK_PREFETCH: '6' });
     const status = async () => (await request(`${tasks}/queue`)).body as QueueStatus;
     /** Submits until there is room: on a slow machine, the load has filled the queue. */
     const submit = (path: string, body: unknown) =>
@@ -89,7 +86,7 @@ describeInBrowser('the truth of the task board', () => {
           expect(answers).to.include(text);
           return text;
         }, fits);
-      await part(page, 'health-backlog').filter({ hasText: /\d/ }).waitFor();
+      await partShows(page, 'health-backlog', /\d/);
       const stop = load(tasks);
       const seen = new Set<string>();
       await agrees((text) => seen.add(text).size >= 5);
@@ -120,9 +117,7 @@ describeInBrowser('the truth of the task board', () => {
         if (status >= 400) refused += 1;
       }
       await agrees((text) => text.includes('"full":true,"refused":true'));
-      await part(page, 'sentence')
-        .filter({ hasText: /The queue is full: 60 of 60 tasks.*submissions? a (minute|second) refused/ })
-        .waitFor();
+      await partShows(page, 'sentence', /The queue is full: 60 of 60 tasks.*submissions? a (minute|second) refused/);
       expect(await page.title()).to.match(/^⚠ The queue is full: 60 of 60 tasks/);
       expect((await post(`${tasks}/tasks/cancel`, { action: 'slow' })).status).to.equal(200);
       await agrees((text) => text.includes('"full":false,"refused":true'));
@@ -133,11 +128,12 @@ describeInBrowser('the truth of the task board', () => {
         await submit('/tasks', { action: 'breaks', data: { number, text } });
       }
       await agrees((text) => text.includes('"evicted":true'));
-      await part(page, 'sentence')
-        .filter({ hasText: /\d+ failed tasks? w(as|ere) evicted\./ })
-        .waitFor();
+      await partShows(page, 'sentence', /\d+ failed tasks? w(as|ere) evicted\./);
       // In one step, because other rows are inserted before the first row meanwhile.
-      const top = await page.evaluate(() => document.querySelector('.task-row')?.getBoundingClientRect().top);
+      const top = await eventually(
+        () => page.evaluate(() => document.querySelector('.task-row')?.getBoundingClientRect().top),
+        (found) => found !== undefined,
+      );
       expect(top, 'the first failed row').to.be.below(760);
     });
   });

@@ -78,7 +78,6 @@ describeInBrowser('the task board', () => {
   it('gives the request as a curl command, names the problem of invalid input instead of submitting it, and says why a task is refused or failed', async () => {
     const { tasks } = services();
     await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
-      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
       await page.getByLabel('Text').fill(`it's "quoted" $HOME \\n ü`);
       await page.locator('.request').getByRole('button', { name: 'Copy' }).click();
       await page.getByRole('button', { name: 'Copied' }).waitFor();
@@ -108,10 +107,8 @@ describeInBrowser('the task board', () => {
       await page.getByLabel('other').check();
       await refusal('Give the action a name.');
       await page.locator('#action').fill('x');
-      for (const [data, message] of Object.entries({ '{x': 'not JSON', '[1]': 'JSON object', null: 'JSON object' })) {
-        await page.getByLabel('Data').fill(data);
-        await refusal(message);
-      }
+      await page.getByLabel('Data').fill('{x');
+      await refusal('not JSON');
       expect(sent).to.equal(0);
 
       await page.getByLabel('uppercase').check();

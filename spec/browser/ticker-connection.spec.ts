@@ -1,15 +1,14 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { inspect, inspectable } from '../support/inspector.ts';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
-import { changes, describeInBrowser, LOST, noteStates, part, reaches, signIn, visit } from './chromium.ts';
+import { describeInBrowser, LOST, noteStates, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
-import { LONG_RECONNECT, price, shown } from './ticker-page.ts';
+import { LONG_RECONNECT, shown } from './ticker-page.ts';
 
 const START = 1_800_000_000;
-const INTERVAL_MS = 5_000;
+const INTERVAL_MS = 2_000;
 
 describeInBrowser('the connection of the ticker client', () => {
   const services = onceForSuite(startServices);
@@ -27,9 +26,7 @@ describeInBrowser('the connection of the ticker client', () => {
       const low = async () => Number.parseFloat((await shown(page, 'BTC-USD', 'low'))?.replace(/[$,]/g, '') ?? '');
       const before = await low();
       network.cut();
-      await part(page, 'connection-text')
-        .filter({ hasText: /^Reconnecting in \d+ s$/ })
-        .waitFor();
+      await partShows(page, 'connection-text', /^Reconnecting in \d+ s$/);
       expect(await low()).to.be.at.most(before);
       network.mend();
       await reaches(page, 'live');
@@ -67,19 +64,6 @@ describeInBrowser('the connection of the ticker client', () => {
       await page.getByRole('slider').first().focus();
       await page.keyboard.press('Home');
       expect(Number(await page.getByRole('slider').first().getAttribute('aria-valuenow'))).to.be.at.most(before);
-    });
-  });
-
-  it('does not notice the death of the ticker thread', async () => {
-    const program = await startServices({ nodeOptions: inspectable, env: { TICK_INTERVAL_MS: '100' } });
-    const inspector = await inspect(program);
-    await inspector.alive(/ticker/, 1);
-    await visit(program.ticker, {}, async (page) => {
-      await signIn(page, program.apiKey);
-      const states = await noteStates(page);
-      await inspector.kill(/ticker/).dead;
-      for (let tick = 0; tick < 3; tick++) await changes(price(page), await price(page)());
-      expect(await states()).to.deep.equal(['live']);
     });
   });
 

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
-import { changes, describeInBrowser, LOST, overflow, part, reaches, signIn, visit } from './chromium.ts';
+import { changes, describeInBrowser, LOST, overflow, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { type ImitatedStream, imitateStream } from './imitated-stream.ts';
 
 const MAX_FRAMES = 50;
@@ -33,7 +33,7 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     };
     await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
       await signIn(page, apiKey);
-      await part(page, 'round-trip').filter({ hasText: 'ms' }).waitFor();
+      await partShows(page, 'round-trip', 'ms');
       await page.clock.pauseAt((START + 60) * 1_000);
       await test(page, stream, async (timestamp, skipped) => {
         await page.clock.runFor(1_000);
@@ -51,7 +51,6 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
       page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => received.push(String(payload))));
     };
     await visit(ticker, { prepare }, async (page) => {
-      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: ticker });
       const token = await signIn(page, apiKey);
       await until(() => received.length > MAX_FRAMES + 10);
       await openDrawer(page);

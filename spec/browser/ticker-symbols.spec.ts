@@ -32,24 +32,14 @@ const fits = (page: Page) =>
 
 const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').allTextContents();
 
-/** What the page shows of prices of MIXED, with plain spaces. */
-const FORMATS: Record<string, RegExp> = {
-  'BTC-USD': /^\$4[\d,]+\.\d\d$/,
-  'DOGE-USD': /^\$0\.0\d{4}$/,
-  'XRP-EUR': /^€0\.[45]\d{3}$/,
-  'ETH-BTC': /^BTC 0\.0[45]\d{3}$/,
-  GOLD: /^[12],\d{3}\.\d\d$/,
-  B: /^[\d,]{15,17}\.\d\d$/,
-};
-
 describeInBrowser('the ticker client with other symbols', () => {
   const services = onceForSuite(async () => ({ mixed: await start(MIXED), many: await start(MANY) }));
 
-  for (const [number, kind, symbol, formats] of [
-    [8, 'mixed', 'BTC-USD', FORMATS],
-    [64, 'many', 'S72-USD', {}],
+  for (const [number, kind, symbol] of [
+    [8, 'mixed', 'BTC-USD'],
+    [64, 'many', 'S72-USD'],
   ] as const) {
-    it(`shows each price in its currency, does not shift while it loads and ticks, fits on 320, 400 and 1280 pixels, and is accessible, with ${number} symbols`, async () => {
+    it(`does not shift while it loads and ticks, fits on 320, 400 and 1280 pixels, and is accessible, with ${number} symbols`, async () => {
       const { ticker, apiKey } = services()[kind];
       await visit(ticker, { prepare: recordShifts }, async (page) => {
         // A price that nearly each tick changes, because a minute moves the cards a little.
@@ -61,9 +51,6 @@ describeInBrowser('the ticker client with other symbols', () => {
         for (let tick = 0; tick < 5; tick++) await changes(price, await price());
         await expectFewShifts(page, MAX_SHIFT);
         expect(await visibleSymbols(page)).to.have.length(number);
-        for (const [name, format] of Object.entries(formats)) {
-          expect((await shown(page, name, 'price'))?.replace(/\s/g, ' ')).to.match(format);
-        }
         expect(await part(page, 'filter').isVisible()).to.equal(kind === 'many');
         const middles = () =>
           page

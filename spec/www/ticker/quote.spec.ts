@@ -59,6 +59,16 @@ describe('a quote', () => {
     expect(quote.changeOver(60)).to.include({ amount: 0.00000001, direction: 'up' });
   });
 
+  it('is formatted in its currency, or as a plain number if its symbol names none', () => {
+    for (const [symbol, price, expected] of [
+      ['XRP-EUR', 0.5123, '€0.5123'],
+      ['ETH-BTC', 0.05123, 'BTC\u00a00.05123'],
+      ['GOLD', 1_999.5, '1,999.50'],
+      ['B', 1e12, '1,000,000,000,000.00'],
+    ] as const)
+      expect(new Quote(at(0, price, symbol), GAP).format.price(price)).to.equal(expected);
+  });
+
   it('is labelled on an axis with as many decimals as the step of the axis', () => {
     const format = new PriceFormat('BTC-USD', 2);
     for (const [price, step, expected] of [
