@@ -84,20 +84,6 @@ describe('the client of the ticker', () => {
     expect(client.status).to.deep.equal({ state: 'stopped', reason: 'closed' });
   });
 
-  it('comes back with a new token after the server was killed and restarted', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const before = await startServices({ env: { DATA_DIR } });
-    const { client, names } = clientOf(before.ticker, { apiKey: before.apiKey });
-    const prices = client.prices();
-    await next(prices);
-    before.child.kill('SIGKILL');
-    await before.exited;
-    await until(() => client.status.state === 'offline');
-    await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-    while (client.status.state !== 'live') await next(prices);
-    expect(names()).to.match(/^connecting live offline connecting( offline connecting)* live$/);
-  });
-
   it('reconnects when a connection is cut in a frame, and says which error has refused others', async () => {
     const proxy = await faultyProxy(running().ticker);
     const { client, states, names } = clientOf(proxy.url, { apiKey: running().apiKey });

@@ -5,18 +5,10 @@ import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { until } from '../support/until.ts';
 
-/** Creates a client, with the messages that it sends, pings excepted. */
-function clientOf(url: string, apiKey: string) {
-  const sent: string[] = [];
-  class RecordedSocket extends WebSocket {
-    override send(text: string): void {
-      if (!text.includes('ping')) sent.push(text);
-      super.send(text);
-    }
-  }
-  const client = new TickerClient(url, { apiKey, WebSocket: RecordedSocket });
+function clientOf(url: string, apiKey: string): TickerClient {
+  const client = new TickerClient(url, { apiKey });
   afterTest(() => client.close());
-  return { client, sent };
+  return client;
 }
 
 async function next(ticks: AsyncIterator<Tick>): Promise<Tick> {
@@ -36,7 +28,7 @@ describe('the ticks of the client', () => {
 
   /** Follows the service without a fault. */
   function witness() {
-    const { client } = clientOf(running().ticker, running().apiKey);
+    const client = clientOf(running().ticker, running().apiKey);
     const ticks = new Map<number, Tick>();
     client.on('tick', (tick) => ticks.set(tick.seq, tick));
     return ticks;
@@ -46,7 +38,7 @@ describe('the ticks of the client', () => {
     const truth = witness();
     await until(() => truth.size > 0);
     const network = await severable(running().ticker);
-    const { client } = clientOf(network.url, running().apiKey);
+    const client = clientOf(network.url, running().apiKey);
     const heard: number[] = [];
     client.on('tick', ({ seq }) => heard.push(seq));
     const ticks = client.ticks({ symbols: ['ETH-USD'] });
@@ -73,7 +65,7 @@ describe('the ticks of the client', () => {
 
   it('tell a slow reader how many it has missed before the newest one', async () => {
     const truth = witness();
-    const { client } = clientOf(running().ticker, running().apiKey);
+    const client = clientOf(running().ticker, running().apiKey);
     const ticks = client.ticks();
     const [first, second] = [await next(ticks), await next(ticks)];
     expect(second.seq).to.equal(first.seq + 1);
@@ -86,16 +78,17 @@ describe('the ticks of the client', () => {
 
   for (const [how, seed, signal] of [
     ['killed', undefined, 'SIGKILL'],
-    ['stopped', undefined, 'SIGTERM'],
     ['stopped, with a seed', 'x', 'SIGTERM'],
   ] as const) {
-    it(`tell what an outage has cost after the service was ${how}, and restarted`, async () => {
+    it(`continue with a new token and tell what an outage has cost after the service was ${how}, and restarted`, async () => {
       const DATA_DIR = await temporaryFolder();
       const env = { DATA_DIR, TICK_INTERVAL_MS: '20', ...(seed && { TICKER_SEED: seed }) };
       const before = await startServices({ env });
-      const { client } = clientOf(before.ticker, before.apiKey);
+      const client = clientOf(before.ticker, before.apiKey);
       const read: Tick[] = [];
       client.on('tick', (tick) => read.push(tick));
+      const states: string[] = [];
+      client.on('status', ({ state }) => states.push(state));
       await until(() => read.length > 1);
       before.child.kill(signal);
       await before.exited;
@@ -113,6 +106,7 @@ describe('the ticks of the client', () => {
         expect(first).to.include({ epoch: last.epoch, missed: first.seq - last.seq - 1 });
       }
       expect(second).to.include({ epoch: first.epoch, missed: second.seq - first.seq - 1 });
+      expect(states.join(' ')).to.match(/^live offline connecting( offline connecting)* live$/);
     });
   }
 });
