@@ -199,9 +199,8 @@ export class Queue extends EventEmitter<QueueEvents> {
   /** Returns ids of unfinished tasks. Positions tell which were accepted before, because the clocks of nodes may differ. */
   async #unfinished({ state = 'unfinished', ...filter }: Filter): Promise<string[]> {
     const [newest] = (await this.store.search({}, undefined, 1)).found;
-    if (newest === undefined) return [];
     const found = await this.#select({ ...filter, state });
-    return found.flatMap(({ id, arrival }) => (arrival <= newest.arrival ? [id] : []));
+    return found.flatMap(({ id, arrival }) => (newest && arrival <= newest.arrival ? [id] : []));
   }
 
   async setPaused(isPaused: boolean): Promise<void> {

@@ -67,11 +67,7 @@ export class NumberedStream implements Monitor {
   /** Fields of the message `welcome`. */
   get description() {
     const { symbols, intervalMs } = this.#options;
-    return {
-      epoch: this.newest.epoch,
-      interval_ms: intervalMs,
-      symbols: symbols.map(({ symbol }) => symbol),
-    };
+    return { epoch: this.newest.epoch, interval_ms: intervalMs, symbols: symbols.map(({ symbol }) => symbol) };
   }
 
   /** Keeps a tick. Replaces the newest tick if it has the same id, and all ticks if the newest tick has a later id. */
