@@ -123,7 +123,7 @@ export class PostgresStore implements db.TaskStore {
     );
   }
 
-  /** Corrects the times of messages if the clock was set back, and deletes acks that no row will follow. */
+  /** Corrects the times of messages and starts if the clock was set back, and deletes acks that no row will follow. */
   async start(): Promise<readonly db.TaskSubject[]> {
     const now = this.#now();
     const work = async (query: Query) => {

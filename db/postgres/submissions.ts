@@ -20,8 +20,8 @@ const MAX_EVICTED_KEYS = 2000;
 const EXCESS_KEYS = `SELECT CASE WHEN EXISTS (SELECT FROM accepted)
   THEN least(${MAX_EVICTED_KEYS}, greatest(0, keys + (SELECT count(*) FROM keyed WHERE is_new) - $7)) ELSE 0 END FROM used`;
 
-// Accepts the first submissions up to the first that does not fit, and each key once. Known keys need no room. Waits for concurrent submissions with
-// the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
+// Accepts the first submissions up to the first that does not fit, and each key once. Known keys need no room. Waits for
+// concurrent submissions with the same keys, in an order that all nodes use. Replaces expired keys, and evicts the oldest.
 const PUBLISH = `WITH given AS (
     SELECT * FROM ROWS FROM (json_to_recordset($3) AS (id text, action text, body text, key text, fingerprint text,
       priority smallint, run_at bigint, limit_key text, submitter text, schedule text, traceparent text, callback_url text))

@@ -433,7 +433,7 @@ export class Messages {
 
   /**
    * Makes all running messages wait, because their process has died, or dead-letters them. Corrects the times of messages
-   * if the clock was set back.
+   * and starts if the clock was set back.
    *
    * @param onEnd called for each message that is dead-lettered, or deleted because its cancellation was requested
    * @returns the dead-lettered tasks

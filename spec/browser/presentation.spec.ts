@@ -110,7 +110,7 @@ describeInBrowser('both clients', () => {
       const isMoving = () => page.evaluate(() => document.getAnimations().length > 0);
       expect(await isMoving()).to.equal(false);
       await page.emulateMedia({ reducedMotion: 'no-preference' });
-      expect(await isMoving()).to.equal(true);
+      await eventually(isMoving, (moving) => moving);
     });
   });
 
