@@ -28,7 +28,9 @@ export function wsRoutes(options: WsOptions): Middleware {
     if (!relay.acquire(ctx.req, rateLimitKey(ctx.ip))) {
       // A WebSocket does not tell why it was refused, so clients send the request again without an upgrade.
       if (!allows(identity.scope, 'create', 'handler')) throw new HttpError('actionNotAllowed');
-      throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
+      // Node closes the connection at a request's own `Connection: close` only if this header says so, too.
+      const connection = ctx.res.shouldKeepAlive ? 'Upgrade' : 'Upgrade, close';
+      throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: connection } });
     }
     const target: RelayTarget = {
       target_pid: startHandler(identity),
