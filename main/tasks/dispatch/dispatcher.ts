@@ -81,8 +81,10 @@ export class Dispatcher {
   }
 
   /**
-   * Waits until only limited and scheduled messages are left, the queue is paused or `deadline` resolves. After `abort`
-   * resolves, also returns while a delivery is in flight, so that the caller can abort the delivery's handler.
+   * Waits until no message waits or is in flight, the queue is paused or `deadline` resolves. After `abort` resolves, also
+   * returns while a delivery is in flight, so that the caller can abort the delivery's handler. Scheduled and limited
+   * messages and retries are left, because they may wait for hours. A limited one that gets a place begins to wait in the
+   * transaction that frees the place.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     const { queue } = this.#options;
@@ -98,7 +100,10 @@ export class Dispatcher {
       // Before the counts, so that no change is missed while they are read.
       const changed = once(this.#changes, 'change');
       // Counts only when nothing is in flight, because it queries the store.
-      if (this.#inFlight === 0 && this.#settlements.isEmpty && unsettled(await queue.counts()) === 0) return;
+      if (this.#inFlight === 0 && this.#settlements.isEmpty) {
+        const { waiting, inFlight } = await queue.counts();
+        if (waiting + inFlight === 0) return;
+      }
       await changed;
     }
   }
@@ -289,11 +294,3 @@ const OUTCOMES: Partial<Record<db.Settlement['kind'], string>> = {
 const CAUSES = { permanent: 'permanent', transient: 'attempts', crash: 'crashes' } as const;
 
 export const NACKED: Outcome = { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
-
-/**
- * Returns the number of messages that a drain waits for. A limited message is not counted, because it begins to wait in
- * the transaction that frees a place, and a rate may free one only after a day.
- */
-function unsettled({ waiting, retrying, inFlight }: db.QueueCounts): number {
-  return waiting + retrying + inFlight;
-}
