@@ -150,7 +150,11 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   });
   await prepare?.(page);
   await page.goto(url);
-  await test(page);
+  await test(page).catch(async (error: Error) => {
+    // A page that is stuck shows why.
+    error.message += `\n\nThe page showed:\n${await page.innerText('body').catch(String)}`;
+    throw error;
+  });
   expect(problems, 'problems in the console').to.deep.equal([]);
 }
 

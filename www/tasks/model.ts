@@ -193,7 +193,8 @@ export class Model {
     const isCounted = cursor === undefined && isDue && isFiltered(filter);
     try {
       const page = await client.search({ ...filterOf(filter), state, cursor, ...(!isCounted && { total: 0 }) });
-      if (this.#lists.get(state) !== list) return;
+      // The answer to a later request may have come first.
+      if (this.#lists.get(state) !== list || (cursor === undefined && list.readAt !== sentAt)) return;
       const readAt = sentAt - ageOf(state);
       const { tasks, next_cursor: next } = page;
       for (const listed of tasks) this.#merge(list, fromListed(listed), readAt);

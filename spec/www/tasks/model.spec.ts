@@ -32,10 +32,10 @@ function startModel() {
       now += milliseconds;
       mock.timers.tick(milliseconds);
     },
-    /** Answers the next listing, and waits until the model has rendered it. */
-    async answer(tasks: object[], next: string | null = null) {
+    /** Answers the next listing, or that at an index, and waits until the model has rendered it. */
+    async answer(tasks: object[], next: string | null = null, index = 0) {
       const rendered = model.version.value;
-      requests.shift()?.(tasks, next);
+      requests.splice(index, 1)[0]?.(tasks, next);
       await until(() => {
         now += 1;
         mock.timers.tick(1);
@@ -80,6 +80,17 @@ describe('the model of the task board', () => {
     model.apply([event('progress', 'b')]);
     pass(60_000);
     expect(requested(), 'after progress').to.equal(3);
+  });
+
+  it('keeps the answer to the later of two requests, if that to the earlier one comes after it', async () => {
+    const { model, answer, pass } = startModel();
+    for (const state of ['queued', 'running', 'queued'] as const) {
+      model.open(state, ALL);
+      pass(1);
+    }
+    await answer([queued], null, 2);
+    await Promise.all([answer([]), answer([])]);
+    expect(ids(model, 'queued')).to.deep.equal(['b']);
   });
 
   it('reports an answer that is no page, and requests the list again', async () => {
