@@ -62,7 +62,7 @@ describeInBrowser('the failed tasks on the board', () => {
         '2 green breaks permanent',
         '5 All causes',
       ]);
-      expect(await rows(page).count()).to.equal(5);
+      await untilRows(page, 5);
       expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
       await page.locator('.reason[tabindex="0"]').focus();
       await page.keyboard.press('ArrowDown');
