@@ -1,7 +1,7 @@
 import { BULK_SLICE, type ChangedSlice } from '../message-change.ts';
 import { deadLetterBounds, subjectOf as subject, type TaskSubject } from '../task-store.ts';
 import { addCounts, type Counter, USED, withRounds } from './counts.ts';
-import type { Query } from './database.ts';
+import type { BoundStatement, Query } from './database.ts';
 import { actionOf } from './tasks.ts';
 
 /** A message of which events tell. Its texts are escaped as in JSON. */
@@ -17,8 +17,8 @@ const OLDEST_FIRST = 'ORDER BY failed_at, arrival';
 
 const EVICTED_SLICE = 1000;
 
-export const EVICT = `WITH used AS (
-    SELECT dead - ${deadLetterBounds.maxLength} AS excess, dead_bytes - ${deadLetterBounds.maxBytes} AS excess_bytes
+const EVICT = `WITH used AS (
+    SELECT dead - $3::bigint AS excess, dead_bytes - $4::bigint AS excess_bytes
     FROM (${USED}) AS used
   ), oldest AS (
     SELECT arrival, id, action, limit_key, submitter, bytes, failed_at FROM messages WHERE state = 'failed' ${OLDEST_FIRST}
@@ -36,9 +36,13 @@ export const EVICT = `WITH used AS (
     'chosen',
   )}) SELECT id, action, limit_key, submitter FROM chosen ${OLDEST_FIRST}`;
 
-/** Repeats {@link EVICT} while it evicts whole slices. Returns all evicted dead letters, the given first slice included. */
+export function evict(counter: Counter): BoundStatement {
+  return [EVICT, [...counter, deadLetterBounds.maxLength, deadLetterBounds.maxBytes]];
+}
+
+/** Repeats {@link evict} while it evicts whole slices. Returns all evicted dead letters, the given first slice included. */
 export async function evictAll(query: Query, counter: Counter, first?: readonly LetterRow[]): Promise<TaskSubject[]> {
-  const letters = first ?? (await query<LetterRow>(EVICT, counter));
+  const letters = first ?? (await query<LetterRow>(...evict(counter)));
   const more = letters.length < EVICTED_SLICE ? [] : await evictAll(query, counter);
   return [...letters.map(subjectOf), ...more];
 }

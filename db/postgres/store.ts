@@ -418,7 +418,7 @@ export class PostgresStore implements db.TaskStore {
     if (ended.length > 0)
       steps.push([messages.end(settlements, ended, now, this.#owner), (rows) => changed.push(...rows)]);
     if (kept.length > 0) steps.push([messages.putBack(settlements, kept, now), (rows) => changed.push(...rows)]);
-    if (current.some(isDiscard)) steps.push([[deadLetters.EVICT, settlements], (rows) => letters.push(...rows)]);
+    if (current.some(isDiscard)) steps.push([deadLetters.evict(settlements), (rows) => letters.push(...rows)]);
     if (takes.length > 0 && now >= Math.min(this.#nextDueAt, this.#lookAt)) {
       // Before the answer, because a message that is due earlier may be accepted meanwhile.
       this.#nextDueAt = Number.POSITIVE_INFINITY;

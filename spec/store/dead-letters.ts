@@ -3,6 +3,7 @@ import { NO_ATTEMPTS } from '../../db/attempt-history.ts';
 import type { Position, SearchFilter } from '../../db/task-rows.ts';
 import { deadLetterBounds } from '../../db/task-store.ts';
 import {
+  boundDeadLetters,
   complete,
   discard,
   idsOf,
@@ -150,14 +151,14 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
     });
 
     it('are redriven and purged in slices, all that were there when it began and no others', async (queue) => {
-      await queue.publishTogether(numbers(2500));
+      await queue.publishTogether(numbers(1100));
       const discardTaken = async () => {
         queue.now += 1;
-        const deliveries = await queue.take(3000);
+        const deliveries = await queue.take(2000);
         await queue.settleAll(deliveries, discard());
         return deliveries.length;
       };
-      expect(await discardTaken()).to.equal(2500);
+      expect(await discardTaken()).to.equal(1100);
       let isOver = false;
       const redriven = redriveIn(queue.store, { all: true }).finally(() => {
         isOver = true;
@@ -168,12 +169,12 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
         await new Promise(setImmediate);
       }
       const { done, remaining } = await redriven;
-      expect([new Set(done.map(({ id }) => id)).size, done.length, remaining]).to.deep.equal([2500, 2500, 0]);
+      expect([new Set(done.map(({ id }) => id)).size, done.length, remaining]).to.deep.equal([1100, 1100, 0]);
       again += await discardTaken();
-      expect(again).to.equal(2500);
-      await queue.expectCounts({ accepted: 2500, dead: 2500, waiting: 0 });
-      expect((await purgeIn(queue.store, { all: true })).done).to.have.length(2500);
-      await queue.expectCounts({ accepted: 2500, dead: 0, dropped: 2500 });
+      expect(again).to.equal(1100);
+      await queue.expectCounts({ accepted: 1100, dead: 1100, waiting: 0 });
+      expect((await purgeIn(queue.store, { all: true })).done).to.have.length(1100);
+      await queue.expectCounts({ accepted: 1100, dead: 0, dropped: 1100 });
     });
 
     it('are redriven in slices of a MiB, but at least one', async (queue) => {
@@ -187,40 +188,34 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       expect(slices).to.deep.equal(['ab', 'c', 'd']);
     });
 
-    itWith(
-      { maxBytes: 100 * 1024 * 1024 },
-      'make room for newer ones beyond their size, the oldest first, and say which',
-      async (queue) => {
-        const discardOne = async (id: string, size: number) => {
-          queue.now += 1;
-          await queue.store.publish(messageOf(id, 'sum', { text: 'x'.repeat(size) }));
-          return queue.settleAll([await queue.next()], discard());
-        };
-        const evicted: string[][] = [];
-        for (const id of 'abcdef') evicted.push(await discardOne(id, deadLetterBounds.maxBytes / 4));
-        expect(evicted).to.deep.equal([[], [], [], ['a'], ['b'], ['c']]);
-        expect(await queue.letterIds()).to.equal('def');
-        await queue.expectCounts({ accepted: 6, dead: 3, dropped: 3, evicted: 3, bytes: 0 });
-        await queue.purge({ all: true });
-        await queue.expectCounts({ dropped: 6, evicted: 3 });
-        expect(await discardOne('g', deadLetterBounds.maxBytes)).to.deep.equal(['g']);
-        await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
-      },
-    );
-
-    const { maxLength } = deadLetterBounds;
-    itWith({ maxLength: 2 * maxLength }, 'make room for newer ones beyond their number', async (queue) => {
-      for (let from = 0; from < maxLength; from += 2500) {
-        await queue.publishTogether(numbers(2500, from));
+    it('make room for newer ones beyond their size, the oldest first, and say which', async (queue) => {
+      boundDeadLetters({ maxBytes: 40_000 });
+      const discardOne = async (id: string, size: number) => {
         queue.now += 1;
-        expect(await queue.settleAll(await queue.takeAll(2500), discard())).to.deep.equal([]);
-      }
+        await queue.store.publish(messageOf(id, 'sum', { text: 'x'.repeat(size) }));
+        return queue.settleAll([await queue.next()], discard());
+      };
+      const evicted: string[][] = [];
+      for (const id of 'abcdef') evicted.push(await discardOne(id, 10_000));
+      expect(evicted).to.deep.equal([[], [], [], ['a'], ['b'], ['c']]);
+      expect(await queue.letterIds()).to.equal('def');
+      await queue.expectCounts({ accepted: 6, dead: 3, dropped: 3, evicted: 3, bytes: 0 });
+      await queue.purge({ all: true });
+      await queue.expectCounts({ dropped: 6, evicted: 3 });
+      expect(await discardOne('g', 40_000)).to.deep.equal(['g']);
+      await queue.expectCounts({ dead: 0, dropped: 7, evicted: 4 });
+    });
+
+    it('make room for newer ones beyond their number', async (queue) => {
+      expect(deadLetterBounds).to.deep.equal({ maxLength: 10_000, maxBytes: 32 * 1024 * 1024 });
+      boundDeadLetters({ maxLength: 4 });
+      await queue.discard('abcd');
       const [x, y, z] = await queue.running('xyz');
       queue.now += 1;
       await queue.settle(y, complete());
-      expect(await queue.settleAll([x, z], discard())).to.deep.equal(['0', '1']);
-      await queue.expectCounts({ dead: maxLength, dropped: 2, evicted: 2, completed: 1 });
-      expect(await queue.located({ state: 'failed' }, 3)).to.equal(`zx${maxLength - 1}`);
+      expect(await queue.settleAll([x, z], discard())).to.deep.equal(['a', 'b']);
+      await queue.expectCounts({ dead: 4, dropped: 2, evicted: 2, completed: 1 });
+      expect(await queue.letterIds()).to.equal('cdxz');
     });
   });
 }

@@ -367,7 +367,7 @@ export function describeLimits({ it }: QueueTests): void {
           await setLimits(queue, limits);
         } else if (action === 1) await queue.cancel(random.pick(ids));
         else if (action === 2) await queue.redrive({ all: true });
-        else if (action === 3) for (const each of ids) await queue.store.runNow(each);
+        else if (action === 3) for (let count = 0; count < 8; count += 1) await queue.store.runNow(random.pick(ids));
         else if (delivery !== undefined) {
           running = running.filter((each) => each !== delivery);
           await queue.settle(delivery, random.pick([complete(), release, retry(queue.now + 2), discard()]));

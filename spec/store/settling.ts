@@ -58,14 +58,7 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
 
     it('of several deliveries has the effect of each, in order', async (queue) => {
       await queue.publish('abcdefg');
-      const [a, b, c, d, e, f] = (await queue.takeAll(6)) as [
-        Delivery,
-        Delivery,
-        Delivery,
-        Delivery,
-        Delivery,
-        Delivery,
-      ];
+      const [a, b, c, d, e, f] = await queue.takeAll(6);
       await queue.settle(f, release);
       await queue.cancel('e');
       const { effects, evicted } = await queue.store.settle([

@@ -7,20 +7,21 @@ import {
   type SearchFilter,
   type TaskRows,
 } from '../../db/task-rows.ts';
-import type {
-  BulkResult,
-  Delivery,
-  Failure,
-  Message,
-  Pace,
-  QueueBounds,
-  QueueCounts,
-  Settled,
-  Settlement,
-  SettlementOf,
-  StoredMessage,
-  TaskStore,
-  TaskSubject,
+import {
+  type BulkResult,
+  type Delivery,
+  deadLetterBounds,
+  type Failure,
+  type Message,
+  type Pace,
+  type QueueBounds,
+  type QueueCounts,
+  type Settled,
+  type Settlement,
+  type SettlementOf,
+  type StoredMessage,
+  type TaskStore,
+  type TaskSubject,
 } from '../../db/task-store.ts';
 import { select } from '../../main/tasks/search.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -67,6 +68,8 @@ export function testsOf(driver: Driver) {
 
 export type QueueTests = ReturnType<typeof testsOf>;
 
+/** Deliveries of which a test names up to six. */
+type SixOrMore = [Delivery, Delivery, Delivery, Delivery, Delivery, Delivery, ...Delivery[]];
 export type AttemptTimes = Pick<Settled, 'startedAt' | 'endedAt'>;
 
 /** Consecutive stores over the same tables, whose time only the test changes. All are closed after the test. */
@@ -128,10 +131,10 @@ export class TestQueue {
   }
 
   /** Takes exactly `count` messages. */
-  async takeAll(count: number): Promise<[Delivery, Delivery, Delivery, Delivery, ...Delivery[]]> {
+  async takeAll(count: number): Promise<SixOrMore> {
     const deliveries = await this.take(count);
     expect(deliveries).to.have.length(count);
-    return deliveries as [Delivery, Delivery, Delivery, Delivery];
+    return deliveries as SixOrMore;
   }
 
   async takeIds(max: number, isIdle = false): Promise<string> {
@@ -267,6 +270,13 @@ export class TestQueue {
     this.#store = store;
     afterTest(() => store.close());
   }
+}
+
+/** Keeps fewer dead letters during the test. */
+export function boundDeadLetters(bounds: Partial<typeof deadLetterBounds>): void {
+  const usual = { ...deadLetterBounds };
+  Object.assign(deadLetterBounds, bounds);
+  afterTest(() => Object.assign(deadLetterBounds, usual));
 }
 
 /** Returns the first unfinished tasks or dead letters that match. */

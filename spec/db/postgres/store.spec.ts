@@ -5,7 +5,6 @@ import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts'
 import {
   DatabaseUnavailable,
   type Delivery,
-  deadLetterBounds,
   QueueFull,
   type Recovery,
   type Settlement,
@@ -15,6 +14,7 @@ import {
 import { openNode } from '../../store/postgres-driver.ts';
 import {
   ack,
+  boundDeadLetters,
   complete,
   discard,
   errorOf,
@@ -430,11 +430,7 @@ describeWithPostgres('PostgresStore', () => {
     store.onRecovered((recovery) => recoveries.push(recovery));
     await publishAll(store, 'ab');
     await settleAll(store, (await store.take(1, true)).deliveries, discard());
-    // As if there were as many dead letters as are kept.
-    const kept = deadLetterBounds.maxLength - 1;
-    await sql(
-      `INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('other', 'operations', ${kept}, ${kept})`,
-    );
+    boundDeadLetters({ maxLength: 1 });
     await sql(`UPDATE messages SET deaths = ${SUSPECT_DEATHS} WHERE id = 'b'`);
     expect(idsOf((await store.take(1, true)).deliveries)).to.equal('b');
     await store.recover('one');
