@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
+import { lockDataFolder } from '../../../db/sqlite/data-folder.ts';
 import { checkDamage, createQueueTables, isDamage, migrate } from '../../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
@@ -82,10 +83,10 @@ function failure(folder: string): string {
 
 describe('migrate', () => {
   it('makes again whichever table of tasks.db was dropped, with its indexes, and leaves the others', async () => {
+    const { folder, database } = await migrated();
+    const before = schemaOf(database);
     for (const table of schemas.tasks) {
-      const { folder, database } = await migrated();
-      const before = schemaOf(database);
-      database.exec(`${INSERT_MESSAGE} (1, 'a', 1, 1, '{}'); DROP TABLE ${table}`);
+      database.exec(`DELETE FROM messages; ${INSERT_MESSAGE} (1, 'a', 1, 1, '{}'); DROP TABLE ${table}`);
       migrate(folder);
       expect(schemaOf(database), table).to.deep.equal(before);
       expect(rows(database, 'SELECT id FROM messages'), table).to.have.lengthOf(table === 'messages' ? 0 : 1);
@@ -117,8 +118,10 @@ describe('migrate', () => {
     ]);
   });
 
-  it('creates files that no other user can read, even in a folder that others can read', async () => {
-    const folder = await temporaryFolder();
+  it('creates files that no other user can read, even in a folder that others can read, unlike that of the lock', async () => {
+    const folder = join(await temporaryFolder(), 'a', 'b');
+    lockDataFolder(folder)();
+    expect(statSync(folder).mode & 0o777).to.equal(0o700);
     chmodSync(folder, 0o755);
     migrate(folder);
     for (const name of Object.keys(schemas)) {

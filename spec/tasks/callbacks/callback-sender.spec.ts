@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
@@ -14,7 +14,6 @@ import { ManualClock } from '../../support/manual-clock.ts';
 import { serve } from '../../support/server.ts';
 import { until } from '../../support/until.ts';
 
-const SECRETS = [randomBytes(24), randomBytes(64)];
 const DAY = 86_400_000;
 const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 const ROW = { id: 't', payload: '{}', status: 'completed', result: '{"output":1}', created_at: 1, processed_at: 2 };
@@ -42,7 +41,7 @@ async function open(answer: (response: ServerResponse, request: IncomingMessage)
   let found: FoundTask | undefined;
   const sender = new CallbackSender({
     hosts: [listed ?? `127.0.0.1:${listener.port}`],
-    secrets: SECRETS,
+    secrets: [randomBytes(24)],
     find: () => found,
     clock,
     random: { number: () => 0.5 },
@@ -74,41 +73,21 @@ const status = (code: number, headers: Record<string, string> = {}, body = '') =
 const retryAfterOf = (outcome: Outcome) => (outcome.ended === 'raised' ? outcome.retryAfterMs : undefined);
 
 describe('the sender of callbacks', () => {
-  it('posts the task with the headers of Standard Webhooks, a signature for each secret', async () => {
-    const { send, received, find, clock, sender } = await open(status(204));
-    find({ row: ROW });
-    expect(await send()).to.deep.equal({ ended: 'returned', output: '{"status":204,"answer":""}' });
-    const [{ headers, body }] = received as [Received];
-    expect(JSON.parse(body)).to.deep.equal(ROW);
-    const timestamp = `${Math.floor(clock.now() / 1000)}`;
-    const signatures = SECRETS.map((secret) =>
-      createHmac('sha256', secret).update(`c.${timestamp}.${body}`).digest('base64'),
-    );
-    expect(headers).to.include({
-      'content-type': 'application/json',
-      traceparent: TRACEPARENT,
-      'webhook-id': 'c',
-      'webhook-timestamp': timestamp,
-      'webhook-signature': signatures.map((each) => `v1,${each}`).join(' '),
-    });
-    expect([...sender.outcomes]).to.deep.include(['delivered', 1]);
-  });
-
-  it('posts the dead letter of a failed task, and what is known of a task that is gone or ended differently', async () => {
-    const { send, received, find } = await open(status(200));
-    const known = (end: string) => ({ id: 't', action: 'sum', status: end });
-    find({ message: DEAD });
-    await send({ status: 'failed' });
-    expect(JSON.parse(received[0]?.body ?? '')).to.include({ status: 'failed', reason: 'no', last_at: 2 });
-    await send({ status: 'completed' });
-    find({ row: ROW });
-    await send({ status: 'failed' });
-    find({ message: { ...DEAD, state: 'retrying' } });
-    await send({ status: 'failed' });
-    find(undefined);
-    await send({ status: 'cancelled' });
-    const bodies = received.slice(1).map(({ body }) => JSON.parse(body));
-    expect(bodies).to.deep.equal(['completed', 'failed', 'failed', 'cancelled'].map(known));
+  it('posts what is known of a task that has ended differently since, with its id, time and traceparent', async () => {
+    const { send, received, find, clock } = await open(status(200));
+    for (const [end, task] of [
+      ['completed', { message: DEAD }],
+      ['failed', { row: ROW }],
+      ['failed', { message: { ...DEAD, state: 'retrying' } }],
+    ] as const) {
+      find(task);
+      await send({ status: end });
+      const { headers, body } = received.pop() as Received;
+      expect(JSON.parse(body)).to.deep.equal({ id: 't', action: 'sum', status: end });
+      const timestamp = `${Math.floor(clock.now() / 1000)}`;
+      const webhook = { 'webhook-id': 'c', 'webhook-timestamp': timestamp, traceparent: TRACEPARENT };
+      expect(headers).to.include({ ...webhook, 'content-type': 'application/json' });
+    }
   });
 
   it('keeps the first 200 characters of an answer, and reads 64 KiB of it', async () => {

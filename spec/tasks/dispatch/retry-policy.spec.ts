@@ -25,14 +25,6 @@ const kindOf = (attempt: number, crashes: number, outcome: Outcome) =>
   decide({ attempt, crashes }, outcome, retryPolicy, at(0.5)).kind;
 
 describe('the retry policy', () => {
-  it('completes a task that returned, and releases one that was not processed', () => {
-    const settlement = (outcome: Outcome) => decide({ attempt: 5, crashes: 1 }, outcome, retryPolicy, at(0.5));
-    const completed = { kind: 'complete', result: '{"output":"A"}' };
-    expect(settlement({ ended: 'returned', output: '"A"' })).to.deep.equal(completed);
-    expect(settlement({ ended: 'released', reason: 'stopped' })).to.deep.equal({ kind: 'release' });
-    expect(settlement({ ended: 'cancelled' })).to.deep.equal({ kind: 'cancel' });
-  });
-
   it('allows a task five attempts, and discards one whose second thread died', () => {
     expect(retryPolicy).to.include({ maxAttempts: 5, maxCrashes: 2 });
     const kinds = [1, 2, 3, 4, 5].map((attempt) => kindOf(attempt, 0, raised));
@@ -40,12 +32,6 @@ describe('the retry policy', () => {
     const crashes = [kindOf(1, 0, crashed), kindOf(2, 1, crashed), kindOf(4, 0, crashed), kindOf(5, 0, crashed)];
     expect(crashes).to.deep.equal(['retry', 'discard', 'retry', 'discard']);
     expect(kindOf(1, 1, raised)).to.equal('retry');
-  });
-
-  it('discards a permanent failure at once', () => {
-    const outcome = { ended: 'raised', reason: 'bad data', permanent: true } as const;
-    const settlement = { kind: 'discard', reason: 'bad data', failure: 'permanent' };
-    expect(decide({ attempt: 1, crashes: 0 }, outcome, retryPolicy, at(0.5))).to.deep.equal(settlement);
   });
 
   it('retries after the delay that the handler asks for, if an attempt is left', () => {
