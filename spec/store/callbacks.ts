@@ -1,20 +1,8 @@
 import { expect } from 'chai';
 import type { CallbackData, Delivery, Message } from '../../db/task-store.ts';
-import {
-  ack,
-  boundDeadLetters,
-  cancel,
-  complete,
-  type Driver,
-  discard,
-  messageOf,
-  type QueueTests,
-  release,
-  retry,
-  row,
-  START,
-  type TestQueue,
-} from './stage.ts';
+import { ack, cancel, complete, discard, release, retry, row } from './settlements.ts';
+import { type Driver, messageOf, type QueueTests, START, type TestQueue } from './stage.ts';
+import { boundDeadLetters } from './store-calls.ts';
 
 const UUID = /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
 const URL = 'https://example.com:8443/hook?a="b\\c"';

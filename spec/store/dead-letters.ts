@@ -2,20 +2,9 @@ import { expect } from 'chai';
 import { NO_ATTEMPTS } from '../../db/attempt-history.ts';
 import type { Position, SearchFilter } from '../../db/task-rows.ts';
 import { deadLetterBounds } from '../../db/task-store.ts';
-import {
-  boundDeadLetters,
-  complete,
-  discard,
-  idsOf,
-  messageOf,
-  numbers,
-  purgeIn,
-  type QueueTests,
-  redriveIn,
-  retry,
-  START,
-  sorted,
-} from './stage.ts';
+import { complete, discard, retry } from './settlements.ts';
+import { idsOf, messageOf, numbers, type QueueTests, START, sorted } from './stage.ts';
+import { boundDeadLetters, purgeIn, redriveIn } from './store-calls.ts';
 
 const SIZE = Buffer.byteLength(messageOf('a').body);
 

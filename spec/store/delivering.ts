@@ -1,8 +1,7 @@
 import { expect } from 'chai';
 import { KeyReused, PRIORITIES, QueueFull, TAKES_PER_LONGEST } from '../../db/task-store.ts';
+import { complete, discard, release, retry } from './settlements.ts';
 import {
-  complete,
-  discard,
   errorOf,
   HOUR,
   idsOf,
@@ -10,8 +9,6 @@ import {
   numbers,
   type QueueTests,
   reasonsOf,
-  release,
-  retry,
   START,
   sorted,
   type TestQueue,

@@ -2,8 +2,10 @@ import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
 import { expectEverything, leaveEverything } from './delivering.ts';
+import { complete } from './settlements.ts';
 import { openIn, sqliteDriver } from './sqlite-driver.ts';
-import { complete, errorOf, idsOf, listIn, messageOf, roomy, START, TestQueue } from './stage.ts';
+import { errorOf, idsOf, messageOf, roomy, START, TestQueue } from './stage.ts';
+import { listIn } from './store-calls.ts';
 
 /** Opens the queue of a data folder as a new process would. */
 async function start(folder: string, driver: 'memory' | 'sqlite', now = START): Promise<TestQueue> {

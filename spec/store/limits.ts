@@ -1,20 +1,9 @@
 import { expect } from 'chai';
 import type { ActionLimits, Delivery } from '../../db/task-store.ts';
 import { SeededRandom } from '../support/random.ts';
-import {
-  complete,
-  discard,
-  idsOf,
-  messageOf,
-  numbers,
-  type QueueTests,
-  redriveIn,
-  release,
-  retry,
-  START,
-  searchIn,
-  type TestQueue,
-} from './stage.ts';
+import { complete, discard, release, retry } from './settlements.ts';
+import { idsOf, messageOf, numbers, type QueueTests, START, type TestQueue } from './stage.ts';
+import { redriveIn, searchIn } from './store-calls.ts';
 
 const publishKeyed = (queue: TestQueue, ids: string, limitKey: string | undefined, priority = 3) =>
   Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id), limitKey, priority })));

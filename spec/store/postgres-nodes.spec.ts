@@ -7,7 +7,8 @@ import { afterTest } from '../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 import { openNode } from './postgres-driver.ts';
-import { complete, discard, messageOf, release, retry, TestQueue } from './stage.ts';
+import { complete, discard, release, retry } from './settlements.ts';
+import { messageOf, TestQueue } from './stage.ts';
 
 /** Opens one queue on two nodes, the owners `one` and `other`. */
 async function twoNodes(schema = migratedSchema()): Promise<[TestQueue, TestQueue]> {

@@ -2,27 +2,19 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { UnknownPosition } from '../../db/search.ts';
 import { MAX_ACTION_LENGTH, type Position, type SearchFilter } from '../../db/task-rows.ts';
+import { ack, complete, discard, release, retry, row } from './settlements.ts';
 import {
-  ack,
-  complete,
   type Driver,
-  discard,
   errorOf,
   idsOf,
-  listIn,
   messageOf,
   numbers,
-  purgeIn,
   type QueueTests,
-  redriveIn,
-  release,
-  retry,
-  row,
   START,
-  searchIn,
   sorted,
   type TestQueue,
 } from './stage.ts';
+import { listIn, purgeIn, redriveIn, searchIn } from './store-calls.ts';
 
 const idOf = (number: number | string) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 

@@ -1,18 +1,8 @@
 import { expect } from 'chai';
 import { type Firing, MAX_SCHEDULES, type NewSchedule } from '../../db/schedules.ts';
 import { QueueFull } from '../../db/task-store.ts';
-import {
-  complete,
-  type Driver,
-  discard,
-  errorOf,
-  idsOf,
-  messageOf,
-  numbers,
-  type QueueTests,
-  START,
-  type TestQueue,
-} from './stage.ts';
+import { complete, discard } from './settlements.ts';
+import { type Driver, errorOf, idsOf, messageOf, numbers, type QueueTests, START, type TestQueue } from './stage.ts';
 
 export const schedule = (name: string, about: Partial<NewSchedule> = {}): NewSchedule => {
   return { name, definition: '{}', source: 'api', timing: 'daily', nextAt: START + 10, ...about };

@@ -1,23 +1,8 @@
 import { expect } from 'chai';
 import { type Attempt, NO_ATTEMPTS, PROCESS_DIED } from '../../db/attempt-history.ts';
 import type { Delivery, Settlement } from '../../db/task-store.ts';
-import {
-  ack,
-  cancel,
-  complete,
-  type Driver,
-  discard,
-  HOUR,
-  messageOf,
-  output,
-  type QueueTests,
-  reasonsOf,
-  release,
-  retry,
-  row,
-  START,
-  type TestQueue,
-} from './stage.ts';
+import { ack, cancel, complete, discard, output, release, retry, row } from './settlements.ts';
+import { type Driver, HOUR, messageOf, type QueueTests, reasonsOf, START, type TestQueue } from './stage.ts';
 
 const EVERY: readonly Settlement[] = [complete('late'), ack, retry(START + HOUR), discard(), release, cancel];
 

@@ -4,22 +4,10 @@ import { expect } from 'chai';
 import { Database } from '../../db/sqlite/database.ts';
 import type { Delivery } from '../../db/task-store.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { ack, complete, discard, release, retry } from './settlements.ts';
 import { sqliteDriver } from './sqlite-driver.ts';
-import {
-  ack,
-  complete,
-  discard,
-  errorOf,
-  HOUR,
-  messageOf,
-  purgeIn,
-  redriveIn,
-  release,
-  retry,
-  START,
-  sorted,
-  TestQueue,
-} from './stage.ts';
+import { errorOf, HOUR, messageOf, START, sorted, TestQueue } from './stage.ts';
+import { purgeIn, redriveIn } from './store-calls.ts';
 
 const LOCKED = 'database is locked';
 const errorText = async (call: () => unknown) => (await errorOf(call)).message;

@@ -1,24 +1,16 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import { Database, IN_MEMORY } from '../../db/sqlite/database.ts';
 import type { SqliteStore } from '../../db/sqlite/store.ts';
+import { TurnWriter } from '../../db/sqlite/turn-writer.ts';
 import { WalSync } from '../../db/sqlite/wal-sync.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
 import { until } from '../support/until.ts';
 import { schedule } from './schedules.ts';
+import { complete, discard, release, retry } from './settlements.ts';
 import { sqliteDriver } from './sqlite-driver.ts';
-import {
-  complete,
-  discard,
-  errorOf,
-  HOUR,
-  messageOf,
-  purgeIn,
-  redriveIn,
-  release,
-  retry,
-  START,
-  TestQueue,
-} from './stage.ts';
+import { errorOf, HOUR, messageOf, START, TestQueue } from './stage.ts';
+import { purgeIn, redriveIn } from './store-calls.ts';
 
 /** Opens a queue in a file, whose syncs are `disk.sync`. */
 async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
@@ -143,6 +135,19 @@ describe('what no client waits for', () => {
     store.resumeWrites();
     await Promise.all(writes);
     expect([await queue.stateOf('a'), await queue.stateOf('b')]).to.deep.equal(['completed', 'running']);
+  });
+
+  it('is answered at the end of a hold before anything else continues', async () => {
+    const database = new Database(IN_MEMORY, { busyTimeoutMs: 0 });
+    const writer = new TurnWriter({ queue: database, file: database, counters: {} });
+    const order: string[] = [];
+    writer.hold();
+    const continued = writer.held?.then(() => order.push('continued'));
+    const written = writer.write(() => {}).then(() => order.push('written'));
+    writer.resume();
+    await Promise.all([continued, written]);
+    database.close();
+    expect(order).to.deep.equal(['written', 'continued']);
   });
 
   it('is everything in the driver memory', async () => {

@@ -1,30 +1,19 @@
 import { expect } from 'chai';
-import {
-  type Found,
-  LISTING_SIZE,
-  type Position,
-  type RowParts,
-  type SearchFilter,
-  type TaskRows,
-} from '../../db/task-rows.ts';
-import {
-  type BulkResult,
-  type Delivery,
-  deadLetterBounds,
-  type Failure,
-  type Message,
-  type Pace,
-  type QueueBounds,
-  type QueueCounts,
-  type Settled,
-  type Settlement,
-  type SettlementOf,
-  type StoredMessage,
-  type TaskStore,
-  type TaskSubject,
+import type { SearchFilter } from '../../db/task-rows.ts';
+import type {
+  Delivery,
+  Message,
+  Pace,
+  QueueBounds,
+  QueueCounts,
+  Settled,
+  Settlement,
+  StoredMessage,
+  TaskStore,
 } from '../../db/task-store.ts';
-import { select } from '../../main/tasks/search.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { discard } from './settlements.ts';
+import { type LetterSelection, purgeIn, redriveIn, searchIn } from './store-calls.ts';
 
 /** Time at which each test begins, in milliseconds since the epoch. */
 export const START = 1_800_000_000_000;
@@ -272,54 +261,6 @@ export class TestQueue {
   }
 }
 
-/** Keeps fewer dead letters during the test. */
-export function boundDeadLetters(bounds: Partial<typeof deadLetterBounds>): void {
-  const usual = { ...deadLetterBounds };
-  Object.assign(deadLetterBounds, bounds);
-  afterTest(() => Object.assign(deadLetterBounds, usual));
-}
-
-/** Returns the first unfinished tasks or dead letters that match. */
-export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000): Promise<Found[]> {
-  return select(store, filter, async () => {}, { limit });
-}
-
-/** Returns the newest matching rows. */
-export async function listIn<Part extends keyof RowParts = 'whole'>(
-  rows: TaskRows,
-  { before, ...filter }: SearchFilter & { before?: Position | undefined } = {},
-  part = 'whole' as Part,
-): Promise<readonly RowParts[Part][]> {
-  const found = await select(rows, filter, async () => {}, { limit: LISTING_SIZE, after: before });
-  return rows.read(
-    found.map(({ id }) => id),
-    part,
-  );
-}
-
-export type LetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
-
-/** Returns the positions of dead letters, oldest first. */
-async function lettersIn(store: TaskStore, selection: LetterSelection): Promise<number[]> {
-  const { ids, reason } = { ids: undefined, reason: undefined, ...selection };
-  const letters = await searchIn(store, { state: 'failed', ids, reasons: reason === undefined ? undefined : [reason] });
-  return letters.map(({ arrival }) => arrival).reverse();
-}
-
-/** Redrives dead letters, oldest first. */
-export async function redriveIn(
-  store: TaskStore,
-  selection: LetterSelection,
-  onRequeued?: (tasks: readonly TaskSubject[]) => void,
-  pace?: Pace,
-): Promise<BulkResult> {
-  return store.redrive(await lettersIn(store, selection), onRequeued, pace);
-}
-
-export async function purgeIn(store: TaskStore, selection: LetterSelection): Promise<BulkResult> {
-  return store.purge(await lettersIn(store, selection));
-}
-
 /** Returns a message with this id. */
 export function messageOf(id: string, action = 'sum', data: object = {}): Message {
   const body = JSON.stringify({ id, action, data, created_at: START / 1000 });
@@ -330,21 +271,6 @@ export const idsOf = (found: readonly { id: string }[]) => found.map(({ id }) =>
 export const sorted = (ids: string) => [...ids].sort().join('');
 export const numbers = (count: number, from = 0) => Array.from({ length: count }, (_, index) => `${from + index}`);
 export const reasonsOf = ({ history }: Pick<StoredMessage, 'history'>) => history.attempts.map(({ reason }) => reason);
-
-export const output = (value: unknown) => JSON.stringify({ output: value });
-export const complete = (value: unknown = 1): Settlement => ({ kind: 'complete', result: output(value) });
-export const row = (value: unknown): Settlement => ({ kind: 'row', result: output(value) });
-export const release: Settlement = { kind: 'release' };
-export const ack: Settlement = { kind: 'ack' };
-export const cancel: Settlement = { kind: 'cancel' };
-
-export function retry(runAt: number, reason = 'it failed', failure: Failure = 'transient'): SettlementOf<'retry'> {
-  return { kind: 'retry', runAt, reason, failure };
-}
-
-export function discard(reason = 'no', failure: Failure = 'permanent'): SettlementOf<'discard'> {
-  return { kind: 'discard', reason, failure };
-}
 
 /** Returns the error of a call that must fail. */
 export async function errorOf(call: () => unknown): Promise<Error> {

@@ -1,20 +1,8 @@
 import { expect } from 'chai';
 import { NO_ATTEMPTS } from '../../db/attempt-history.ts';
 import { KEY_LIFETIME_MS, KeyReused, type Published, QueueFull, type Submission } from '../../db/task-store.ts';
-import {
-  complete,
-  discard,
-  errorOf,
-  HOUR,
-  idsOf,
-  messageOf,
-  output,
-  type QueueTests,
-  release,
-  retry,
-  START,
-  type TestQueue,
-} from './stage.ts';
+import { complete, discard, output, release, retry } from './settlements.ts';
+import { errorOf, HOUR, idsOf, messageOf, type QueueTests, START, type TestQueue } from './stage.ts';
 
 const SIZE = Buffer.byteLength(messageOf('a').body);
 

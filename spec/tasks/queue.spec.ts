@@ -2,8 +2,9 @@ import { expect } from 'chai';
 import type { Awaitable } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
+import { ack, complete, discard, release } from '../store/settlements.ts';
 import { sqliteDriver } from '../store/sqlite-driver.ts';
-import { ack, complete, discard, messageOf, release, roomy, TestQueue } from '../store/stage.ts';
+import { messageOf, roomy, TestQueue } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { until } from '../support/until.ts';
 

@@ -11,7 +11,8 @@ import { type SearchSteps, searchMessages, searchRows } from '../../../db/search
 import { rowColumns, type SearchFilter } from '../../../db/task-rows.ts';
 import type { Delivery } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
-import { complete, messageOf, roomy, START } from '../../store/stage.ts';
+import { complete } from '../../store/settlements.ts';
+import { messageOf, roomy, START } from '../../store/stage.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';
 
 /** Returns the generic plan of a statement, which PostgreSQL uses for a prepared one after a few executions. */

@@ -12,22 +12,9 @@ import {
   ValueRefused,
 } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
-import {
-  ack,
-  boundDeadLetters,
-  complete,
-  discard,
-  errorOf,
-  messageOf,
-  numbers,
-  purgeIn,
-  redriveIn,
-  release,
-  retry,
-  roomy,
-  START,
-  sorted,
-} from '../../store/stage.ts';
+import { ack, complete, discard, release, retry } from '../../store/settlements.ts';
+import { errorOf, messageOf, numbers, roomy, START, sorted } from '../../store/stage.ts';
+import { boundDeadLetters, purgeIn, redriveIn } from '../../store/store-calls.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { randomFrom, seedNote } from '../../support/seed.ts';
 import { describeWithPostgres, migratedSchema, type Schema } from '../../support/servers.ts';

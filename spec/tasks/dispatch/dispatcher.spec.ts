@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { listIn } from '../../store/stage.ts';
+import { listIn } from '../../store/store-calls.ts';
 import { until } from '../../support/until.ts';
 import { type Dispatching, now, startDispatching } from './dispatching.ts';
 import { crashed, raised, raisedForGood, returned } from './hand-driven-pool.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { ByteBudget } from '../../../main/http/request-body.ts';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 

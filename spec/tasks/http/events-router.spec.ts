@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { discard, retry } from '../../store/stage.ts';
+import { discard, retry } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { until } from '../../support/until.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { Delivery } from '../../../db/task-store.ts';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { discard, retry } from '../../store/stage.ts';
+import { discard, retry } from '../../store/settlements.ts';
 import { eventually } from '../../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const nightly = { cron: '0 3 * * *', action: 'sum' };

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { loadRoles, type Scope } from '../../../main/ticker/policy.ts';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { request } from '../../support/program.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const URL = 'https://example.com/hook';

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const cancel = ({ ask }: TasksServer, selection: object) => ask('POST /tasks/cancel', selection);

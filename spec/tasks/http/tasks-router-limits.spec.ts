@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { DatabaseUnavailable } from '../../../db/task-store.ts';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';

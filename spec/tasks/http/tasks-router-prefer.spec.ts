@@ -2,7 +2,7 @@ import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
-import { discard } from '../../store/stage.ts';
+import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { until } from '../../support/until.ts';

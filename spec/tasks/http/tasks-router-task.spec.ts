@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { discard, retry } from '../../store/stage.ts';
+import { discard, retry } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { followEvents } from './event-client.ts';

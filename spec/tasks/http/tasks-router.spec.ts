@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { systemClock } from '../../../workers/shared/clock.ts';
-import { listIn } from '../../store/stage.ts';
+import { listIn } from '../../store/store-calls.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { startTasksServer } from './tasks-server.ts';
