@@ -16,7 +16,7 @@ import { Queue } from '../../../main/tasks/queue.ts';
 import { createQueueMonitor } from '../../../main/tasks/queue-monitor.ts';
 import { Scheduler } from '../../../main/tasks/schedules/scheduler.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
-import { systemClock, systemRandom } from '../../../workers/shared/clock.ts';
+import { type Clock, systemClock, systemRandom } from '../../../workers/shared/clock.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/shared/histogram.ts';
 import { submissionCheck } from '../../../workers/submissions/data-schemas.ts';
 import { DEFERRED } from '../../../workers/submissions/parse-submission.ts';
@@ -40,9 +40,10 @@ const defaults = {
   realRows: true,
   corsOrigins: [] as readonly string[],
   callbackHosts: [] as readonly string[],
-  /** Time limit of a check in the submission thread. */
-  checkTimeoutMs: 60_000,
 };
+
+/** Time limit of a check in the submission thread, which passes only when a spec says so. */
+const CHECK_TIMEOUT_MS = 60_000;
 
 interface Options extends Partial<typeof defaults> {
   bodyBudget?: ByteBudget;
@@ -54,7 +55,7 @@ interface Options extends Partial<typeof defaults> {
 /** Starts service B's HTTP side with a store and a queue without a consumer. */
 export async function startTasksServer(options: Options = {}) {
   const { bodyLimit, maxLength, maxBytes, maxKeys, trustProxy, realRows, ...others } = { ...defaults, ...options };
-  const { corsOrigins, callbackHosts, checkTimeoutMs, access, rules } = others;
+  const { corsOrigins, callbackHosts, access, rules } = others;
   const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = others;
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await migratedFolder();
@@ -81,7 +82,16 @@ export async function startTasksServer(options: Options = {}) {
   afterTest(() => monitor.stop());
   const captured = captureLog();
   const requests = new RequestMetrics();
-  const submissions = new SubmissionThread({ memoryMb: 128, rules, checkTimeoutMs, clock, log: captured.log });
+  let expire: (() => void) | undefined;
+  const timer: Clock['timer'] = (delayMs, run) => {
+    if (delayMs !== CHECK_TIMEOUT_MS) return clock.timer(delayMs, run);
+    expire = run;
+    return () => {
+      expire = undefined;
+    };
+  };
+  const limits = { memoryMb: 128, checkTimeoutMs: CHECK_TIMEOUT_MS, clock: { ...clock, timer } };
+  const submissions = new SubmissionThread({ ...limits, rules, log: captured.log });
   afterTest(() => submissions.stop());
   const newTaskId = taskIds(random);
   const { actions } = rules ?? { actions: new Map() };
@@ -128,6 +138,14 @@ export async function startTasksServer(options: Options = {}) {
     /** URL of the listener, and of its `/tasks`. */
     ...{ url, tasksUrl, port: listener.port, sockets },
     ...{ requests, events, queue, store, metrics },
+    /** Waits for a check in the submission thread. Its time limit passes then. */
+    expireCheck: async () =>
+      (
+        await eventually(
+          () => expire,
+          (run) => run !== undefined,
+        )
+      )?.(),
     /** Path of the file with the rows. */
     file,
     submit: (body: NonNullable<RequestInit['body']>, init: RequestInit = {}) =>
