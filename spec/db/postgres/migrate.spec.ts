@@ -8,10 +8,9 @@ import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, emptySchema, migratedSchema } from '../../support/servers.ts';
 
 const failure = (url: string, timeLimitMs?: number) =>
-  migratePostgres(url, timeLimitMs).then(
-    () => '',
-    (error: Error) => error.message,
-  );
+  migratePostgres(url, timeLimitMs)
+    .then(() => '')
+    .catch(({ message }: Error) => message);
 
 /** Query for each column's name, type, default and nullability. */
 const COLUMNS = `SELECT column_name || ' ' || data_type || CASE is_nullable WHEN 'NO' THEN ' required' ELSE '' END AS is

@@ -71,15 +71,8 @@ const schemas = {
 
 const INSERT_TASK = "INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)";
 
-/** Migrates `folder` and returns the message of the error. */
-function failure(folder: string): string {
-  try {
-    migrate(folder);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  throw new Error('the migration did not fail');
-}
+/** Expects that the migration of a folder fails, and matches the message. */
+const expectFailure = (folder: string, message: RegExp | string) => expect(() => migrate(folder)).to.throw(message);
 
 describe('migrate', () => {
   it('makes again whichever table of tasks.db was dropped, with its indexes, and leaves the others', async () => {
@@ -152,7 +145,7 @@ describe('migrate', () => {
   it('refuses a schema that is newer than it knows, and leaves it', async () => {
     const { folder, path, database } = await migrated();
     database.exec('PRAGMA user_version = 99; DROP TABLE tasks');
-    expect(failure(folder)).to.match(/tasks\.db: .*99/);
+    expectFailure(folder, /tasks\.db: .*99/);
     expect(tables(path)).to.not.include('tasks');
   });
 
@@ -304,7 +297,8 @@ describe('the migration of a queue in its own file', () => {
     const { folder, path, old } = await withOldQueue();
     old.exec('PRAGMA user_version = 7');
     old.close();
-    expect(failure(folder)).to.equal(
+    expectFailure(
+      folder,
       `cannot migrate ${path}: its schema has version 7, only version 8 can be moved: move it away to start without its tasks`,
     );
     expect(rows(open(path), 'SELECT id FROM messages')).to.have.lengthOf(5);
@@ -324,13 +318,13 @@ describeWithSmallDisk('migrate() on a full disk', () => {
     const disk = await mountSmallDisk(4);
     disk.fill();
     const path = join(disk.path, 'auth.db');
-    expect(failure(disk.path)).to.match(
-      new RegExp(`^cannot migrate ${path}: .*: free some space on the disk of DATA_DIR$`),
-    );
+    const remedy = 'free some space on the disk of DATA_DIR$';
+    expectFailure(disk.path, new RegExp(`^cannot migrate ${path}: .*: ${remedy}`));
     await disk.free();
     migrate(disk.path);
     disk.fill();
-    expect(failure(disk.path), 'without migration steps').to.match(/: free some space on the disk of DATA_DIR$/);
+    // Without migration steps.
+    expectFailure(disk.path, new RegExp(`: ${remedy}`));
     await disk.free();
     migrate(disk.path);
     expect(tables(path)).to.include('api_keys');

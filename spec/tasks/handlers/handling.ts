@@ -21,17 +21,8 @@ export async function writeHandlers(source: string, name = 'handlers.ts'): Promi
 
 export function newDelivery(id: string, action: string, data: object = {}, about: Partial<Delivery> = {}): Delivery {
   const body = `{"id":"${id}","action":${JSON.stringify(action)},"data":${JSON.stringify(data)},"created_at":5}`;
-  const first = {
-    arrival: 1,
-    delivery: 1,
-    dueAt: 0,
-    attempt: 1,
-    crashes: 0,
-    isRated: false,
-    isSuspect: false,
-    history: NO_ATTEMPTS,
-  };
-  return { id, action: action.slice(0, 256), body, ...first, ...about };
+  const first = { arrival: 1, delivery: 1, dueAt: 0, attempt: 1, crashes: 0, history: NO_ATTEMPTS };
+  return { id, action: action.slice(0, 256), body, ...first, isRated: false, isSuspect: false, ...about };
 }
 
 /** Starts a pool of one thread with a handlers module, whose default export is `{ <handlers> }`. */
