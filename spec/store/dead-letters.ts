@@ -34,14 +34,22 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       ]);
     });
 
-    it('tell why they failed', async (queue) => {
-      await queue.discard('aB');
+    it('tell when and why they failed', async (queue) => {
+      const [a, b] = await queue.running('ab');
+      queue.now += 1;
+      await queue.settle(a, discard('bad data'));
+      queue.now += 1;
+      await queue.settle(b, discard('timeout', 'transient'));
+      const common = { state: 'failed', acceptedAt: START, attempts: 1 };
+      const [first, second] = await queue.letters();
+      expect(first).to.include({ ...common, reason: 'bad data', failedAt: START + 1, isPermanent: true });
+      expect(second).to.include({ ...common, reason: 'timeout', failedAt: START + 2, isPermanent: false });
       const { found } = await queue.store.failures({}, undefined, 9);
       const told = found.map(({ id, action, reason, failedAt, permanent }) => [
         ...[id, action, reason, failedAt - START, Boolean(permanent)],
       ]);
       expect(told).to.deep.equal([
-        ['B', 'sum', 'timeout', 2, false],
+        ['b', 'sum', 'timeout', 2, false],
         ['a', 'sum', 'bad data', 1, true],
       ]);
     });

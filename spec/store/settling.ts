@@ -97,22 +97,6 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       await queue.expectEnded({ accepted: 1, completed: 1 });
     });
 
-    it('keeps what failed for good as a dead letter', async (queue) => {
-      const [a, b] = await queue.running('ab');
-      queue.now += 10;
-      await queue.settle(b, discard('bad data'));
-      await queue.settle(a, retry(queue.now));
-      queue.now += 10;
-      await queue.settle(await queue.next(), discard('too often', 'transient'));
-      const common = { state: 'failed', acceptedAt: START };
-      const [first, second] = await queue.letters();
-      const badData = { reason: 'bad data', attempts: 1, failedAt: START + 10, isPermanent: true };
-      expect(first).to.deep.include({ ...common, id: 'b', ...badData });
-      const tooOften = { reason: 'too often', attempts: 2, failedAt: START + 20, isPermanent: false };
-      expect(second).to.deep.include({ ...common, id: 'a', ...tooOften });
-      await queue.expectEnded({ accepted: 2, dead: 2, failed: 2, retried: 1 });
-    });
-
     it('takes reasons of any characters', async (queue) => {
       const [a, b] = await queue.running('ab');
       const reason = 'ä\u0000 \ud800 😀';

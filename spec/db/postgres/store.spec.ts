@@ -41,13 +41,6 @@ const settleAll = (store: PostgresStore, deliveries: readonly Delivery[], settle
   store.settle(deliveries.map((delivery) => ({ delivery, settlement })));
 const idsOf = (deliveries: readonly { id: string }[]) => sorted(deliveries.map(({ id }) => id).join(''));
 
-/** Hides a table during a call, so that statements that name the table fail. */
-async function withoutTable({ sql }: Schema, table: string, call: () => Promise<unknown>) {
-  await sql(`ALTER TABLE ${table} RENAME TO hidden`);
-  await call();
-  await sql(`ALTER TABLE hidden RENAME TO ${table}`);
-}
-
 const COUNTED = `SELECT
   (SELECT count(*) FROM messages WHERE state = 'waiting') AS waiting,
   (SELECT count(*) FROM messages WHERE state = 'scheduled') AS scheduled,
@@ -250,7 +243,9 @@ describeWithPostgres('PostgresStore', () => {
         await settleAll(other, [a], complete());
         await settleAll(other, [b], ack);
         await settleAll(other, [b], { kind: 'row', result: '{"output":2}' });
-        await withoutTable(schema, 'messages', () => errorOf(() => settleAll(store, deliveries, settlement)));
+        await schema.sql('ALTER TABLE messages RENAME TO hidden');
+        await errorOf(() => settleAll(store, deliveries, settlement));
+        await schema.sql('ALTER TABLE hidden RENAME TO messages');
         expect((await settleAll(store, deliveries, settlement)).effects).to.deep.equal(Array(4).fill('late'));
         await expectTrueCounts(schema, store);
       });

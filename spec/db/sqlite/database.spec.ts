@@ -15,8 +15,8 @@ function makeFile(path: string, word = 'first'): void {
   file.close();
 }
 
-function connectTo(path: string): Database {
-  const database = new Database(path, { busyTimeoutMs: 50 });
+function connectTo(path: string, options: { onReplaced?: () => void; checkpointPages?: number } = {}): Database {
+  const database = new Database(path, { busyTimeoutMs: 50, ...options });
   afterTest(() => database.close());
   return database;
 }
@@ -25,6 +25,13 @@ async function fresh(name = 'words.db'): Promise<{ path: string; database: Datab
   const path = join(await temporaryFolder(), name);
   makeFile(path);
   return { path, database: connectTo(path) };
+}
+
+/** Replaces a file and its log by another database. */
+function exchange(path: string): void {
+  makeFile(`${path}.other`, 'exchanged');
+  for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });
+  renameSync(`${path}.other`, path);
 }
 
 const read = (database: Database) => database.statement('SELECT word FROM words ORDER BY rowid').all();
@@ -53,11 +60,8 @@ describe('Database', () => {
 
   it('reads another database that replaced its file and its log', async () => {
     const { path, database } = await fresh();
-    const other = `${path}.other`;
-    makeFile(other, 'exchanged');
     read(database);
-    for (const suffix of ['-wal', '-shm']) rmSync(path + suffix);
-    renameSync(other, path);
+    exchange(path);
     expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
     database.statement('INSERT INTO words VALUES (?)').run('written');
     const beside = connectTo(path);
@@ -67,15 +71,11 @@ describe('Database', () => {
   it('calls `onReplaced` again at the next use if it throws', async () => {
     const { path } = await fresh();
     const onReplaced = mock.fn();
-    const database = new Database(path, { busyTimeoutMs: 50, onReplaced });
-    afterTest(() => database.close());
+    const database = connectTo(path, { onReplaced });
     onReplaced.mock.mockImplementationOnce(() => {
       throw new Error('database is locked');
     });
-    const other = `${path}.other`;
-    makeFile(other, 'exchanged');
-    for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true });
-    renameSync(other, path);
+    exchange(path);
     expect(() => read(database)).to.throw('database is locked');
     for (let use = 0; use < 2; use++) expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
     expect(onReplaced.mock.callCount()).to.equal(2);
@@ -137,8 +137,7 @@ describe('Database', () => {
   it('lets the write-ahead log grow up to its limit', async () => {
     const { path } = await fresh();
     const logOf = (checkpointPages: number) => {
-      const database = new Database(path, { busyTimeoutMs: 50, checkpointPages });
-      afterTest(() => database.close());
+      const database = connectTo(path, { checkpointPages });
       for (let page = 0; page < 200; page++) database.statement('INSERT INTO words VALUES (?)').run('x'.repeat(4000));
       return statSync(`${path}-wal`).size;
     };

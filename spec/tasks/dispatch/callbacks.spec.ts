@@ -28,16 +28,6 @@ async function startSending(ids: string) {
 }
 
 describe('Dispatcher with callbacks', () => {
-  it('gives them to the sender, without a place in the window', async () => {
-    const { sender, pool, publish, reach } = await startSending('abcdefgh');
-    expect(sender.runs.map(({ delivery }) => delivery.callbackOf).join('')).to.equal('abcdefgh');
-    for (const id of '12345') await publish(id);
-    await pool.given(13);
-    expect(pool.ids).to.equal('abcdefgh12345');
-    for (const run of sender.runs) run.end(returned);
-    await reach({ completed: 16, inFlight: 5 });
-  });
-
   it('gives a thousand of them to the sender beside the window, and others in it', async () => {
     const { sender, pool, publish, reach } = await startSending('');
     for (let count = 1; count <= 1005; count += 1) {
