@@ -129,11 +129,6 @@ describe('the driver memory, while its file is locked', () => {
     unlock();
     await expectSettles(queue, settled);
   });
-
-  it('says that nothing was kept if it cannot save its queue when it is closed', async () => {
-    const { store } = await locked('memory');
-    expect(await store.close()).to.equal(false);
-  });
 });
 
 describe('the submissions of one event loop turn', () => {

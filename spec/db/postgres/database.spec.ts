@@ -4,10 +4,9 @@ import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/dat
 import { DatabaseUnavailable, ValueRefused } from '../../../db/task-store.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
-import { startPostgres } from '../../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
 import { severable } from '../../support/severable.ts';
-import { eventually, until } from '../../support/until.ts';
+import { eventually } from '../../support/until.ts';
 
 function open(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
   const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000, ...options });
@@ -99,20 +98,6 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(errors[0]).to.equal(undefined);
   });
 
-  it('logs lost idle connections, and opens others', async () => {
-    const { url } = await emptySchema();
-    const lost: string[] = [];
-    const database = open(url, { onLost: (reason) => lost.push(reason) });
-    const way = await severable(url);
-    const cuttable = open(way.url, { onLost: (reason) => lost.push(reason) });
-    await cuttable.probe();
-    way.cut();
-    await until(() => lost.length === 1);
-    way.mend();
-    expect(await cuttable.query(one)).to.deep.equal([{ one: 1 }]);
-    expect(await database.query(one)).to.deep.equal([{ one: 1 }]);
-  });
-
   it('gives back nothing of a session that failed: the lock goes with the connection', async () => {
     const { url } = await emptySchema();
     const database = open(url);
@@ -165,22 +150,5 @@ describeWithPostgres('PostgresDatabase', () => {
       await query('SELECT 1');
     });
     expect(await outcome(() => waits)).to.be.instanceOf(Error);
-  });
-
-  it('recovers automatically when the server was restarted, however it was stopped', async () => {
-    const server = await startPostgres();
-    afterTest(() => server.remove());
-    const { url, sql } = await emptySchema(server);
-    await sql('CREATE TABLE words (word text)');
-    const database = open(url);
-    const words = () => database.query('SELECT word FROM words ORDER BY word');
-    for (const how of ['fast', 'immediate'] as const) {
-      await database.query('INSERT INTO words VALUES ($1)', [how]);
-      await server.stop(how);
-      expect(await outcome(words)).to.be.instanceOf(DatabaseUnavailable);
-      await server.start();
-      expect(await words()).to.deep.include({ word: how });
-    }
-    expect(await words()).to.have.lengthOf(2);
   });
 });
