@@ -3,17 +3,7 @@ import fc from 'fast-check';
 import { UnknownPosition } from '../../db/search.ts';
 import { MAX_ACTION_LENGTH, type Position, type SearchFilter } from '../../db/task-rows.ts';
 import { ack, complete, discard, release, retry, row } from './settlements.ts';
-import {
-  type Driver,
-  errorOf,
-  idsOf,
-  messageOf,
-  numbers,
-  type QueueTests,
-  START,
-  sorted,
-  type TestQueue,
-} from './stage.ts';
+import { type Driver, errorOf, idsOf, messageOf, numbers, type QueueTests, START, type TestQueue } from './stage.ts';
 import { listIn, purgeIn, redriveIn, searchIn } from './store-calls.ts';
 
 const idOf = (number: number | string) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
@@ -149,7 +139,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       await queue.settle(c, complete());
       expect(await queue.located({ state: 'waiting' })).to.equal('fg');
       expect(await queue.located({ state: 'retrying' })).to.equal('ba');
-      expect(sorted(await queue.located({ state: 'running' }))).to.equal('de');
+      expect([...(await queue.located({ state: 'running' }))]).to.have.members(['d', 'e']);
       expect(await queue.located({ state: 'failed' })).to.equal('x');
       await queue.store.publish({ ...messageOf('h'), priority: 1 });
       await queue.store.publish({ ...messageOf('i'), runAt: queue.now + 70 });
@@ -357,7 +347,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const early = deliveries.filter(({ id }) => id === 'b');
       for (const delivery of early) await queue.settle(delivery, ack);
       for (const delivery of early) await queue.settle(delivery, row(1));
-      expect(sorted(idsOf(await listIn(store.rows, { limitKey })))).to.equal('abc');
+      expect([...idsOf(await listIn(store.rows, { limitKey }))]).to.have.members(['a', 'b', 'c']);
       const [named, plain] = [await store.find('a'), await store.find('x')];
       expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
       expect(plain).to.have.property('row').that.includes({ limit_key: null, submitter: null });
