@@ -101,7 +101,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
     this.handler = handler;
     this.#socket = socket;
     this.#owner = owner;
-    this.#pingSince = owner.clock.now();
+    this.#pingSince = owner.clock.elapsed();
     this.#tokens = new TokenBucket(owner.maxMessagesPerSecond, BURST_SECONDS);
     // Shared by all connections, because closures for each of them would take 1 kB per client.
     this.on('message', this.#onMessage).on('ping', this.#onPing).on('pong', this.#onPong).on('close', this.#onClose);
@@ -199,7 +199,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   #onPong(data: Buffer): void {
     if (!this.#takeToken() || !this.#unansweredPing?.equals(data)) return;
     this.#unansweredPing = undefined;
-    this.#pingSince = this.#owner.clock.now();
+    this.#pingSince = this.#owner.clock.elapsed();
   }
 
   #onClose(code: number): void {
@@ -218,7 +218,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
   #takeToken(): boolean {
     // One packet can contain thousands of frames, so all frames after the limit was exceeded are ignored.
     if (this.#isFlooding) return false;
-    if (this.#tokens.take(this.#owner.clock.now()) === 0) return true;
+    if (this.#tokens.take(this.#owner.clock.elapsed()) === 0) return true;
     this.#isFlooding = true;
     this.closeWith(closeCodes.tooManyMessages);
     // Reading stops without waiting for the client's close frame, so that the rest of the flood is not processed.
@@ -247,7 +247,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
 
   #becomeSlow(): void {
     if (this.#slowSince !== undefined) return;
-    this.#slowSince = this.#owner.clock.now();
+    this.#slowSince = this.#owner.clock.elapsed();
     this.#socket.once('drain', () => this.#onDrain());
     this.pause();
   }
@@ -258,7 +258,7 @@ export class Connection extends WebSocket implements Actor, Monitor {
     else this.#scheduleReplay();
     if (this.#slowSince === undefined && this.readyState === WebSocket.OPEN) {
       // Pongs were not read while the client was slow, so the ping timeout starts again.
-      this.#pingSince = this.#owner.clock.now();
+      this.#pingSince = this.#owner.clock.elapsed();
       this.resume();
     }
   }

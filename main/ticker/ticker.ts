@@ -104,6 +104,7 @@ export class Ticker implements Actor, Monitor {
         source,
         sourceCounts: this.source.memory,
         prices: this.#prices.buffer,
+        now: options.clock.now(),
         lastDue: this.#lastDue.buffer,
         lease: feed?.lease,
         delays: this.#delayMemory,

@@ -132,7 +132,7 @@ export class Relay {
         socket.destroy();
         return;
       }
-      this.#unjoined.set(socket, this.clock.now());
+      this.#unjoined.set(socket, this.clock.elapsed());
       this.#handshakes.set(request, { socket, head, headers: [], onJoin });
       // Gets the socket only if the handshake is refused, because its listeners would stay on the socket of a WebSocket.
       const response = new ServerResponse(request);
@@ -225,7 +225,7 @@ export class Relay {
   }
 
   #check(): void {
-    const now = this.clock.now();
+    const now = this.clock.elapsed();
     for (const connection of this.#connections.values()) connection.check(now, this.#timeouts);
     for (const [socket, since] of this.#unjoined) {
       if (now - since >= this.#timeouts.handshakeMs) socket.destroy();

@@ -65,8 +65,9 @@ export class Process {
     Object.assign(this, options);
     this.owner = options.name;
     const timer = (delayMs: number, run: () => void) => this.#timer(delayMs, run);
+    const now = () => options.world.now;
     this.clock = {
-      ...{ now: () => options.world.now, timer },
+      ...{ now, elapsed: now, timer },
       sleep: (delayMs, signal) => sleepOn({ timer }, delayMs, signal),
     };
     this.newTaskId = taskIds(options.random);

@@ -17,12 +17,14 @@ export function sleepOn(clock: Pick<Clock, 'timer'>, delayMs: number, signal?: A
 
 /** A clock that only the spec advances. */
 export class ManualClock implements Clock {
-  #now: number;
+  /** Time at which no time had elapsed. */
+  #origin: number;
+  #elapsed = 0;
   readonly #timers = new Set<{ at: number; run: () => void }>();
 
   /** @param now milliseconds since the epoch */
   constructor(now = 1_790_000_000_000) {
-    this.#now = now;
+    this.#origin = now;
   }
 
   /** Number of timers that have not fired. */
@@ -31,11 +33,15 @@ export class ManualClock implements Clock {
   }
 
   now(): number {
-    return this.#now;
+    return this.#origin + this.#elapsed;
+  }
+
+  elapsed(): number {
+    return this.#elapsed;
   }
 
   timer(delayMs: number, run: () => void): () => void {
-    const timer = { at: this.#now + Math.max(0, delayMs), run };
+    const timer = { at: this.#elapsed + Math.max(0, delayMs), run };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   }
@@ -44,15 +50,20 @@ export class ManualClock implements Clock {
     return sleepOn(this, delayMs, signal);
   }
 
+  /** Sets the time, as a system's clock is set, which no timer notices. */
+  jump(ms: number): void {
+    this.#origin += ms;
+  }
+
   /** Lets `ms` milliseconds pass, and runs the timers that are due meanwhile at their times, in order. */
   advance(ms: number): void {
-    const end = this.#now + ms;
+    const end = this.#elapsed + ms;
     for (let next = this.#next(); next !== undefined && next.at <= end; next = this.#next()) {
       this.#timers.delete(next);
-      this.#now = Math.max(this.#now, next.at);
+      this.#elapsed = Math.max(this.#elapsed, next.at);
       next.run();
     }
-    this.#now = end;
+    this.#elapsed = end;
   }
 
   #next() {

@@ -28,6 +28,7 @@ async function run({ rows = 0, days = 0, stepMs = 0, answers }: Run) {
     },
     clock: {
       now: () => now,
+      elapsed: () => now,
       timer: () => () => {},
       sleep(delayMs, signal) {
         pauses.push(delayMs);

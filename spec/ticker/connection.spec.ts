@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { ClientTimeouts } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
+import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import type { StreamClient } from '../support/websocket.ts';
@@ -13,6 +14,7 @@ const PAD = 'x'.repeat(64 * 1024);
 const FOREVER = { slowMs: 3_600_000, pingMs: 3_600_000 };
 
 interface JoinOptions {
+  clock?: Clock;
   autoPong?: boolean;
   maxMessagesPerSecond?: number;
 }
@@ -20,11 +22,11 @@ interface JoinOptions {
 /** Connects a client to the stream. Returns it with the server-side socket. */
 async function join(
   timeouts: Partial<ClientTimeouts> = FOREVER,
-  { maxMessagesPerSecond = 1e6, ...options }: JoinOptions = {},
+  { maxMessagesPerSecond = 1e6, clock, ...options }: JoinOptions = {},
 ) {
   // Timers are mocked, so the relay checks its clients only when the test advances them.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  const bundle = await startTickerBundle({ limits: { timeouts, maxMessagesPerSecond } });
+  const bundle = await startTickerBundle({ limits: { timeouts, maxMessagesPerSecond }, ...(clock && { clock }) });
   const client = await bundle.join(options);
   const subscribed = await bundle.ticker.next();
   const [server] = bundle.sockets;
@@ -181,10 +183,13 @@ describe('a client that is pinged', () => {
     });
   }
 
-  it('is not so before its time', async () => {
-    const { client } = await join({ ...FOREVER, pingMs: 60_000 });
+  it('is not so before its time, even if the clock is set forward', async () => {
+    let jumped = 0;
+    const clock = { ...systemClock, now: () => systemClock.now() + jumped };
+    const { client } = await join({ ...FOREVER, pingMs: 60_000 }, { clock });
     let pings = 0;
     client.socket.on('ping', () => pings++);
+    jumped = 60_000;
     for (let second = 0; second < 10; second++) mock.timers.tick(1000);
     client.socket.send(PING);
     await client.nextOf('pong');

@@ -5,6 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface Clock {
   /** Whole milliseconds since the epoch. Never goes back, even if the system's clock is set back. */
   now(): number;
+  /** Milliseconds of monotonic time. For durations, because `now` jumps if the system's clock is set forward. */
+  elapsed(): number;
   /** Calls `run` once after `delayMs` milliseconds. The returned function prevents the call. */
   timer(delayMs: number, run: () => void): () => void;
   /** Resolves after `delayMs` milliseconds, or earlier if `signal` is aborted. Never rejects. */
@@ -33,6 +35,7 @@ export const systemClock: Clock = {
     offset = Math.max(offset, wall - elapsed);
     return Math.floor(offset + elapsed);
   },
+  elapsed: () => performance.now(),
   timer(delayMs, run) {
     const timer = setTimeout(run, timerDelay(delayMs));
     return () => clearTimeout(timer);
@@ -40,24 +43,29 @@ export const systemClock: Clock = {
   sleep: (delayMs, signal) => sleep(timerDelay(delayMs), undefined, { signal }).catch(() => {}),
 };
 
+/** Lets the clock of a new thread go on from that of another one, which may be ahead. */
+export function continueFrom(now: number): void {
+  offset = Math.max(offset, now - performance.now());
+}
+
 const timerDelay = (delayMs: number) => Math.min(Math.max(0, delayMs), MAX_TIMER_MS);
 
 export const systemRandom: Random = { number: Math.random, uuid: randomUUID };
 
 /**
- * Returns an alarm that calls `run` at the earliest of the times for which it was `set` since the last call. `run` may be
- * called early, so it must check the time. After a `stop`, it is never called again.
+ * Returns an alarm that calls `run` at the earliest of the times, of `now` or `elapsed`, for which it was `set` since the
+ * last call. `run` may be called early, so it must check the time. After a `stop`, it is never called again.
  */
-export function alarm(clock: Clock, run: () => void) {
+export function alarm(clock: Clock, run: () => void, time: 'now' | 'elapsed' = 'now') {
   let dueAt = Number.POSITIVE_INFINITY;
   let cancelTimer = () => {};
   return {
-    set(time: number): void {
+    set(newDueAt: number): void {
       // Also ignores NaN.
-      if (!(time < dueAt)) return;
+      if (!(newDueAt < dueAt)) return;
       cancelTimer();
-      dueAt = time;
-      cancelTimer = clock.timer(time - clock.now(), () => {
+      dueAt = newDueAt;
+      cancelTimer = clock.timer(dueAt - clock[time](), () => {
         dueAt = Number.POSITIVE_INFINITY;
         run();
       });

@@ -9,6 +9,8 @@ export interface TickerStart {
    * the prices of other nodes' ticks.
    */
   prices: SharedArrayBuffer;
+  /** Time of the main thread in milliseconds since the epoch, from which that of this thread goes on. */
+  now: number;
   /** Seed of deterministic prices. If undefined, computed prices are random. */
   seed: string | undefined;
   /** Value of `PRICE_SOURCE`. If undefined, the prices are computed. */

@@ -1,6 +1,6 @@
 /** Worker thread of the ticker. Makes the ticks, so that a busy main thread delays only their delivery. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { systemClock as clock, startSchedule } from '../shared/clock.ts';
+import { systemClock as clock, continueFrom, startSchedule } from '../shared/clock.ts';
 import { recordLoopDelay } from '../shared/histogram.ts';
 import type { TickerStart, TickerToMain } from './messages.ts';
 import { isModule, openPriceSource } from './open-price-source.ts';
@@ -9,6 +9,7 @@ import { sourcedPrices } from './sourced-prices.ts';
 if (parentPort === null) throw new Error('workers/ticker runs as a worker thread only');
 const port = parentPort;
 const start = workerData as TickerStart;
+continueFrom(start.now);
 
 const values = new Float64Array(start.prices, 0, start.symbols.length);
 const prices = sourcedPrices({

@@ -93,7 +93,7 @@ export class ThreadPool {
     const { concurrency, overlap, prefetch, handlers } = settings;
     this.#settings = settings;
     this.#parts = parts;
-    this.#alarm = alarm(parts.clock, () => this.#checkAll());
+    this.#alarm = alarm(parts.clock, () => this.#checkAll(), 'elapsed');
     this.#file = file;
     this.#hasModule = handlers !== undefined;
     this.#hasProcesses = this.#hasModule && settings.isolation === 'process';
@@ -245,7 +245,7 @@ export class ThreadPool {
   #watchNext(thread: Thread): void {
     const [first] = thread.runs;
     if (first === undefined) return;
-    const now = this.#parts.clock.now();
+    const now = this.#parts.clock.elapsed();
     thread.dueAt = now + IDLE_MS;
     // A thread without a module runs its tasks in order, and does not report their starts.
     if (!this.#hasModule) first.deadline = now + this.#limitOf(first);
@@ -290,7 +290,7 @@ export class ThreadPool {
     if (run.isRunning) return;
     run.isRunning = true;
     run.start();
-    run.deadline = this.#parts.clock.now() + this.#limitOf(run);
+    run.deadline = this.#parts.clock.elapsed() + this.#limitOf(run);
     this.#alarm.set(run.deadline);
     // The thread may have received the abort before the task.
     if (run.isAborted) this.#abort(run, { run: run.number, reason: 'cancelled' });
@@ -300,13 +300,13 @@ export class ThreadPool {
   #abort(run: Run, request: AbortRequest): void {
     this.#aborts?.postMessage(request);
     run.isAborted = true;
-    run.deadline = this.#parts.clock.now() + this.#settings.cancelGraceMs;
+    run.deadline = this.#parts.clock.elapsed() + this.#settings.cancelGraceMs;
     this.#alarm.set(run.deadline);
   }
 
   #checkAll(): void {
     for (const thread of this.#threads.values()) {
-      const now = this.#parts.clock.now();
+      const now = this.#parts.clock.elapsed();
       if (dueOf(thread) <= now) this.#expire(thread, now);
       this.#alarm.set(dueOf(thread));
     }
@@ -399,7 +399,7 @@ export class ThreadPool {
 
   #watch(worker: TaskThreads['threads'][number]): Thread {
     const id = worker.threadId;
-    const dueAt = this.#parts.clock.now() + this.#startMs;
+    const dueAt = this.#parts.clock.elapsed() + this.#startMs;
     const { sources } = this.#threadStart;
     const thread: Thread = { id, state: 'loading', dueAt, runs: new Set(), isBlameless: false, sources };
     this.#threads.set(id, thread);

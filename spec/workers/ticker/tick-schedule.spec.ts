@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Clock } from '../../../workers/shared/clock.ts';
 import { nextTick, startSchedule } from '../../../workers/shared/clock.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 
@@ -23,27 +22,21 @@ describe('the next tick', () => {
 });
 
 describe('the schedule', () => {
-  /** Starts a schedule, whose ticks end with `ended`. `jump` advances the time without its timers. */
+  /** Starts a schedule, whose ticks end with `ended`. */
   function start(startedAt = START, ended = Promise.resolve()) {
-    const timers = new ManualClock(startedAt);
+    const clock = new ManualClock(startedAt);
     const ticks: number[] = [];
-    let jumped = 0;
-    const now = () => timers.now() + jumped;
-    const clock: Clock = { now, timer: (delayMs, run) => timers.timer(delayMs, run), sleep: (ms) => timers.sleep(ms) };
     startSchedule(clock, 1000, async () => {
-      ticks.push(now() - START);
+      ticks.push(clock.now() - START);
       await ended;
     });
-    const jump = (ms: number) => {
-      jumped += ms;
-    };
     const pass = async (ms: number) => {
       for (let left = ms; left > 0; left -= 250) {
-        timers.advance(Math.min(left, 250));
+        clock.advance(Math.min(left, 250));
         await setImmediate();
       }
     };
-    return { ticks, pass, jump };
+    return { ticks, pass, jump: (ms: number) => clock.jump(ms) };
   }
 
   it('ticks at every due time, and not before', async () => {

@@ -25,7 +25,8 @@ function start(options: Partial<TickerStart> = {}) {
   const delays = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
   const heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const memory = { prices, sourceCounts, lastDue, delays, heartbeat };
-  const settings = { intervalMs: 5, symbols: defaultSymbols, seed: undefined, source: undefined, lease: undefined };
+  const chosen = { seed: undefined, source: undefined, lease: undefined };
+  const settings = { intervalMs: 5, symbols: defaultSymbols, now: Date.now(), ...chosen };
   const workerData: TickerStart = { ...settings, ...memory, ...options };
   const worker = new Worker(threadFile('ticker/ticker'), { workerData });
   afterTest(() => worker.terminate());
@@ -45,6 +46,12 @@ describe('the thread of the ticker', () => {
     await untilMessage(({ topic }) => topic === 'ready');
     const expected = seededPrices('x', NEVER, defaultSymbols).prices(Date.now());
     expect([...new Float64Array(prices)]).to.deep.equal([...expected]);
+  });
+
+  it('goes on from the time of the main thread, which may be ahead', async () => {
+    const now = Date.now() + 60_000;
+    const { untilMessage } = start({ now });
+    await untilMessage((message) => message.topic === 'tick' && message.due >= now);
   });
 
   it('starts its source again after another node has made a tick', async () => {
