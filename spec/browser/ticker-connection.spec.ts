@@ -42,7 +42,7 @@ describeInBrowser('the connection of the ticker client', () => {
     });
   });
 
-  it('asks for the key again when its token is unknown after a restart of the service, and keeps the charts', async () => {
+  it('asks for the key again when its token is unknown after a restart of the service, and keeps the charts of the symbols that the service still has', async () => {
     const DATA_DIR = await temporaryFolder();
     const first = await startServices({ env: { DATA_DIR } });
     const TICKER_PORT = new URL(first.ticker).port;
@@ -52,11 +52,14 @@ describeInBrowser('the connection of the ticker client', () => {
       const before = await seconds();
       first.child.kill('SIGKILL');
       await reaches(page, 'reconnecting');
-      await startServices({ env: { DATA_DIR, TICKER_PORT } });
+      const TICKER_SYMBOLS = 'BTC-USD:42000,ETH-USD:2500,NEW-USD:1';
+      await startServices({ env: { DATA_DIR, TICKER_PORT, TICKER_SYMBOLS } });
       // Tokens are in memory and died with the process, so the page asks for the key again.
       await page.getByText('Your session has ended').waitFor();
       expect(await page.locator('.price-card').count()).to.equal(3);
       await signIn(page, first.apiKey);
+      await page.locator('.price-card', { hasText: 'NEW-USD' }).waitFor();
+      expect(await page.locator('.price-card').count(), 'without SOL-USD').to.equal(3);
       await page.waitForFunction(
         (was) => Number(document.querySelector('[role=slider]')?.getAttribute('aria-valuemax')) > was,
         before,

@@ -46,6 +46,13 @@ describeInBrowser('the ticker client with other symbols', () => {
         const price = () => shown(page, symbol, 'price');
         await page.getByLabel('Keep me signed in').check();
         await signIn(page, apiKey);
+        // A slow machine shows the page before its scripts run.
+        await page.route('**/app.js', async (route) => {
+          await page.waitForFunction(
+            () => document.querySelector('.colophon')?.checkVisibility({ visibilityProperty: true }) === false,
+          );
+          await route.continue();
+        });
         await page.reload();
         await reaches(page, 'live');
         for (let tick = 0; tick < 5; tick++) await changes(price, await price());

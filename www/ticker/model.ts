@@ -1,7 +1,7 @@
 import { batch, signal } from '@preact/signals';
 import { ClosedError, ServiceError, TOKEN_CLOSE_CODES } from '../client/errors.ts';
 import type { Status } from '../client/reconnection.ts';
-import type { Tick } from '../client/tick-stream.ts';
+import type { Price, Tick } from '../client/tick-stream.ts';
 import { TickerClient } from '../client/ticker-client.ts';
 import { revoke, type Session } from '../shared/sign-in.ts';
 import { Diagnostics } from './diagnostics.ts';
@@ -32,7 +32,7 @@ class Model {
   readonly now = signal(Date.now());
   readonly diagnostics = new Diagnostics();
   client: TickerClient | undefined;
-  readonly #quotes = new Map<string, Quote>();
+  #quotes: ReadonlyMap<string, Quote> = new Map();
   #arrivedAt = 0;
   /** Lengths of the histories that the page shows, in seconds. */
   readonly #lengths = new Set([RECENT]);
@@ -123,16 +123,14 @@ class Model {
     });
   }
 
+  /** A tick has all symbols, which are others if the service was restarted with others. */
   #take({ prices }: Tick): void {
     this.#arrivedAt = Date.now();
-    const before = this.#quotes.size;
-    for (const price of prices) {
-      const quote = this.#quotes.get(price.symbol);
-      if (quote === undefined) this.#quotes.set(price.symbol, new Quote(price, this.#leastGap));
-      else quote.update(price);
-    }
+    const before = this.#quotes;
+    const quoteOf = (price: Price) => before.get(price.symbol)?.update(price) ?? new Quote(price, this.#leastGap);
+    this.#quotes = new Map(prices.map((price) => [price.symbol, quoteOf(price)]));
     this.ticks.value++;
-    if (this.#quotes.size === before) {
+    if (this.#quotes.size === before.size && prices.every(({ symbol }) => before.has(symbol))) {
       this.#drawSoon();
       return;
     }

@@ -27,12 +27,13 @@ export class Quote {
     this.update(price);
   }
 
-  update(price: Price): void {
+  update(price: Price): this {
     this.latest = price;
     this.#fit(price.price);
     this.#recent.add(price.timestamp, price.price);
     const minute = Math.floor(price.timestamp / MINUTE);
     if (Math.floor((this.#day.newest ?? 0) / MINUTE) !== minute) this.#day.add(price.timestamp, price.price);
+    return this;
   }
 
   /** Adds past prices. @param length {@link RECENT}, or {@link DAY} for one price a minute */
