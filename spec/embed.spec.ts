@@ -161,6 +161,7 @@ describe('embedded services', () => {
       ADMIN_PORT: 'off',
       QUEUE_DRIVER: 'sqlite',
       TASKS_REQUIRE_TOKEN: true,
+      TOKENS_PER_KEY: 1,
     });
     const first = await embed(own);
     const { id } = await first.tasks.submit('sum', {});
@@ -174,6 +175,8 @@ describe('embedded services', () => {
     expect(await status(`/${id}`, visitor)).to.equal(200);
     expect(await status('/other', visitor)).to.equal(404);
     expect(await status('', alice)).to.equal(200);
+    await second.tokens.issue('alice');
+    expect(await status('', alice), 'beyond TOKENS_PER_KEY').to.equal(401);
     const refusal = (...user: [string, string?]) => second.tokens.issue(...user).catch(({ message }) => message);
     expect(await refusal('alice', 'viewr')).to.equal('the role viewr has no policy');
     for (const name of ['', 'a'.repeat(129), undefined as never])
