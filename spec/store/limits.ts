@@ -179,7 +179,6 @@ export function describeLimits({ it }: QueueTests): void {
   describe('limited messages', () => {
     it('hold up no other task of their key', async (queue) => {
       await setLimits(queue, { concurrency: 1 });
-      await queue.next().catch(() => {});
       for (const key of [undefined, 'one']) {
         for (const id of numbers(30)) await queue.store.publish({ ...messageOf(`${key}${id}`), limitKey: key });
       }

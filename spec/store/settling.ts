@@ -72,11 +72,10 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       });
     }
 
-    it('of a delivery does nothing to a dead letter, nor to its next life', async (queue) => {
+    it('of a delivery does nothing to the next life of its dead letter', async (queue) => {
       await queue.publish('a');
       const former = await queue.next();
       await queue.settle(former, discard());
-      await expectLate(queue, former);
       await queue.redrive({ all: true });
       await expectLate(queue, former);
       const present = await queue.next();

@@ -51,14 +51,11 @@ interface Run {
 }
 
 describe('the retention', () => {
-  it('gives the store the limits that are set', async () => {
+  it('gives the store the limits that are set, and does nothing without one', async () => {
     const before = 98 * DAY;
     expect((await run({ rows: 7, answers: [false] })).limits).to.deep.equal([{ rows: 7, before: undefined }]);
     expect((await run({ days: 2, answers: [false] })).limits).to.deep.equal([{ rows: undefined, before }]);
     expect((await run({ rows: 7, days: 2, answers: [false] })).limits).to.deep.equal([{ rows: 7, before }]);
-  });
-
-  it('does nothing without a limit', async () => {
     expect((await run({ answers: [] })).limits).to.deep.equal([]);
   });
 

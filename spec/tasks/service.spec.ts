@@ -55,6 +55,7 @@ describe('service B', () => {
       (await request(tasks + path, { method: 'POST', ...(body && { body }) })).body;
     expect([await warnings.queue_paused?.(), gauge()]).to.deep.equal([undefined, 0]);
     for (const _ of [1, 2]) expect(await post('/queue/pause')).to.deep.equal({ paused: true });
+    expect((await request(`${tasks}/queue`)).body).to.include({ paused: true });
     expect([await warnings.queue_paused?.(), gauge()]).to.deep.equal([
       'no task is processed until POST /queue/resume',
       1,

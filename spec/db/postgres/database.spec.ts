@@ -48,9 +48,6 @@ describeWithPostgres('PostgresDatabase', () => {
       .with.property('message')
       .match(/is busy: .* lock timeout$/);
     await sql('ROLLBACK');
-    await database.close();
-    expect(await outcome(() => database.probe())).to.be.instanceOf(DatabaseUnavailable);
-    expect(await outcome(() => database.close())).to.equal(undefined);
   });
 
   it('times out on a silent server, and recovers when it responds again', async () => {

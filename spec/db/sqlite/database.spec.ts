@@ -126,14 +126,6 @@ describe('Database', () => {
     expect(insert.run().changes).to.equal(1);
   });
 
-  it('is unavailable for good once it is closed, which may be asked for twice', async () => {
-    const { database } = await fresh();
-    read(database);
-    database.close();
-    database.close();
-    expect(() => read(database)).to.throw(DatabaseUnavailable, 'is closed');
-  });
-
   it('lets the write-ahead log grow up to its limit', async () => {
     const { path } = await fresh();
     const logOf = (checkpointPages: number) => {

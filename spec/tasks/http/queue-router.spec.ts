@@ -85,17 +85,6 @@ describe('the queue', () => {
     expect((await ask('GET /queue/activity?seconds=60'))[1]).to.deep.equal(wrong);
   });
 
-  it('is paused and resumed any number of times, and accepts and cancels tasks while it is paused', async () => {
-    const { ask, submitTask, queued } = await startTasksServer();
-    for (const [path, paused] of Object.entries({ pause: true, 'pause?': true, resume: false, 'resume?': false })) {
-      expect(await ask(`POST /queue/${path}`)).to.deep.equal([200, { paused }]);
-      expect((await ask('GET /queue'))[1]).to.include({ paused });
-      const id = await submitTask();
-      expect(await queued()).to.have.length(paused ? 0 : 1);
-      expect((await ask(`DELETE /tasks/${id}`))[0]).to.equal(paused ? 204 : 202);
-    }
-  });
-
   it('counts in GET /queue/history the events of each second or minute', async () => {
     const { ask, submitTask, takeAll, settle, complete } = await startTasksServer();
     for (let i = 0; i < 3; i++) await submitTask();

@@ -132,6 +132,10 @@ export async function startTasksServer(options: Options = {}) {
   const settle = async (delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}): Promise<void> => {
     await queue.settle([{ delivery, settlement, ...times }]);
   };
+  const runSql = (sql: string, ...values: (string | number | null)[]) => {
+    using beside = new DatabaseSync(file);
+    beside.prepare(sql).run(...values);
+  };
   let rows = 0;
   return {
     ...captured,
@@ -179,15 +183,11 @@ export async function startTasksServer(options: Options = {}) {
     },
     /** Writes a row, without a message. */
     storeRow(row: TaskRow): void {
-      using beside = new DatabaseSync(file);
       const { id, payload, status, result, created_at, processed_at } = row;
       const insert = `INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at) VALUES (?, ?, ?, ?, ?, ?, ?)`;
-      beside.prepare(insert).run(++rows, id, payload, status, result, created_at, processed_at);
+      runSql(insert, ++rows, id, payload, status, result, created_at, processed_at);
     },
     /** Runs a statement in the file with the rows. */
-    runSql(sql: string, ...values: (string | number)[]): void {
-      using beside = new DatabaseSync(file);
-      beside.prepare(sql).run(...values);
-    },
+    runSql,
   };
 }
