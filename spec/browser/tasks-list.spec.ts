@@ -169,6 +169,9 @@ describeInBrowser('the lists of the task board', () => {
         await row(page, 'needle').waitFor();
         expect(await part(page, 'list-count').textContent(), text).to.equal('1 task');
       }
+      // No id begins like this, so it is text.
+      await page.locator('#find').fill('id:needle');
+      await page.getByText('No completed task matches.').waitFor();
       await page.locator('#find').fill('ACTION-1');
       await untilRows(page, 100);
       expect(await part(page, 'list-count').textContent()).to.equal('100 of 111 tasks');

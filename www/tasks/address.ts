@@ -57,7 +57,7 @@ export type ListFilter = Pick<View, 'q' | 'action' | 'cause' | 'last'>;
 
 /** Fields of a filter that `Find` takes as `name:value`. */
 const FIELDS = { key: 'limit_key', schedule: 'schedule', id: 'id' } as const;
-const FIELD = /(?:^|\s)(key|schedule|id):("[^"]*"|\S+)/g;
+const FIELD = /(?:^|\s)(key|schedule|id(?=:[0-9a-fA-F-]{1,36}(?:\s|$))):("[^"]*"|\S+)/g;
 const ID_START = /^[0-9a-f]{8}(-[0-9a-f-]*)?$/i;
 
 export const isFiltered = ({ q, action, cause, last }: ListFilter): boolean =>
