@@ -83,8 +83,8 @@ export class Dispatcher {
   /**
    * Waits until no message waits or is in flight, the queue is paused or `deadline` resolves. After `abort` resolves, also
    * returns while a delivery is in flight, so that the caller can abort the delivery's handler. Scheduled and limited
-   * messages and retries are left, because they may wait for hours. A limited one that gets a place begins to wait in the
-   * transaction that frees the place.
+   * messages and retries are left, because they may wait for hours. A limited message begins to wait in the transaction
+   * that frees its place.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     const { queue } = this.#options;
