@@ -11,12 +11,12 @@ import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 
 async function open(databaseUrl: string, environment: NodeJS.ProcessEnv = {}) {
-  const { log, logged } = captureLog();
+  const { log, lines, logged } = captureLog();
   const key = 'the key that all nodes of a spec share';
   const config = loadConfig({ DATABASE_URL: databaseUrl, TOKEN_KEY: key, ...environment });
   const backend = await openBackend(config, systemClock, systemRandom, log);
   afterTest(() => backend.close());
-  return { backend, logged };
+  return { backend, lines, logged };
 }
 
 describeWithPostgres('the storage of several nodes', () => {
@@ -28,9 +28,10 @@ describeWithPostgres('the storage of several nodes', () => {
   it('reports a stopped server in its checks and errors, however it stops, and recovers when it is back', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
-    const { backend, logged } = await open(server.url);
+    const { backend, lines, logged } = await open(server.url);
     const { checks, apiKeys } = backend;
     for (const how of ['fast', 'immediate'] as const) {
+      lines.length = 0;
       await server.stop(how);
       await logged(({ msg }) => msg === 'a connection to PostgreSQL was lost');
       await until(() => checks.notifications?.() !== undefined);

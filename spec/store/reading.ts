@@ -347,7 +347,8 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const early = deliveries.filter(({ id }) => id === 'b');
       for (const delivery of early) await queue.settle(delivery, ack);
       for (const delivery of early) await queue.settle(delivery, row(1));
-      expect([...idsOf(await listIn(store.rows, { limitKey }))]).to.have.members(['a', 'b', 'c']);
+      for (const filter of [{ limitKey }, { view: { limit_key: limitKey } }, { view: { submitter: 'alice' } }])
+        expect([...idsOf(await listIn(store.rows, filter))]).to.have.members(['a', 'b', 'c']);
       const [named, plain] = [await store.find('a'), await store.find('x')];
       expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
       expect(plain).to.have.property('row').that.includes({ limit_key: null, submitter: null });

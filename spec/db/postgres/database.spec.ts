@@ -6,7 +6,7 @@ import { afterTest } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
 import { severable } from '../../support/severable.ts';
-import { eventually } from '../../support/until.ts';
+import { eventually, until } from '../../support/until.ts';
 
 function open(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
   const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000, ...options });
@@ -93,6 +93,17 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(refused.lastIndexOf(false)).to.equal(1000);
     expect(refused[1001]).to.equal(true);
     expect(errors[0]).to.equal(undefined);
+  });
+
+  it('reports lost idle connections, and opens others', async () => {
+    const way = await severable((await emptySchema()).url);
+    const lost: string[] = [];
+    const database = open(way.url, { onLost: (reason) => lost.push(reason) });
+    await database.probe();
+    way.cut();
+    await until(() => lost.length === 1);
+    way.mend();
+    expect(await database.query(one)).to.deep.equal([{ one: 1 }]);
   });
 
   it('gives back nothing of a session that failed: the lock goes with the connection', async () => {
