@@ -105,6 +105,19 @@ describe('what a client is told', () => {
     disk.sync = async () => {};
     await until(() => queue.store.problem() === undefined);
   });
+
+  it('is answered at the end of a hold of writes before anything else continues', async () => {
+    const database = new Database(IN_MEMORY, { busyTimeoutMs: 0 });
+    const writer = new TurnWriter({ queue: database, file: database, counters: {} });
+    const order: string[] = [];
+    writer.hold();
+    const continued = writer.held?.then(() => order.push('continued'));
+    const written = writer.write(() => {}).then(() => order.push('written'));
+    writer.resume();
+    await Promise.all([continued, written]);
+    database.close();
+    expect(order).to.deep.equal(['written', 'continued']);
+  });
 });
 
 describe('what no client waits for', () => {
@@ -135,19 +148,6 @@ describe('what no client waits for', () => {
     store.resumeWrites();
     await Promise.all(writes);
     expect([await queue.stateOf('a'), await queue.stateOf('b')]).to.deep.equal(['completed', 'running']);
-  });
-
-  it('is answered at the end of a hold before anything else continues', async () => {
-    const database = new Database(IN_MEMORY, { busyTimeoutMs: 0 });
-    const writer = new TurnWriter({ queue: database, file: database, counters: {} });
-    const order: string[] = [];
-    writer.hold();
-    const continued = writer.held?.then(() => order.push('continued'));
-    const written = writer.write(() => {}).then(() => order.push('written'));
-    writer.resume();
-    await Promise.all([continued, written]);
-    database.close();
-    expect(order).to.deep.equal(['written', 'continued']);
   });
 
   it('is everything in the driver memory', async () => {

@@ -222,7 +222,7 @@ export function describeSubmitting({ it, itWith }: QueueTests): void {
     });
 
     for (const step of [1, 0, -HOUR]) {
-      itWith({ maxKeys: 2 }, `are the newest that are remembered, if the clock moves by ${step} ms`, async (queue) => {
+      itWith({ maxKeys: 2 }, `are evicted by number, oldest first, if the clock moves by ${step} ms`, async (queue) => {
         for (const id of 'abc') {
           queue.now += step;
           await queue.publishKeyed(id, `key of ${id}`);

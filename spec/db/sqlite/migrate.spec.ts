@@ -109,7 +109,7 @@ describe('migrate', () => {
     ]);
   });
 
-  it('creates files that no other user can read, even in a folder that others can read, unlike that of the lock', async () => {
+  it('creates files that no other user can read, even in a folder that others can read, and the folder of the lock for its owner only', async () => {
     const folder = join(await temporaryFolder(), 'a', 'b');
     lockDataFolder(folder)();
     expect(statSync(folder).mode & 0o777).to.equal(0o700);

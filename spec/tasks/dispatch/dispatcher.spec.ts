@@ -5,7 +5,7 @@ import { type Dispatching, now, startDispatching } from './dispatching.ts';
 import { crashed, raised, raisedForGood, returned } from './hand-driven-pool.ts';
 
 describe('Dispatcher', () => {
-  it('has at most the prefetch in flight, and takes the next message for each that ends, before that is written', async () => {
+  it('has at most the prefetch in flight, and takes the next message for each that ends, before the end is written', async () => {
     const { pool, publish, queue } = await startDispatching();
     await publish(...'abcdefg');
     await pool.given(5);

@@ -115,7 +115,7 @@ describe('GET /tasks/search', () => {
     expect([found.length, count]).to.deep.equal([1, 1]);
   });
 
-  it('counts up to 10,000, and reads up to twenty slices of 5,000 a request', async () => {
+  it('counts up to 10,000, and reads up to twenty slices a request', async () => {
     const server = await startTasksServer({ maxLength: 20_000, maxBytes: 10_000_000 });
     await publish(server, 10_000);
     expect(await search(server, { limit: '0' })).to.include({ total: 10_000, total_is_exact: true });

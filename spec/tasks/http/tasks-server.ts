@@ -142,7 +142,7 @@ export async function startTasksServer(options: Options = {}) {
     /** URL of the listener, and of its `/tasks`. */
     ...{ url, tasksUrl, port: listener.port, sockets },
     ...{ requests, events, queue, store, metrics },
-    /** Waits for a check in the submission thread. Its time limit passes then. */
+    /** Waits for a check in the submission thread, and ends its time limit. */
     expireCheck: async () =>
       (
         await eventually(

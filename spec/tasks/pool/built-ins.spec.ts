@@ -76,7 +76,7 @@ describe('a pool without a handlers module', () => {
     expect(watched.threads).to.have.length(2);
   });
 
-  it('ends the thread of a task that reaches its time limit, which counts from the end of the previous one, by the time that passes', async () => {
+  it('ends the thread of a task that reaches its time limit, which counts elapsed time from the end of the previous one', async () => {
     const clock = new ManualClock();
     const folder = await temporaryFolder();
     const data = { begun: join(folder, 'begun'), go: join(folder, 'go') };

@@ -219,7 +219,7 @@ describe('the scheduler', () => {
     });
   }
 
-  it('stores the schedules of the module also if they have changed, or are of the API until then', async () => {
+  it('replaces a schedule of the API, or one that has changed, by that of the module', async () => {
     const { put, stop, startScheduler, store } = await open();
     await put();
     await stop();
