@@ -91,12 +91,11 @@ async function deleteUntil(stopped: AbortSignal, options: RetentionOptions): Pro
 }
 
 async function deleteStep({ store, rows, days, clock, log }: RetentionOptions): Promise<number> {
-  const startedAt = clock.now();
-  const before = days === 0 ? undefined : Math.floor(startedAt / 1000) - days * SECONDS_PER_DAY;
+  const startedAt = clock.elapsed();
+  const before = days === 0 ? undefined : Math.floor(clock.now() / 1000) - days * SECONDS_PER_DAY;
   try {
     const isUnfinished = await store.deleteOldRows({ before, rows: rows === 0 ? undefined : rows });
-    // The clock counts whole milliseconds, so a step may seem to take none.
-    const stepMs = Math.max(1, clock.now() - startedAt);
+    const stepMs = clock.elapsed() - startedAt;
     return isUnfinished ? stepMs * STEP_PAUSE_RATIO : Math.max(PASS_PAUSE_MS, stepMs * PASS_PAUSE_RATIO);
   } catch (error) {
     log.error({ err: error, delayMs: FAILED_PAUSE_MS }, 'old rows cannot be deleted: retrying');

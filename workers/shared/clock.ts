@@ -43,7 +43,7 @@ export const systemClock: Clock = {
   sleep: (delayMs, signal) => sleep(timerDelay(delayMs), undefined, { signal }).catch(() => {}),
 };
 
-/** Lets the clock of a new thread go on from that of another one, which may be ahead. */
+/** Lets the clock of a new thread continue from that of another one, which may be ahead. */
 export function continueFrom(now: number): void {
   offset = Math.max(offset, now - performance.now());
 }

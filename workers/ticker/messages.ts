@@ -9,7 +9,7 @@ export interface TickerStart {
    * the prices of other nodes' ticks.
    */
   prices: SharedArrayBuffer;
-  /** Time of the main thread in milliseconds since the epoch, from which that of this thread goes on. */
+  /** Time of the main thread in milliseconds since the epoch, from which that of this thread continues. */
   now: number;
   /** Seed of deterministic prices. If undefined, computed prices are random. */
   seed: string | undefined;
