@@ -1,5 +1,9 @@
+import { Readable } from 'node:stream';
 import { expect } from 'chai';
-import { EventDecoder } from '../../www/client/event-stream.ts';
+import { EventDecoder, EventStream } from '../../www/client/event-stream.ts';
+import { HttpClient } from '../../www/client/http-client.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { until } from '../support/until.ts';
 
 const started = (id: string) =>
   `id: e-${id}\nevent: started\ndata: {"id":"t${id}","action":"a","at":5,"attempt":1}\n\n`;
@@ -25,5 +29,23 @@ describe('the decoder of the event stream', () => {
     expect(new EventDecoder('d-9').decode('id: e-1\n\n')).to.deep.equal([GAP]);
     expect(new EventDecoder('e-1').decode('id: e-9\nevent: gap\ndata: {"missed":8}\n\n')).to.deep.equal([GAP]);
     expect(new EventDecoder('e-1').decode('id: e-1\n\n:\n\n')).to.deep.equal([]);
+  });
+});
+
+describe('the reader of the event stream', () => {
+  it('tells each new position, that of a heartbeat without a gap', async () => {
+    const received: unknown[] = [];
+    const streams = [['id: e-1\n\n', 'id: e-7\n\n']];
+    const fetch = async () =>
+      new Response(Readable.from((streams.shift() ?? []).map((part) => Buffer.from(part))) as never);
+    const listener = { onStatus() {}, onEvents: (...batch: unknown[]) => void received.push(batch) };
+    const stream = new EventStream(new HttpClient('http://localhost', { fetch }), listener);
+    afterTest(() => stream.stop('test'));
+    stream.start();
+    await until(() => received.length > 1);
+    expect(received).to.deep.equal([
+      [[GAP], undefined, 'e-1'],
+      [[], 'e-1', 'e-7'],
+    ]);
   });
 });

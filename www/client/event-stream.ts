@@ -14,7 +14,7 @@ interface Listener {
   onStatus(status: Status): void;
   /**
    * Called with the next events, and the ids of the last event before and in them. A stream that starts without a
-   * position reports `gap`.
+   * position reports `gap`. A heartbeat may change the position without an event.
    */
   onEvents(events: (TaskEvent | QueueEvent)[], from: string | undefined, to: string | undefined): void;
 }
@@ -72,7 +72,7 @@ export class EventStream {
         const from = this.#position;
         const events = decoder.decode(text.decode(part.value, { stream: true }));
         this.#position = decoder.position;
-        if (events.length > 0) this.#listener.onEvents(events, from, this.#position);
+        if (events.length > 0 || this.#position !== from) this.#listener.onEvents(events, from, this.#position);
       }
     } catch (error) {
       signal.throwIfAborted();
@@ -88,6 +88,7 @@ export class EventStream {
 export class EventDecoder {
   #rest = '';
   #position: string | undefined;
+  #hasStarted = false;
 
   /** @param position id of the last known event, if any */
   constructor(position: string | undefined) {
@@ -111,7 +112,9 @@ export class EventDecoder {
     if (id === undefined) return [];
     const event = field(block, 'event');
     // The stream starts with an id without an event. If the id is not that of the last known event, events were missed.
-    const isGap = event === 'gap' || (event === undefined && id !== this.#position);
+    // Later ids without an event are those of heartbeats, which skip the events of tasks that the token may not read.
+    const isGap = event === 'gap' || (event === undefined && !this.#hasStarted && id !== this.#position);
+    this.#hasStarted = true;
     this.#position = id;
     if (isGap) return [{ event: 'gap' }];
     return event === undefined ? [] : [{ event, ...JSON.parse(field(block, 'data') ?? '{}') }];
