@@ -281,6 +281,16 @@ describe('the client of the task queue', () => {
     expect(proxy.requests).to.deep.equal(['GET /queue', 'GET /queue']);
   });
 
+  it('asks again after an answer without a body', async () => {
+    const texts = ['{"status":"completed","result":null}', '', 'null'];
+    const answers = [new Response(null, { status: 204 }), ...texts.map((text) => new Response(text))];
+    const events = new Promise<Response>(() => {});
+    const fetch = async ({ pathname }: URL) => (pathname === '/tasks/a' && answers.shift()) || events;
+    const task = clientOf('http://localhost', { fetch, giveUpMs: 0 }).task('a');
+    expect((await task.result()).output).to.equal(undefined);
+    while (answers.length > 0) expect(await thrown(task.get())).to.be.instanceOf(UnreachableError);
+  });
+
   it('ends what a signal aborts, and everything with close, also if nothing answers', async () => {
     const proxy = await severable(running().tasks);
     const client = clientOf(proxy.url);

@@ -153,12 +153,17 @@ async function errorOf(response: Answer): Promise<ServiceError> {
   return new ServiceError(response.status, body, seconds >= 0 ? seconds * 1000 : undefined);
 }
 
+/** Returns the JSON body of a response. Only 204 has none. */
 function parse(text: string, status: number) {
+  if (status === 204) return undefined;
+  let body = null;
   try {
-    return text === '' ? undefined : JSON.parse(text);
+    body = JSON.parse(text || 'null');
   } catch {
     throw new ServiceError(status, { error: 'the answer is not JSON: check the URL' });
   }
+  if (body === null) throw new UnreachableError('the answer has no body');
+  return body;
 }
 
 function unreachable(cause: unknown, signal: AbortSignal): never {

@@ -164,8 +164,9 @@ export class TaskFollower {
   }
 }
 
-function newsOf(state: TaskState): TaskNews | undefined {
-  switch (state.status) {
+/** @param state undefined if the answer is 204, which is not the service's */
+function newsOf(state: TaskState | undefined): TaskNews | undefined {
+  switch (state?.status) {
     case 'completed':
       return { event: 'completed', row: state };
     case 'failed':
