@@ -102,6 +102,24 @@ describe('the client of the ticker', () => {
     expect(proxy.requests.filter((each) => each === 'POST /auth/token')).to.have.length(3);
   });
 
+  it('connects again after a frame that is no message of the service', async () => {
+    const welcome = '{"type":"welcome","interval_ms":1000,"symbols":["A"]}';
+    for (const frame of ['garbage', 'null', new Blob(['{}']), '{"type":"welcome"}', '{"type":"ticker","seq":1}']) {
+      class Socket {
+        readonly readyState = 1;
+        send() {}
+        close() {}
+        addEventListener(type: string, listener: (event: object) => void) {
+          if (type === 'message') for (const data of [welcome, frame]) setImmediate(listener, { data });
+        }
+      }
+      const { client, states, names } = clientOf('http://localhost', { token: 'a', WebSocket: Socket });
+      void client.prices().next();
+      await until(() => names() === 'connecting offline');
+      expect(states[1]).to.include({ reason: 'invalid message' });
+    }
+  });
+
   it('notices that nothing arrives any more, and connects again once the network is back', async () => {
     const proxy = await severable(running().ticker);
     const { client, names } = clientOf(proxy.url, { apiKey: running().apiKey });

@@ -61,7 +61,8 @@ export class PriceConnection {
     });
     this.#socket.addEventListener('message', ({ data }) => {
       if (this.#resolve === undefined) return;
-      const message: StreamMessage = JSON.parse(data);
+      const message = messageOf(data);
+      if (message === undefined) return this.#end(1006, 'invalid message');
       if (this.#pingedAt !== undefined && message.type === 'pong') {
         emitter.emit('roundTrip', performance.now() - this.#pingedAt);
         this.#pingedAt = undefined;
@@ -97,5 +98,17 @@ export class PriceConnection {
 
   #end(code: number, reason: string): void {
     this.end(new ClosedError(code, reason));
+  }
+}
+
+/** Returns the message of a frame, or undefined if the frame is not from the service. */
+function messageOf(frame: string): StreamMessage | undefined {
+  try {
+    const message: StreamMessage = JSON.parse(frame);
+    if (message.type === 'welcome') return message.symbols.every(Boolean) ? message : undefined;
+    if (message.type === 'ticker') return message.data.every(Boolean) ? message : undefined;
+    return message;
+  } catch {
+    return undefined;
   }
 }
