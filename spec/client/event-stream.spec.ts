@@ -33,19 +33,21 @@ describe('the decoder of the event stream', () => {
 });
 
 describe('the reader of the event stream', () => {
-  it('tells each new position, that of a heartbeat without a gap', async () => {
+  it('tells each new position, that of a heartbeat without a gap, and connects again after broken JSON', async () => {
     const received: unknown[] = [];
-    const streams = [['id: e-1\n\n', 'id: e-7\n\n']];
+    const broken = started('8').replace('}', '');
+    const streams = [['id: e-1\n\n', 'id: e-7\n\n', broken], [`id: e-7\n\n${started('8')}`]];
     const fetch = async () =>
       new Response(Readable.from((streams.shift() ?? []).map((part) => Buffer.from(part))) as never);
     const listener = { onStatus() {}, onEvents: (...batch: unknown[]) => void received.push(batch) };
     const stream = new EventStream(new HttpClient('http://localhost', { fetch }), listener);
     afterTest(() => stream.stop('test'));
     stream.start();
-    await until(() => received.length > 1);
+    await until(() => received.length > 2);
     expect(received).to.deep.equal([
       [[GAP], undefined, 'e-1'],
       [[], 'e-1', 'e-7'],
+      [[{ event: 'started', id: 't8', action: 'a', at: 5, attempt: 1 }], 'e-7', 'e-8'],
     ]);
   });
 });

@@ -76,7 +76,9 @@ export class EventStream {
       }
     } catch (error) {
       signal.throwIfAborted();
-      throw error instanceof TypeError ? new UnreachableError('the event stream was cut', { cause: error }) : error;
+      // `fetch` throws a TypeError. A SyntaxError is that of an event that is not JSON.
+      const isBroken = error instanceof TypeError || error instanceof SyntaxError;
+      throw isBroken ? new UnreachableError('the event stream is broken', { cause: error }) : error;
     } finally {
       clearTimeout(silence);
       connection.abort();
