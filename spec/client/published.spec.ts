@@ -15,6 +15,8 @@ const program = `
   const prices = new TickerClient(ticker, { apiKey, WebSocket });
   const client = new TaskClient(tasks);
   const hanging = (await client.submit('sum', {}, { delay: 600 })).result().catch(({ message }) => console.log(message));
+  // Older versions of Node warn of more than ten listeners of a signal.
+  await Promise.all(Array.from({ length: 11 }, () => client.queue.status()));
   for await (const [{ symbol }] of prices.prices({ symbols: ['BTC-USD'] })) {
     const task = await client.submit('uppercase', { text: 'a' });
     // An error of a listener is reported, and harms neither the others nor the client.

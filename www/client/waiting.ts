@@ -6,17 +6,30 @@ export function backoff(failures: number, random: () => number = Math.random): n
   return random() * Math.min(CAP_MS, BASE_MS * 2 ** failures);
 }
 
+/** Controllers to abort with a signal. They share one listener, because Node warns of more than ten. */
+const followersOf = new WeakMap<AbortSignal, Set<AbortController>>();
+
+function abortFollowers(this: AbortSignal): void {
+  for (const follower of followersOf.get(this) ?? []) follower.abort(this.reason);
+}
+
 /**
  * Returns a controller that is aborted with the first of the signals. Its owner must abort it in the end, which removes
- * the listeners from the signals. (Node 18 has no `AbortSignal.any`.)
+ * the links to the signals. (Node 18 has no `AbortSignal.any`.)
  */
 export function linkedTo(...signals: (AbortSignal | undefined)[]): AbortController {
   const linked = new AbortController();
   for (const signal of signals) {
     if (signal?.aborted) linked.abort(signal.reason);
-    const follow = () => linked.abort(signal?.reason);
-    signal?.addEventListener('abort', follow);
-    linked.signal.addEventListener('abort', () => signal?.removeEventListener('abort', follow));
+    if (signal === undefined || linked.signal.aborted) continue;
+    const followers = followersOf.get(signal) ?? new Set();
+    followersOf.set(signal, followers.add(linked));
+    // Adds the listener once, because it is the same function each time.
+    signal.addEventListener('abort', abortFollowers);
+    linked.signal.addEventListener('abort', () => {
+      followers.delete(linked);
+      if (followers.size === 0) signal.removeEventListener('abort', abortFollowers);
+    });
   }
   return linked;
 }
@@ -27,10 +40,10 @@ export async function abortable<Value>(
   ...signals: (AbortSignal | undefined)[]
 ): Promise<Value> {
   const linked = linkedTo(...signals);
+  const { signal } = linked;
   const aborted = new Promise<never>((_, reject) => {
-    const abort = () => reject(linked.signal.reason);
-    if (linked.signal.aborted) abort();
-    else linked.signal.addEventListener('abort', abort);
+    signal.addEventListener('abort', () => reject(signal.reason));
+    if (signal.aborted) reject(signal.reason);
   });
   // Handles the rejection of both. The abort has a reason, because the default is an exception, which takes long to create.
   return Promise.race([aborted, promise]).finally(() => linked.abort('settled'));
@@ -39,8 +52,8 @@ export async function abortable<Value>(
 /** Resolves after a delay. Rejects with the reason of the first signal that is aborted before. */
 export async function sleep(delayMs: number, ...signals: (AbortSignal | undefined)[]): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
-  const start = (resolve: () => void) => {
+  const over = new Promise((resolve) => {
     timer = setTimeout(resolve, delayMs);
-  };
-  await abortable(new Promise<void>(start), ...signals).finally(() => clearTimeout(timer));
+  });
+  await abortable(over, ...signals).finally(() => clearTimeout(timer));
 }
