@@ -76,7 +76,7 @@ export class EventStream {
       }
     } catch (error) {
       signal.throwIfAborted();
-      // `fetch` throws a TypeError. A SyntaxError is that of an event that is not JSON.
+      // `fetch` throws a TypeError, and an event that is not JSON a SyntaxError.
       const isBroken = error instanceof TypeError || error instanceof SyntaxError;
       throw isBroken ? new UnreachableError('the event stream is broken', { cause: error }) : error;
     } finally {
