@@ -172,6 +172,8 @@ describeInBrowser('the lists of the task board', () => {
       // No id begins like this, so it is text.
       await page.locator('#find').fill('id:needle');
       await page.getByText('No completed task matches.').waitFor();
+      await page.goto(`${tasks}/?q=${'x'.repeat(300)}`);
+      await page.getByText('No completed task matches.').waitFor();
       await page.locator('#find').fill('ACTION-1');
       await untilRows(page, 100);
       expect(await part(page, 'list-count').textContent()).to.equal('100 of 111 tasks');

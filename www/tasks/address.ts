@@ -9,6 +9,7 @@ export const RANGES = {
   '24h': { label: '24 hours', short: '24 h', seconds: 86_400, from: 'minutes', period: 60, row: 3_600 },
 } as const;
 
+export const MAX_FIND_LENGTH = 200;
 export const PAGES = ['tasks', 'schedules', 'limits'] as const;
 
 /** Times until now of which a list shows the tasks, in seconds. */
@@ -40,7 +41,7 @@ export function readView(search: string): View {
   const [q = '', action = '', cause = '', task] = ['q', 'action', 'cause', 'task'].map((name) => query.get(name) ?? '');
   const last = keysOf(SPANS).find((each) => each === query.get('last')) ?? DEFAULT.last;
   const range = keysOf(RANGES).find((each) => each === query.get('range')) ?? DEFAULT.range;
-  return { page, state, q, action, cause, last, task: task || undefined, range };
+  return { page, state, q: q.slice(0, MAX_FIND_LENGTH), action, cause, last, task: task || undefined, range };
 }
 
 /** Returns the path and query of a view, without fields that have their default value. */

@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { keysOf } from '../shared/keys-of.ts';
-import { SPANS } from './address.ts';
+import { MAX_FIND_LENGTH, SPANS } from './address.ts';
 import { changeView, view } from './navigation.ts';
 import { RadioGroup, SearchField, SmallButton } from './parts.tsx';
 import { visibleText } from './texts.ts';
@@ -25,7 +25,7 @@ export function FindBar() {
           <SearchField
             id="find"
             data-part="find"
-            maxLength={200}
+            maxLength={MAX_FIND_LENGTH}
             placeholder={page === 'tasks' ? 'Find text, id, key:…' : 'Find text'}
             aria-keyshortcuts="/"
             ref={field}
