@@ -450,7 +450,7 @@ export interface CallbackData {
 
 export type EndStatus = 'completed' | 'failed' | 'cancelled';
 
-/** Bounds of the dead letters. The oldest is evicted. */
+/** Bounds of the dead letters. The oldest is evicted. Read at each use, because specs lower them. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;

@@ -108,7 +108,7 @@ describeInBrowser('the task board in an incident', () => {
     } finally {
       await stop();
     }
-    // On a busy machine, each click takes up to five seconds.
+    // On a busy machine, a click can need five seconds.
   }).timeout(360_000);
 
   it('asks before it redrives a task that failed permanently or more than ten, and can take that back', async () => {

@@ -15,7 +15,7 @@ export function afterTest(cleanup: Cleanup): void {
 
 /**
  * Starts something once for the tests of the enclosing suite, for tests that only read it. What `start` registers with
- * {@link afterTest} is cleaned up after the suite.
+ * {@link afterTest} is cleaned up after the suite. A suite can call this once.
  */
 export function onceForSuite<Started>(start: () => Promise<Started>): () => Started {
   let started: Started;
