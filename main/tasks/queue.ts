@@ -184,9 +184,8 @@ export class Queue extends EventEmitter<QueueEvents> {
       const slice = ids.slice(start, start + CANCELLED_SLICE);
       // In one transaction, because they are requested in one turn.
       const results = await Promise.allSettled(slice.map((id) => this.cancel(id)));
-      count += results.filter(
-        (each) => 'value' in each && (each.value === 'cancelled' || each.value === 'requested'),
-      ).length;
+      const done = results.filter((each) => 'value' in each && ['cancelled', 'requested'].includes(each.value ?? ''));
+      count += done.length;
       const failures = results.filter((each) => each.status === 'rejected');
       if (failures[0] === undefined) continue;
       if (count === 0) throw failures[0].reason;

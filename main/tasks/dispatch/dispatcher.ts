@@ -180,9 +180,13 @@ export class Dispatcher {
     /** Resolves with whether the handler's ack or nack before its end was an ack that took effect. */
     let early: Promise<boolean> | undefined;
     let startedAt: number | undefined;
+    // The duration of an attempt contains no jump of the clock.
+    let offset = clock.now() - clock.elapsed();
+    const times = () => ({ startedAt, endedAt: Math.round(offset + clock.elapsed()) });
     const outcome = await (isCallback(delivery) ? callbacks : pool).run(delivery, {
       onStart: () => {
         startedAt = clock.now();
+        offset = startedAt - clock.elapsed();
         const waitedMs = Math.max(0, startedAt - delivery.dueAt);
         if (delivery.attempt === 1) this.metrics.attempts.of(delivery.action).waits.observe(waitedMs / 1000);
         if (delivery.attempt === 1 && !isCallback(delivery)) this.metrics.waits.observe(waitedMs / 1000);
@@ -194,12 +198,12 @@ export class Dispatcher {
         early = new Promise((resolve) => {
           const settlement: db.Settlement = how === 'ack' ? { kind: 'ack' } : this.#decide(delivery, NACKED);
           const onEffect: Pending['onEffect'] = (effect) => resolve(how === 'ack' && effect === 'applied');
-          this.#settle({ delivery, settlement, startedAt, endedAt: clock.now(), onEffect });
+          this.#settle({ delivery, settlement, ...times(), onEffect });
         });
       },
     });
     const settlement = this.#decide(delivery, outcome);
-    const settled = { delivery, settlement, startedAt, endedAt: clock.now() };
+    const settled = { delivery, settlement, ...times() };
     if (isOutside) {
       this.#callbacks -= 1;
       this.#nextLookAt = 0;
@@ -273,7 +277,7 @@ export class DispatchMetrics {
     if (outcome === undefined || (kind === 'cancel' && startedAt === undefined)) return;
     const { outcomes, durations } = this.attempts.of(delivery.action);
     outcomes.count(outcome);
-    if (startedAt !== undefined && endedAt !== undefined) durations.observe(Math.max(0, endedAt - startedAt) / 1000);
+    if (startedAt !== undefined && endedAt !== undefined) durations.observe((endedAt - startedAt) / 1000);
     if (outcome === 'completed') this.completed += 1;
     if (settlement.kind !== kind) return;
     if (settlement.kind === 'retry') this.retried.count(settlement.failure === 'crash' ? 'crash' : 'error');
