@@ -47,6 +47,10 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     await visit(first.tasks, { tolerated }, async (page) => {
       await queueButton(page).click();
       await listedActions(page).waitFor();
+      await post(`${first.tasks}/queue/pause`, {});
+      await post(`${first.tasks}/tasks`, { action: 'lost' });
+      await tab(page, 'Queued').click();
+      await lists(page, 'lost');
       first.child.kill('SIGKILL');
       await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
       expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
@@ -57,10 +61,16 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
       await queueButton(page).click();
       await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
-      expect(await listedActions(page).count()).to.equal(1);
+      await listedActions(page).click();
+      await partShows(page, 'inspector-state', 'queued');
       await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
       await reachesAfter(page, 'live', LOOKS_UNTIL_LIVE);
       await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
+      await partShows(page, 'inspector-state', 'unknown');
+      await listedActions(page).waitFor({ state: 'hidden' });
+      await post(`${first.tasks}/queue/resume`, {});
+      await page.keyboard.press('Escape');
+      await tab(page, 'Completed').click();
       await post(`${first.tasks}/tasks`, { action: 'after-restart' });
       await lists(page, 'after-restart');
       await partShows(page, 'count-completed', /^1 since \d\d:\d\d$/);
