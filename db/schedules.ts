@@ -62,13 +62,14 @@ export interface Advanced {
   isFired: boolean | number;
 }
 
+/** Bound of the schedules that clients add. Those of the handlers module count, but are always added. */
 export const MAX_SCHEDULES = 1000;
 
 const SELECT = `SELECT name, definition, source, next_at AS "nextAt", last_at AS "lastAt", last_task AS "lastTask"
   FROM schedules`;
 // Nodes that add schedules at the same moment may exceed the bound by a few.
 const PUT = `INSERT INTO schedules (name, definition, source, timing, next_at)
-  SELECT $1, $2, $3, $4, CAST($5 AS bigint) WHERE (SELECT count(*) FROM schedules WHERE name <> $1) < ${MAX_SCHEDULES}
+  SELECT $1, $2, $3, $4, CAST($5 AS bigint) WHERE $3 = 'module' OR (SELECT count(*) FROM schedules WHERE name <> $1) < ${MAX_SCHEDULES}
   ON CONFLICT (name) DO UPDATE SET definition = excluded.definition, source = excluded.source, timing = excluded.timing,
     next_at = CASE WHEN schedules.timing = excluded.timing THEN schedules.next_at ELSE excluded.next_at END
     WHERE schedules.source = 'api' OR excluded.source = 'module' RETURNING name`;

@@ -112,7 +112,7 @@ function environment({ handlers, symbols, priceSource, settings = {} }: StartOpt
     }),
     ...(priceSource !== undefined && { PRICE_SOURCE: moduleName('priceSource', priceSource) }),
   };
-  const given = Object.entries(variables).filter(([, value]) => value !== undefined);
+  const given = Object.entries(variables).filter(([, value]) => value !== undefined && value !== null);
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
 }
 

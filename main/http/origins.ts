@@ -27,7 +27,7 @@ export function parseHost(value: string): string | undefined {
 
 /** Whether `text` is a host without a port, in canonical form except for case. */
 export function isHost(text: string): boolean {
-  return parseHost(text) === text.toLowerCase();
+  return parseHost(text) === text.toLowerCase() && !text.includes('*');
 }
 
 /** Whether `text` is an HTTP or HTTPS origin in the form that browsers send in the `Origin` header. */

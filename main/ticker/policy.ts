@@ -43,6 +43,13 @@ export async function loadScope(file: string): Promise<Scope> {
       unknownName('action', policy.actions === '*' ? [] : policy.actions, ACTIONS) ??
       unknownName('resource', policy.resources === '*' ? [] : policy.resources, RESOURCES);
     if (unknown !== undefined) throw unknown;
+    if (policy.tasks !== undefined && !policy.resources.includes('task'))
+      throw new Error('a policy with `tasks` must list "task" in `resources`, not "*", which would open the others');
+  }
+  for (const action of ACTIONS) {
+    const restrictions = scope.map(({ actions, tasks }) => tasks && covers(actions, action) && JSON.stringify(tasks));
+    if (new Set(restrictions.filter(Boolean)).size > 1)
+      throw new Error(`policies restrict the action ${action} to different \`tasks\`: keep one`);
   }
   return scope;
 }
@@ -99,8 +106,8 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
 }
 
 /**
- * Returns the tasks on which `scope` allows `action`, or `all` if it allows it on another resource. If no policy allows it
- * on all, the first one counts.
+ * Returns the tasks on which `scope` allows `action`, or `all` if it allows it on another resource. If policies
+ * restrict it, all do so to the same tasks.
  */
 export function allowedTasks(
   scope: Scope,

@@ -9,9 +9,16 @@ const actions = new Map<string, (data: Data) => unknown>([
 
 export const builtInActions: readonly string[] = [...actions.keys()];
 
-/** Returns `processed` for an unknown action. @throws {PermanentError} if the data is invalid */
-export function perform(action: string, data: Data): unknown {
-  return actions.get(action)?.(data) ?? 'processed';
+/**
+ * Returns `processed` for an unknown action, unless those are rejected.
+ *
+ * @throws {PermanentError} if the data is invalid
+ * @throws {Error} if the action is rejected. Another node, or a later version of the module, may have its handler
+ */
+export function perform(action: string, data: Data, rejectUnknown = false): unknown {
+  const run = actions.get(action);
+  if (run === undefined && rejectUnknown) throw new Error(`no handler has the action ${action}`);
+  return run?.(data) ?? 'processed';
 }
 
 function uppercase({ text = '' }: Data): string {

@@ -20,9 +20,14 @@ export class HandlerLog {
   write(level: LogLevel, own: object, args: readonly unknown[]): void {
     if (!this.#limit.admit('', this.#reportSuppressed)) return;
     const [first, second] = args;
-    const [message, fields] = typeof first === 'string' ? [first, second] : [second, first];
-    const text = fieldsText(fields, own) ?? fieldsText({ omitted: 'the fields of this line' }, own);
-    this.#post({ level, message: cut(typeof message === 'string' ? message : ''), ...(text && { fields: text }) });
+    const [text, given] = typeof first === 'string' ? [first, second] : [second, first];
+    const [message, fields] = given instanceof Error ? [text ?? given.message, { err: given }] : [text, given];
+    const serialized = fieldsText(fields, own) ?? fieldsText({ omitted: 'the fields of this line' }, own);
+    this.#post({
+      level,
+      message: cut(typeof message === 'string' ? message : ''),
+      ...(serialized && { fields: serialized }),
+    });
   }
 
   /** Writes Node's warnings and the output of `console`, stdout and stderr to the log. @param own fields of every line */

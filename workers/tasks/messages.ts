@@ -36,6 +36,8 @@ export interface SubmissionRules {
 export interface TaskThreadStart {
   /** Path or package name of the handlers module. Undefined if only built-in actions run. */
   module: string | undefined;
+  /** Whether a task fails whose action has no handler, as after a change of the module. */
+  rejectUnknown: boolean;
   /** Files from which the module is loaded instead of the disk. Undefined unless it is watched. */
   sources: ModuleSources | undefined;
   /** Maximum size of a handler's return value as JSON text, in bytes. */

@@ -24,7 +24,7 @@ export default (message: ToTaskThread): TaskAnswer | Promise<TaskAnswer> | undef
     const { id, action, data, created_at: createdAt } = JSON.parse(body);
     const ofModule = runHandler?.({ id, action, createdAt, attempt, traceparent }, data, run);
     if (ofModule !== undefined) return ofModule;
-    return answer({ ended: 'returned', output: JSON.stringify(perform(action, data)) });
+    return answer({ ended: 'returned', output: JSON.stringify(perform(action, data, start.rejectUnknown)) });
   } catch (error) {
     return answer({ ended: 'raised', ...readThrown(error) });
   }

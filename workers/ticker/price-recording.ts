@@ -44,6 +44,7 @@ function parse(text: string, symbols: readonly TickerSymbol[]): Float64Array {
   const columns = symbols.map(({ symbol, decimals }) => {
     const index = names.indexOf(symbol);
     if (index === -1) throw new Error(`line 1 names no column ${symbol}`);
+    if (names.includes(symbol, index + 1)) throw new Error(`line 1 names the column ${symbol} twice`);
     return { symbol, decimals, index };
   });
   const prices: number[] = [];

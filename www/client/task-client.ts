@@ -167,7 +167,11 @@ export class TaskClient<Own = AnyActions> {
   ): Promise<{ [Index in keyof Names]: Task<OutputOf<Own, Names[Index]>> }> {
     const { tasks } = await this.http.request<{ tasks: { id: string }[] }>('tasks/batch', {
       method: 'POST',
-      body: { tasks: (submissions as readonly object[]).map((each) => ({ idempotency_key: randomKey(), ...each })) },
+      body: {
+        tasks: (submissions as readonly SubmitOptions[]).map(({ idempotency_key = randomKey(), ...fields }) => {
+          return { ...fields, idempotency_key };
+        }),
+      },
       headers: traceparent === undefined ? {} : { traceparent },
       isRepeatable: true,
       signal,

@@ -52,7 +52,7 @@ export class Task<Output = unknown> {
    * Waits for the end of the task.
    *
    * @throws {TaskFailedError | TaskCancelledError} if it did not complete
-   * @throws {ServiceError} if the service does not know the task, or refuses the client
+   * @throws {ServiceError} if the service lost the task, or refuses the client. An unknown id has no end: pass a signal
    */
   async result({ signal }: Abortable = {}): Promise<Completed<Output>> {
     signal?.throwIfAborted();

@@ -26,8 +26,8 @@ const MIN_PER_SECOND = 0.01;
 const MAX_PER_SECOND = 10_000;
 const TEXT_LENGTH = 256;
 const ID_PREFIX = /^[0-9a-f-]{1,36}$/;
-/** Unix seconds, with up to milliseconds. */
-const TIME = /^\d{1,11}(\.\d{1,3})?$/;
+/** Unix seconds. */
+const TIME = /^\d{1,11}(\.\d+)?$/;
 
 /** Returns the ids, or the filter, in the body of a bulk operation, with `per_second` if that is among the names. @throws {HttpError} */
 export async function readSelection(

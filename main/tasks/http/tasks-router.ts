@@ -1,13 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { TaskView } from '../../../db/task-rows.ts';
-import type { FoundTask, Published } from '../../../db/task-store.ts';
+import type { FoundTask, Message, Published } from '../../../db/task-store.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import { withBody } from '../../http/request-body.ts';
 import { TURN_BYTES } from '../../http/turn-limit.ts';
 import { limitsOf } from '../limits.ts';
-import { seesFound } from './access.ts';
+import { sees, seesFound } from './access.ts';
 import { replyTasks } from './listing.ts';
 import { invalidBatch, preferredWait, prepare, prepareBatch } from './prepare-submission.ts';
 import { ask, authorized, failedToQueue, inView, query, type RouterOptions, type Routes } from './routing.ts';
@@ -32,11 +32,12 @@ export function tasksRoutes(options: RouterOptions): Routes {
   return {
     '/tasks': {
       GET: inView('read', (ctx, view) => replyTasks(ctx, options, view)),
-      POST: inView('create', async (ctx) => {
+      POST: inView('create', async (ctx, view) => {
         const { message, key } = await withBody(ctx.req, bodies, async (body) => {
           await turns.enter(Math.max(body.length * PARSING_COST, minCost));
           return prepare(body, ctx.req.headers, ctx.state.actor?.userId, options);
         });
+        refuseOutside(view, [{ message }]);
         const { id } = await queue.publish(message, key).catch((cause) => failedToQueue(cause, queue));
         const waitSeconds = preferredWait(ctx.req.headers);
         if (waitSeconds > 0) await untilEnd(options, id, waitSeconds, ctx.res);
@@ -47,11 +48,12 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
     '/tasks/batch': {
-      POST: inView('create', async (ctx) => {
+      POST: inView('create', async (ctx, view) => {
         const submissions = await withBody(ctx.req, bodies, async (body) => {
           await turns.enter(Math.max(body.length * PARSING_COST, TURN_BYTES));
           return prepareBatch(body, ctx.req.headers, ctx.state.actor?.userId, options);
         });
+        refuseOutside(view, submissions);
         const results = await queue.publishAll(submissions).catch((cause) => failedToQueue(cause, queue));
         const reused = results.flatMap((each, index) => (each instanceof Error ? { index, error: KEY_REUSED } : []));
         if (reused.length > 0) throw invalidBatch(reused);
@@ -107,6 +109,11 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
   };
+}
+
+/** @throws {HttpError} if the actor may not create one of these tasks, because a view restricts it to others */
+function refuseOutside(view: TaskView | undefined, submissions: readonly { message: Message }[]): void {
+  if (!submissions.every(({ message }) => sees(view, message))) throw new HttpError('actionNotAllowed');
 }
 
 /** Reads a task's row, or its message. @throws {HttpError} if the task cannot be read */

@@ -106,7 +106,7 @@ export class ThreadPool {
     const { memoryMb, bodyLimit: maxOutputBytes } = settings;
     this.#threadStart = {
       ...{ module: handlers, sources: parts.sources, maxOutputBytes, abortChannel: this.#abortChannel, memoryMb },
-      overlap: this.overlap,
+      ...{ overlap: this.overlap, rejectUnknown: settings.unknownActions === 'reject' },
     };
     this.#piscina = this.#create();
     if (this.#hasModule) this.#aborts = new BroadcastChannel(this.#abortChannel);

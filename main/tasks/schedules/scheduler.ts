@@ -63,8 +63,7 @@ export class Scheduler {
     const { schedules } = this.#options.queue.store;
     for (const { id, source } of await schedules.list())
       if (source === 'module' && !module.has(id)) await schedules.delete(id, 'module');
-    for (const [name, definition] of module)
-      if (!(await this.put(name, definition, 'module'))) throw new Error('there are too many schedules: delete some');
+    for (const [name, definition] of module) await this.put(name, definition, 'module');
   }
 
   /** Stops firing. Resolves after the firings in progress. */
