@@ -44,7 +44,8 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
     });
 
     it('replace those of other programs with the same id, whole', async (queue) => {
-      for (const id of 'ab') await driver.insertRow(queue.store, id, 'pending', 1);
+      const rows = [...'ab'].map((id) => ({ id, status: 'pending', createdAt: 1 }));
+      await driver.insertRows(queue.store, rows);
       await queue.publish('a');
       await queue.settle(await queue.next(), complete(2));
       expect(idsOf(await listIn(queue.store.rows))).to.equal('ab');
@@ -74,8 +75,11 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
           expect(idsOf(await listIn(rows, { action, status })), action).to.equal(idOf(index));
       for (const action of ['su', 'summ', '%', "' OR 1=1 --", '{}'])
         expect(await listIn(rows, { action }), action).to.deep.equal([]);
-      for (const [id, status] of Object.entries({ pending: 'pending', empty: '' }))
-        await driver.insertRow(queue.store, id, status, 1);
+      const foreign = [
+        { id: 'pending', status: 'pending', createdAt: 1 },
+        { id: 'empty', status: '', createdAt: 1 },
+      ];
+      await driver.insertRows(queue.store, foreign);
       const nothing = { result: null, processed_at: null };
       const pending = { id: 'pending', payload: '{}', status: 'pending', created_at: 1, ...nothing };
       expect(await listIn(rows, { status: 'pending' })).to.deep.equal([pending]);
@@ -116,7 +120,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const bytes = Buffer.byteLength(body);
       await queue.store.publish({ ...messageOf('a'), body });
       await queue.settle(await queue.next(), { kind: 'complete', result: `"${'€'.repeat(300)}"` });
-      await driver.insertRow(queue.store, 'c', 'pending', 0);
+      await driver.insertRows(queue.store, [{ id: 'c', status: 'pending', createdAt: 0 }]);
       const cut = { payload: body.slice(0, 256), result: `"${'€'.repeat(255)}`, head: body.slice(0, 2048) };
       expect(await rows.find('a', 'summary')).to.deep.include({ ...cut, payload_bytes: bytes, result_bytes: 902 });
       const pending = { payload: '{}', status: 'pending', result: null, payload_bytes: 2, result_bytes: null };

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { EXHAUSTED } from '../../../db/message-change.ts';
-import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
 import {
   DatabaseUnavailable,
@@ -304,6 +304,29 @@ describeWithPostgres('PostgresStore', () => {
         await expectTrueCounts(schema, store);
       });
     }
+  });
+
+  it('keeps the newest rows by submission and arrival, more if some are equal, and lets one node delete at a time', async () => {
+    const { url, sql, store } = await freshStore();
+    const insert = (from: number, to: number, createdAt: number, arrival: string) =>
+      sql(`INSERT INTO tasks (id, payload, created_at, arrival)
+        SELECT 'id' || n, '', ${createdAt}, ${arrival} FROM generate_series(${from}, ${to}) AS n`);
+    const left = async () => (await sql('SELECT id FROM tasks ORDER BY arrival')).map(({ id }) => id);
+    const limits = { rows: 4, before: undefined };
+    await insert(1, 5, 7, 'n');
+    await insert(6, 9, 6, 'n');
+    const other = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000 });
+    afterTest(() => other.close());
+    await other.transaction(async (query) => {
+      await acquireLock(query, 'retention');
+      expect(await store.deleteOldRows(limits)).to.equal(false);
+      expect(await left()).to.have.length(9);
+    });
+    expect([await store.deleteOldRows(limits), await store.deleteOldRows(limits)]).to.deep.equal([true, false]);
+    expect(await left()).to.deep.equal(['id2', 'id3', 'id4', 'id5']);
+    await insert(10, 18, 8, '5');
+    while (await store.deleteOldRows(limits));
+    expect(await left()).to.have.length(9);
   });
 
   it('evicts the keys beyond a lowered bound in steps', async () => {
