@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { Database, IN_MEMORY } from '../../db/sqlite/database.ts';
@@ -5,6 +7,7 @@ import type { SqliteStore } from '../../db/sqlite/store.ts';
 import { TurnWriter } from '../../db/sqlite/turn-writer.ts';
 import { WalSync } from '../../db/sqlite/wal-sync.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { openFiles } from '../support/proc.ts';
 import { until } from '../support/until.ts';
 import { schedule } from './schedules.ts';
 import { complete, discard, release, retry } from './settlements.ts';
@@ -158,5 +161,27 @@ describe('what no client waits for', () => {
     await queue.store.setPaused(true);
     await queue.redrive({ all: true });
     expect(await queue.cancel('a')).to.equal('cancelled');
+  });
+});
+
+describe('a sync of the log', () => {
+  it('needs a log, and leaves no descriptor open', async () => {
+    const folder = await migratedFolder();
+    const path = join(folder, 'tasks.db');
+    openBeside(folder).exec('DELETE FROM tasks');
+    const timesOpen = () => openFiles(process.pid).filter((file) => file === `${path}-wal`).length;
+    const wal = new WalSync(path);
+    for (let time = 0; time < 2; time++) await Promise.all([wal.sync(), wal.sync(), wal.sync()]);
+    expect(timesOpen()).to.equal(1);
+    await new WalSync(join(folder, 'none.db')).sync();
+  });
+
+  it('rejects with the reason of its failure, and is tried again the next time', async () => {
+    const file = join(await migratedFolder(), 'auth.db');
+    const wal = new WalSync(join(file, 'a.db'));
+    const failures = await Promise.all([wal.sync(), wal.sync()].map((sync) => sync.catch(({ code }) => code)));
+    expect(failures).to.deep.equal(['ENOTDIR', 'ENOTDIR']);
+    rmSync(file);
+    await wal.sync();
   });
 });
