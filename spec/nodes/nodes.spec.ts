@@ -4,7 +4,7 @@ import { untilIdle } from '../support/ledger.ts';
 import { post, type RunningServices, request, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 import { until } from '../support/until.ts';
-import { connect, type StreamClient } from '../support/websocket.ts';
+import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 import { startCluster, startNodes } from './cluster.ts';
@@ -35,17 +35,6 @@ async function locate(nodes: readonly RunningServices[], id: string): Promise<[R
   const runs = ({ lines }: RunningServices) => lines.some(({ msg, task }) => msg === 'running' && task === id);
   await until(() => nodes.some(runs));
   return [...nodes].sort((one, other) => Number(runs(other)) - Number(runs(one))) as [RunningServices, RunningServices];
-}
-
-/** Records the prices of each second that a client receives from now on. */
-function recordTicks({ socket }: StreamClient): Map<number, string> {
-  const found = new Map<number, string>();
-  socket.on('message', (text) => {
-    const { type, data } = JSON.parse(text.toString());
-    // If a snapshot and a tick carry the same second, the tick is the later message.
-    if (type === 'ticker') found.set(data[0].timestamp, JSON.stringify(data));
-  });
-  return found;
 }
 
 /** Follows events at a node. The other one sends its events only once it knows of the follower. */
@@ -96,16 +85,6 @@ async function expectSharedTokens(one: RunningServices, other: RunningServices):
   expect((await request(`${one.ticker}/auth/token`, { method: 'DELETE', headers })).status).to.equal(204);
   expect((await client.closed).code).to.equal(4001);
   expect(await connect(other.stream, { token }).catch((error) => error)).to.include({ status: 401 });
-}
-
-async function expectSamePrices(one: RunningServices, other: RunningServices): Promise<void> {
-  const [here, there] = [
-    recordTicks(await connect(one.stream, { token: await other.token() })),
-    recordTicks(await connect(other.stream, { token: await one.token() })),
-  ];
-  const shared = () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1);
-  await until(() => shared().length >= 2);
-  for (const timestamp of shared()) expect(here.get(timestamp)).to.equal(there.get(timestamp));
 }
 
 async function expectReady({ admin }: RunningServices): Promise<void> {
@@ -160,10 +139,9 @@ describeWithPostgres('two nodes', () => {
     expect((await cancel(runs, done)).status).to.equal(409);
   });
 
-  it('share API keys, tokens, prices, and tasks with their events, and are ready', async () => {
+  it('share API keys, tokens, and tasks with their events, and are ready', async () => {
     const [one, other] = started();
     await expectSharedTokens(one, other);
-    await expectSamePrices(one, other);
     await expectSharedTask(one, other);
     await expectReady(one);
   });

@@ -149,7 +149,9 @@ export function describeCallbacks({ it, itWith }: QueueTests, driver: Driver): v
         (await queue.store.takeCallbacks(max)).deliveries.map(({ callbackOf }) => callbackOf).join('');
       await publish(queue, 'abc');
       await queue.settleAll(await queue.takeAll(3), complete());
-      await queue.publish('xyz');
+      // A task with their action is none.
+      await queue.store.publish(messageOf('x', 'callback', { url: URL, task: 'b', status: 'completed' }));
+      await queue.publish('yz');
       await queue.store.setPaused(true);
       expect(await taken(9)).to.equal('');
       await queue.store.setPaused(false);

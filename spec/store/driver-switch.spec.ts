@@ -50,6 +50,15 @@ describe('a data folder', () => {
 });
 
 describe('a queue in memory', () => {
+  it('delivers what was running again after each stop, and counts no death', async () => {
+    const queue = await start(await migratedFolder(), 'memory');
+    await queue.publish('a');
+    for (let time = 0; time < 3; time += 1) {
+      expect(await queue.next()).to.include({ id: 'a', attempt: 1, isSuspect: false });
+      await queue.restart();
+    }
+  });
+
   /** Saves the messages a, b and c. */
   const saved = async () => {
     const folder = await migratedFolder();
