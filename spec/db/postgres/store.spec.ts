@@ -349,12 +349,11 @@ describeWithPostgres('PostgresStore', () => {
   });
 
   it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
-    const { url, sql } = await migratedSchema();
-    const store = await openStore(url, 'one');
+    const { sql, store } = await freshStore();
     await store.setLimits('other', { concurrency: 1 }, 'api');
     await sql('BEGIN');
     await sql('SELECT lock_limits(0, NULL)');
-    await store.publish(messageOf('a'));
+    await publishAll(store, 'a');
     await store.publishAll([{ message: messageOf('b'), key: undefined }]);
     await sql('COMMIT');
     expect((await store.counts()).waiting).to.equal(2);
