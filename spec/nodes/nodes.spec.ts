@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
-import { startCluster, startNodes } from './cluster.ts';
+import { startCluster } from './cluster.ts';
 
 /** Actions of the nodes. `run` reports progress, and ends once its signal is aborted. `later` asks for a late retry. */
 const HANDLERS = `
@@ -93,11 +93,11 @@ async function expectReady({ admin }: RunningServices): Promise<void> {
 }
 
 describeWithPostgres('two nodes', () => {
-  const started = onceForSuite(async () => {
-    const cluster = await startCluster();
+  const started = onceForSuite(async (): Promise<[RunningServices, RunningServices]> => {
+    const { node } = await startCluster();
     const limits = { TASK_CONCURRENCY: '1', TASK_PREFETCH: '1', TASK_CANCEL_GRACE_MS: '60000' };
     const env = { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process', ...limits };
-    return startNodes(cluster, 2, env) as Promise<[RunningServices, RunningServices]>;
+    return Promise.all([node({ env }), node({ env })]);
   });
 
   it('cancel a task wherever it is: running on the other node, waiting or delayed', async () => {

@@ -4,12 +4,12 @@ import type { RunningServices } from '../support/program.ts';
 import { randomFrom } from '../support/seed.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 import { until } from '../support/until.ts';
-import { startCluster, startNodes } from './cluster.ts';
+import { startCluster } from './cluster.ts';
 
 describeWithPostgres('nodes that are restarted one after the other under load', () => {
   it('lose nothing and fail no request', async () => {
     const cluster = await startCluster();
-    let running = await startNodes(cluster, 2);
+    let running: readonly RunningServices[] = await Promise.all([cluster.node(), cluster.node()]);
     const ledger = new Ledger();
     const random = randomFrom(20);
     let over = false;
