@@ -177,7 +177,7 @@ export function checkDamage(database: DatabaseSync, maxWholeCheck = MAX_WHOLE_CH
 }
 
 /** Whether an error from SQLite or {@link checkDamage} means that the file is damaged. */
-export function isDamage(error: unknown): boolean {
+function isDamage(error: unknown): boolean {
   return [SQLITE_CORRUPT, SQLITE_NOTADB].includes(resultCode(error) ?? 0);
 }
 

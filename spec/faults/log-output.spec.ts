@@ -21,7 +21,7 @@ async function failTask({ tasks }: RedirectedServices): Promise<void> {
 }
 
 /** Asserts that requests and ticks continue during a fault. */
-async function serveDuring(services: RedirectedServices, fault: () => unknown = () => {}): Promise<void> {
+async function serveDuring(services: RedirectedServices, fault: () => unknown): Promise<void> {
   const client = await watchSteadily(services);
   await fault();
   for (let i = 0; i < FAILURES; i++) await failTask(services);
@@ -41,40 +41,30 @@ async function expectWarning(services: RedirectedServices): Promise<void> {
   expect(await lostLines(services)).to.equal(0);
 }
 
-describe('a process whose standard output is', () => {
-  it('a pipe without a reader buffers lines, warns, and continues', async () => {
+describeWith(lackingProgram('script', 'setsid'), 'a process whose standard output', () => {
+  it('is a pipe that is full, or a terminal that is paused with Ctrl-S, buffers lines and continues', async () => {
+    for (const options of [{ redirect: `>${await fullPipe()}` }, { terminal: true }]) {
+      const services = await startRedirected(options);
+      await serveDuring(services, () => options.terminal && services.parent.stdin?.write('\x13'));
+      expect(await lostLines(services)).to.equal(0);
+      expect((await services.end()).code).to.equal(0);
+    }
+  });
+
+  it('has lost its reader or its terminal buffers lines, warns, and continues', async () => {
     const { path, close } = await namedPipe();
-    const services = await startRedirected({ redirect: `>${path}` });
-    await serveDuring(services, close);
-    await expectWarning(services);
-    expect((await services.end()).code).to.equal(0);
-  });
-
-  it('a full pipe buffers lines and continues', async () => {
-    const services = await startRedirected({ redirect: `>${await fullPipe()}` });
-    await serveDuring(services);
-    expect(await lostLines(services)).to.equal(0);
-    expect((await services.end()).code).to.equal(0);
-  });
-});
-
-describeWith(lackingProgram('script', 'setsid'), 'a process whose standard output is a terminal', () => {
-  it('continues while the terminal is paused with Ctrl-S', async () => {
-    const services = await startRedirected({ terminal: true });
-    await serveDuring(services, () => services.parent.stdin?.write('\x13'));
-    expect((await services.end()).code).to.equal(0);
-  });
-
-  it('buffers lines, warns, and continues after the terminal was closed', async () => {
-    const services = await startRedirected({ terminal: true, ownSession: true });
-    await serveDuring(services, async () => {
-      // The terminal takes lines until the end of `script`, which is later than the signal.
-      const ended = once(services.parent, 'exit');
-      services.parent.kill('SIGKILL');
-      await ended;
-    });
-    await expectWarning(services);
-    expect((await services.end()).code).to.equal(0);
+    for (const options of [{ redirect: `>${path}` }, { terminal: true, ownSession: true }]) {
+      const services = await startRedirected(options);
+      await serveDuring(services, async () => {
+        if (!options.terminal) return close();
+        // The terminal takes lines until the end of `script`, which is later than the signal.
+        const ended = once(services.parent, 'exit');
+        services.parent.kill('SIGKILL');
+        await ended;
+      });
+      await expectWarning(services);
+      expect((await services.end()).code).to.equal(0);
+    }
   });
 });
 

@@ -4,10 +4,10 @@ import { untilIdle } from '../support/ledger.ts';
 import { post, type RunningServices, request, untilAnswer, untilTask } from '../support/program.ts';
 import { describeWithPostgres } from '../support/servers.ts';
 import { until } from '../support/until.ts';
-import { connect, type StreamClient } from '../support/websocket.ts';
+import { connect } from '../support/websocket.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
-import { startCluster, startNodes } from './cluster.ts';
+import { startCluster } from './cluster.ts';
 
 /** Actions of the nodes. `run` reports progress, and ends once its signal is aborted. `later` asks for a late retry. */
 const HANDLERS = `
@@ -35,17 +35,6 @@ async function locate(nodes: readonly RunningServices[], id: string): Promise<[R
   const runs = ({ lines }: RunningServices) => lines.some(({ msg, task }) => msg === 'running' && task === id);
   await until(() => nodes.some(runs));
   return [...nodes].sort((one, other) => Number(runs(other)) - Number(runs(one))) as [RunningServices, RunningServices];
-}
-
-/** Records the prices of each second that a client receives from now on. */
-function recordTicks({ socket }: StreamClient): Map<number, string> {
-  const found = new Map<number, string>();
-  socket.on('message', (text) => {
-    const { type, data } = JSON.parse(text.toString());
-    // If a snapshot and a tick carry the same second, the tick is the later message.
-    if (type === 'ticker') found.set(data[0].timestamp, JSON.stringify(data));
-  });
-  return found;
 }
 
 /** Follows events at a node. The other one sends its events only once it knows of the follower. */
@@ -98,27 +87,17 @@ async function expectSharedTokens(one: RunningServices, other: RunningServices):
   expect(await connect(other.stream, { token }).catch((error) => error)).to.include({ status: 401 });
 }
 
-async function expectSamePrices(one: RunningServices, other: RunningServices): Promise<void> {
-  const [here, there] = [
-    recordTicks(await connect(one.stream, { token: await other.token() })),
-    recordTicks(await connect(other.stream, { token: await one.token() })),
-  ];
-  const shared = () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1);
-  await until(() => shared().length >= 2);
-  for (const timestamp of shared()) expect(here.get(timestamp)).to.equal(there.get(timestamp));
-}
-
 async function expectReady({ admin }: RunningServices): Promise<void> {
   const { body } = await untilAnswer(`${admin}/readyz`, ({ status }) => status === 200);
   expect(body.checks).to.include.keys('notifications', 'auth_database', 'tasks_database', 'ticker');
 }
 
 describeWithPostgres('two nodes', () => {
-  const started = onceForSuite(async () => {
-    const cluster = await startCluster();
+  const started = onceForSuite(async (): Promise<[RunningServices, RunningServices]> => {
+    const { node } = await startCluster();
     const limits = { TASK_CONCURRENCY: '1', TASK_PREFETCH: '1', TASK_CANCEL_GRACE_MS: '60000' };
     const env = { TASK_HANDLERS: await writeHandlers(HANDLERS), TASK_UNKNOWN_ACTIONS: 'process', ...limits };
-    return startNodes(cluster, 2, env) as Promise<[RunningServices, RunningServices]>;
+    return Promise.all([node({ env }), node({ env })]);
   });
 
   it('cancel a task wherever it is: running on the other node, waiting or delayed', async () => {
@@ -160,10 +139,9 @@ describeWithPostgres('two nodes', () => {
     expect((await cancel(runs, done)).status).to.equal(409);
   });
 
-  it('share API keys, tokens, prices, and tasks with their events, and are ready', async () => {
+  it('share API keys, tokens, and tasks with their events, and are ready', async () => {
     const [one, other] = started();
     await expectSharedTokens(one, other);
-    await expectSamePrices(one, other);
     await expectSharedTask(one, other);
     await expectReady(one);
   });

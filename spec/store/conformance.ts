@@ -3,6 +3,7 @@ import { describeDeadLetters } from './dead-letters.ts';
 import { describeDelivering } from './delivering.ts';
 import { describeLimits } from './limits.ts';
 import { describeReading } from './reading.ts';
+import { describeRetention } from './retention.ts';
 import { describeSchedules } from './schedules.ts';
 import { describeSettling } from './settling.ts';
 import { type Driver, testsOf } from './stage.ts';
@@ -20,5 +21,6 @@ export function describeStore(name: string, driver: Driver): void {
     describeDeadLetters(tests);
     describeCallbacks(tests, driver);
     describeReading(tests, driver);
+    describeRetention(tests, driver);
   });
 }

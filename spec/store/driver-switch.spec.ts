@@ -15,13 +15,6 @@ async function start(folder: string, driver: 'memory' | 'sqlite', now = START): 
   return queue;
 }
 
-/** Opens the store of a data folder without starting it. */
-function open(folder: string) {
-  const store = openIn(folder, 'memory', { bounds: roomy, now: () => START });
-  afterTest(() => store.close());
-  return store;
-}
-
 describe('a data folder', () => {
   for (const [before, after] of [
     ['memory', 'sqlite'],
@@ -50,8 +43,16 @@ describe('a data folder', () => {
 });
 
 describe('a queue in memory', () => {
-  /** Saves the messages a, b and c. */
-  const saved = async () => {
+  it('delivers what was running again after each stop, and counts no death', async () => {
+    const queue = await start(await migratedFolder(), 'memory');
+    await queue.publish('a');
+    for (let time = 0; time < 3; time += 1) {
+      expect(await queue.next()).to.include({ id: 'a', attempt: 1, isSuspect: false });
+      await queue.restart();
+    }
+  });
+
+  it('keeps what was saved, and what was accepted since, until it is started', async () => {
     const folder = await migratedFolder();
     const first = await start(folder, 'memory');
     await first.publish('ab');
@@ -59,29 +60,19 @@ describe('a queue in memory', () => {
     expect(await first.store.close()).to.equal(true);
     const file = openBeside(folder);
     const inFile = () => idsOf(file.prepare('SELECT id FROM messages ORDER BY arrival').all() as { id: string }[]);
-    expect(inFile()).to.equal('abc');
-    return { folder, file, inFile };
-  };
-
-  it('leaves what was saved in the file until it can be started, and knows it before', async () => {
-    const { folder, file, inFile } = await saved();
-    const store = open(folder);
+    const store = openIn(folder, 'memory', { bounds: roomy, now: () => START });
+    afterTest(() => store.close());
     expect(await store.find('a')).to.have.property('message');
     file.exec('BEGIN IMMEDIATE');
     expect((await errorOf(() => store.start())).message).to.equal('database is locked');
     file.exec('COMMIT');
-    expect(inFile()).to.equal('abc');
-    await store.start();
-    expect(inFile()).to.equal('');
-    expect(idsOf((await store.take(5, false)).deliveries)).to.equal('abc');
-  });
-
-  it('keeps what was saved, and what was accepted since, if it is closed without a start', async () => {
-    const { folder } = await saved();
-    const store = open(folder);
     await store.publish(messageOf('d'));
+    expect(inFile()).to.equal('abc');
     expect(await store.close()).to.equal(true);
-    expect(await (await start(folder, 'memory')).takeIds(5)).to.equal('abcd');
+    expect(inFile()).to.equal('abcd');
+    const next = await start(folder, 'memory');
+    expect(inFile()).to.equal('');
+    expect(await next.takeIds(5)).to.equal('abcd');
   });
 
   it('that was killed leaves the rows, and no number that a later row needs', async () => {

@@ -2,9 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { PostgresDatabase } from '../../db/postgres/database.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../db/postgres/store.ts';
 import type { TaskStore } from '../../db/task-store.ts';
-import { afterTest } from '../support/cleanup.ts';
 import { migratedSchemaForSuite } from '../support/servers.ts';
-import type { Driver, OpenOptions } from './stage.ts';
+import { columnsOf, type Driver, type OpenOptions } from './stage.ts';
 
 /** Opens a store as one node, which has not yet recovered the messages of others. */
 export async function openNode(url: string, owner: string, options: OpenOptions): Promise<PostgresStore> {
@@ -35,11 +34,14 @@ export function postgresDriver(): Driver {
       await store.recover(owner);
       return store;
     },
-    async insertRow(store, ...row) {
-      const { url } = nodes.get(store) as { url: string };
-      const beside = new PostgresDatabase(url, { connections: 1, timeLimitMs: 20_000 });
-      afterTest(() => beside.close());
-      await beside.query("INSERT INTO tasks (id, payload, status, created_at) VALUES ($1, '{}', $2, $3)", row);
+    async insertRows(_, rows) {
+      const columns = rows.map(columnsOf);
+      const values = [0, 1, 2, 3, 4, 5, 6].map((index) => columns.map((row) => row[index]));
+      await schema().sql(
+        `INSERT INTO tasks (arrival, id, payload, status, result, created_at, processed_at)
+          SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[])`,
+        values,
+      );
     },
   };
 }

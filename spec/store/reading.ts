@@ -8,12 +8,12 @@ import { listIn, purgeIn, redriveIn, searchIn } from './store-calls.ts';
 
 const idOf = (number: number | string) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 
-/** Publishes tasks with these actions in one batch, `created_at` from 0 on, `perSecond` of them a second. */
-async function publishAll({ store }: TestQueue, actions: readonly string[], perSecond = 1): Promise<void> {
+/** Publishes tasks with these actions in one batch. */
+async function publishAll({ store }: TestQueue, actions: readonly string[], secondOf = (number: number) => number) {
   const messages = actions.map((action, number) => {
     const id = idOf(number);
-    const created_at = Math.floor(number / perSecond);
-    return { id, action: action.slice(0, 256), body: JSON.stringify({ id, action, data: {}, created_at }) };
+    const body = JSON.stringify({ id, action, data: {}, created_at: secondOf(number) });
+    return { id, action: action.slice(0, 256), body };
   });
   await store.publishAll(messages.map((message) => ({ message, key: undefined })));
 }
@@ -44,23 +44,12 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
     });
 
     it('replace those of other programs with the same id, whole', async (queue) => {
-      for (const id of 'ab') await driver.insertRow(queue.store, id, 'pending', 1);
+      const rows = [...'ab'].map((id) => ({ id, status: 'pending', createdAt: 1 }));
+      await driver.insertRows(queue.store, rows);
       await queue.publish('a');
       await queue.settle(await queue.next(), complete(2));
       expect(idsOf(await listIn(queue.store.rows))).to.equal('ab');
       expect(await queue.store.rows.find('a')).to.deep.include({ status: 'completed', result: '{"output":2}' });
-    });
-
-    it('are listed by the time of submission and by arrival, no matter when they were completed', async (queue) => {
-      for (const [id, seconds] of Object.entries({ a: 2, b: 3, c: 2, d: 1, e: 2 }))
-        await queue.store.publish({ ...messageOf(id), body: JSON.stringify({ id, created_at: seconds }) });
-      const taken = await queue.takeAll(5);
-      for (const index of [2, 0, 3, 4, 1]) {
-        const delivery = taken[index];
-        if (delivery !== undefined) await queue.settle(delivery, complete());
-      }
-      for (const status of [undefined, 'completed'])
-        expect(idsOf(await listIn(queue.store.rows, { status }))).to.equal('becad');
     });
 
     it('are found by their status and action, to the letter', async (queue) => {
@@ -74,8 +63,11 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
           expect(idsOf(await listIn(rows, { action, status })), action).to.equal(idOf(index));
       for (const action of ['su', 'summ', '%', "' OR 1=1 --", '{}'])
         expect(await listIn(rows, { action }), action).to.deep.equal([]);
-      for (const [id, status] of Object.entries({ pending: 'pending', empty: '' }))
-        await driver.insertRow(queue.store, id, status, 1);
+      const foreign = [
+        { id: 'pending', status: 'pending', createdAt: 1 },
+        { id: 'empty', status: '', createdAt: 1 },
+      ];
+      await driver.insertRows(queue.store, foreign);
       const nothing = { result: null, processed_at: null };
       const pending = { id: 'pending', payload: '{}', status: 'pending', created_at: 1, ...nothing };
       expect(await listIn(rows, { status: 'pending' })).to.deep.equal([pending]);
@@ -84,11 +76,16 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
         expect([await listIn(rows, { status }), await rows.find(status)], status).to.deep.equal([[], undefined]);
     });
 
-    it('are listed page by page, with rows of the same second, without gap or repetition', async (queue) => {
+    it('are listed page by page, by the time of submission and by arrival, whenever they were completed', async (queue) => {
       const { rows } = queue.store;
       const actions = numbers(260).map((number) => (Number(number) % 2 === 0 ? 'sum' : 'uppercase'));
-      await publishAll(queue, actions, 120);
-      await queue.settleAll(await queue.takeAll(260), complete());
+      await publishAll(queue, actions, (number) => number % 3);
+      await queue.settleAll((await queue.takeAll(260)).toReversed(), complete());
+      const newest = [2, 1, 0].flatMap((second) =>
+        numbers(260)
+          .filter((number) => Number(number) % 3 === second)
+          .reverse(),
+      );
       for (const [filter, step] of [
         [{}, 1],
         [{ status: 'completed' }, 1],
@@ -102,10 +99,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
           isOver = page.length === 0;
           pages.push(...page);
         }
-        const newest = numbers(260)
-          .map(idOf)
-          .filter((_, index) => index % step === 0);
-        expect(pages).to.deep.equal(newest.reverse());
+        expect(pages).to.deep.equal(newest.filter((number) => Number(number) % step === 0).map(idOf));
       }
       for (const none of ['none', '\0']) expect(await rows.position(none)).to.equal(undefined);
     });
@@ -116,7 +110,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const bytes = Buffer.byteLength(body);
       await queue.store.publish({ ...messageOf('a'), body });
       await queue.settle(await queue.next(), { kind: 'complete', result: `"${'€'.repeat(300)}"` });
-      await driver.insertRow(queue.store, 'c', 'pending', 0);
+      await driver.insertRows(queue.store, [{ id: 'c', status: 'pending', createdAt: 0 }]);
       const cut = { payload: body.slice(0, 256), result: `"${'€'.repeat(255)}`, head: body.slice(0, 2048) };
       expect(await rows.find('a', 'summary')).to.deep.include({ ...cut, payload_bytes: bytes, result_bytes: 902 });
       const pending = { payload: '{}', status: 'pending', result: null, payload_bytes: 2, result_bytes: null };
@@ -153,30 +147,25 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       expect(await queue.located({ state: 'waiting' }, 1)).to.equal('f');
     });
 
-    it('locates the first of many, with their sizes', async (queue) => {
-      await queue.publishTogether(numbers(120));
-      const found = await searchIn(queue.store, { state: 'waiting' }, 100);
-      expect(found.map(({ id }) => id)).to.deep.equal(numbers(100));
-      for (const { id, bytes } of found) expect(bytes).to.equal(Buffer.byteLength(messageOf(id).body));
-    });
-
-    it('reads messages in the order asked for, without those that are gone', async (queue) => {
+    it('reads messages in the order asked for, without those that are gone, and cuts long bodies on request', async (queue) => {
       await queue.discard('d');
-      await queue.publish('abc');
+      await queue.publish('ab');
+      const { id, body, action } = messageOf('c', 'ü'.repeat(300), { text: '€'.repeat(3000) });
+      await queue.store.publish({ id, body, action });
       await queue.settle(await queue.next(), complete());
       const read = await queue.store.read(['c', 'x', 'a', 'd', 'b', '__proto__']);
-      expect(read.map(({ id, state }) => `${id} ${state}`)).to.deep.equal(['c waiting', 'd failed', 'b waiting']);
-      expect(read[0]).to.deep.equal(await queue.message('c'));
+      expect(read.map((each) => `${each.id} ${each.state}`)).to.deep.equal(['c waiting', 'd failed', 'b waiting']);
+      expect(read[0])
+        .to.deep.equal(await queue.message('c'))
+        .and.include({ body });
+      const bodyBytes = Buffer.byteLength(body);
+      const [{ bytes } = { bytes: 0 }] = await searchIn(queue.store, { ids: ['c'] });
+      expect(bytes).to.equal(bodyBytes);
+      const [cut] = await queue.store.read(['c'], 256);
+      expect(cut).to.deep.include({ body: body.slice(0, 256), bodyBytes, action });
       expect(await queue.store.read([])).to.deep.equal([]);
-      for (const id of ['x', '', '__proto__', "'", '%']) expect(await queue.store.find(id)).to.equal(undefined);
-    });
-
-    it('cuts long bodies on request, and tells their size in bytes', async (queue) => {
-      const { id, body, action } = messageOf('a', 'ü'.repeat(300), { text: '€'.repeat(3000) });
-      await queue.store.publish({ id, body, action });
-      const [cut] = await queue.store.read([id], 256);
-      expect(cut).to.deep.include({ body: body.slice(0, 256), bodyBytes: Buffer.byteLength(body), action });
-      expect((await queue.store.read([id]))[0]?.body).to.equal(body);
+      for (const unknown of ['x', '', '__proto__', "'", '%'])
+        expect(await queue.store.find(unknown)).to.equal(undefined);
     });
   });
 
@@ -213,35 +202,47 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
   });
 
   describe('searching', () => {
-    it('finds unfinished tasks that match all fields, the last accepted first', async (queue) => {
-      const located = (filter: SearchFilter) => queue.located({ until: queue.now, ...filter });
+    it('finds tasks that match all fields, in a view or not, the last accepted first', async (queue) => {
+      const { store } = queue;
+      const expectFound = async (cases: Record<string, SearchFilter[]>) => {
+        for (const [ids, filters] of Object.entries(cases))
+          for (const filter of filters) {
+            const found = await searchIn(store, { until: queue.now, ...filter });
+            expect(found.map(({ id }) => id.slice(-1)).join(''), JSON.stringify(filter)).to.equal(ids);
+          }
+      };
+      const limitKey = 'ü\0';
       await queue.discard('x');
-      await queue.store.publish({ ...messageOf('a', 'resize'), priority: 5 });
-      await queue.store.publish({ ...messageOf('b', 'resize'), limitKey: 'ü\0' });
-      await queue.store.publish({ ...messageOf('c', 'mail'), limitKey: 'ü\0' });
-      await queue.store.publish({ ...messageOf('d', 'mail'), runAt: queue.now + 50 });
-      await queue.store.publish({ ...messageOf('e'), schedule: 'nightly' });
-      expect(await located({})).to.equal('edcbax');
-      expect(await located({ state: 'unfinished' })).to.equal('edcba');
-      expect(await located({ action: 'resize' })).to.equal('ba');
-      expect(await located({ action: 'mail', state: 'waiting' })).to.equal('c');
-      expect(await located({ limitKey: 'ü\0' })).to.equal('cb');
-      expect(await located({ action: 'mail', limitKey: 'ü\0' })).to.equal('c');
-      expect(await located({ state: 'scheduled' })).to.equal('d');
-      expect(await located({ schedule: 'nightly' })).to.equal('e');
-      expect(await located({ schedule: '\0' })).to.equal('');
-      expect(await located({ action: 'none' })).to.equal('');
-      expect(await located({ ids: ['c', 'a', 'y', '\0'] })).to.equal('ca');
-      const [first, second] = await queue.takeAll(2);
-      expect(await located({ state: 'running' })).to.equal([...idsOf([first, second])].sort().join(''));
-      await queue.settle(first, retry(queue.now + 50));
-      await queue.settle(second, discard());
-      expect(await located({ state: 'retrying' })).to.equal(first.id);
-      expect(await located({ state: 'failed' })).to.equal(`${second.id}x`);
+      await store.publish({ ...messageOf('a', 'resize'), priority: 5, submitter: 'al' });
+      await store.publish({ ...messageOf('b', 'resize'), limitKey });
+      await store.publish({ ...messageOf('c', 'callback'), limitKey });
+      await store.publish({ ...messageOf('d', 'mail'), runAt: queue.now + 50 });
+      await store.publish({ ...messageOf(`${ID}e`), schedule: 'nightly' });
+      await expectFound({
+        edcbax: [{}],
+        edcba: [{ state: 'unfinished' }],
+        ba: [{ action: 'resize' }],
+        c: [
+          { action: 'callback', state: 'waiting' },
+          { action: 'callback', limitKey },
+        ],
+        cb: [{ limitKey }],
+        d: [{ state: 'scheduled' }],
+        e: [{ schedule: 'nightly' }, { idPrefix: '0123abcd-0' }],
+        ca: [{ ids: ['c', 'a', 'y', '\0'] }],
+        a: [{ view: { submitter: 'al' } }],
+        b: [{ view: { limit_key: limitKey } }, { view: { id: 'b' } }],
+        '': [{ schedule: '\0' }, { action: 'none' }, { view: { id: 'b' }, idPrefix: '0' }],
+      });
+      const [b, e] = await queue.takeAll(2);
+      await expectFound({ be: [{ state: 'running' }] });
+      await queue.settle(b, retry(queue.now + 50));
+      await queue.settle(e, discard());
+      await expectFound({ b: [{ state: 'retrying' }], ex: [{ state: 'failed' }] });
       queue.now += 1;
       await queue.publish('f');
-      expect(await located({ until: queue.now - 1, action: 'sum' })).to.equal('ex');
-      expect(await located({ since: queue.now, until: undefined })).to.equal('f');
+      const earlier = { until: queue.now - 1, action: 'sum' };
+      await expectFound({ ex: [earlier], f: [{ since: queue.now, until: undefined }] });
     });
 
     it('finds a text in the action, the data, the output and the reason, and nowhere else', async (queue) => {
@@ -293,19 +294,6 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const { next } = await store.rows.search({ action: 'a' }, undefined, 2);
       expect(await located({ action: 'a' }, next)).to.equal('0');
       expect(await errorOf(() => located({ idPrefix: '0' }, next))).to.be.instanceOf(UnknownPosition);
-    });
-
-    it('finds only the tasks of a view', async (queue) => {
-      const { store } = queue;
-      for (const id of 'ab') await store.publish({ ...messageOf(id), limitKey: 'acme', submitter: `user ${id}` });
-      await store.publish({ ...messageOf('c', 'callback'), limitKey: 'acme' });
-      await store.publish(messageOf(`${ID}0`));
-      expect(await queue.located({ view: { limit_key: 'acme' } })).to.equal('ba');
-      expect(await queue.located({ limitKey: 'acme' })).to.equal('cba');
-      expect(await queue.located({ view: { submitter: 'user a' } })).to.equal('a');
-      expect(await queue.located({ view: { id: 'b' } })).to.equal('b');
-      expect(await queue.located({ view: { id: 'b' }, idPrefix: '0' })).to.equal('');
-      expect(await queue.located({ idPrefix: '0123abcd-0' })).to.equal(`${ID}0`);
     });
 
     it('counts the messages of each action and state', async (queue) => {

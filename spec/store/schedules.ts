@@ -64,22 +64,15 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect(times).to.deep.equal([START + 10, START + 10, START + 30, null, null, START + 40]);
     });
 
-    it('of the module replace those of the API, and not the other way round', async (queue) => {
-      const { schedules } = queue.store;
-      await schedules.put(schedule('s'));
-      expect(await schedules.put(schedule('s', { source: 'module', definition: '[]' }))).to.equal(true);
-      expect(await schedules.put(schedule('s', { definition: '1' }))).to.equal(false);
-      expect(await find(queue)).to.include({ source: 'module', definition: '[]' });
-    });
-
-    it(`are at most ${MAX_SCHEDULES}`, async (queue) => {
+    it(`are at most ${MAX_SCHEDULES}, and those of the module replace those of the API, not the other way round`, async (queue) => {
       const { schedules } = queue.store;
       await Promise.all(numbers(MAX_SCHEDULES - 1).map((name) => schedules.put(schedule(name))));
       const both = await Promise.all(['x', 'y'].map((name) => schedules.put(schedule(name))));
       expect(both).to.deep.equal([true, false]);
-      expect(await schedules.put(schedule('x', { definition: '[]' }))).to.equal(true);
-      expect(await schedules.list()).to.have.length(MAX_SCHEDULES);
-      expect(await schedules.count()).to.equal(MAX_SCHEDULES);
+      expect(await schedules.put(schedule('x', { source: 'module', definition: '[]' }))).to.equal(true);
+      expect(await schedules.put(schedule('x', { definition: '1' }))).to.equal(false);
+      expect(await find(queue, 'x')).to.include({ source: 'module', definition: '[]' });
+      expect([(await schedules.list()).length, await schedules.count()]).to.deep.equal([MAX_SCHEDULES, MAX_SCHEDULES]);
     });
 
     it('are due in the order of their times, without those that are paused', async (queue) => {
@@ -116,7 +109,7 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect((await queue.message('a')).schedule).to.equal('s');
     });
 
-    it('do not fire a time twice if a change that was computed before it is written after it', async (queue) => {
+    it('do not fire a time twice, or a replaced definition, if a change that was computed before is written later', async (queue) => {
       await queue.store.schedules.put(schedule('s'));
       const later = { dueAt: START + 20, nextAt: START + 30 };
       expect(await fire(queue, 'a')).to.equal('fired a');
@@ -124,14 +117,12 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       await queue.store.schedules.put(schedule('s', { timing: 'hourly' }));
       expect([await fire(queue, 'c'), await fire(queue, 'd', later)]).to.deep.equal(['skipped', 'skipped']);
       expect(await find(queue)).to.include({ nextAt: START + 30, lastAt: START + 20, lastTask: 'b' });
-    });
-
-    it('make no task of a definition that was replaced meanwhile', async (queue) => {
-      const [former, present] = [schedule('s'), schedule('s', { definition: '{"action":"reverse"}' })];
-      await queue.store.schedules.put(former);
-      await queue.store.schedules.put(present);
-      expect(await fire(queue, 'a', { definition: former.definition })).to.equal('changed');
-      expect(await fire(queue, 'b', { definition: present.definition })).to.equal('fired b');
+      const [definition, due] = ['{"action":"reverse"}', { dueAt: START + 30, nextAt: START + 40 }];
+      await queue.store.schedules.put(schedule('s', { timing: 'hourly', definition }));
+      expect([await fire(queue, 'e', due), await fire(queue, 'f', { ...due, definition })]).to.deep.equal([
+        'changed',
+        'fired f',
+      ]);
     });
 
     itWith({ maxLength: 1 }, 'stay due while the queue is full', async (queue) => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { SqliteStore, type SqliteStoreOptions } from '../../db/sqlite/store.ts';
 import type { TaskStore } from '../../db/task-store.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
-import type { Driver, OpenOptions } from './stage.ts';
+import { columnsOf, type Driver, type OpenOptions } from './stage.ts';
 
 /** Opens the store of a data folder, without starting it. */
 export function openIn(dataDir: string, driver: SqliteStoreOptions['driver'], options: OpenOptions) {
@@ -29,11 +29,13 @@ export function sqliteDriver(driver: SqliteStoreOptions['driver'], given?: strin
     isDurable: driver === 'sqlite',
     open: async (options) => openStarted(given ?? (await migratedFolder()), options),
     reopen: (former, options) => openStarted(folders.get(former) as string, options),
-    async insertRow(store, ...row) {
-      const insert = "INSERT INTO tasks (id, payload, status, created_at) VALUES (?, '{}', ?, ?)";
-      openBeside(folders.get(store) as string)
-        .prepare(insert)
-        .run(...row);
+    async insertRows(store, rows) {
+      const beside = openBeside(folders.get(store) as string);
+      const insert = beside.prepare(`INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at)
+        VALUES (?, ?, ?, ?, ?, ?, ?)`);
+      beside.exec('BEGIN');
+      for (const row of rows) insert.run(...columnsOf(row));
+      beside.exec('COMMIT');
     },
   };
 }

@@ -1,3 +1,5 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { Database, IN_MEMORY } from '../../db/sqlite/database.ts';
@@ -5,6 +7,7 @@ import type { SqliteStore } from '../../db/sqlite/store.ts';
 import { TurnWriter } from '../../db/sqlite/turn-writer.ts';
 import { WalSync } from '../../db/sqlite/wal-sync.ts';
 import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { openFiles } from '../support/proc.ts';
 import { until } from '../support/until.ts';
 import { schedule } from './schedules.ts';
 import { complete, discard, release, retry } from './settlements.ts';
@@ -77,33 +80,28 @@ describe('what a client is told', () => {
     expect(requeued).to.deep.equal(['x']);
   });
 
-  it('fails if the disk cannot sync it', async () => {
+  it('fails while the disk cannot sync it, until a check finds that it can, without another submission', async () => {
     const { queue, disk } = await start();
+    const { store } = queue;
     await queue.discard('xy');
-    disk.sync = () => Promise.reject(new Error('EIO: i/o error, fdatasync'));
-    const error = await errorOf(() => queue.store.publish(messageOf('a')));
-    expect(error.message).to.equal('EIO: i/o error, fdatasync');
-    const calls = [
-      () => redriveIn(queue.store, { ids: ['x'] }),
-      () => purgeIn(queue.store, { ids: ['y'] }),
-      () => queue.store.setPaused(false),
-      () => queue.store.cancel('x'),
-    ];
-    for (const call of calls) expect((await errorOf(call)).message, `${call}`).to.equal(error.message);
+    const message = 'EIO: i/o error, fdatasync';
+    disk.sync = () => Promise.reject(new Error(message));
+    for (const call of [
+      () => store.publish(messageOf('a')),
+      () => redriveIn(store, { ids: ['x'] }),
+      () => purgeIn(store, { ids: ['y'] }),
+      () => store.setPaused(false),
+      () => store.cancel('x'),
+    ])
+      expect((await errorOf(call)).message, `${call}`).to.equal(message);
+    // The retry that each check begins fails, without an unhandled rejection.
+    for (let check = 0; check < 2; check++) {
+      expect(store.problem()).to.equal(message);
+      await new Promise(setImmediate);
+    }
     disk.sync = async () => {};
+    await until(() => store.problem() === undefined);
     await queue.publish('b');
-  });
-
-  it('is accepted again once a check finds that the disk syncs again, without another submission', async () => {
-    const { queue, disk } = await start();
-    disk.sync = () => Promise.reject(new Error('EIO: i/o error, fdatasync'));
-    await errorOf(() => queue.store.publish(messageOf('a')));
-    expect(queue.store.problem()).to.equal('EIO: i/o error, fdatasync');
-    // The retry that the check began fails, without an unhandled rejection.
-    await new Promise(setImmediate);
-    expect(queue.store.problem()).to.equal('EIO: i/o error, fdatasync');
-    disk.sync = async () => {};
-    await until(() => queue.store.problem() === undefined);
   });
 
   it('is answered at the end of a hold of writes before anything else continues', async () => {
@@ -158,5 +156,27 @@ describe('what no client waits for', () => {
     await queue.store.setPaused(true);
     await queue.redrive({ all: true });
     expect(await queue.cancel('a')).to.equal('cancelled');
+  });
+});
+
+describe('a sync of the log', () => {
+  it('needs a log, and leaves no descriptor open', async () => {
+    const folder = await migratedFolder();
+    const path = join(folder, 'tasks.db');
+    openBeside(folder).exec('DELETE FROM tasks');
+    const timesOpen = () => openFiles(process.pid).filter((file) => file === `${path}-wal`).length;
+    const wal = new WalSync(path);
+    for (let time = 0; time < 2; time++) await Promise.all([wal.sync(), wal.sync(), wal.sync()]);
+    expect(timesOpen()).to.equal(1);
+    await new WalSync(join(folder, 'none.db')).sync();
+  });
+
+  it('rejects with the reason of its failure, and is tried again the next time', async () => {
+    const file = join(await migratedFolder(), 'auth.db');
+    const wal = new WalSync(join(file, 'a.db'));
+    const failures = await Promise.all([wal.sync(), wal.sync()].map((sync) => sync.catch(({ code }) => code)));
+    expect(failures).to.deep.equal(['ENOTDIR', 'ENOTDIR']);
+    rmSync(file);
+    await wal.sync();
   });
 });

@@ -35,9 +35,28 @@ interface Stores {
   reopen(former: TaskStore, options: OpenOptions): Promise<TaskStore>;
 }
 
+/** A row that another program writes. Times are Unix seconds. */
+export interface ForeignRow {
+  id: string;
+  createdAt: number;
+  processedAt?: number | null;
+  status?: string;
+  payload?: string;
+  result?: string;
+}
+
 export interface Driver extends Stores {
-  /** Writes a row into the tables of a store, as only other programs do. */
-  insertRow(store: TaskStore, id: string, status: string, createdAt: number): Promise<void>;
+  /** Writes rows into the tables of a store, as only other programs do. They arrive after all rows but those of tasks. */
+  insertRows(store: TaskStore, rows: readonly ForeignRow[]): Promise<void>;
+}
+
+let arrivals = 0;
+
+/** Returns arrival number, id, payload, status, result, and times of a row. */
+export function columnsOf({ id, createdAt, ...row }: ForeignRow) {
+  const { payload = '{}', status = 'completed', result = null, processedAt = null } = row;
+  arrivals += 1;
+  return [arrivals, id, payload, status, result, createdAt, processedAt] as const;
 }
 
 type QueueTest = (queue: TestQueue) => Promise<void>;

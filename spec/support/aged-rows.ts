@@ -4,7 +4,7 @@ import { afterTest } from './cleanup.ts';
 import { migratedFolder, openBeside } from './migrated-folder.ts';
 
 /** A row, identified by its arrival number. Times are Unix seconds. */
-export interface Row {
+interface Row {
   arrival: number;
   createdAt?: number;
   processedAt?: number | null;

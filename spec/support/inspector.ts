@@ -89,16 +89,6 @@ export async function inspect(program: Program) {
       const sessions = [undefined, ...threads.keys()];
       return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();
     },
-    /**
-     * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
-     * as soon as it runs JavaScript again. Returns their number, and a promise that resolves once they have ended.
-     */
-    kill(thread: RegExp, most?: number): { count: number; dead: Promise<unknown> } {
-      const sessions = fitting(thread).slice(0, most);
-      for (const session of sessions) void run(session, 'process.exit(3)');
-      const hasEnded = () => sessions.every((session) => !threads.has(session)) || undefined;
-      return { count: sessions.length, dead: attached.found(hasEnded) };
-    },
     /** Waits until exactly `count` matching threads are alive. */
     async alive(thread: RegExp, count: number): Promise<void> {
       await attached.found(() => fitting(thread).length === count || undefined);

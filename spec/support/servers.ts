@@ -82,12 +82,8 @@ export function migratedSchemaForSuite(): () => Schema {
   };
 }
 
-/**
- * Returns the settings common to the nodes of one test.
- *
- * @param databaseUrl URL of the database; by default an empty schema on the server that all specs share
- */
-export async function sharedSettings(databaseUrl?: string): Promise<{ DATABASE_URL: string; TOKEN_KEY: string }> {
-  const DATABASE_URL = databaseUrl ?? (await emptySchema()).url;
+/** Returns the settings common to the nodes of one test, which share an empty schema. */
+export async function sharedSettings(): Promise<{ DATABASE_URL: string; TOKEN_KEY: string }> {
+  const { url: DATABASE_URL } = await emptySchema();
   return { DATABASE_URL, TOKEN_KEY: 'the key that all nodes of a spec share' };
 }

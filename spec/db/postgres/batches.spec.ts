@@ -58,16 +58,6 @@ describe('Batches', () => {
     await Promise.all(items);
   });
 
-  it('rejects all items that wait if the database is unavailable', async () => {
-    const { add, written, writes, end } = waitingBatches();
-    const items = [add(1)];
-    await writes(1);
-    items.push(add(8 * MIB), add(8 * MIB));
-    end(new DatabaseUnavailable('gone'));
-    expect(new Set(await Promise.all(items))).to.deep.equal(new Set(['DatabaseUnavailable']));
-    expect(written).to.have.length(1);
-  });
-
   it('rejects the other items of a batch that is written one by one, if the database becomes unavailable', async () => {
     const { add, written, writes, end } = waitingBatches();
     const items = [add(1), add(2), add(3), add(4)];

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { EXHAUSTED } from '../../../db/message-change.ts';
-import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { acquireLock, PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PostgresStore, WRITE_CONNECTIONS } from '../../../db/postgres/store.ts';
 import {
   DatabaseUnavailable,
@@ -12,7 +12,7 @@ import {
   ValueRefused,
 } from '../../../db/task-store.ts';
 import { openNode } from '../../store/postgres-driver.ts';
-import { ack, complete, discard, release, retry } from '../../store/settlements.ts';
+import { ack, complete, discard, release, retry, row } from '../../store/settlements.ts';
 import { errorOf, messageOf, numbers, roomy, START, sorted } from '../../store/stage.ts';
 import { boundDeadLetters, purgeIn, redriveIn } from '../../store/store-calls.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -67,20 +67,14 @@ async function expectTrueCounts({ sql }: Schema, store: PostgresStore, except?: 
 }
 
 describeWithPostgres('PostgresStore', () => {
-  it('accepts the submissions of an event loop turn in one transaction', async () => {
+  it('writes what is asked for in one event loop turn in one transaction: submissions, settlements with a take', async () => {
     const { sql, store } = await freshStore();
-    await publishAll(store, 'abcdef');
-    expect(await sql('SELECT count(DISTINCT xmin::text) AS n FROM messages')).to.deep.equal([{ n: 1 }]);
-  });
-
-  it('settles and takes in one transaction, if both are asked for in one event loop turn', async () => {
-    const { sql, store } = await freshStore();
+    const transactions = 'SELECT DISTINCT xmin::text FROM messages UNION SELECT DISTINCT xmin::text FROM tasks';
     await publishAll(store, 'abcd');
+    expect(await sql(transactions)).to.have.length(1);
     const { deliveries } = await store.take(2, true);
     const [{ effects }, taken] = await Promise.all([settleAll(store, deliveries, complete()), store.take(2, false)]);
-    expect(effects).to.deep.equal(['applied', 'applied']);
-    expect(idsOf(taken.deliveries)).to.equal('cd');
-    const transactions = 'SELECT DISTINCT xmin::text FROM messages UNION SELECT DISTINCT xmin::text FROM tasks';
+    expect([effects, idsOf(taken.deliveries)]).to.deep.equal([['applied', 'applied'], 'cd']);
     expect(await sql(transactions)).to.have.length(1);
   });
 
@@ -155,30 +149,18 @@ describeWithPostgres('PostgresStore', () => {
       return { schema, store, lose };
     }
 
-    it('takes again what it had taken, and charges nothing', async () => {
+    it('takes again what it had taken and charges nothing, but deletes what was cancelled meanwhile', async () => {
       const { schema, store, lose } = await losing();
-      await publishAll(store, 'abcd');
+      await publishAll(store, 'abcde');
       const { deliveries: held } = await store.take(1, true);
-      await lose(() => store.take(2, false), "SELECT 1 FROM messages WHERE id = 'c' AND state = 'running'");
+      await lose(() => store.take(3, false), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'running'");
+      expect(await store.cancel('b')).to.include({ outcome: 'requested' });
       const { deliveries } = await store.take(5, false);
-      expect(deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`)).to.deep.equal([
-        'b 1 2',
-        'c 1 2',
-        'd 1 1',
-      ]);
+      const taken = deliveries.map(({ id, attempt, delivery }) => `${id} ${attempt} ${delivery}`);
+      expect(taken).to.deep.equal(['c 1 2', 'd 1 2', 'e 1 1']);
       const { effects } = await settleAll(store, [...held, ...deliveries], complete());
-      expect(effects).to.deep.equal(['applied', 'applied', 'applied', 'applied']);
-      await expectTrueCounts(schema, store);
-    });
-
-    it('deletes what it had taken and what was cancelled meanwhile', async () => {
-      const { schema, store, lose } = await losing();
-      await publishAll(store, 'a');
-      await lose(() => store.take(2, true), "SELECT 1 FROM messages WHERE state = 'running'");
-      expect(await store.cancel('a')).to.include({ outcome: 'requested' });
-      expect((await store.take(2, true)).deliveries).to.deep.equal([]);
-      await expectTrueCounts(schema, store);
-      expect(await store.counts()).to.include({ cancelled: 1, inFlight: 0 });
+      expect(effects).to.deep.equal(Array(4).fill('applied'));
+      expect(await expectTrueCounts(schema, store)).to.include({ cancelled: 1, inFlight: 0 });
     });
 
     it('finds out by itself that it owns more than it holds', async () => {
@@ -190,29 +172,20 @@ describeWithPostgres('PostgresStore', () => {
       expect(idsOf((await store.take(5, false)).deliveries)).to.equal('a');
     });
 
-    it('says which settlements have been applied when they are repeated', async () => {
+    it('says which settlements have been applied when they are repeated, also if a released message is limited', async () => {
       const { schema, store, lose } = await losing();
-      await publishAll(store, 'abcde');
-      const { deliveries } = await store.take(5, true);
+      await publishAll(store, 'abcdef');
+      const { deliveries } = await store.take(6, true);
+      await store.setLimits('sum', { concurrency: 1 }, 'api');
       const settlements = [complete(), retry(START + 5), discard(), release, ack];
-      const settled = deliveries.map((delivery, index) => ({ delivery, settlement: settlements[index] as Settlement }));
-      await lose(() => store.settle(settled), "SELECT 1 FROM tasks WHERE id = 'a'");
+      const settled = settlements.map((settlement, index) => ({ delivery: deliveries[index] as Delivery, settlement }));
+      await lose(() => store.settle(settled), "SELECT 1 FROM messages WHERE id = 'd' AND state = 'limited'");
       const counts = await store.counts();
       const { effects } = await store.settle(settled);
-      expect(effects).to.deep.equal(['applied', 'applied', 'applied', 'applied', 'applied']);
+      expect(effects).to.deep.equal(settled.map(() => 'applied'));
       expect(await store.counts()).to.deep.equal(counts);
       expect((await store.settle(settled)).effects).to.deep.equal(settled.map(() => 'late'));
       expect((await schema.sql('SELECT id FROM tasks')).length).to.equal(1);
-    });
-
-    it('says that a release has been applied if its message is limited since then', async () => {
-      const { store, lose } = await losing();
-      await publishAll(store, 'ab');
-      const { deliveries } = await store.take(2, true);
-      await store.setLimits('sum', { concurrency: 1 }, 'api');
-      const settled = deliveries.slice(0, 1).map((delivery) => ({ delivery, settlement: release }));
-      await lose(() => store.settle(settled), "SELECT 1 FROM messages WHERE state = 'limited'");
-      expect((await store.settle(settled)).effects).to.deep.equal(['applied']);
     });
 
     it('remembers an ack until the row is written, or for an hour', async () => {
@@ -221,9 +194,7 @@ describeWithPostgres('PostgresStore', () => {
       await publishAll(store, 'ab');
       const { deliveries } = await store.take(2, true);
       await settleAll(store, deliveries, ack);
-      expect(await remembered()).to.equal(2);
-      await settleAll(store, deliveries.slice(0, 1), { kind: 'row', result: '{"output":1}' });
-      expect(await remembered()).to.equal(1);
+      await settleAll(store, deliveries.slice(0, 1), row(1));
       await store.start();
       expect(await remembered()).to.equal(1);
       await schema.sql(`UPDATE acks SET acked_at = ${START - 3_600_001}`);
@@ -242,7 +213,7 @@ describeWithPostgres('PostgresStore', () => {
         const [a, b] = (await other.take(2, true)).deliveries as [Delivery, Delivery];
         await settleAll(other, [a], complete());
         await settleAll(other, [b], ack);
-        await settleAll(other, [b], { kind: 'row', result: '{"output":2}' });
+        await settleAll(other, [b], row(2));
         await schema.sql('ALTER TABLE messages RENAME TO hidden');
         await errorOf(() => settleAll(store, deliveries, settlement));
         await schema.sql('ALTER TABLE hidden RENAME TO messages');
@@ -306,19 +277,27 @@ describeWithPostgres('PostgresStore', () => {
     }
   });
 
-  it('evicts the keys beyond a lowered bound in steps', async () => {
-    const schema = await migratedSchema();
-    const roomyStore = await openStore(schema.url, 'one', { ...roomy, maxKeys: 5000 });
-    const key = (name: string) => ({ key: name, fingerprint: 'x' });
-    const ids = numbers(2100, 0);
-    await Promise.all(ids.map((id) => roomyStore.publish(messageOf(id), key(`key ${id}`))));
-    const smaller = await openStore(schema.url, 'two', { ...roomy, maxKeys: 1 });
-    const left = async () => (await schema.sql('SELECT count(*) AS count FROM idempotency_keys'))[0];
-    await smaller.publish(messageOf('a'), key('a'));
-    expect(await left()).to.deep.equal({ count: 101 });
-    await smaller.publish(messageOf('b'), key('b'));
-    expect(await left()).to.deep.equal({ count: 1 });
-    await expectTrueCounts(schema, roomyStore, 'completed');
+  it('keeps the newest rows by submission and arrival, more if some are equal, and lets one node delete at a time', async () => {
+    const { url, sql, store } = await freshStore();
+    const insert = (from: number, to: number, createdAt: number, arrival: string) =>
+      sql(`INSERT INTO tasks (id, payload, created_at, arrival)
+        SELECT 'id' || n, '', ${createdAt}, ${arrival} FROM generate_series(${from}, ${to}) AS n`);
+    const left = async () => (await sql('SELECT id FROM tasks ORDER BY arrival')).map(({ id }) => id);
+    const limits = { rows: 4, before: undefined };
+    await insert(1, 5, 7, 'n');
+    await insert(6, 9, 6, 'n');
+    const other = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000 });
+    afterTest(() => other.close());
+    await other.transaction(async (query) => {
+      await acquireLock(query, 'retention');
+      expect(await store.deleteOldRows(limits)).to.equal(false);
+      expect(await left()).to.have.length(9);
+    });
+    expect([await store.deleteOldRows(limits), await store.deleteOldRows(limits)]).to.deep.equal([true, false]);
+    expect(await left()).to.deep.equal(['id2', 'id3', 'id4', 'id5']);
+    await insert(10, 18, 8, '5');
+    while (await store.deleteOldRows(limits));
+    expect(await left()).to.have.length(9);
   });
 
   it(`has true counts and no deadlock, whatever several nodes do at the same time ${seedNote}`, async () => {
@@ -370,58 +349,43 @@ describeWithPostgres('PostgresStore', () => {
   });
 
   it('accepts tasks without limits while a transaction changes tasks with limits', async () => {
-    const { url, sql } = await migratedSchema();
-    const store = await openStore(url, 'one');
+    const { sql, store } = await freshStore();
     await store.setLimits('other', { concurrency: 1 }, 'api');
     await sql('BEGIN');
     await sql('SELECT lock_limits(0, NULL)');
-    await store.publish(messageOf('a'));
+    await publishAll(store, 'a');
     await store.publishAll([{ message: messageOf('b'), key: undefined }]);
     await sql('COMMIT');
     expect((await store.counts()).waiting).to.equal(2);
   });
 
-  it('says which tasks the recovery of an owner has dead-lettered or cancelled', async () => {
-    const { url, store } = await freshStore();
-    await publishAll(store, 'ab');
-    for (let death = 0; death < 2; death++) {
+  it('says which tasks the recovery of an owner has dead-lettered, cancelled, or evicted as dead letters', async () => {
+    const { url, sql, store } = await freshStore();
+    const [a, b, c] = ['a', 'b', 'c'].map((id) => ({ id, action: 'sum' }));
+    await publishAll(store, 'abc');
+    await settleAll(store, (await store.take(1, true)).deliveries, discard());
+    // The dead letters of another process count too.
+    await sql("INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('other', 'operations', 1, 1)");
+    boundDeadLetters({ maxLength: 2 });
+    for (let death = 0; death < SUSPECT_DEATHS; death++) {
       await store.take(2, true);
       expect(await store.recover('one')).to.deep.equal([]);
     }
     const recoveries: Recovery[] = [];
     store.onRecovered((recovery) => recoveries.push(recovery));
     const suspects = await openStore(url, 'two');
-    expect(idsOf((await suspects.take(2, true)).deliveries)).to.equal('a');
-    const failed = { id: 'a', action: 'sum', attempts: 1, reason: EXHAUSTED };
-    expect(await store.recover('two')).to.deep.equal([failed]);
-    expect(await store.recover('two')).to.deep.equal([]);
+    expect(idsOf((await suspects.take(2, true)).deliveries)).to.equal('b');
+    const failed = [{ ...b, attempts: 1, reason: EXHAUSTED }];
+    expect([await store.recover('two'), await store.recover('two')]).to.deep.equal([failed, []]);
     const next = await openStore(url, 'three');
-    expect(idsOf((await next.take(2, true)).deliveries)).to.equal('b');
-    await store.cancel('b');
+    expect(idsOf((await next.take(2, true)).deliveries)).to.equal('c');
+    await store.cancel('c');
     expect(await store.recover('three')).to.deep.equal([]);
     expect(recoveries).to.deep.equal([
-      { failed: [failed], cancelled: [], evicted: [] },
-      { failed: [], cancelled: [{ id: 'b', action: 'sum' }], evicted: [] },
+      { failed, cancelled: [], evicted: [a] },
+      { failed: [], cancelled: [c], evicted: [] },
     ]);
-    expect(await store.counts()).to.include({ dead: 1, failed: 1, cancelled: 1, waiting: 0 });
-  });
-
-  it('says which dead letters a recovery has evicted', async () => {
-    const { sql, store } = await freshStore();
-    const recoveries: Recovery[] = [];
-    store.onRecovered((recovery) => recoveries.push(recovery));
-    await publishAll(store, 'ab');
-    await settleAll(store, (await store.take(1, true)).deliveries, discard());
-    // The dead letters of another process count too.
-    await sql("INSERT INTO queue_counts (owner, lane, accepted, dead) VALUES ('other', 'operations', 1, 1)");
-    boundDeadLetters({ maxLength: 2 });
-    await sql(`UPDATE messages SET deaths = ${SUSPECT_DEATHS} WHERE id = 'b'`);
-    expect(idsOf((await store.take(1, true)).deliveries)).to.equal('b');
-    await store.recover('one');
-    const [a, b] = ['a', 'b'].map((id) => ({ id, action: 'sum' }));
-    const failed = [{ ...b, attempts: 1, reason: EXHAUSTED }];
-    expect(recoveries).to.deep.equal([{ failed, cancelled: [], evicted: [a] }]);
-    expect(await store.counts()).to.include({ evicted: 1 });
+    expect(await store.counts()).to.include({ failed: 2, evicted: 1, cancelled: 1, waiting: 0 });
   });
 
   it('changes many messages in more time than its other statements have', async () => {

@@ -1,13 +1,4 @@
-import {
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -21,10 +12,7 @@ import { until } from '../../support/until.ts';
 const NEVER = new AbortController().signal;
 const INSERT = "INSERT INTO tasks (id, payload, created_at) VALUES (hex(randomblob(16)), printf('%4000d', 0), 1)";
 
-/**
- * Creates a data folder whose tasks take many steps to copy, a connection to the tasks, and the path of a folder that
- * does not exist.
- */
+/** Creates a data folder whose tasks take many steps to copy, and the path of a folder that does not exist. */
 async function fresh({ rows = 3000 } = {}) {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -69,6 +57,14 @@ describe('backUpDatabases', () => {
     migrate(folder);
   });
 
+  it('takes a folder that is there and empty, and the queue of an older version that was not started since', async () => {
+    const { dataDir } = await fresh({ rows: 1 });
+    new DatabaseSync(join(dataDir, 'queue.db')).close();
+    const folder = await temporaryFolder();
+    await backUpDatabases(dataDir, folder, NEVER);
+    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
+  });
+
   it('copies what was there when it began, however much is written meanwhile', async () => {
     const { dataDir, tasks, folder } = await fresh();
     const copying = backUpDatabases(dataDir, folder, NEVER);
@@ -81,47 +77,19 @@ describe('backUpDatabases', () => {
     expect(read(join(folder, 'tasks.db'), 'PRAGMA integrity_check')).to.equal('ok');
   });
 
-  it('takes a folder that is there and empty, and the queue of an older version that was not started since', async () => {
-    const { dataDir, folder } = await fresh({ rows: 1 });
-    new DatabaseSync(join(dataDir, 'queue.db')).close();
-    mkdirSync(folder, { recursive: true });
-    await backUpDatabases(dataDir, folder, NEVER);
-    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
-  });
-
-  it('copies what only the log holds', async () => {
-    const { dataDir, tasks, folder } = await fresh({ rows: 7 });
-    // Copies of the files as a killed process leaves them, with rows only in the write-ahead log.
-    const cut = await temporaryFolder();
-    for (const name of ['auth.db', 'tasks.db', 'tasks.db-wal']) {
-      copyFileSync(join(dataDir, name), join(cut, name));
-    }
-    tasks.exec('DELETE FROM tasks');
-    await backUpDatabases(cut, folder, NEVER);
-    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(7);
-  });
-
-  it('refuses a folder in which anything lies, and leaves it alone', async () => {
+  it('refuses what is not a folder, is not empty, is the data folder or cannot be made, and leaves it alone', async () => {
     const { dataDir, folder } = await fresh({ rows: 1 });
     await backUpDatabases(dataDir, folder, NEVER);
-    const before = readdirSync(folder);
-    expect(await refusal(dataDir, folder)).to.equal(`${folder} is not empty: name a new folder`);
-    expect(readdirSync(folder)).to.deep.equal(before);
-    const file = join(folder, 'auth.db');
-    expect(await refusal(dataDir, file)).to.equal(`${file} is not a folder: name another one`);
-  });
-
-  it('refuses a link to the data folder', async () => {
-    const { dataDir } = await fresh({ rows: 1 });
-    const link = join(await temporaryFolder(), 'link');
+    const [file, link] = [join(folder, 'auth.db'), join(await temporaryFolder(), 'link')];
     symlinkSync(dataDir, link);
-    expect(await refusal(dataDir, link)).to.equal(`${link} is the data folder itself: name another one`);
-  });
-
-  it('says that it cannot make the folder', async () => {
-    const { dataDir } = await fresh({ rows: 1 });
-    expect(await refusal(dataDir, join(dataDir, 'auth.db', 'copy'))).to.include('auth.db');
-    if (existsSync('/proc')) expect(await refusal(dataDir, '/proc/nowhere/copy')).to.include('/proc/nowhere');
+    for (const [path, reason] of [
+      [folder, 'is not empty: name a new folder'],
+      [file, 'is not a folder: name another one'],
+      [link, 'is the data folder itself: name another one'],
+    ] as const)
+      expect(await refusal(dataDir, path)).to.equal(`${path} ${reason}`);
+    expect(await refusal(dataDir, join(file, 'copy'))).to.include('auth.db');
+    expect(readdirSync(folder)).to.have.length(2);
   });
 
   for (const missing of ['auth.db', 'tasks.db']) {

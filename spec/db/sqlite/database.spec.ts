@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmdirSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
@@ -45,17 +45,18 @@ describe('Database', () => {
   it('is unavailable without a file, which it never creates, until there is one', async () => {
     const path = join(await temporaryFolder(), 'words.db');
     const database = connectTo(path);
-    expect(() => read(database)).to.throw(DatabaseUnavailable, path);
-    expect(existsSync(path)).to.equal(false);
-    mkdirSync(path);
-    expect(() => read(database)).to.throw(DatabaseUnavailable);
-    rmSync(path, { recursive: true });
-    symlinkSync(path, path);
-    expect(() => read(database)).to.throw(DatabaseUnavailable);
-    rmSync(path);
+    const puts: [put: (path: string) => void, take: (path: string) => void][] = [
+      [() => {}, () => expect(existsSync(path)).to.equal(false)],
+      [mkdirSync, rmdirSync],
+      [() => symlinkSync(path, path), rmSync],
+    ];
+    for (const [put, take] of puts) {
+      put(path);
+      expect(() => read(database)).to.throw(DatabaseUnavailable, path);
+      take(path);
+    }
     makeFile(path);
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
-    expect(() => read(connectTo(join(path, 'words.db')))).to.throw(DatabaseUnavailable);
   });
 
   it('reads another database that replaced its file and its log', async () => {
@@ -113,28 +114,10 @@ describe('Database', () => {
     expect(existsSync(`${path}-wal`)).to.equal(true);
   });
 
-  it('waits for a lock no longer than its busy timeout', async () => {
-    const { path, database } = await fresh();
-    const other = new DatabaseSync(path);
-    afterTest(() => other.close());
-    other.exec('BEGIN IMMEDIATE');
-    const insert = database.statement("INSERT INTO words VALUES ('second')");
-    const begun = performance.now();
-    expect(() => insert.run()).to.throw('database is locked');
-    expect(performance.now() - begun).to.be.within(40, 30_000);
-    other.exec('COMMIT');
-    expect(insert.run().changes).to.equal(1);
-  });
-
-  it('lets the write-ahead log grow up to its limit', async () => {
+  it('lets the write-ahead log grow where another thread restarts it', async () => {
     const { path } = await fresh();
-    const logOf = (checkpointPages: number) => {
-      const database = connectTo(path, { checkpointPages });
-      for (let page = 0; page < 200; page++) database.statement('INSERT INTO words VALUES (?)').run('x'.repeat(4000));
-      return statSync(`${path}-wal`).size;
-    };
-    const small = logOf(10);
-    expect(small).to.be.below(200 * 4096);
-    expect(logOf(1000)).to.be.above(200 * 4096);
+    const database = connectTo(path, { checkpointPages: 0 });
+    for (let page = 0; page < 1200; page++) database.statement('INSERT INTO words VALUES (?)').run('x'.repeat(4000));
+    expect(statSync(`${path}-wal`).size).to.be.above(1200 * 4096);
   });
 });

@@ -10,11 +10,11 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { lockDataFolder } from '../../../db/sqlite/data-folder.ts';
-import { checkDamage, createQueueTables, isDamage, migrate } from '../../../db/sqlite/migrate.ts';
+import { checkDamage, migrate } from '../../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
 
@@ -84,31 +84,6 @@ describe('migrate', () => {
     }
   });
 
-  it('creates the tables of the queue in memory like in the file, even if the file is attached', async () => {
-    const { path } = await migrated();
-    const memory = open(':memory:');
-    memory.prepare('ATTACH ? AS file').run(path);
-    createQueueTables(memory);
-    const names = schemas.tasks.filter((table) => table !== 'tasks' && table !== 'queue_history');
-    const schema = (of: string) =>
-      rows(memory, `SELECT type, name, sql FROM ${of}.sqlite_schema ORDER BY name`).filter(({ sql }) =>
-        names.some((name) => sql?.toString().includes(` ${name} (`)),
-      );
-    expect(schema('main')).to.have.lengthOf(23).and.deep.equal(schema('file'));
-  });
-
-  it('adds the tables of the queue and the columns of the attempts to the rows of version 0.1.0', async () => {
-    const { folder, path, database } = await migrated();
-    database.exec(`DROP TABLE messages; DROP TABLE schedules; DROP TABLE idempotency_keys; DROP TABLE queue_state;
-      ALTER TABLE tasks DROP COLUMN attempts; ALTER TABLE tasks DROP COLUMN history; PRAGMA user_version = 3;
-      INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)`);
-    migrate(folder);
-    expect(tables(path)).to.have.members(schemas.tasks);
-    expect(rows(database, 'SELECT id, attempts, history FROM tasks')).to.deep.equal([
-      { id: 'a', attempts: null, history: null },
-    ]);
-  });
-
   it('creates files that no other user can read, even in a folder that others can read, and the folder of the lock for its owner only', async () => {
     const folder = join(await temporaryFolder(), 'a', 'b');
     lockDataFolder(folder)();
@@ -120,21 +95,16 @@ describe('migrate', () => {
     }
   });
 
-  it('adopts a table that was made without it, with its rows', async () => {
-    const folder = await temporaryFolder();
-    const database = open(join(folder, 'tasks.db'));
+  it('adopts a table that was made by another program or by an older version, with its rows', async () => {
+    const path = join(await temporaryFolder(), 'tasks.db');
+    const database = open(path);
     database.exec(`CREATE TABLE tasks (id TEXT PRIMARY KEY, payload TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'pending',
-      result TEXT, created_at INTEGER NOT NULL, processed_at INTEGER);
+      result TEXT, created_at INTEGER NOT NULL, processed_at INTEGER, attempts INTEGER); PRAGMA user_version = 3;
       INSERT INTO tasks (id, payload, created_at) VALUES ('old', '{}', 1)`);
-    migrate(folder);
-    expect(database.prepare('SELECT id FROM tasks').all()).to.deep.equal([{ id: 'old' }]);
-  });
-
-  it('refuses a schema that is newer than it knows, and leaves it', async () => {
-    const { folder, path, database } = await migrated();
-    database.exec('PRAGMA user_version = 99; DROP TABLE tasks');
-    expectFailure(folder, /tasks\.db: .*99/);
-    expect(tables(path)).to.not.include('tasks');
+    migrate(dirname(path));
+    expect(tables(path)).to.have.members(schemas.tasks);
+    const old = { id: 'old', attempts: null, history: null };
+    expect(rows(database, 'SELECT id, attempts, history FROM tasks')).to.deep.equal([old]);
   });
 
   it('makes tables that begin with the columns of the specification', async () => {
@@ -164,10 +134,15 @@ async function withOldQueue() {
   migrate(folder);
   const path = join(folder, 'queue.db');
   const old = open(path);
-  old.exec(readFileSync(new URL('fixtures/queue-killed.sql', import.meta.url), 'utf8'));
-  // Closing a database in WAL mode deletes its log. A killed process leaves the log beside the file.
   old.exec('PRAGMA journal_mode = WAL');
-  return { folder, path, old, tasks: () => open(join(folder, 'tasks.db')) };
+  old.exec(readFileSync(new URL('fixtures/queue-killed.sql', import.meta.url), 'utf8'));
+  /** Closes the queue, but leaves the log beside its file, as a killed process does. */
+  const kill = () => {
+    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, `${path}.copy${suffix}`);
+    old.close();
+    for (const suffix of ['', '-wal']) renameSync(`${path}.copy${suffix}`, path + suffix);
+  };
+  return { folder, path, old, kill, tasks: open(join(folder, 'tasks.db')) };
 }
 
 /** Returns the messages with only the first characters of their ids, in the order in which they will run. */
@@ -179,105 +154,59 @@ function messages(database: DatabaseSync) {
   );
 }
 
-const waiting = { state: 'waiting', deaths: 0, attempts: 0, crashes: 0, delivery: 0 };
-const unfailed = { reason: null, permanent: 0 };
+const none = { deaths: 0, attempts: 0, crashes: 0, delivery: 0, reason: null, permanent: 0 };
+const waiting = { state: 'waiting', ...none };
 const failed = { ...waiting, state: 'failed', attempts: 1 };
 
 describe('the migration of a queue in its own file', () => {
-  it('keeps the messages, dead letters, idempotency keys and the pause of a killed process', async () => {
-    const { folder, path, old, tasks } = await withOldQueue();
+  it('keeps the messages, dead letters, idempotency keys and the pause of a killed process, also if killed itself', async () => {
+    const { folder, path, old, kill, tasks } = await withOldQueue();
     const keys = rows(old, 'SELECT * FROM idempotency_keys');
     const ages = rows(old, 'SELECT id, first_at FROM messages UNION SELECT id, first_at FROM dead_letters ORDER BY id');
-    old.close();
+    kill();
     migrate(folder);
-    const database = tasks();
+    // A process that is killed between the commit and the renaming leaves both.
+    renameSync(`${path}.migrated`, path);
+    migrate(folder);
     const refused = 'data.numbers must hold finite numbers only';
-    expect(messages(database)).to.deep.equal([
-      { id: '2c64', ...waiting, state: 'running', deaths: 1, action: 'slow', ...unfailed },
-      { id: '3f82', ...waiting, deaths: 1, action: 'slow', ...unfailed },
-      { id: '97e1', ...waiting, action: 'quick', ...unfailed },
-      { id: '9973', ...waiting, action: 'xxxxxx', ...unfailed },
-      {
-        id: '8645',
-        ...waiting,
-        state: 'retrying',
-        attempts: 1,
-        action: 'later',
-        reason: 'the receiver is busy',
-        permanent: 0,
-      },
+    const retrying = { state: 'retrying', attempts: 1, reason: 'the receiver is busy' };
+    expect(messages(tasks)).to.deep.equal([
+      { id: '2c64', ...waiting, state: 'running', deaths: 1, action: 'slow' },
+      { id: '3f82', ...waiting, deaths: 1, action: 'slow' },
+      { id: '97e1', ...waiting, action: 'quick' },
+      { id: '9973', ...waiting, action: 'xxxxxx' },
+      { id: '8645', ...waiting, ...retrying, action: 'later' },
       { id: '9a5c', ...failed, action: 'sum', reason: refused, permanent: 1 },
-      { id: '23bc', ...failed, action: 'once', reason: 'connection refused', permanent: 0 },
+      { id: '23bc', ...failed, action: 'once', reason: 'connection refused' },
     ]);
-    expect(rows(database, 'SELECT id, accepted_at AS first_at FROM messages ORDER BY id')).to.deep.equal(ages);
-    expect(rows(database, 'SELECT * FROM idempotency_keys')).to.deep.equal(keys);
-    expect(rows(database, 'SELECT paused FROM queue_state')).to.deep.equal([{ paused: 1 }]);
-    expect(rows(database, "SELECT run_at FROM messages WHERE action = 'later'")).to.deep.equal([
-      { run_at: 1795395790648 },
+    expect(rows(tasks, 'SELECT id, accepted_at AS first_at FROM messages ORDER BY id')).to.deep.equal(ages);
+    expect(rows(tasks, 'SELECT * FROM idempotency_keys')).to.deep.equal(keys);
+    expect(rows(tasks, 'SELECT paused FROM queue_state')).to.deep.equal([{ paused: 1 }]);
+    const attempt = '{"startedAt":null,"endedAt":1795392190645,"reason":"connection refused"}';
+    const history = `{"waitedMs":null,"ranMs":0,"attempts":[${attempt}]}`;
+    const letter = { arrival: 1795392190340003, failed_at: 1795392190645, history };
+    expect(rows(tasks, "SELECT arrival, failed_at, history FROM messages WHERE action = 'once'")).to.deep.equal([
+      letter,
     ]);
-    expect(rows(database, "SELECT arrival, failed_at, history FROM messages WHERE action = 'once'")).to.deep.equal([
-      {
-        arrival: 1795392190340003,
-        failed_at: 1795392190645,
-        history:
-          '{"waitedMs":null,"ranMs":0,"attempts":[{"startedAt":null,"endedAt":1795392190645,"reason":"connection refused"}]}',
-      },
-    ]);
-    expect(rows(database, 'SELECT max(length(action)) AS longest FROM messages')).to.deep.equal([{ longest: 256 }]);
-    expect(rows(database, 'SELECT id FROM messages WHERE run_at > accepted_at').length).to.equal(1 + 2);
+    const later = 'SELECT max(length(action)) AS longest, max(run_at) AS due FROM messages';
+    expect(rows(tasks, later)).to.deep.equal([{ longest: 256, due: 1795395790648 }]);
+    expect(rows(tasks, 'SELECT id FROM messages WHERE run_at > accepted_at').length).to.equal(1 + 2);
     for (const suffix of ['', '-wal', '-shm']) expect(existsSync(path + suffix), suffix).to.equal(false);
     expect(rows(open(`${path}.migrated`), 'SELECT id FROM messages')).to.have.lengthOf(5);
   });
 
-  it('reads what only the log holds', async () => {
-    const { folder, path, old, tasks } = await withOldQueue();
-    old.exec(`INSERT INTO messages (${OLD_COLUMNS}) VALUES (9, 9, 'logged', '{}', 1)`);
-    // Copies of the files as a killed process leaves them.
-    for (const suffix of ['', '-wal']) copyFileSync(path + suffix, `${path}.copy${suffix}`);
-    old.close();
-    for (const suffix of ['', '-wal']) renameSync(`${path}.copy${suffix}`, path + suffix);
-    migrate(folder);
-    expect(messages(tasks())).to.have.lengthOf(8);
-    expect(existsSync(`${path}-wal`)).to.equal(false);
-  });
-
-  it('continues after the process was killed between the commit and the renaming', async () => {
-    const { folder, path, old, tasks } = await withOldQueue();
-    old.close();
-    migrate(folder);
-    const before = rows(tasks(), 'SELECT * FROM messages');
-    renameSync(`${path}.migrated`, path);
-    migrate(folder);
-    expect(rows(tasks(), 'SELECT * FROM messages')).to.deep.equal(before);
-    expect(rows(tasks(), 'SELECT paused FROM queue_state')).to.deep.equal([{ paused: 1 }]);
-    expect(existsSync(path)).to.equal(false);
-  });
-
-  it('leaves out completed tasks', async () => {
+  it('leaves out completed tasks, and keeps the order of delivery and arrival numbers that are free', async () => {
     const { folder, old, tasks } = await withOldQueue();
-    const insert = tasks().prepare("INSERT INTO tasks (id, payload, created_at) VALUES (?, '{}', 1)");
-    for (const { id } of rows(old, 'SELECT id FROM messages UNION SELECT id FROM dead_letters')) {
-      if (/^(2c64|9a5c)/.test(id as string)) insert.run(id as string);
-    }
-    old.close();
-    migrate(folder);
-    expect(messages(tasks()).map(({ id }) => id)).to.deep.equal(['3f82', '97e1', '9973', '8645', '23bc']);
-  });
-
-  it('keeps the order of delivery, and arrival numbers that are free', async () => {
-    const { folder, old, tasks } = await withOldQueue();
-    tasks().exec(`${INSERT_MESSAGE} (7, 'newer', 9000, 9000, '{}')`);
+    tasks.exec(`${INSERT_MESSAGE} (7, 'newer', 9000, 9000, '{}');
+      INSERT INTO tasks (id, payload, created_at) VALUES ('completed', '{}', 1)`);
     old.exec(`DELETE FROM messages; DELETE FROM dead_letters;
       INSERT INTO messages (${OLD_COLUMNS}) VALUES (6, 9, 'fourth', '{}', 5000), (7, 8, 'third', '{}', 5000),
-        (8, 3, 'first', '{}', 8000), (9, 5, 'second', 'no JSON', 5000)`);
+        (8, 3, 'first', '{}', 8000), (9, 5, 'second', 'no JSON', 5000), (10, 1, 'completed', '{}', 1)`);
     old.close();
     migrate(folder);
-    expect(rows(tasks(), 'SELECT id, arrival FROM messages ORDER BY run_at')).to.deep.equal([
-      { id: 'first', arrival: 8 },
-      { id: 'second', arrival: 9 },
-      { id: 'third', arrival: 10 },
-      { id: 'fourth', arrival: 6 },
-      { id: 'newer', arrival: 7 },
+    const arrivals = rows(tasks, 'SELECT id, arrival FROM messages ORDER BY run_at');
+    expect(arrivals.map(({ id, arrival }) => `${id} ${arrival}`)).to.deep.equal([
+      ...['first 8', 'second 9', 'third 10', 'fourth 6', 'newer 7'],
     ]);
   });
 
@@ -319,48 +248,18 @@ describeWithSmallDisk('migrate() on a full disk', () => {
   });
 });
 
-const PAGE = 4096;
-
-/** Opens a database with a table of many pages, one of which may be overwritten. */
-async function database(damagedPage?: (pages: number) => number): Promise<DatabaseSync> {
-  const path = join(await temporaryFolder(), 'a.db');
-  const made = new DatabaseSync(path);
-  made.exec('CREATE TABLE t (x); BEGIN');
-  const insert = made.prepare('INSERT INTO t VALUES (?)');
-  for (let row = 0; row < 500; row++) insert.run('x'.repeat(200));
-  made.exec('COMMIT');
-  const { page_count: pages } = made.prepare('PRAGMA page_count').get() as { page_count: number };
-  made.close();
-  if (damagedPage !== undefined) {
+describe('a database that is too large for a check of every page', () => {
+  it('is damaged if the first or the last row of a table cannot be read', async () => {
+    const path = join(await temporaryFolder(), 'a.db');
+    const database = open(path);
+    database.exec(`CREATE TABLE t (x); WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+      INSERT INTO t SELECT hex(zeroblob(100)) FROM n`);
+    checkDamage(database, 0);
+    database.close();
     const file = openSync(path, 'r+');
-    writeSync(file, Buffer.alloc(PAGE, 7), 0, PAGE, PAGE * Math.floor(damagedPage(pages)));
+    // The root of the table.
+    writeSync(file, Buffer.alloc(4096, 7), 0, 4096, 4096);
     closeSync(file);
-  }
-  const opened = new DatabaseSync(path);
-  afterTest(() => opened.close());
-  return opened;
-}
-
-describe('checkDamage', () => {
-  for (const [what, damagedPage, maxWholeCheck, message] of [
-    ['nothing in a sound database', undefined, undefined, undefined],
-    ['nothing in a sound database that is too large for a whole check', undefined, 0, undefined],
-    ['a damaged page in the middle, and says so in one line', (pages) => pages / 2, undefined, /^it is damaged: .*$/],
-    ['a damaged root of a large table by reading its first and last row', () => 1, 0, /image is malformed$/],
-  ] as [string, ((pages: number) => number) | undefined, number | undefined, RegExp | undefined][]) {
-    it(`finds ${what}`, async () => {
-      const opened = await database(damagedPage);
-      const check = () => checkDamage(opened, maxWholeCheck);
-      if (message === undefined) check();
-      else expect(check).to.throw(message).and.satisfy(isDamage);
-    });
-  }
-});
-
-describe('isDamage', () => {
-  it('tells damage from a lock and from a bug', () => {
-    expect(
-      [11, 26, 267, 5, undefined].map((errcode) => isDamage(Object.assign(new Error(), { errcode }))),
-    ).to.deep.equal([true, true, true, false, false]);
+    expect(() => checkDamage(open(path), 0)).to.throw(/image is malformed$/);
   });
 });

@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { taskReads } from '../../../db/reads.ts';
 import { Database } from '../../../db/sqlite/database.ts';
 import { migrate } from '../../../db/sqlite/migrate.ts';
+import { excessRows, retentionPass } from '../../../db/sqlite/retention.ts';
 import { dialect, storeRow } from '../../../db/sqlite/tasks.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
@@ -29,7 +30,7 @@ async function fresh() {
 describe('Tasks', () => {
   /** Returns the steps of a query's plan. */
   function planOf(database: Database, sql: string): string {
-    const values = Array.from({ length: new Set(sql.match(/\$\d+/g)).size }, () => 1);
+    const values = Array.from({ length: new Set(sql.match(/\$\d+/g)).size || sql.split('?').length - 1 }, () => 1);
     const plan = database.statement(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
     return plan.map(({ detail }) => String(detail)).join('\n');
   }
@@ -77,6 +78,20 @@ describe('Tasks', () => {
     const plans = texts.map((sql) => planOf(database, sql));
     expect(plans).to.deep.equal([...Array(4).fill(byId('tasks')), ...Array(2).fill(byId('messages'))]);
     expect(texts.filter((sql) => sql.includes('substr(body'))).to.have.length(1);
+  });
+
+  it('finds old rows by an index, or in the order of arrival, without sorting them', async () => {
+    const { database } = await fresh();
+    for (const id of ['a', 'b']) storeRow(database, 1, { ...completed, id });
+    for (const _ of retentionPass(database, excessRows(database, 1), 10));
+    const texts = database.texts.filter((sql) => /^(SELECT|DELETE)/.test(sql) && sql.includes('tasks'));
+    expect([...new Set(texts)].map((sql) => planOf(database, sql))).to.deep.equal([
+      'SCAN tasks USING COVERING INDEX tasks_by_creation',
+      // From the first row up to the limit.
+      'SCAN tasks',
+      'SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)',
+      'SEARCH tasks USING INDEX tasks_by_creation (created_at>? AND created_at<?)',
+    ]);
   });
 
   it('keeps both rows if two tasks have the same arrival number', async () => {

@@ -1,0 +1,135 @@
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import { PostgresDatabase } from '../../db/postgres/database.ts';
+import { ApiKeys, openAuthDatabase } from '../../db/sqlite/api-keys.ts';
+import { DatabaseUnavailable } from '../../db/task-store.ts';
+import { errorOf } from '../store/stage.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { migratedFolder, openBeside } from '../support/migrated-folder.ts';
+import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+
+const INSERT = 'INSERT INTO api_keys (api_key, user_id, role, created_at)';
+
+async function freshInSqlite() {
+  const dataDir = await migratedFolder();
+  const file = join(dataDir, 'auth.db');
+  const database = openAuthDatabase(file, 50);
+  afterTest(() => database.close());
+  const beside = openBeside(dataDir, 'auth.db');
+  /** Runs a statement on another connection. Returns its rows. */
+  const sql = async (text: string, values: (string | number)[] = []): Promise<unknown[]> =>
+    beside.prepare(text.replaceAll('$', '?')).all(...values);
+  return { keys: new ApiKeys(database), database, close: () => database.close(), sql, file };
+}
+
+async function freshInPostgres() {
+  const { url, sql } = await migratedSchema();
+  const open = () => {
+    const database = new PostgresDatabase(url, { connections: 2, timeLimitMs: 5000 });
+    afterTest(() => database.close());
+    return database;
+  };
+  const database = open();
+  return { keys: new PostgresApiKeys(database), close: () => database.close(), sql, open };
+}
+
+/** Defines the conformance specs of a store of API keys. `open` opens an empty store for each test. */
+function describeApiKeys(open: typeof freshInSqlite | typeof freshInPostgres): void {
+  const fresh = async () => {
+    const { sql, ...opened } = await open();
+    const insert = (key: string, user = 'alice', role = 'user') =>
+      sql(`${INSERT} VALUES ($1, $2, $3, 1)`, [key, user, role]);
+    return { ...opened, sql, insert };
+  };
+
+  it('makes the demo user once, with a key of 32 characters and the role user, unless there is a record', async () => {
+    const { keys, sql, insert } = await fresh();
+    const { apiKey, created } = await keys.ensureDemoUser(1_700_000_000);
+    expect(created).to.equal(true);
+    expect(apiKey).to.match(/^[\x21-\x7e]{32}$/);
+    await insert('later', 'demo', 'admin');
+    expect(await keys.ensureDemoUser(2)).to.deep.equal({ apiKey, created: false });
+    expect(await sql('SELECT * FROM api_keys ORDER BY id')).to.deep.equal([
+      { id: 1, api_key: apiKey, user_id: 'demo', role: 'user', created_at: 1_700_000_000 },
+      { id: 2, api_key: 'later', user_id: 'demo', role: 'admin', created_at: 1 },
+    ]);
+  });
+
+  it('finds user and role of a key to the letter', async () => {
+    const { keys, insert } = await fresh();
+    const texts = ['k1', 'k2', '\\', '\\x41', '\\\\', "'", 'ü', '😀', ' ', 'x'.repeat(10_000), 'secret'];
+    for (const [index, key] of texts.entries()) await insert(key, `user ${index}`, 'admin');
+    for (const [index, key] of texts.entries())
+      expect(await keys.findOwner(key), key).to.deep.equal({ user_id: `user ${index}`, role: 'admin' });
+    for (const key of ['', 'Secret', 'secret ', 'secre', '%', "' OR 1=1 --", 'secret\0', '\0', '\ud800', 'A'])
+      expect(await keys.findOwner(key), JSON.stringify(key)).to.equal(undefined);
+  });
+
+  it('tells a lookup that fails from a database that cannot be had', async () => {
+    const { keys, sql, insert, close } = await fresh();
+    await insert('k');
+    expect(await keys.findOwner('k')).to.include({ user_id: 'alice' });
+    await sql('DROP TABLE api_keys');
+    const calls = [() => keys.findOwner('k'), () => keys.ensureDemoUser(1), () => keys.list(), () => keys.revoke(1)];
+    for (const call of calls) {
+      const error = await errorOf(call);
+      expect(error).to.not.be.instanceOf(DatabaseUnavailable);
+      expect(error.message).to.match(/no such table|relation "api_keys" does not exist/);
+    }
+    await close();
+    for (const call of calls) expect(await errorOf(call)).to.be.instanceOf(DatabaseUnavailable);
+  });
+
+  it('sees changes of another process at once', async () => {
+    const { keys, sql, insert } = await fresh();
+    expect(await keys.findOwner('k')).to.equal(undefined);
+    await insert('k');
+    expect(await keys.findOwner('k')).to.deep.equal({ user_id: 'alice', role: 'user' });
+    await sql("UPDATE api_keys SET role = 'admin', api_key = 'k2'");
+    expect([await keys.findOwner('k'), await keys.findOwner('k2')]).to.deep.equal([
+      undefined,
+      { user_id: 'alice', role: 'admin' },
+    ]);
+    await sql('DELETE FROM api_keys');
+    expect(await keys.findOwner('k2')).to.equal(undefined);
+  });
+}
+
+describe('API keys in SQLite', () => {
+  describeApiKeys(freshInSqlite);
+
+  it('are synced with each change', async () => {
+    const { database } = await freshInSqlite();
+    expect(database.get('PRAGMA synchronous')).to.deep.equal({ synchronous: 2 });
+  });
+
+  it('are those of a file that replaces another one', async () => {
+    const { keys, sql, file } = await freshInSqlite();
+    await sql(`${INSERT} VALUES ('k', 'alice', 'user', 1)`);
+    expect(keys.findOwner('k')).to.not.equal(undefined);
+    const other = await freshInSqlite();
+    await other.sql(`${INSERT} VALUES ('other', 'bob', 'user', 1)`);
+    await other.sql('PRAGMA wal_checkpoint(TRUNCATE)');
+    renameSync(file, `${file}.away`);
+    expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
+    // The data version may happen to be the same.
+    for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+    copyFileSync(other.file, file);
+    expect(keys.findOwner('k')).to.equal(undefined);
+    expect(keys.findOwner('other')).to.deep.equal({ user_id: 'bob', role: 'user' });
+  });
+});
+
+describeWithPostgres('API keys in PostgreSQL', () => {
+  describeApiKeys(freshInPostgres);
+
+  it('have one demo user when ten nodes start at once', async () => {
+    const { open, sql } = await freshInPostgres();
+    const made = await Promise.all(Array.from({ length: 10 }, () => new PostgresApiKeys(open()).ensureDemoUser(1)));
+    expect(made.filter(({ created }) => created)).to.have.lengthOf(1);
+    expect(new Set(made.map(({ apiKey }) => apiKey))).to.have.property('size', 1);
+    expect(await sql('SELECT * FROM api_keys')).to.have.lengthOf(1);
+  });
+});
