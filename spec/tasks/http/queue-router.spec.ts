@@ -107,31 +107,4 @@ describe('the queue', () => {
     expect(minutes.minutes).to.be.within(0, 1);
     expect(minutes.starts).to.have.length(1);
   });
-
-  it('answers GET /queue/tasks with the tasks of a state, the start of each, and the number of all', async () => {
-    const { ask, submitTask, take, queue, settle } = await startTasksServer({ bodyLimit: 10_000 });
-    const listing = async (state: string) => (await ask(`GET /queue/tasks?state=${state}`))[1];
-    const id = await submitTask({ data: { text: 'ü'.repeat(1000) } });
-    const { tasks, ...counts } = await listing('queued');
-    expect(counts).to.deep.equal({ count: 1, total: 1 });
-    const delivery = await take();
-    const { body, dueAt: accepted_at_ms } = delivery;
-    const payload_bytes = Buffer.byteLength(body);
-    const start = { id, action: 'sum', priority: 3, accepted_at_ms, payload: body.slice(0, 256), payload_bytes };
-    expect(tasks).to.deep.equal([{ ...start, status: 'queued' }]);
-    expect(await listing('queued')).to.deep.equal({ tasks: [], count: 0, total: 0 });
-    expect(await listing('running')).to.deep.equal({ tasks, count: 1, total: 1 });
-
-    queue.reportStart(delivery);
-    queue.reportProgress(delivery, { fraction: 0.5 });
-    const [{ started_at_ms, ...running }] = (await listing('running')).tasks;
-    expect(running).to.deep.equal({ ...start, status: 'running', attempt: 1, progress: { fraction: 0.5 } });
-    expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
-
-    await settle(delivery, retry(systemClock.now() + 3_600_000));
-    const [{ next_attempt_at_ms, next_attempt_at, ...retrying }] = (await listing('retrying')).tasks;
-    expect(retrying).to.deep.equal({ ...start, status: 'retrying', attempts: 1, reason: 'it failed' });
-    expect(next_attempt_at_ms).to.be.above(systemClock.now());
-    expect(next_attempt_at).to.equal(Math.ceil(next_attempt_at_ms / 1000));
-  });
 });

@@ -17,34 +17,55 @@ async function submitAndTake(server: TasksServer) {
 describe('GET /tasks/:id', () => {
   const server = onceForSuite(() => startTasksServer());
 
-  it('shows a task with its payload and history while it is queued, runs and is retried', async () => {
-    const { find, queue, settle, take } = server();
+  it('shows a task with its payload and history while it is queued, runs and is retried, as GET /queue/tasks summarises it', async () => {
+    const { ask, find, queue, settle, take } = server();
     const before = systemClock.now();
-    const { id, delivery } = await submitAndTake(server());
-    const { accepted_at_ms, ...queued } = await find(id);
-    expect(queued).to.deep.equal({ id, status: 'queued', priority: 3, payload: delivery.body, history: [] });
+    const id = await server().submitTask({ data: { text: 'ü'.repeat(300) } });
+    /** Reads the task, which must be the only one of its state. */
+    const shown = async (state: string) => {
+      const { payload, history, ...task } = await find(id);
+      const listed = {
+        ...task,
+        action: 'sum',
+        payload: payload.slice(0, 256),
+        payload_bytes: Buffer.byteLength(payload),
+      };
+      expect(await ask(`GET /queue/tasks?state=${state}`)).to.deep.equal([
+        200,
+        { tasks: [listed], count: 1, total: 1 },
+      ]);
+      return { ...task, payload, history };
+    };
+    const { accepted_at_ms, payload, ...queued } = await shown('queued');
+    expect(queued).to.deep.equal({ id, status: 'queued', priority: 3, history: [] });
     expect(accepted_at_ms).to.be.within(before, systemClock.now());
+    const delivery = await take();
+    expect(payload).to.equal(delivery.body);
+    expect(await ask('GET /queue/tasks?state=queued')).to.deep.equal([200, { tasks: [], count: 0, total: 0 }]);
+    expect(await shown('running'), 'taken, not started').to.include({ status: 'queued' });
 
-    const submitted = { priority: 3, payload: delivery.body, accepted_at_ms };
+    const submitted = { id, priority: 3, payload, accepted_at_ms };
     queue.reportStart(delivery);
-    const { started_at_ms, ...running } = await find(id);
-    expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
+    queue.reportProgress(delivery, { fraction: 0.5 });
+    const { started_at_ms, ...running } = await shown('running');
+    const progress = { fraction: 0.5 };
+    expect(running).to.deep.equal({ ...submitted, status: 'running', attempt: 1, progress, history: [] });
     expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
 
     await settle(delivery, retry(systemClock.now(), 'query failed'), { startedAt: 1000, endedAt: 1005 });
     const again = await take();
     queue.reportStart(again);
     queue.reportProgress(delivery, { fraction: 1 });
-    const second = await find(id);
+    const second = await shown('running');
     expect(second).to.include({ status: 'running', attempt: 2 }).and.to.not.have.property('progress');
     expect(second.history).to.deep.equal([{ started_at_ms: 1000, ended_at_ms: 1005, reason: 'query failed' }]);
 
     const due = systemClock.now() + 3_600_000;
     await settle(again, retry(due, 'no'));
-    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await find(id);
+    const { history, ...retrying } = await shown('retrying');
     expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed', 'no']);
-    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 2, reason: 'no', ...submitted });
-    expect([next_attempt_at_ms, next_attempt_at]).to.deep.equal([due, Math.ceil(due / 1000)]);
+    const next = { next_attempt_at_ms: due, next_attempt_at: Math.ceil(due / 1000) };
+    expect(retrying).to.deep.equal({ ...submitted, status: 'retrying', attempts: 2, reason: 'no', ...next });
   });
 
   it('shows the row of a completed task, exactly as the listing does, and its attempts', async () => {
@@ -89,34 +110,32 @@ describe('DELETE /tasks/:id', () => {
   const cancel = (id: string) => started().ask(`DELETE /tasks/${id}`);
 
   it('removes a task that is queued or waits for its next attempt, which is unknown from then on', async () => {
-    const server = started();
-    const submitAndRetry = async () => {
-      const { id, delivery } = await submitAndTake(server);
-      await server.settle(delivery, retry(systemClock.now() + 3_600_000));
-      return id;
-    };
-    for (const [index, make] of [submitAndRetry, () => server.submitTask()].entries()) {
-      const id = await make();
+    const { settle, submitTask, ask } = started();
+    const retried = await submitAndTake(started());
+    await settle(retried.delivery, retry(systemClock.now() + 3_600_000));
+    for (const [index, id] of [retried.id, await submitTask()].entries()) {
       expect(await cancel(id)).to.deep.equal([204, '']);
       expect(await cancel(id)).to.deep.equal(notFound);
-      expect(await server.ask(`GET /tasks/${id}`)).to.deep.equal(notFound);
-      expect((await server.ask('GET /queue'))[1]).to.include({ cancelled: index + 1, waiting: 0, delayed: 0 });
+      expect(await ask(`GET /tasks/${id}`)).to.deep.equal(notFound);
+      expect((await ask('GET /queue'))[1]).to.include({ cancelled: index + 1, delayed: 0 });
     }
   });
 
-  it('asks a running task to end, each time that it is called', async () => {
-    const { id, delivery } = await submitAndTake(started());
-    started().queue.reportStart(delivery);
+  it('asks a running task to end, each time that it is called, and refuses a task that has finished', async () => {
+    const { queue, settle, complete } = started();
+    const [running, done, failed] = [
+      await submitAndTake(started()),
+      await submitAndTake(started()),
+      await submitAndTake(started()),
+    ];
+    queue.reportStart(running.delivery);
+    const { id } = running;
     for (const _ of [1, 2]) expect(await cancel(id)).to.deep.equal([202, { id, status: 'cancelling' }]);
-    await started().settle(delivery, { kind: 'cancel' });
+    await settle(running.delivery, { kind: 'cancel' });
     expect(await cancel(id)).to.deep.equal(notFound);
-  });
-
-  it('refuses a task that has finished', async () => {
-    const [completed, failed] = [await submitAndTake(started()), await submitAndTake(started())];
-    await started().complete(completed.delivery);
-    await started().settle(failed.delivery, discard());
-    for (const { id } of [completed, failed]) expect(await cancel(id)).to.deep.equal([409, { error: 'task finished' }]);
+    await complete(done.delivery);
+    await settle(failed.delivery, discard());
+    for (const ended of [done, failed]) expect(await cancel(ended.id)).to.deep.equal([409, { error: 'task finished' }]);
   });
 
   it('ends the wait for the task with 202, and is reported to followers', async function () {
