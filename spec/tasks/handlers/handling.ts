@@ -10,12 +10,17 @@ import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 
-const api = new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href;
+const api = JSON.stringify(new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href);
 
-/** Writes a handlers module that can use `PermanentError` and `RetryAfter`. Returns its path. */
+/** First line of the modules. */
+const imports = `import { PermanentError, RetryAfter } from ${api}; \
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms)); \
+const aborted = (signal) => new Promise((resolve) => signal.addEventListener('abort', resolve));`;
+
+/** Writes a handlers module that can use `PermanentError`, `RetryAfter`, `pause` and `aborted`. Returns its path. */
 export async function writeHandlers(source: string, name = 'handlers.ts'): Promise<string> {
   const file = join(await temporaryFolder(), name);
-  await writeFile(file, `import { PermanentError, RetryAfter } from ${JSON.stringify(api)};\n${source}`);
+  await writeFile(file, `${imports}\n${source}`);
   return file;
 }
 

@@ -16,6 +16,9 @@ const json = ['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}'
 const YEAR = 366 * 24 * 60 * 60;
 const LARGE = `{"action":"${'x'.repeat(70_000)}"}`;
 
+const EVIL = { callback_url: 'http://evil.example/' };
+const NOT_LISTED = callback('the host evil.example is not in CALLBACK_HOSTS');
+
 const submissions: Refusal[] = [
   ['POST /tasks', 'invalid JSON', ...json, '{"action":"sum",}', '{"action":"a\nb"}', '\ufeff{"action":"sum"}'],
   ['POST /tasks', 'invalid JSON', bytes('{"action":"\xff"}', 'latin1'), bytes('{"action":"\xed\xa0\x80"}', 'latin1')],
@@ -69,6 +72,19 @@ const submissions: Refusal[] = [
     'POST /tasks/batch',
     { error: 'invalid batch', errors: [{ index: 0, ...option('idempotencyKey', 'looks like idempotency_key') }] },
     { tasks: sums({ idempotencyKey: 'x' }) },
+  ],
+  ['POST /tasks', callback('must be a text'), ...sums({ callback_url: 1 }, { callback_url: null })],
+  ['POST /tasks', NOT_LISTED, ...sums(EVIL)],
+  [
+    'POST /tasks/batch',
+    {
+      error: 'invalid batch',
+      errors: [
+        { index: 1, ...NOT_LISTED },
+        { index: 2, error: 'action required' },
+      ],
+    },
+    { tasks: [...sums({}, EVIL), {}] },
   ],
   ['POST /tasks/batch', option('priority', 'belongs in each task, as priority'), { tasks: sums({}), priority: 1 }],
 ];
@@ -177,6 +193,7 @@ const schedules: Refusal[] = [
   schedule('timezone', 'is unknown', { timezone: 'UTC' }),
   schedule('delay', 'is unknown', { delay: 5 }),
   ['PUT /schedules/s', 'action required', { ...nightly, action: undefined }],
+  ['PUT /schedules/s', NOT_LISTED, { ...nightly, ...EVIL }],
   ['PUT /schedules/s', 'data must be an object', { ...nightly, data: [] }],
   ['PUT /schedules/s', 'priority must be a whole number from 1 to 5', { ...nightly, priority: 6 }],
   ['PUT /schedules/s', 'invalid JSON', '{'],
@@ -204,6 +221,10 @@ const missing: Refusal[] = [
   ]),
   ['DELETE /limits/sum', [404, 'limit not found'], undefined],
 ];
+
+function callback(detail: string) {
+  return { error: 'invalid callback_url', path: '/callback_url', detail };
+}
 
 function option(name: string, detail: string) {
   return { error: 'unknown option', path: `/${name}`, detail };

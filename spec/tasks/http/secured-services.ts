@@ -39,21 +39,13 @@ export const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 /** Operations of service B except `/auth/token`, by the permission that they require. HEAD requires that of GET. */
 export const operationsOf: Record<string, string[]> = {
   'read task': [
-    ...[
-      'get /tasks',
-      'get /tasks/search',
-      'get /tasks/events',
-      'get /tasks/{id}',
-      'get /queue/tasks',
-      'get /queue/activity',
-    ],
-    ...['post /tasks/{id}/token', 'post /limit-keys/{key}/token'],
+    ...['get /tasks', 'get /tasks/search', 'get /tasks/events', 'get /tasks/{id}', 'get /queue/tasks'],
+    ...['get /queue/activity', 'post /tasks/{id}/token', 'post /limit-keys/{key}/token'],
   ],
   'read action': ['get /actions'],
   'create task': [
-    ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run'],
-    ...['post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
-    ...['put /schedules/{name}', 'post /schedules/{name}/run'],
+    ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run', 'put /schedules/{name}'],
+    ...['post /schedules/{name}/run', 'post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
   ],
   'delete task': ['delete /tasks/{id}', 'post /tasks/cancel'],
   'read dead_letter': ['get /dead-letters', 'get /dead-letters/reasons'],
@@ -61,10 +53,7 @@ export const operationsOf: Record<string, string[]> = {
   'read queue': ['get /queue', 'get /queue/history', 'get /limits'],
   'read schedule': ['get /schedules', 'get /schedules/{name}'],
   'delete schedule': ['delete /schedules/{name}'],
-  'update queue': [
-    ...['post /queue/pause', 'post /queue/resume'],
-    ...['put /limits/{action}', 'delete /limits/{action}'],
-  ],
+  'update queue': ['post /queue/pause', 'post /queue/resume', 'put /limits/{action}', 'delete /limits/{action}'],
 };
 
 export const withHead = (operation: string) =>
@@ -74,16 +63,10 @@ export const operations = Object.values(operationsOf).flat().flatMap(withHead);
 const bodies: Record<string, string> = {
   'post /tasks': '{"action":"x"}',
   'post /tasks/batch': '{"tasks":[{"action":"x"}]}',
-  'post /tasks/cancel': '{"all":true}',
-  'post /tasks/{id}/token': '{}',
-  'post /limit-keys/{key}/token': '{}',
   'put /limits/{action}': '{"concurrency":1}',
-  'put /schedules/{name}': '{}',
-  'post /dead-letters/redrive': '{"all":true}',
-  'post /dead-letters/purge': '{"all":true}',
 };
 
-/** Sends a request and returns its status and error. Does not read a stream of events. */
+/** Sends a request, and returns its status and error. Does not read a stream of events. */
 export async function ask({ url }: TasksServer, operation: string, headers: Record<string, string> = {}, id = ID) {
   const [method = '', path = ''] = operation.split(' ');
   if (path === '/tasks/events' && method === 'get') {
@@ -91,7 +74,8 @@ export async function ask({ url }: TasksServer, operation: string, headers: Reco
     if (response.ok) await response.body?.cancel();
     return { status: response.status, error: response.ok ? undefined : (await response.json()).error };
   }
-  const body = bodies[operation] ?? null;
+  const all = /(redrive|purge|cancel)$/.test(operation) ? '{"all":true}' : '{}';
+  const body = bodies[operation] ?? (/^(post|put)/.test(operation) ? all : null);
   const answer = await request(url + path.replace(/\{\w+\}/, id), { method: method.toUpperCase(), headers, body });
   return { status: answer.status, error: answer.body?.error, headers: answer.headers, body: answer.body };
 }

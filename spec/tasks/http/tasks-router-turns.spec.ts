@@ -4,6 +4,7 @@ import { ByteBudget } from '../../../main/http/request-body.ts';
 import { TURN_BYTES } from '../../../main/http/turn-limit.ts';
 import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts';
 import { countTurns } from '../../support/event-loop-turns.ts';
+import { request } from '../../support/program.ts';
 import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';
 import { until } from '../../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
@@ -28,15 +29,6 @@ function countByTurn<Target extends object, Name extends keyof Target>(
   return { max: () => Math.max(...turns.values()), sum: () => [...turns.values()].reduce((sum, bytes) => sum + bytes) };
 }
 
-/** Sends requests at the same time on connections of their own, each of which must be answered. Returns the bodies. */
-async function sendAtOnce(port: number, count: number, ...lines: string[]): Promise<string[]> {
-  const clients = await Promise.all(Array.from({ length: count }, () => connectRaw(port)));
-  for (const { socket } of clients) socket.write(head(...lines, 'Host: x', 'Connection: close'));
-  const answers = (await Promise.all(clients.map(({ ended }) => ended))).map(parseResponse);
-  for (const { status } of answers) expect(status).to.equal(200);
-  return answers.map(({ body }) => body);
-}
-
 describe('a turn of the event loop', () => {
   for (const [size, clientCount, parsedBytes, what] of [
     [SMALL_BODY_BYTES, 30, 30 * SMALL_BODY_BYTES, 'a bounded number of bytes, however many bodies are completed then'],
@@ -59,7 +51,7 @@ describe('a turn of the event loop', () => {
   }
 
   it('reads a bounded number of bytes for lists of rows and of waiting tasks, however many there are', async () => {
-    const { queue, storeRow, port } = await startTasksServer({ realRows: false, maxBytes: 10_000 * KIB });
+    const { queue, storeRow, url } = await startTasksServer({ realRows: false, maxBytes: 10_000 * KIB });
     const payload = JSON.stringify('x'.repeat(200 * KIB));
     const row = { payload, status: 'completed', result: '{"output":"x"}', created_at: 1, processed_at: 1 };
     for (const id of 'abcdef') {
@@ -69,17 +61,21 @@ describe('a turn of the event loop', () => {
     const rows = countByTurn(queue.store.rows, 'read', (ids: string[]) => ids.length * payload.length);
     const waiting = countByTurn(queue, 'read', (ids: string[]) => ids.length * payload.length);
     for (const [path, read] of Object.entries({ '/tasks': rows, '/queue/tasks?state=queued': waiting })) {
-      for (const body of await sendAtOnce(port, 10, `GET ${path} HTTP/1.1`)) expect(JSON.parse(body).count).to.equal(6);
+      const answers = await Promise.all(Array.from({ length: 10 }, () => request(url + path)));
+      expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
       expect(read.sum(), path).to.equal(60 * payload.length);
       expect(read.max(), path).to.be.at.most(TURN_BYTES + payload.length);
     }
   });
 
   it('reads a few rows of tasks, however many are asked for', async () => {
-    const { queue, storeRow, port } = await startTasksServer({ realRows: false });
+    const { queue, storeRow, port, sockets } = await startTasksServer({ realRows: false });
     storeRow({ id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
     const read = countByTurn(queue, 'find', () => 1);
-    await sendAtOnce(port, 40, 'GET /tasks/a HTTP/1.1');
+    const clients = await Promise.all(Array.from({ length: 40 }, () => connectRaw(port)));
+    await until(() => sockets.size === 40);
+    for (const { socket } of clients) socket.write(head('GET /tasks/a HTTP/1.1', 'Host: x', 'Connection: close'));
+    for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(200);
     expect(read.sum()).to.equal(40);
     expect(read.max()).to.be.at.most(8);
   });

@@ -63,19 +63,6 @@ describe('a pool without a handlers module', () => {
     expect(await waits).to.deep.equal(returned('wait'));
   });
 
-  it('runs all tasks of a thread that ends again, each alone, and charges only the one that ends its thread again', async () => {
-    const { run, started } = await startBuiltIns();
-    const watched = watchThreads();
-    const outcomes = [run('a', 'exit'), run('b', 'return'), run('c', 'return')];
-    expect(await Promise.all(outcomes)).to.deep.equal([
-      { ended: 'crashed', reason: 'thread died: exit code 3' },
-      returned('return'),
-      returned('return'),
-    ]);
-    expect(started).to.deep.equal(['a', 'b', 'c']);
-    expect(watched.threads).to.have.length(2);
-  });
-
   it('ends the thread of a task that reaches its time limit, which counts elapsed time from the end of the previous one', async () => {
     const clock = new ManualClock();
     const folder = await temporaryFolder();

@@ -1,12 +1,11 @@
-import childProcess, { type ChildProcess, spawn } from 'node:child_process';
+import childProcess, { type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
-import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TaskProcessStart } from '../../../workers/tasks/messages.ts';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { post, startServices } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers, writeHandlers } from '../handlers/handling.ts';
 
@@ -130,55 +129,32 @@ describe('a pool whose threads have processes of their own', () => {
   });
 
   it('does not start if a process ends after its own test, while another loads', async () => {
-    const folder = await temporaryFolder();
-    const [first, go] = [join(folder, 'first'), join(folder, 'go')];
+    const closed = Promise.withResolvers<unknown>();
+    let first: ChildProcess | undefined;
     mockFork((start) => {
       const child = start();
-      child.on('message', (message: object) => {
-        if (!('isLoaded' in message) || existsSync(go)) return;
-        child.kill('SIGKILL');
-        child.once('close', () => writeFileSync(go, ''));
-      });
+      if (first === undefined) {
+        first = child.once('close', closed.resolve);
+        first.on('message', (message: object) => 'isLoaded' in message && child.kill('SIGKILL'));
+      } else {
+        const { send } = child;
+        const sendLate = (...args: unknown[]) => void closed.promise.then(() => Reflect.apply(send, child, args));
+        child.send = sendLate as unknown as typeof send;
+      }
       return child;
     });
-    // The check of the module, which has no channel for aborts, must not wait.
-    const module = `...(await (async () => {
-      if (!process.getBuiltinModule('worker_threads').workerData.abortChannel) return;
-      const { existsSync, writeFileSync } = process.getBuiltinModule('fs');
-      try {
-        return writeFileSync(${JSON.stringify(first)}, '', { flag: 'wx' });
-      } catch {}
-      while (!existsSync(${JSON.stringify(go)})) await new Promise((resolve) => setTimeout(resolve, 1));
-    })()),`;
-    const error = await startHandlers(module, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
+    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
     expect(error.message).to.equal('the task threads do not start: a thread ended during the test');
   });
 
-  it('ends with the process that it belongs to, even if a handler blocks', async () => {
-    const module = await writeHandlers('export default { block() { console.log(String(process.pid)); for (;;); } };');
-    const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href);
-    const script = join(await temporaryFolder(), 'parent.mts');
-    const source = `
-      import pino from ${url('node_modules/pino/pino.js')};
-      import { loadConfig } from ${url('main/config.ts')};
-      import { ThreadPool } from ${url('main/tasks/pool/thread-pool.ts')};
-      import { systemClock as clock } from ${url('workers/shared/clock.ts')};
-      import { newDelivery } from ${url('spec/tasks/handlers/handling.ts')};
-      const { tasks } = loadConfig({ TASK_HANDLERS: ${JSON.stringify(module)}, TASK_ISOLATION: 'process' });
-      const pool = await ThreadPool.start(tasks, { actions: new Map(), clock, log: pino() });
-      await pool.run(newDelivery('a', 'block'), { onStart() {}, onAcknowledged() {}, onProgress() {} });
-    `;
-    writeFileSync(script, source);
-    const parent = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
-    afterTest(() => parent.kill('SIGKILL'));
-    let output = '';
-    parent.stdout.setEncoding('utf8').on('data', (text) => {
-      output += text;
-    });
-    await until(() => output.includes('\n'));
-    const pid = Number(JSON.parse(output).msg);
+  it('ends with the service that it belongs to, even if a handler blocks', async () => {
+    const source = 'export default { block(_, { log }) { log.info(String(process.pid)); for (;;); } };';
+    const env = { TASK_HANDLERS: await writeHandlers(source), TASK_ISOLATION: 'process' };
+    const services = await startServices({ env });
+    const { body } = await post(`${services.tasks}/tasks`, { action: 'block' });
+    const pid = Number((await services.logged(({ task }) => task === body.id)).msg);
     expect(isAlive(pid)).to.equal(true);
-    parent.kill('SIGKILL');
+    services.child.kill('SIGKILL');
     await until(() => !isAlive(pid));
   });
 });
