@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import { ByteBudget } from '../../../main/http/request-body.ts';
 import { discard } from '../../store/settlements.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
@@ -66,13 +65,6 @@ describe('GET /dead-letters', () => {
     const start = { payload: payload.slice(0, 256), payload_bytes: Buffer.byteLength(payload) };
     expect(letter).to.deep.equal({ ...rest, action: 'sum', cause: 'bad data', ...start });
     expect((await server.ask('GET /dead-letters?summary=0'))[1].dead_letters[1]).to.deep.equal(whole);
-  });
-
-  it('answers with large dead letters and their summaries although they exceed the budget of responses', async () => {
-    const responses = new ByteBudget(1_500_000);
-    const server = await startTasksServer({ bodyLimit: 500_000, maxBytes: 10_000_000, responses });
-    const ids = await discardTasks(server, 4, 'bad data', { text: 'x'.repeat(400_000) });
-    for (const query of ['', '?summary=1']) expect(await listed(server, query)).to.deep.equal(ids.toReversed());
   });
 });
 

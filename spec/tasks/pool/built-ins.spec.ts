@@ -16,11 +16,11 @@ import { newDelivery } from '../handlers/handling.ts';
 const returned = (action: string) => ({ ended: 'returned', output: JSON.stringify(action) });
 
 /** Starts a pool of one thread without a handlers module. */
-async function startBuiltIns(env: Record<string, string> = {}, clock: Clock = systemClock, file = 'built-in') {
+async function startBuiltIns(env: Record<string, string> = {}, clock: Clock = systemClock) {
   const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', ...env });
   const { log, lines } = captureLog();
   const parts = { actions: new Map(), clock, log };
-  const pool = await ThreadPool.start(tasks, parts, new URL(`threads/${file}.ts`, import.meta.url));
+  const pool = await ThreadPool.start(tasks, parts, new URL('threads/built-in.ts', import.meta.url));
   afterTest(() => pool.stop(Promise.resolve()));
   /** Ids of started tasks, in order. */
   const started: string[] = [];
@@ -34,13 +34,6 @@ async function startBuiltIns(env: Record<string, string> = {}, clock: Clock = sy
 }
 
 describe('a pool without a handlers module', () => {
-  it('does not start with a file that fails', async () => {
-    for (const [file, reason] of Object.entries({ 'raises-on-load': 'this file cannot', 'not-there': 'not-there' })) {
-      const { message } = await startBuiltIns({ TASK_CONCURRENCY: '2' }, undefined, file).catch((error) => error);
-      expect(message).to.match(new RegExp(`^the task threads do not start: .*${reason}`));
-    }
-  });
-
   it('runs as many tasks as its window holds without a round trip between two, in order', async () => {
     const { pool, run, started } = await startBuiltIns({ TASK_PREFETCH: '3' });
     expect([pool.threads, pool.overlap, pool.busy, pool.serving]).to.deep.equal([1, 1, 0, true]);
