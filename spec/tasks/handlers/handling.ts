@@ -31,12 +31,17 @@ export function newDelivery(id: string, action: string, data: object = {}, about
 }
 
 /** Starts a pool of one thread with a handlers module, whose default export is `{ <handlers> }`. */
-export async function startHandlers(handlers: string, env: Record<string, string> = {}, clock: Clock = systemClock) {
+export async function startHandlers(handlers: string, env: Record<string, string> = {}, clock?: Clock) {
   const module = await writeHandlers(`export default {${handlers}};`);
-  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', TASK_HANDLERS: module, ...env });
+  return { module, ...(await startPool({ TASK_HANDLERS: module, ...env }, clock)) };
+}
+
+/** Starts a pool of one thread. @param file the code of the thread, instead of the product's */
+export async function startPool(env: Record<string, string>, clock: Clock = systemClock, file?: URL) {
+  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', ...env });
   const captured = captureLog();
   const parts = { ...(await checkHandlers(tasks)), clock, log: captured.log };
-  const pool = await ThreadPool.start(tasks, parts);
+  const pool = await ThreadPool.start(tasks, parts, file);
   afterTest(() => pool.stop(Promise.resolve()));
   const reports: (TaskProgress & { id: string })[] = [];
   /** Arguments of the calls of all listeners, by task and event. */
@@ -65,7 +70,7 @@ export async function startHandlers(handlers: string, env: Record<string, string
   };
   return {
     ...captured,
-    ...{ pool, run, reports, told, module },
+    ...{ pool, run, reports, told },
     /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
     cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
     /** Returns the stack of the handler that threw last, which the outcomes of `run` do not have. */

@@ -2,21 +2,16 @@ import { tokenAccess } from '../../../main/process/start-services.ts';
 import { authRoutes } from '../../../main/ticker/auth.ts';
 import type { Scope } from '../../../main/ticker/policy.ts';
 import { request } from '../../support/program.ts';
-import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
+import { startTickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 export const ID = '00000000-0000-4000-8000-000000000000';
 export const user: Scope = [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }];
 
-export interface Services {
-  tasks: TasksServer;
-  ticker: TickerBundle;
-  /** Issues a token. */
-  token(userId?: string, scope?: Scope): Promise<string>;
-}
+export type Services = Awaited<ReturnType<typeof startSecured>>;
 
 /** Starts service B, which shares its tokens with service A. */
-export async function startSecured(options: TickerBundleOptions & { corsOrigins?: string[] } = {}): Promise<Services> {
+export async function startSecured(options: TickerBundleOptions & { corsOrigins?: string[] } = {}) {
   let tokenRoutes: Parameters<typeof tokenAccess>[0]['tokenRoutes'] | undefined;
   const ticker = await startTickerBundle({
     ...options,
@@ -29,6 +24,7 @@ export async function startSecured(options: TickerBundleOptions & { corsOrigins?
   const { tokens } = ticker;
   const { corsOrigins = [] } = options;
   const tasks = await startTasksServer({ access: tokenAccess({ tokens, tokenRoutes }), corsOrigins });
+  /** Issues a token. */
   const token = (userId = 'demo', scope = user) =>
     tokens.issue({ user_id: userId, role: 'user', apiKey: userId }, scope, '127.0.0.1');
   return { tasks, ticker, token };

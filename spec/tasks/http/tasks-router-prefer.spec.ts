@@ -1,6 +1,7 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import type { Delivery } from '../../../db/task-store.ts';
 import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
 import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
@@ -72,7 +73,8 @@ describe('POST /tasks with Prefer: wait', function () {
     expect([status, body.id, body.result]).to.deep.equal([200, delivery.id, RESULT]);
   });
 
-  for (const [title, end] of Object.entries<(own: TasksServer) => unknown>({
+  for (const [title, end] of Object.entries<(own: TasksServer, delivery: Delivery) => unknown>({
+    'the task is cancelled': ({ settle }, delivery) => settle(delivery, { kind: 'cancel' }),
     'the service stops': ({ events }) => events.close(),
     'the queue cannot be read': async (own) => {
       const away = () => Promise.reject(new Error('away'));
@@ -84,7 +86,7 @@ describe('POST /tasks with Prefer: wait', function () {
       const own = await startTasksServer();
       const answering = submitAndWait(own, 30);
       const delivery = await own.take();
-      await end(own);
+      await end(own, delivery);
       await own.settle(delivery, { kind: 'ack' });
       expect((await answering).status).to.equal(202);
     });
