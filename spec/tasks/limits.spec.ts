@@ -1,4 +1,3 @@
-import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { ActionLimits, TaskStore } from '../../db/task-store.ts';
 import { ownLimits, storeOwnLimits } from '../../main/tasks/limits.ts';
@@ -23,14 +22,5 @@ describe('the limits of the handlers module', () => {
       const stored = Object.entries(limits).map(([action, each]) => [action, [each, 'module']]);
       expect(await limitsOf(store)).to.deep.equal({ ...Object.fromEntries(stored), x: api, e: api });
     }
-  });
-
-  it('do not place the messages anew if they are equal', async () => {
-    const store = await openFreshStore({ now });
-    const limits = ownLimits(manifestOf({ a: { concurrency: 1 } }), []);
-    await storeOwnLimits(store, limits);
-    const { mock: changes } = mock.method(store, 'setLimits');
-    await storeOwnLimits(store, limits);
-    expect(changes.callCount()).to.equal(0);
   });
 });

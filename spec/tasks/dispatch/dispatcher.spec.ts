@@ -18,18 +18,6 @@ describe('the dispatcher', () => {
     expect(await listIn(queue.store.rows)).to.deep.equal([]);
   });
 
-  it('writes the ends of several tasks together after five milliseconds', async () => {
-    const { pool, publish, settled, queue, clock, events } = await startDispatching();
-    await publish('abcdefgh');
-    for (const number of [1, 2]) (await pool.given(number)).end(returned);
-    await pool.given(7);
-    clock.advance(4);
-    expect(settled).to.deep.equal([]);
-    clock.advance(1);
-    await until(() => events.filter(({ event }) => event === 'completed').length === 2);
-    expect((await listIn(queue.store.rows)).map(({ id }) => id)).to.deep.equal(['b', 'a']);
-  });
-
   it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
     const { pool, publish, queue } = await startDispatching();
     await publish('abcde');
@@ -128,22 +116,23 @@ describe('the dispatcher', () => {
 
 describe('the dispatcher takes as idle, and so perhaps a suspect,', () => {
   it('when a handler ends that has nacked before', async () => {
-    const { pool, publish, isIdle } = await startDispatching();
+    const { pool, publish, takes, isIdle } = await startDispatching();
     await publish('a');
     const run = await pool.given(1);
     run.onAcknowledged('nack');
-    await until(() => isIdle() === false);
+    await until(() => takes.at(-1)?.written === 1);
+    expect(isIdle()).to.equal(false);
     run.end(returned);
     await until(() => isIdle() === true);
   });
 
   it('once the row of an acked task was refused', async () => {
-    const { pool, publish, clock, isIdle } = await startDispatching();
+    const { pool, publish, clock, takes, isIdle } = await startDispatching();
     await publish('a');
     const run = await pool.given(1);
+    takes.length = 0;
     run.onAcknowledged('ack');
     run.end({ ended: 'returned', output: '"BAD"' });
-    await until(() => isIdle() === false);
     await until(() => {
       clock.advance(10);
       return isIdle() === true;

@@ -3,7 +3,6 @@ import { type QueueCounts, type Settlement, type TaskStore, ValueRefused } from 
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
 import type { AttemptListener, Outcome } from '../../../main/tasks/pool/run.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
-import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
@@ -83,12 +82,11 @@ function control(store: TaskStore) {
 
 /** Starts a dispatcher between a queue in memory, a pool and a sender of callbacks, on a clock that the spec advances. */
 export async function startDispatching(options: Partial<Pick<DispatcherOptions, 'prefetch' | 'actions'>> = {}) {
-  const { log, lines } = captureLog();
+  const { log } = captureLog();
   const clock = new ManualClock();
   const store: TaskStore = await openFreshStore({ now: () => clock.now() });
   const controlled = control(store);
-  const events: QueueEvent[] = [];
-  const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
+  const queue = await Queue.open({ store, onEvent: () => {}, clock });
   const [pool, sender] = [new HandDrivenPool(), new HandDrivenPool()];
   const parts = { queue, pool, callbacks: sender, clock, random: { number: () => 0.5 }, log };
   const dispatcher = new Dispatcher({ ...parts, actions: new Map(), prefetch: 5, ...options });
@@ -112,5 +110,5 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
       return Object.entries(expected).every(([name, count]) => counts[name as keyof QueueCounts] === count);
     });
   };
-  return { ...controlled, ...{ pool, sender, queue, store, dispatcher, clock, events, lines, publish, reach } };
+  return { ...controlled, ...{ pool, sender, queue, store, dispatcher, clock, publish, reach } };
 }

@@ -35,7 +35,7 @@ export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 export const RESULT = '{"output":0}';
 
 const defaults = {
-  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, maxKeys: 100, trustProxy: 0 },
+  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, trustProxy: 0 },
   /** Whether the responses match the contract, unlike those with made-up rows. */
   realRows: true,
   corsOrigins: [] as readonly string[],
@@ -54,12 +54,12 @@ interface Options extends Partial<typeof defaults> {
 
 /** Starts service B's HTTP side with a store and a queue without a consumer. */
 export async function startTasksServer(options: Options = {}) {
-  const { bodyLimit, maxLength, maxBytes, maxKeys, trustProxy, realRows, ...others } = { ...defaults, ...options };
+  const { bodyLimit, maxLength, maxBytes, trustProxy, realRows, ...others } = { ...defaults, ...options };
   const { corsOrigins, callbackHosts, access, rules } = others;
   const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = others;
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await migratedFolder();
-  const bounds = { maxLength, maxBytes, maxKeys };
+  const bounds = { maxLength, maxBytes, maxKeys: 100 };
   const storage = { dataDir, driver: 'memory', bounds, now: clock.now, newId: random.uuid } as const;
   const store = new SqliteStore({ ...storage, excessRows: async () => 0 });
   afterTest(() => store.close());
