@@ -170,7 +170,7 @@ function recentAttempts({ outcomes, waits, durations }: Attempts, seconds: numbe
 }
 
 /** Returns the percentiles of the durations in a histogram over the last `seconds`. */
-export function recentDurations(histogram: Histogram, clock: Clock, seconds: number = DEFAULT_SECONDS) {
+function recentDurations(histogram: Histogram, clock: Clock, seconds: number = DEFAULT_SECONDS) {
   const { oldest: oldestOf, tick } = samplesOf<CumulativeCounts>(() => histogram.cumulative(), seconds, clock);
   return {
     tick,

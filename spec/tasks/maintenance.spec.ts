@@ -19,17 +19,13 @@ async function start() {
   rows.beside.exec('PRAGMA wal_autocheckpoint = 0');
   const captured = captureLog();
   const calls: string[] = [];
-  const launch = (options: { file?: URL; onHold?: () => void } = {}) => {
-    const { start, stop, excessRows } = createMaintenance({
-      dataDir: rows.dataDir,
-      hold() {
-        calls.push('hold');
-        options.onHold?.();
-      },
-      resume: () => calls.push('resume'),
-      log: captured.log,
-      ...(options.file && { file: options.file }),
-    });
+  const launch = ({ onHold, file }: { file?: URL; onHold?: () => void } = {}) => {
+    const hold = () => {
+      calls.push('hold');
+      onHold?.();
+    };
+    const parts = { dataDir: rows.dataDir, hold, resume: () => calls.push('resume'), log: captured.log };
+    const { start, stop, excessRows } = createMaintenance({ ...parts, ...(file && { file }) });
     afterTest(stop);
     start();
     return { stop, excessRows };

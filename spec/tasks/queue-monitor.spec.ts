@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
 import type { LiveCounts } from '../../main/tasks/queue.ts';
-import { createQueueMonitor, recentDurations } from '../../main/tasks/queue-monitor.ts';
+import { createQueueMonitor } from '../../main/tasks/queue-monitor.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { NO_COUNTS } from './no-counts.ts';
@@ -12,26 +12,20 @@ const START = 1_790_000_000;
 /** Starts a monitor, on a clock and with totals that the spec changes. */
 function startMonitor() {
   const clock = new ManualClock(START * 1000 + 400);
-  const totals: LiveCounts = { ...NO_COUNTS };
-  let calls = 0;
+  const totals = { ...NO_COUNTS };
+  const saved: string[] = [];
   const queue = {
-    isPaused: false,
-    refused: { count: 0, lastAt: undefined as number | undefined },
-    saved: [] as string[],
-    store: { saveHistory: async (_: number, text: string) => void queue.saved.push(text) },
-    pausedAt: undefined,
-    counts: async () => {
-      calls += 1;
-      return { ...totals };
-    },
+    ...{ isPaused: false, pausedAt: undefined, refused: { count: 0, lastAt: undefined } },
+    store: { saveHistory: async (_: number, text: string) => void saved.push(text) },
+    counts: async (): Promise<LiveCounts> => ({ ...totals }),
   };
+  const { attempts } = new DispatchMetrics(['sum']);
   const [waits, durations] = [new Histogram(TASK_DURATION_BOUNDS), new Histogram(TASK_DURATION_BOUNDS)];
-  const metrics = new DispatchMetrics(['sum']);
   const problems: Record<string, string | undefined> = {};
   const monitor = createQueueMonitor({
     queue,
     pool: { threads: 2, overlap: 4, busy: 1, durations, threadOf: () => undefined },
-    dispatcher: { metrics: { waits, attempts: metrics.attempts } },
+    dispatcher: { metrics: { waits, attempts } },
     bounds: { maxLength: 100, maxBytes: 100_000 },
     prefetch: 5,
     problems: [() => problems.threads, () => problems.rows],
@@ -42,13 +36,16 @@ function startMonitor() {
     clock.advance(ms);
     await setImmediate();
   };
-  return { monitor, metrics, queue, totals, problems, waits, durations, advance, calls: () => calls };
+  const advanceSeconds = async (seconds: number) => {
+    for (let second = 0; second < seconds; second++) await advance(1000);
+  };
+  return { monitor, attempts, queue, saved, totals, problems, waits, advance, advanceSeconds };
 }
 
 describe('the monitor of the queue', () => {
   it('tells the rate, the share of failures and the percentiles of each action', async () => {
-    const { monitor, metrics, advance } = startMonitor();
-    const { outcomes, waits, durations } = metrics.attempts.of('sum');
+    const { monitor, attempts, advanceSeconds } = startMonitor();
+    const { outcomes, waits, durations } = attempts.of('sum');
     const ended = { per_second: 0.133, failure_share: 0.5 };
     for (const outcome of ['completed', 'retried', 'failed', 'cancelled']) outcomes.count(outcome);
     waits.observe(0.3);
@@ -59,20 +56,20 @@ describe('the monitor of the queue', () => {
     expect(actions.get('sum')?.running?.p95).to.be.within(2.5, 5);
     const nothing = { per_second: 0, failure_share: null, waiting: null, running: null };
     expect(actions.get('other')).to.deep.equal(nothing);
-    for (let second = 0; second < 300; second++) await advance(1000);
+    await advanceSeconds(300);
     expect(monitor.actions(300).get('sum')).to.deep.equal(nothing);
     // Longer periods still have the attempts, and cover the time since the start.
     expect(monitor.actions(900).get('sum')).to.include({ per_second: 0.0133, failure_share: 0.5 });
     expect([300, 900, 86_400].map((seconds) => monitor.coveredSeconds(seconds as 300))).to.deep.equal([275, 300, 300]);
-    for (let second = 0; second < 600; second++) await advance(1000);
+    await advanceSeconds(600);
     expect(monitor.actions(900).get('sum')).to.deep.equal(nothing);
     expect(monitor.actions(3_600).get('sum')?.running?.p95).to.be.within(2.5, 5);
   });
 
   it('counts time rather than ticks, of which some are missed while the machine is suspended', async () => {
-    const { monitor, metrics, advance } = startMonitor();
+    const { monitor, attempts, advance } = startMonitor();
     await advance(600);
-    for (let count = 0; count < 90; count++) metrics.attempts.of('sum').outcomes.count('completed');
+    for (let count = 0; count < 90; count++) attempts.of('sum').outcomes.count('completed');
     // No tick follows.
     await monitor.stop();
     await advance(200_000);
@@ -111,70 +108,54 @@ describe('the monitor of the queue', () => {
   });
 
   it('saves the history once a minute and at the stop', async () => {
-    const { monitor, queue, advance } = startMonitor();
-    for (let second = 0; second < 125; second++) await advance(1000);
-    expect(queue.saved).to.have.length(2);
+    const { monitor, queue, saved, advanceSeconds } = startMonitor();
+    await advanceSeconds(125);
+    expect(saved).to.have.length(2);
+    const { saveHistory } = queue.store;
     queue.store.saveHistory = () => Promise.reject(new Error('the disk is full'));
-    for (let second = 0; second < 60; second++) await advance(1000);
-    queue.store.saveHistory = async (_, text) => void queue.saved.push(text);
+    await advanceSeconds(60);
+    queue.store.saveHistory = saveHistory;
     await monitor.stop();
-    expect(JSON.parse(queue.saved[2] as string).series[0].columns.depth).to.have.length(185);
+    expect(JSON.parse(saved[2] as string).series[0].columns.depth).to.have.length(185);
   });
 
   it('reports since when no task can be processed, and the first reason', async () => {
     const { monitor, problems, advance } = startMonitor();
-    problems.rows = 'disk full';
     await advance(600);
-    const since = START + 1;
-    expect(monitor.status().stalled).to.deep.equal({ reason: 'disk full', since });
-    await advance(5000);
-    expect(monitor.status().stalled).to.deep.equal({ reason: 'disk full', since });
-    problems.threads = 'the threads do not start';
-    await advance(1000);
-    expect(monitor.status().stalled).to.deep.equal({ reason: 'the threads do not start', since });
-    problems.rows = undefined;
-    problems.threads = undefined;
-    await advance(1000);
-    expect(monitor.status().stalled).to.equal(null);
-    problems.rows = 'disk full';
-    await advance(1000);
-    expect(monitor.status().stalled).to.deep.equal({ reason: 'disk full', since: START + 9 });
+    for (const [threads, rows, ms, reason, since] of [
+      [undefined, 'disk full', 1000, 'disk full', 2],
+      [undefined, 'disk full', 5000, 'disk full', 2],
+      ['the threads do not start', 'disk full', 1000, 'the threads do not start', 2],
+      [undefined, undefined, 1000],
+      [undefined, 'disk full', 1000, 'disk full', 10],
+    ] as const) {
+      Object.assign(problems, { threads, rows });
+      await advance(ms);
+      expect(monitor.status().stalled).to.deep.equal(reason ? { reason, since: START + since } : null);
+    }
   });
 
   it('checks and counts nothing after it is stopped', async () => {
-    const { monitor, problems, advance, calls } = startMonitor();
+    const { monitor, problems, queue, advance } = startMonitor();
     problems.rows = 'disk full';
     await monitor.stop();
+    queue.counts = () => expect.fail('counted');
     await advance(10_000);
-    expect([monitor.status().stalled, calls()]).to.deep.equal([null, 1]);
+    expect(monitor.status().stalled).to.equal(null);
   });
-});
 
-function startRecent() {
-  const histogram = new Histogram(TASK_DURATION_BOUNDS);
-  const clock = new ManualClock(START * 1000);
-  const recent = recentDurations(histogram, clock);
-  const pass = (seconds: number) => {
-    for (let second = 0; second < seconds; second++) {
-      clock.advance(1000);
-      recent.tick();
-    }
-  };
-  return { histogram, recent, pass };
-}
-
-describe('the percentiles of recent durations', () => {
-  it('omit durations that are more than five minutes old', () => {
-    const { histogram, recent, pass } = startRecent();
-    pass(1000);
-    expect(recent.percentiles()).to.equal(undefined);
-    histogram.observe(20);
-    pass(269);
-    expect(recent.percentiles()?.p50).to.be.within(10, 30);
-    histogram.observe(0.3);
-    pass(31);
-    expect(recent.percentiles()?.p99).to.be.within(0.25, 0.5);
-    pass(300);
-    expect(recent.percentiles()).to.equal(undefined);
+  it('has the percentiles of the last five minutes', async () => {
+    const { monitor, waits, advanceSeconds } = startMonitor();
+    const percentiles = () => monitor.status().latency.waiting;
+    await advanceSeconds(1000);
+    expect(percentiles()).to.equal(null);
+    waits.observe(20);
+    await advanceSeconds(269);
+    expect(percentiles()?.p50).to.be.within(10, 30);
+    waits.observe(0.3);
+    await advanceSeconds(31);
+    expect(percentiles()?.p99).to.be.within(0.25, 0.5);
+    await advanceSeconds(300);
+    expect(percentiles()).to.equal(null);
   });
 });

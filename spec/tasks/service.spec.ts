@@ -12,18 +12,19 @@ import { captureLog } from '../support/log.ts';
 import { freshSettings, request } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
-/** Starts service B on a store that reports `evicted` dead letters and a problem, and that closes with `isKept`. */
-async function start({ evicted = 0, problem, isKept }: { evicted?: number; problem?: string; isKept?: boolean } = {}) {
+/** Starts service B on a store that reports what a spec puts into `faults`. */
+async function start() {
   const config = loadConfig(await freshSettings());
   const { log, lines } = captureLog();
   const backend = await openBackend(config, clock, random, log);
   afterTest(() => backend.close());
   const { store } = backend;
+  const faults = { evicted: 0, problem: undefined as string | undefined, isKept: true };
   const counts = store.counts.bind(store) as () => QueueCounts;
-  store.counts = () => ({ ...counts(), evicted });
-  store.problem = () => problem;
+  store.counts = () => ({ ...counts(), evicted: faults.evicted });
+  store.problem = () => faults.problem;
   const close = store.close.bind(store);
-  store.close = async () => (await close()) && isKept !== false;
+  store.close = async () => (await close()) && faults.isKept;
   let recover = (_: Recovery) => {};
   store.onRecovered = (listener) => {
     recover = listener;
@@ -34,17 +35,19 @@ async function start({ evicted = 0, problem, isKept }: { evicted?: number; probl
   const service = await startTasks(config, backend, shares, log, { clock, random });
   const now = Promise.resolve();
   afterTest(() => service.stop({ connections: now, abort: now, all: now }));
-  return { ...service, lines, sent, recover: (recovery: Recovery) => recover(recovery) };
+  /** Stops the service, which must not wait for tasks. */
+  const stop = () => service.stop({ connections: now, abort: new Promise(() => {}), all: new Promise(() => {}) });
+  return { ...service, faults, lines, sent, stop, recover: (recovery: Recovery) => recover(recovery) };
 }
 
 describe('service B', () => {
   it('warns of evicted dead letters, and fails its check while the store has a problem', async () => {
-    const healthy = await start();
-    expect(await healthy.warnings.dead_letters?.()).to.equal(undefined);
-    expect(await healthy.checks.task_queue?.()).to.equal(undefined);
-    const { checks, warnings } = await start({ evicted: 3, problem: 'database or disk is full' });
-    expect(await warnings.dead_letters?.()).to.equal('3 dead letters were evicted because of their bound');
-    expect(await checks.task_queue?.()).to.equal('database or disk is full');
+    const { warnings, checks, faults } = await start();
+    const state = async () => [await warnings.dead_letters?.(), await checks.task_queue?.()];
+    expect(await state()).to.deep.equal([undefined, undefined]);
+    Object.assign(faults, { evicted: 3, problem: 'database or disk is full' });
+    const evicted = '3 dead letters were evicted because of their bound';
+    expect(await state()).to.deep.equal([evicted, 'database or disk is full']);
   });
 
   it('warns of a pause, logs each change once, and does not wait for the tasks of a paused queue when it stops', async () => {
@@ -65,24 +68,19 @@ describe('service B', () => {
     await until(async () => (await metrics.queue.counts()).completed === 1);
     await post('/queue/pause');
     await post('/tasks', '{"action":"sum"}');
-    const never = new Promise<void>(() => {});
-    expect(await stop({ connections: Promise.resolve(), abort: never, all: never })).to.deep.equal({
-      unfinished: 1,
-      kept: true,
-    });
+    expect(await stop()).to.deep.equal({ unfinished: 1, kept: true });
     const messages = lines.map(({ msg }) => msg).filter((msg) => msg?.startsWith('the queue is'));
     const paused = 'the queue is paused: no task is processed until it is resumed';
     expect(messages).to.deep.equal([paused, 'the queue is resumed', paused]);
   });
 
   it('counts a scheduled task as lost if the queue cannot be kept, and does not wait for it when it stops', async () => {
-    const { metrics, unsaved, stop } = await start({ isKept: false });
+    const { metrics, unsaved, stop, faults } = await start();
+    faults.isKept = false;
     const message = { id: 'a', action: 'sum', body: '{"id":"a","action":"sum"}', runAt: clock.now() + 60_000 };
     await metrics.queue.publish(message);
     expect(unsaved()).to.equal(1);
-    const never = new Promise<void>(() => {});
-    const stopped = await stop({ connections: Promise.resolve(), abort: never, all: never });
-    expect([stopped, unsaved()]).to.deep.equal([{ unfinished: 1, kept: false }, 1]);
+    expect([await stop(), unsaved()]).to.deep.equal([{ unfinished: 1, kept: false }, 1]);
   });
 
   it('counts the dead letters of a recovery, and reports the ends that it brings', async () => {

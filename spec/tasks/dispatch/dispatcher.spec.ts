@@ -1,13 +1,12 @@
 import { expect } from 'chai';
 import { listIn } from '../../store/store-calls.ts';
 import { until } from '../../support/until.ts';
-import { type Dispatching, now, startDispatching } from './dispatching.ts';
-import { crashed, raised, raisedForGood, returned } from './hand-driven-pool.ts';
+import { now, raised, returned, startDispatching } from './dispatching.ts';
 
-describe('Dispatcher', () => {
+describe('the dispatcher', () => {
   it('has at most the prefetch in flight, and takes the next message for each that ends, before the end is written', async () => {
     const { pool, publish, queue } = await startDispatching();
-    await publish(...'abcdefg');
+    await publish('abcdefg');
     await pool.given(5);
     expect(await queue.counts()).to.include({ inFlight: 5, waiting: 2 });
     expect(pool.ids).to.equal('abcde');
@@ -19,22 +18,9 @@ describe('Dispatcher', () => {
     expect(await listIn(queue.store.rows)).to.deep.equal([]);
   });
 
-  it('writes the ends of several tasks together after five milliseconds', async () => {
-    const { pool, publish, queue, clock, events } = await startDispatching();
-    await publish(...'abcdefgh');
-    for (const number of [1, 2]) (await pool.given(number)).end(returned);
-    await pool.given(7);
-    clock.advance(4);
-    expect(await listIn(queue.store.rows)).to.deep.equal([]);
-    expect(events.map(({ event }) => event)).to.not.include('completed');
-    clock.advance(1);
-    expect((await listIn(queue.store.rows)).map(({ id }) => id)).to.deep.equal(['b', 'a']);
-    expect(events.filter(({ event }) => event === 'completed')).to.have.length(2);
-  });
-
   it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
     const { pool, publish, queue } = await startDispatching();
-    await publish(...'abcde');
+    await publish('abcde');
     await pool.given(5);
     const output = JSON.stringify('x'.repeat(200 * 1024));
     for (const run of pool.runs) run.end({ ended: 'returned', output });
@@ -48,11 +34,11 @@ describe('Dispatcher', () => {
 
   it('decides by the retry policy of the action, and counts outcomes by kind and the wait of each task once', async () => {
     const actions = new Map([['d', { maxAttempts: 1 }]]);
-    const { pool, publish, dispatcher, clock, reach } = await startDispatching(undefined, { actions });
-    await publish('a', 'b', 'c', 'd');
-    for (const [index, outcome] of [raised, crashed, raisedForGood, raised].entries()) {
+    const { pool, publish, dispatcher, clock, reach } = await startDispatching({ actions });
+    await publish('abcd');
+    const crashed = { ended: 'crashed', reason: 'thread died' } as const;
+    for (const [index, outcome] of [raised, crashed, { ...raised, permanent: true }, raised].entries())
       (await pool.given(index + 1)).end(outcome);
-    }
     await reach({ retrying: 2, dead: 2 });
     clock.advance(60_000);
     for (const number of [5, 6]) (await pool.given(number)).end(returned);
@@ -66,8 +52,8 @@ describe('Dispatcher', () => {
   });
 
   it('frees the place of a task that its handler has acked, once, and writes its row when the handler returns', async () => {
-    const { pool, publish, queue, reach, dispatcher } = await startDispatching(undefined, { prefetch: 1 });
-    await publish('a', 'b', 'c', 'd');
+    const { pool, publish, queue, reach, dispatcher } = await startDispatching({ prefetch: 1 });
+    await publish('abcd');
     const run = await pool.given(1);
     run.onAcknowledged('ack');
     (await pool.given(2)).end(returned);
@@ -82,7 +68,7 @@ describe('Dispatcher', () => {
 
   it('records the start of each attempt, and its end before the settlement is written, without a jump of the clock', async () => {
     const { pool, publish, queue, clock, reach, dispatcher } = await startDispatching();
-    await publish('a', 'b');
+    await publish('ab');
     const [a, b] = [await pool.given(1), await pool.given(2)];
     a.onAcknowledged('ack');
     const startedAt = clock.now();
@@ -101,43 +87,14 @@ describe('Dispatcher', () => {
     expect(failed).to.include({ startedAt, endedAt: startedAt + 20 });
   });
 
-  it('takes again when a handler ends that has nacked before, because a suspect waits until none runs', async () => {
-    const idle: boolean[] = [];
-    const { pool, publish } = await startDispatching(undefined, {}, (store) => {
-      const take = store.take.bind(store);
-      store.take = (max, isIdle) => {
-        idle.push(isIdle);
-        return take(max, isIdle);
-      };
-    });
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('nack');
-    await until(() => idle.at(-1) === false);
-    run.end(returned);
-    await until(() => idle.at(-1) === true);
-  });
-
-  for (const [when, end] of [
-    ['the queue was paused', ({ queue }) => queue.setPaused(true)],
-    ['the stop began', ({ dispatcher }) => dispatcher.stop(now)],
-  ] satisfies [string, (dispatching: Dispatching) => unknown][])
+  for (const when of ['the queue was paused', 'the stop began'])
     it(`gives back what a take brings after ${when}`, async () => {
-      let gate = Promise.resolve();
-      const dispatching = await startDispatching(undefined, {}, (store) => {
-        const { take } = store;
-        store.take = async (max, isIdle) => {
-          const taken = take.call(store, max, isIdle);
-          await gate;
-          return taken;
-        };
-      });
-      const { pool, publish, queue, reach } = dispatching;
+      const { pool, publish, queue, reach, dispatcher, faults } = await startDispatching();
       const { promise, resolve } = Promise.withResolvers<void>();
-      gate = promise;
+      faults.gate = promise;
       await publish('a');
       await reach({ inFlight: 1 });
-      const ended = end(dispatching);
+      const ended = when === 'the stop began' ? dispatcher.stop(now) : queue.setPaused(true);
       await new Promise(setImmediate);
       resolve();
       await ended;
@@ -147,47 +104,107 @@ describe('Dispatcher', () => {
     });
 
   it('writes no row of a task whose ack came too late, because another node runs it', async () => {
-    const kinds: string[] = [];
-    const { pool, publish, dispatcher } = await startDispatching(undefined, {}, (store) => {
-      store.settle = (settled) => {
-        kinds.push(...settled.map(({ settlement }) => settlement.kind));
-        return { effects: settled.map(() => 'late'), evicted: [] };
-      };
-    });
+    const { pool, publish, dispatcher, faults, settled } = await startDispatching();
+    faults.isLate = true;
     await publish('a');
     const run = await pool.given(1);
     run.onAcknowledged('ack');
     run.end(returned);
     await dispatcher.stop(now);
-    expect(kinds).to.deep.equal(['ack']);
+    expect(settled).to.deep.equal(['ack']);
+  });
+});
+
+describe('the dispatcher takes as idle, and so perhaps a suspect,', () => {
+  it('when a handler ends that has nacked before', async () => {
+    const { pool, publish, takes, isIdle } = await startDispatching();
+    await publish('a');
+    const run = await pool.given(1);
+    run.onAcknowledged('nack');
+    await until(() => takes.at(-1)?.written === 1);
+    expect(isIdle()).to.equal(false);
+    run.end(returned);
+    await until(() => isIdle() === true);
   });
 
-  it('takes as idle, and so perhaps a suspect, only once all settlements are written, even if a write fails', async () => {
-    let failures = 1;
-    let written = 0;
-    const takes: { isIdle: boolean; written: number }[] = [];
-    const { pool, publish, clock } = await startDispatching(undefined, {}, (store) => {
-      const { take, settle } = store;
-      store.take = (max, isIdle) => {
-        takes.push({ isIdle, written });
-        return take.call(store, max, isIdle);
-      };
-      store.settle = async (settled) => {
-        if (failures-- > 0) throw new Error('disk I/O error');
-        const result = await settle.call(store, settled);
-        written += settled.length;
-        return result;
-      };
+  it('once the row of an acked task was refused', async () => {
+    const { pool, publish, clock, takes, isIdle } = await startDispatching();
+    await publish('a');
+    const run = await pool.given(1);
+    takes.length = 0;
+    run.onAcknowledged('ack');
+    run.end({ ended: 'returned', output: '"BAD"' });
+    await until(() => {
+      clock.advance(10);
+      return isIdle() === true;
     });
-    await publish('a', 'b');
+  });
+
+  it('once all settlements are written, even if a write fails', async () => {
+    const { pool, publish, clock, faults, takes, isIdle } = await startDispatching();
+    await publish('ab');
+    faults.settle = new Error('disk I/O error');
     const runs = [await pool.given(1), await pool.given(2)];
     takes.length = 0;
     for (const run of runs) run.end(returned);
-    await until(() => takes.length > 0);
+    await until(() => isIdle() === false);
+    clock.advance(5);
+    await new Promise(setImmediate);
+    delete faults.settle;
     await until(() => {
       clock.advance(100);
-      return takes.some(({ isIdle }) => isIdle);
+      return isIdle() === true;
     });
-    expect(takes.find(({ isIdle }) => isIdle)).to.include({ written: 2 });
+    expect(takes.find((take) => take.isIdle)).to.include({ written: 2 });
+  });
+});
+
+describe('the dispatcher gives callbacks to the sender', () => {
+  const URL = 'https://example.com/';
+
+  it('up to a thousand beside the window, and others in it', async () => {
+    const { sender, pool, publish, reach } = await startDispatching();
+    for (let count = 1; count <= 1005; count += 1) {
+      await publish([`${count}`], URL);
+      (await pool.given(count)).end(returned);
+    }
+    await reach({ completed: 1005, inFlight: 1005 });
+    await publish(['waits']);
+    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+    expect(pool.runs).to.have.length(1005);
+    sender.runs.at(-1)?.end(returned);
+    expect((await pool.given(1006)).delivery.id).to.equal('waits');
+  });
+
+  it('each second while the window is full, and after each one that ends', async () => {
+    const { sender, pool, queue, publish, clock } = await startDispatching();
+    await publish('12345');
+    await pool.given(5);
+    await publish('abc', URL);
+    const cancelled = async (id: string) => expect(await queue.cancel(id)).to.equal('cancelled');
+    await cancelled('a');
+    clock.advance(1000);
+    await sender.given(1);
+    await cancelled('b');
+    await new Promise(setImmediate);
+    expect(sender.runs).to.have.length(1);
+    clock.advance(1000);
+    const { end } = await sender.given(2);
+    await cancelled('c');
+    end(returned);
+    expect((await sender.given(3)).delivery.callbackOf).to.equal('c');
+    expect(pool.ids).to.equal('12345');
+  });
+
+  it('cancels them there, and releases them at a stop', async () => {
+    const { sender, pool, queue, publish, reach, dispatcher, store } = await startDispatching();
+    await publish('ab', URL);
+    for (const number of [1, 2]) (await pool.given(number)).end(returned);
+    await reach({ completed: 2 });
+    await sender.given(2);
+    await queue.cancel(sender.runs[0]?.delivery.id ?? '');
+    await reach({ cancelled: 1 });
+    await dispatcher.stop(now);
+    expect(await store.counts()).to.include({ waiting: 1, inFlight: 0 });
   });
 });

@@ -1,63 +1,114 @@
-import type { QueueCounts, TaskStore } from '../../../db/task-store.ts';
-import { CallbackSender } from '../../../main/tasks/callbacks/callback-sender.ts';
+import type { Delivery } from '../../../db/task-store.ts';
+import { type QueueCounts, type Settlement, type TaskStore, ValueRefused } from '../../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
+import type { AttemptListener, Outcome } from '../../../main/tasks/pool/run.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
-import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { openFreshStore } from '../../support/store.ts';
-import { until } from '../../support/until.ts';
-import { HandDrivenPool } from './hand-driven-pool.ts';
+import { Condition, until } from '../../support/until.ts';
 
 export const never = new Promise<void>(() => {});
 export const now = Promise.resolve();
 
-export type Dispatching = Awaited<ReturnType<typeof startDispatching>>;
+export const returned: Outcome = { ended: 'returned', output: '1' };
+export const raised: Outcome = { ended: 'raised', reason: 'it failed', permanent: false };
 
-/**
- * Starts a dispatcher between a queue in memory and a pool, on a clock that the spec advances.
- *
- * @param change changes the store, for example to make its writes fail
- */
-export async function startDispatching(
-  pool: HandDrivenPool = new HandDrivenPool(),
-  options: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> = {},
-  change: (store: TaskStore) => void = () => {},
-) {
-  const { log, lines } = captureLog();
+/** Replacement of the task pool, or of the sender of callbacks. A spec ends each run with an outcome of its choice. */
+class HandDrivenPool {
+  readonly runs: (AttemptListener & { delivery: Delivery; end(outcome: Outcome): void })[] = [];
+  readonly isUsed = true;
+  readonly #given = new Condition();
+
+  /** Ids of all tasks run so far, in order. */
+  get ids(): string {
+    return this.runs.map(({ delivery }) => delivery.id).join('');
+  }
+
+  run(delivery: Delivery, listener: Pick<AttemptListener, 'onStart'>): Promise<Outcome> {
+    const { promise, resolve: end } = Promise.withResolvers<Outcome>();
+    this.runs.push({ delivery, ...(listener as AttemptListener), end });
+    listener.onStart();
+    this.#given.changed();
+    return promise;
+  }
+
+  /** Waits for the `count`th run, counted from 1. */
+  given(count: number) {
+    return this.#given.found(() => this.runs[count - 1]);
+  }
+
+  cancel(delivery: Delivery): boolean {
+    this.runs.find((each) => each.delivery === delivery)?.end({ ended: 'cancelled' });
+    return false;
+  }
+
+  releaseWaiting(): void {}
+
+  async stop(deadline = now): Promise<void> {
+    await deadline;
+    for (const { end } of this.runs) end({ ended: 'released', reason: 'stopped' });
+  }
+}
+
+/** Records the takes and settlements of a store, and lets them fail as a spec says. It refuses results with `BAD`. */
+function control(store: TaskStore) {
+  const [take, settle] = [store.take.bind(store), store.settle.bind(store)];
+  const faults: { take?: Error; settle?: Error; isLate?: boolean; gate?: Promise<void> } = {};
+  const takes: { isIdle: boolean; written: number }[] = [];
+  const settled: Settlement['kind'][] = [];
+  let written = 0;
+  store.take = async (max, isIdle) => {
+    takes.push({ isIdle, written });
+    if (faults.take !== undefined) throw faults.take;
+    const taken = await take(max, isIdle);
+    await faults.gate;
+    return taken;
+  };
+  store.settle = async (batch) => {
+    settled.push(...batch.map(({ settlement }) => settlement.kind));
+    if (faults.settle !== undefined) throw faults.settle;
+    if (faults.isLate === true) return { effects: batch.map(() => 'late'), evicted: [] };
+    // As PostgreSQL refuses NUL.
+    if (batch.some(({ settlement }) => 'result' in settlement && settlement.result.includes('BAD')))
+      throw new ValueRefused('invalid byte');
+    const result = await settle(batch);
+    written += batch.length;
+    return result;
+  };
+  return { faults, takes, settled, isIdle: () => takes.at(-1)?.isIdle };
+}
+
+/** Starts a dispatcher between a queue in memory, a pool and a sender of callbacks, on a clock that the spec advances. */
+export async function startDispatching(options: Partial<Pick<DispatcherOptions, 'prefetch' | 'actions'>> = {}) {
+  const { log } = captureLog();
   const clock = new ManualClock();
   const store: TaskStore = await openFreshStore({ now: () => clock.now() });
-  change(store);
-  const events: QueueEvent[] = [];
-  const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
-  const random = { number: () => 0.5 };
-  const callbacks = new CallbackSender({ hosts: [], secrets: [], find: (id) => queue.find(id), clock, random });
-  const parts = { queue, pool, callbacks, actions: new Map(), clock, random, log };
-  const dispatcher = new Dispatcher({ ...parts, prefetch: 5, ...options });
+  const controlled = control(store);
+  const queue = await Queue.open({ store, onEvent: () => {}, clock });
+  const [pool, sender] = [new HandDrivenPool(), new HandDrivenPool()];
+  const parts = { queue, pool, callbacks: sender, clock, random: { number: () => 0.5 }, log };
+  const dispatcher = new Dispatcher({ ...parts, actions: new Map(), prefetch: 5, ...options });
   dispatcher.start();
   afterTest(() => dispatcher.stop(now));
-  return {
-    ...{ pool, queue, store, dispatcher, clock, events, lines },
-    /** Publishes messages with these ids, one after another. */
-    async publish(...ids: string[]): Promise<void> {
-      for (const id of ids) {
-        const body = `{"id":"${id}","action":"${id}","data":{},"created_at":1790000000}`;
-        await queue.publish({ id, action: id, body });
-      }
-    },
-    /** Lets time pass until the queue's counts fit, so that retries become due and settlements are written. */
-    async reach(expected: Partial<QueueCounts>): Promise<void> {
-      let counts: QueueCounts | undefined;
-      const isReached = () =>
-        Object.entries(expected).every(([name, count]) => counts?.[name as keyof QueueCounts] === count);
-      await until(() => {
-        clock.advance(5);
-        void queue.counts().then((latest) => {
-          counts = latest;
-        });
-        return isReached();
-      });
-    },
+  /** Publishes messages with these ids, one after another. */
+  const publish = async (ids: Iterable<string>, callbackUrl?: string) => {
+    for (const id of ids) {
+      const body = `{"id":"${id}","action":"${id}","data":{},"created_at":1790000000}`;
+      await queue.publish({ id, action: id, body, callbackUrl });
+    }
   };
+  /** Lets time pass until the queue's counts fit, so that retries become due and settlements are written. */
+  const reach = async (expected: Partial<QueueCounts>) => {
+    let counts: Partial<QueueCounts> = {};
+    await until(() => {
+      clock.advance(5);
+      void queue.counts().then((latest) => {
+        counts = latest;
+      });
+      return Object.entries(expected).every(([name, count]) => counts[name as keyof QueueCounts] === count);
+    });
+  };
+  return { ...controlled, ...{ pool, sender, queue, store, dispatcher, clock, publish, reach } };
 }

@@ -1,83 +1,66 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { decide, type Retries, retriesOf, retryPolicy } from '../../../main/tasks/dispatch/retry-policy.ts';
+import { decide, retriesOf, retryPolicy } from '../../../main/tasks/dispatch/retry-policy.ts';
 import type { Outcome } from '../../../main/tasks/pool/run.ts';
-
-/** The default retries, up to another number of attempts. */
-const upTo = (maxAttempts: number): Retries => ({ ...retryPolicy, maxAttempts });
-const limits = fc.integer({ min: 1, max: 50 });
-const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-
-/** Time and chance. Time stands still at 0, so that a retry is due after its delay. */
-const at = (share: number) => ({ clock: { now: () => 0 }, random: { number: () => share } });
+import type { ActionSettings } from '../../../workers/tasks/messages.ts';
 
 const raised: Outcome = { ended: 'raised', reason: 'no', permanent: false };
 const crashed: Outcome = { ended: 'crashed', reason: 'no' };
-const outcomes = fc.constantFrom(raised, crashed);
 
-/** Returns the longest delay after an attempt. */
-function longestDelay(attempt: number): number {
-  const settlement = decide({ attempt, crashes: 0 }, raised, upTo(3000), at(1));
-  return settlement.kind === 'retry' ? settlement.runAt : Number.NaN;
-}
+/** Decides at time 0, so that a retry is due after its delay. @param share random number */
+const settle = (attempt: number, crashes: number, outcome: Outcome, share = 0.5, retries = retriesOfAction()) =>
+  decide({ attempt, crashes }, outcome, retries, { clock: { now: () => 0 }, random: { number: () => share } });
 
-const kindOf = (attempt: number, crashes: number, outcome: Outcome) =>
-  decide({ attempt, crashes }, outcome, retryPolicy, at(0.5)).kind;
+const retriesOfAction = (settings: ActionSettings = {}) =>
+  retriesOf({ action: 'a', body: '' }, new Map([['a', settings]]));
 
 describe('the retry policy', () => {
-  it('allows a task five attempts, and discards one whose second thread died', () => {
+  it('allows a task five attempts, a callback nine, and discards a task whose second thread died', () => {
     expect(retryPolicy).to.include({ maxAttempts: 5, maxCrashes: 2 });
-    const kinds = [1, 2, 3, 4, 5].map((attempt) => kindOf(attempt, 0, raised));
-    expect(kinds).to.deep.equal(['retry', 'retry', 'retry', 'retry', 'discard']);
-    const crashes = [kindOf(1, 0, crashed), kindOf(2, 1, crashed), kindOf(4, 0, crashed), kindOf(5, 0, crashed)];
-    expect(crashes).to.deep.equal(['retry', 'discard', 'retry', 'discard']);
-    expect(kindOf(1, 1, raised)).to.equal('retry');
+    const kinds = [1, 4, 5].map((attempt) => settle(attempt, 0, raised).kind);
+    expect(kinds).to.deep.equal(['retry', 'retry', 'discard']);
+    const crashes = [settle(1, 0, crashed), settle(2, 1, crashed), settle(4, 0, crashed), settle(5, 0, crashed)];
+    expect(crashes.map(({ kind }) => kind)).to.deep.equal(['retry', 'discard', 'retry', 'discard']);
+    expect(settle(1, 1, raised).kind).to.equal('retry');
+    expect(retriesOf({ action: 'callback', body: '', callbackOf: 'a' }, new Map())).to.include({ maxAttempts: 9 });
   });
 
   it('retries after the delay that the handler asks for, if an attempt is left', () => {
-    const outcome = { ended: 'raised', reason: 'busy', permanent: false, retryAfterMs: 86_400_000 } as const;
+    const outcome = { ...raised, reason: 'busy', retryAfterMs: 86_400_000 } as const;
     const settlement = { kind: 'retry', runAt: 86_400_000, reason: 'busy', failure: 'transient' };
-    expect(decide({ attempt: 4, crashes: 0 }, outcome, retryPolicy, at(0.5))).to.deep.equal(settlement);
-    const last = decide({ attempt: 5, crashes: 0 }, outcome, retryPolicy, at(0.5));
-    expect(last).to.include({ kind: 'discard', failure: 'transient' });
-  });
-
-  it('has as many attempts as the action of a task message says', () => {
-    const actions = new Map([
-      ['once', { maxAttempts: 1 }],
-      ['usual', {}],
-    ]);
-    const attemptsOf = (action?: string) =>
-      retriesOf({ action, body: JSON.stringify({ action }) }, actions).maxAttempts;
-    expect(['once', 'usual', 'other', undefined].map(attemptsOf)).to.deep.equal([1, 5, 5, 5]);
-    expect(decide({ attempt: 1, crashes: 0 }, crashed, upTo(1), at(0.5)).kind).to.equal('discard');
+    expect(settle(4, 0, outcome)).to.deep.equal(settlement);
+    expect(settle(5, 0, outcome)).to.include({ kind: 'discard', failure: 'transient' });
   });
 
   it('draws the delay evenly from zero to a bound, which triples with each attempt up to an hour', () => {
-    const seconds = [1, 2, 3, 4, 30, 2000].map((attempt) => longestDelay(attempt) / 1000);
-    expect(seconds).to.deep.equal([6, 18, 54, 162, 3600, 3600]);
-    for (const share of [0, 0.25, 0.5, 0.999]) {
-      const settlement = decide({ attempt: 3, crashes: 0 }, raised, retryPolicy, at(share));
-      expect(settlement).to.include({ kind: 'retry', runAt: 54_000 * share });
+    const retries = retriesOfAction({ maxAttempts: 3000 });
+    for (const [attempt, seconds] of Object.entries({ 1: 6, 2: 18, 3: 54, 4: 162, 30: 3600, 2000: 3600 })) {
+      for (const share of [0, 0.25, 0.5, 0.999])
+        expect(settle(Number(attempt), 0, raised, share, retries)).to.include({ runAt: seconds * 1000 * share });
     }
   });
 
-  it('delays as the action says', () => {
+  it('has the attempts and delays that the action of a task says', () => {
+    expect(settle(1, 0, crashed, 0.5, retriesOfAction({ maxAttempts: 1 })).kind).to.equal('discard');
     const backoff = { firstMs: 100, factor: 1, maxMs: 50 };
-    const retries = retriesOf({ action: 'a', body: '' }, new Map([['a', { backoff }]]));
+    const retries = retriesOfAction({ backoff });
     expect(retries).to.deep.equal({ maxAttempts: 5, backoff });
-    expect(decide({ attempt: 3, crashes: 0 }, raised, retries, at(0.5))).to.include({ runAt: 25 });
-    const { backoff: partly } = retriesOf({ action: 'a', body: '' }, new Map([['a', { backoff: { factor: 2 } }]]));
+    expect(settle(3, 0, raised, 0.5, retries)).to.include({ runAt: 25 });
+    const { backoff: partly } = retriesOfAction({ backoff: { factor: 2 } });
     expect(partly).to.deep.equal({ firstMs: 6000, factor: 2, maxMs: 3_600_000 });
+    for (const action of ['b', undefined]) expect(retriesOf({ action, body: '' }, new Map())).to.equal(retryPolicy);
   });
 
   it('passes the reason on and never delays longer than it may, whatever the limit of attempts', () => {
+    const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    const outcomes = fc.constantFrom(raised, crashed);
+    const [limits, attempts] = [fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 60 })];
     fc.assert(
-      fc.property(limits, outcomes, shares, fc.integer({ min: 1, max: 60 }), (limit, outcome, share, attempt) => {
-        const settlement = decide({ attempt, crashes: 0 }, outcome, upTo(limit), at(share));
+      fc.property(limits, outcomes, shares, attempts, (maxAttempts, outcome, share, attempt) => {
+        const settlement = settle(attempt, 0, outcome, share, retriesOfAction({ maxAttempts }));
         expect(settlement).to.include({ reason: 'no', failure: outcome === crashed ? 'crash' : 'transient' });
         if (settlement.kind !== 'retry') return;
-        expect(attempt).to.be.below(limit);
+        expect(attempt).to.be.below(maxAttempts);
         expect(settlement.runAt).to.satisfy(Number.isSafeInteger);
         expect(settlement.runAt).to.be.within(0, retryPolicy.backoff.maxMs);
       }),

@@ -1,9 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import { never, now, startDispatching } from './dispatching.ts';
-import { HandDrivenPool, raised, returned } from './hand-driven-pool.ts';
+import { never, now, raised, returned, startDispatching } from './dispatching.ts';
 
-describe('Dispatcher, draining', () => {
+describe('the dispatcher, before a stop,', () => {
   it('waits for a limited task that gets the place of one that runs, and for none that waits for a rate', async () => {
     const { pool, dispatcher, queue } = await startDispatching();
     await queue.setLimits('single', { concurrency: 1 }, 'api');
@@ -29,31 +28,25 @@ describe('Dispatcher, draining', () => {
     await dispatcher.drain(never);
   });
 
-  it('waits no longer than its deadline, and after its abort time for no handler', async () => {
-    const { pool, dispatcher, publish } = await startDispatching();
+  it('waits no longer than its deadline, also while it counts what is left, and after its abort time for no handler', async () => {
+    const { pool, dispatcher, publish, queue } = await startDispatching();
+    const { promise: deadline, resolve: expire } = Promise.withResolvers<void>();
+    const counts = queue.counts.bind(queue);
+    queue.counts = async () => {
+      expire();
+      await setImmediate();
+      return { ...(await counts()), waiting: 1 };
+    };
+    await dispatcher.drain(deadline);
     await publish('a');
     await pool.given(1);
     await dispatcher.drain(setImmediate());
     await dispatcher.drain(never, now);
   });
 
-  it('notices its deadline also while it counts what is left', async () => {
-    const { dispatcher, queue } = await startDispatching();
-    const { promise: deadline, resolve: expire } = Promise.withResolvers<void>();
-    const counts = await queue.counts();
-    queue.counts = async () => {
-      expire();
-      await setImmediate();
-      return { ...counts, waiting: 1 };
-    };
-    await dispatcher.drain(deadline);
-  });
-});
-
-describe('Dispatcher, stopping', () => {
-  it('releases what has not started and what still runs at its deadline, in their order and uncharged', async () => {
-    const { pool, dispatcher, publish, store } = await startDispatching(new HandDrivenPool(2));
-    await publish(...'abcd');
+  it('releases what still runs at its deadline, in order and uncharged', async () => {
+    const { pool, dispatcher, publish, store } = await startDispatching();
+    await publish('abcd');
     await pool.given(4);
     await dispatcher.stop(now);
     const { deliveries } = await store.take(10, true);

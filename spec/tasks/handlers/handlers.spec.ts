@@ -1,4 +1,5 @@
-import { createServer, type Server } from 'node:http';
+import { createServer } from 'node:http';
+import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
@@ -10,34 +11,29 @@ const patient = { TASK_CANCEL_GRACE_MS: '60000' };
 /** Code of handlers that report progress once they run. */
 const interruptible = `
   ok: () => 'ok',
-  heed: (_, { signal, progress }) => new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason));
+  async heed(_, { signal, progress }) { progress(0); await aborted(signal); throw signal.reason; },
+  async 'throw another error'(_, { signal, progress }) {
     progress(0);
-  }),
-  'throw another error': (_, { signal, progress }) => new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(new PermanentError('it was told to stop')));
+    await aborted(signal);
+    throw new PermanentError('it was told to stop');
+  },
+  async 'nack, then return'(_, { signal, progress, nack }) {
     progress(0);
-  }),
-  'nack, then return': async (_, { signal, progress, nack }) => {
-    progress(0);
-    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await aborted(signal);
     nack();
     return 'returned';
   },
-  'read the signal late': async (_, task) => {
+  async 'read the signal late'(_, task) {
     task.progress(0);
     while (!task.signal.aborted) await new Promise(setImmediate);
     throw task.signal.reason;
   },
-  'read the signal after the cancellation': async (_, task) => {
+  async 'read the signal after the cancellation'(_, task) {
     task.progress(0);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await pause(500);
     if (task.signal.aborted) throw task.signal.reason;
   },
-  finish: (_, { signal, progress }) => new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(signal.reason.message));
-    progress(0);
-  }),
+  async finish(_, { signal, progress }) { progress(0); await aborted(signal); return signal.reason.message; },
   'is aborted': (_, { signal }) => signal.aborted,
   ignore: (_, { progress }) => { progress(0); return new Promise(() => {}); },
   block(_, { progress }) { progress(0); for (;;); },
@@ -49,8 +45,7 @@ const handlers = `
   later: async ({ a }) => { await new Promise(setImmediate); return a; },
   nothing() {},
   uppercase: () => 'own',
-  process: () => process.pid,
-  environment: () => Object.keys(process.env).filter((name) => name.startsWith('PISCINA')),
+  process: () => [process.pid, Object.keys(process.env).filter((name) => name.startsWith('PISCINA'))],
 
   fail() { throw new Error('it failed'); },
   permanent() { throw new PermanentError('it will never work'); },
@@ -62,22 +57,16 @@ const handlers = `
 
   ack(_, { ack, nack }) { ack(); nack(); throw new Error('too late'); },
   nack(_, { nack }) { nack(); return 'returned'; },
-  async 'ack, then wait'(_, { ack, signal }) {
-    ack();
-    await new Promise((resolve) => signal.addEventListener('abort', resolve));
-  },
+  async 'ack, then wait'(_, { ack, signal }) { ack(); await aborted(signal); },
   'keep ack'(_, task) { globalThis.settleLate = task.ack; throw new Error('it failed'); },
-  async 'ack late'() {
-    settleLate();
-    await new Promise((resolve) => setTimeout(resolve));
-  },
+  async 'ack late'() { settleLate(); await pause(0); },
 
   async work(_, { progress, signal }) {
     progress(-1, 'begin');
     for (const wrong of [NaN, Infinity, '0.5', null, undefined, {}]) progress(wrong);
     for (let step = 1; step < 100; step++) progress(step / 100);
     progress(2, 'end');
-    await new Promise((resolve) => signal.addEventListener('abort', resolve));
+    await aborted(signal);
   },
   async log(_, { log }) {
     log.info('message first', { a: 1n });
@@ -101,24 +90,14 @@ async function runAndCancel({ run, reports, cancel }: Started, action: string) {
   return outcome;
 }
 
-for (const [place, isolation] of [
-  ['a thread', 'thread'],
-  ['a process of its own', 'process'],
-])
-  describe(`a handler in ${place}`, () => {
-    const shared = onceForSuite(() => startHandlers(handlers, { ...patient, TASK_ISOLATION: isolation ?? '' }));
+for (const isolation of ['thread', 'process'])
+  describe(`a handler in a ${isolation} of its pool`, () => {
+    const shared = onceForSuite(() => startHandlers(handlers, { ...patient, TASK_ISOLATION: isolation }));
 
     /** Runs a handler that returns. Returns its output. */
     async function outputOf(action: string, data?: object, about = {}) {
       expect(await shared().run(action, data, about), action).to.deep.equal(returned);
       return shared().output();
-    }
-
-    /** Runs a handler. Returns the calls of its listener. */
-    async function toldDuring(run: () => unknown): Promise<(string | undefined)[]> {
-      shared().told.length = 0;
-      await run();
-      return shared().told.map((event) => event.split(' ')[1]);
     }
 
     it('receives data and task, and its output is stored, null if it returns nothing', async () => {
@@ -127,6 +106,8 @@ for (const [place, isolation] of [
       expect(described).to.deep.equal({ a: [1], action: 'describe', attempt: 3, createdAt: 5, traceparent: 'trace' });
       expect(await outputOf('later', { a: 'x' })).to.equal('x');
       expect(await outputOf('nothing')).to.equal(null);
+      const [pid, settings] = await outputOf('process');
+      expect([pid === process.pid, settings]).to.deep.equal([isolation === 'thread', []]);
     });
 
     it('replaces a built-in action of the same name, and leaves the others', async () => {
@@ -135,11 +116,6 @@ for (const [place, isolation] of [
       for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty']) {
         expect(await outputOf(name), name).to.equal('processed');
       }
-    });
-
-    it('does not see the setting with which the pool starts its threads', async () => {
-      expect(await outputOf('environment')).to.deep.equal([]);
-      expect((await outputOf('process')) === process.pid).to.equal(isolation === 'thread');
     });
 
     it('decides by the name of its error whether and when the task is retried', async () => {
@@ -157,27 +133,24 @@ for (const [place, isolation] of [
       }
     });
 
-    it('may settle its task while it runs, once', async () => {
-      const acked = async () => expect(await shared().run('ack')).to.deep.equal(failed('too late'));
-      expect(await toldDuring(acked)).to.deep.equal(['started', 'ack', 'ended']);
-      const nacked = async () => expect(await outputOf('nack')).to.equal('returned');
-      expect(await toldDuring(nacked)).to.deep.equal(['started', 'nack', 'ended']);
-    });
-
-    it('settles its task at once, although it still runs', async () => {
+    it('may settle its task while it runs, at once, once, and not after it has ended', async () => {
       const { run, told, cancel } = shared();
-      const outcome = run('ack, then wait');
-      await until(() => told.at(-1)?.endsWith('ack') === true);
-      cancel();
-      expect(await outcome).to.deep.equal(returned);
-    });
-
-    it('cannot settle its task after it has ended', async () => {
-      const runs = async () => {
-        expect(await shared().run('keep ack')).to.deep.equal(failed('it failed'));
-        await outputOf('ack late');
-      };
-      expect(await toldDuring(runs)).to.deep.equal(['started', 'ended', 'started', 'ended']);
+      for (const [action, outcome, ...events] of [
+        ['ack', failed('too late'), 'started', 'ack', 'ended'],
+        ['nack', returned, 'started', 'nack', 'ended'],
+        ['ack, then wait', returned, 'started', 'ack', 'ended'],
+        ['keep ack', failed('it failed'), 'started', 'ended'],
+        ['ack late', returned, 'started', 'ended'],
+      ] as const) {
+        told.length = 0;
+        const running = run(action);
+        if (action === 'ack, then wait') {
+          await until(() => told.at(-1)?.endsWith('ack') === true);
+          cancel();
+        }
+        expect(await running, action).to.deep.equal(outcome);
+        expect(told.map((event) => event.split(' ')[1])).to.deep.equal(events);
+      }
     });
 
     it('writes log lines with task and action, also by the console and by warnings of Node.js', async () => {
@@ -219,29 +192,26 @@ for (const [place, isolation] of [
       await outcome;
     });
 
-    it('whose task is cancelled may end in any way but by returning, and ends as cancelled in its thread', async () => {
+    it('whose task is cancelled completes it by returning, or ends as cancelled in its thread', async () => {
       const ways = ['heed', 'throw another error', 'nack, then return', 'read the signal late'];
       for (const action of [...ways, 'read the signal after the cancellation']) {
         expect(await runAndCancel(shared(), action), action).to.deep.equal({ ended: 'cancelled' });
         expect(await outputOf('is aborted')).to.equal(false);
       }
-    });
-
-    it('whose task is cancelled completes it by returning', async () => {
       expect(await runAndCancel(shared(), 'finish')).to.deep.equal(returned);
       expect(shared().output()).to.equal('the task was aborted: cancelled');
     });
   });
 
 describe('a handler of a handlers module', () => {
-  for (const action of ['ignore', 'block']) {
-    it(`whose task is cancelled ends with its thread if it does not end itself: ${action}`, async () => {
+  it('whose task is cancelled ends with its thread if it does not end itself, or even blocks', async () => {
+    for (const action of ['ignore', 'block']) {
       const started = await startHandlers(interruptible, { TASK_CANCEL_GRACE_MS: '20' });
       const before = started.run('ok');
       expect(await runAndCancel(started, action)).to.deep.equal({ ended: 'cancelled' });
       expect([await before, await started.run('ok')]).to.deep.equal([returned, returned]);
-    });
-  }
+    }
+  });
 
   it('has its signal aborted at a shutdown, and its task is released unless it returns', async () => {
     for (const [action, ended] of Object.entries({ 'read the signal late': 'released', finish: 'returned' })) {
@@ -261,12 +231,12 @@ describe('a handler of a handlers module', () => {
     const port = await listenLocally(server);
     const { run, output } = await startHandlers(`
       fetch: async () => {
-        const http = await import('node:http');
-        const { promise, resolve, reject } = Promise.withResolvers();
-        const request = http.request({ port: ${port}, method: 'POST' }, (response) => response.resume().on('end', resolve));
-        request.on('error', reject);
-        request.end('x');
-        await promise;
+        const { once } = await import('node:events');
+        const { request } = await import('node:http');
+        const sent = request({ port: ${port}, method: 'POST' });
+        sent.end('x');
+        const [response] = await once(sent, 'response');
+        await once(response.resume(), 'end');
       },
       'idle connections': async () => Object.keys((await import('node:http')).globalAgent.freeSockets).length,
     `);
@@ -276,26 +246,21 @@ describe('a handler of a handlers module', () => {
     };
     for (let time = 0; time < 5; time++) {
       expect(await run('fetch')).to.deep.equal(returned);
-      expect(await connections(server)).to.equal(1);
+      expect(await promisify(server.getConnections.bind(server))()).to.equal(1);
       server.closeAllConnections();
       await eventually(idleConnections, (count) => count === 0);
     }
   });
 });
 
-function connections(server: Server): Promise<number> {
-  return new Promise((resolve) => server.getConnections((_, count) => resolve(count)));
-}
-
 describe('a handler with a time limit of its own', () => {
   it('has its signal aborted, and may end well or badly', async () => {
     const { run, output } = await startHandlers(
-      `heed: { timeoutMs: 30, handler: (_, { signal }) => new Promise((_, reject) => {
-        signal.addEventListener('abort', () => reject(new Error('aborted: ' + signal.reason.name)));
-      }) },
-      finish: { timeoutMs: 30, handler: (_, { signal }) => new Promise((resolve) => {
-        signal.addEventListener('abort', () => resolve(signal.reason.message));
-      }) },`,
+      `heed: { timeoutMs: 30, async handler(_, { signal }) {
+        await aborted(signal);
+        throw new Error('aborted: ' + signal.reason.name);
+      } },
+      finish: { timeoutMs: 30, async handler(_, { signal }) { await aborted(signal); return signal.reason.message; } },`,
       patient,
     );
     expect(await run('heed')).to.deep.equal(failed('took longer than 30 ms'));
@@ -304,10 +269,8 @@ describe('a handler with a time limit of its own', () => {
   });
 
   it('may have a longer one than other tasks', async () => {
-    const { run } = await startHandlers(
-      `slow: { timeoutMs: 60000, handler: () => new Promise((resolve) => setTimeout(resolve, 100)) }`,
-      { TASK_TIMEOUT_MS: '20', TASK_CANCEL_GRACE_MS: '0' },
-    );
+    const limits = { TASK_TIMEOUT_MS: '20', TASK_CANCEL_GRACE_MS: '0' };
+    const { run } = await startHandlers('slow: { timeoutMs: 60000, handler: () => pause(100) }', limits);
     expect(await run('slow')).to.deep.equal(returned);
   });
 });

@@ -10,12 +10,17 @@ import { type Clock, systemClock } from '../../../workers/shared/clock.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 
-const api = new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href;
+const api = JSON.stringify(new URL('../../../workers/tasks/handlers-api.ts', import.meta.url).href);
 
-/** Writes a handlers module that can use `PermanentError` and `RetryAfter`. Returns its path. */
+/** First line of the modules. */
+const imports = `import { PermanentError, RetryAfter } from ${api}; \
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms)); \
+const aborted = (signal) => new Promise((resolve) => signal.addEventListener('abort', resolve));`;
+
+/** Writes a handlers module that can use `PermanentError`, `RetryAfter`, `pause` and `aborted`. Returns its path. */
 export async function writeHandlers(source: string, name = 'handlers.ts'): Promise<string> {
   const file = join(await temporaryFolder(), name);
-  await writeFile(file, `import { PermanentError, RetryAfter } from ${JSON.stringify(api)};\n${source}`);
+  await writeFile(file, `${imports}\n${source}`);
   return file;
 }
 
@@ -26,12 +31,17 @@ export function newDelivery(id: string, action: string, data: object = {}, about
 }
 
 /** Starts a pool of one thread with a handlers module, whose default export is `{ <handlers> }`. */
-export async function startHandlers(handlers: string, env: Record<string, string> = {}, clock: Clock = systemClock) {
+export async function startHandlers(handlers: string, env: Record<string, string> = {}, clock?: Clock) {
   const module = await writeHandlers(`export default {${handlers}};`);
-  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', TASK_HANDLERS: module, ...env });
+  return { module, ...(await startPool({ TASK_HANDLERS: module, ...env }, clock)) };
+}
+
+/** Starts a pool of one thread. @param file the code of the thread, instead of the product's */
+export async function startPool(env: Record<string, string>, clock: Clock = systemClock, file?: URL) {
+  const { tasks } = loadConfig({ TASK_CONCURRENCY: '1', TASK_CANCEL_GRACE_MS: '50', ...env });
   const captured = captureLog();
   const parts = { ...(await checkHandlers(tasks)), clock, log: captured.log };
-  const pool = await ThreadPool.start(tasks, parts);
+  const pool = await ThreadPool.start(tasks, parts, file);
   afterTest(() => pool.stop(Promise.resolve()));
   const reports: (TaskProgress & { id: string })[] = [];
   /** Arguments of the calls of all listeners, by task and event. */
@@ -60,7 +70,7 @@ export async function startHandlers(handlers: string, env: Record<string, string
   };
   return {
     ...captured,
-    ...{ pool, run, reports, told, module },
+    ...{ pool, run, reports, told },
     /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
     cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
     /** Returns the stack of the handler that threw last, which the outcomes of `run` do not have. */

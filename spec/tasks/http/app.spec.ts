@@ -1,13 +1,10 @@
 import { expect } from 'chai';
-import { tokenAccess } from '../../../main/process/start-services.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { itemsOf } from '../../support/contract.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
-import { startTickerBundle } from '../../support/ticker-bundle.ts';
+import { ID, startSecured } from './secured-services.ts';
 import { startTasksServer } from './tasks-server.ts';
-
-const ID = '00000000-0000-4000-8000-000000000000';
 
 describe('service B', () => {
   const server = onceForSuite(() => startTasksServer());
@@ -68,45 +65,31 @@ const navigation = {
 };
 
 describe('the URL of a task', () => {
-  const started = onceForSuite(async () => {
-    const server = await startTasksServer();
-    const { headers, body } = await server.submit('{"action":"sum"}');
-    return { ...server, id: body.id as string, location: server.url + headers.get('location') };
-  });
-
-  it('redirects a browser to the task on the board', async () => {
-    const { status, headers } = await request(started().location, { headers: navigation, redirect: 'manual' });
-    expect(status).to.equal(303);
-    expect(headers.get('location')).to.equal(`/?task=${started().id}`);
+  it('redirects a browser to the task on the board, also without a token, because the board asks for the key', async () => {
+    const { tasks } = await startSecured();
+    const { status, headers } = await request(`${tasks.tasksUrl}/${ID}`, { headers: navigation, redirect: 'manual' });
+    expect([status, headers.get('location')]).to.deep.equal([303, `/?task=${ID}`]);
     expect(headers.get('cache-control')).to.equal('no-store');
   });
 
-  it('redirects a browser without a token, because the board asks for the key', async () => {
-    const { tokens } = await startTickerBundle();
-    const { url } = await startTasksServer({ access: tokenAccess({ tokens, tokenRoutes: (_ctx, next) => next() }) });
-    expect((await request(`${url}/tasks/a`, { headers: navigation, redirect: 'manual' })).status).to.equal(303);
-    expect((await request(`${url}/tasks/a`)).status).to.equal(401);
-  });
-
-  it('is the only address of the API that redirects a browser', async () => {
-    for (const path of ['/tasks', '/queue', '/tasks/a/b', '/tasks/%', '/tasks/..%2f']) {
-      const { status } = await request(started().url + path, { headers: navigation, redirect: 'manual' });
-      expect(status, path).to.not.equal(303);
-    }
-    const events = await fetch(`${started().url}/tasks/events`, { headers: navigation, redirect: 'manual' });
-    expect(events.status).to.equal(200);
-    await events.body?.cancel();
-  });
-
-  it('answers programs and scripts with JSON', async () => {
+  it('answers programs and scripts with JSON, and is the only address of the API that redirects a browser', async () => {
+    const { url, submitTask } = await startTasksServer();
+    const id = await submitTask();
     for (const [client, headers] of Object.entries<Record<string, string>>({
       curl: { Accept: '*/*' },
       'Java’s HttpURLConnection': { Accept: 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2' },
       'fetch in a page': { Accept: '*/*', 'Sec-Fetch-Dest': 'empty', 'Sec-Fetch-Mode': 'cors' },
       'a client without these headers': {},
     })) {
-      const { status, body } = await request(started().location, { headers, redirect: 'manual' });
-      expect([status, body.id], client).to.deep.equal([200, started().id]);
+      const { status, body } = await request(`${url}/tasks/${id}`, { headers, redirect: 'manual' });
+      expect([status, body.id], client).to.deep.equal([200, id]);
     }
+    for (const path of ['/tasks', '/queue', '/tasks/a/b', '/tasks/%', '/tasks/..%2f']) {
+      const { status } = await request(url + path, { headers: navigation, redirect: 'manual' });
+      expect(status, path).to.not.equal(303);
+    }
+    const events = await fetch(`${url}/tasks/events`, { headers: navigation, redirect: 'manual' });
+    expect(events.status).to.equal(200);
+    await events.body?.cancel();
   });
 });

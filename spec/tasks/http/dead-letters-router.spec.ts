@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import { ByteBudget } from '../../../main/http/request-body.ts';
 import { discard } from '../../store/settlements.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
@@ -30,33 +29,27 @@ async function listed({ ask }: TasksServer, query = ''): Promise<string[]> {
 const changed = (count: number, remaining = 0) => [200, { count, remaining }];
 
 describe('GET /dead-letters', () => {
-  it('answers with the dead letters, the latest first, as GET /tasks/:id shows each', async () => {
+  it('answers with the dead letters, all, those before a task or with a reason, the latest first, as GET /tasks/:id shows each', async () => {
     const server = await startTasksServer();
     expect(await server.ask('GET /dead-letters')).to.deep.equal([200, { dead_letters: [], count: 0 }]);
-    const ids = await discardTasks(server, 3);
-    expect(await listed(server)).to.deep.equal(ids.toReversed());
-    for (const letter of (await server.ask('GET /dead-letters'))[1].dead_letters) {
-      expect(letter).to.have.all.keys(...FIELDS, 'waited_ms', 'ran_ms', 'history');
-      expect(letter).to.include({ status: 'failed', reason: 'bad data', attempts: 1, permanent: true });
-      expect(letter).to.include({ waited_ms: null, ran_ms: 0 });
-      expect(letter.history).to.have.length(1);
-      expect(letter.history[0]).to.include({ started_at_ms: null, reason: 'bad data' });
-      expect(letter.last_at).to.be.at.least(Math.floor(letter.history[0].ended_at_ms / 1000));
-      expect(await server.find(letter.id)).to.deep.equal(letter);
-    }
-  });
-
-  it('answers with those before a task, all or those with a reason', async () => {
-    const server = await startTasksServer();
     const [old] = await discardTasks(server, 1, 'ä & b');
     const [first, second, third] = await discardTasks(server, 3);
     for (const [query, ids] of [
-      [`before=${third}`, [second, first, old]],
-      [`reason=${encodeURIComponent('ä & b')}`, [old]],
-      [`reason=bad%20data&before=${second}`, [first]],
-      ['reason=x', []],
-    ])
-      expect(await listed(server, `?${query}`)).to.deep.equal(ids);
+      ['', [third, second, first, old]],
+      [`?before=${third}`, [second, first, old]],
+      [`?reason=${encodeURIComponent('ä & b')}`, [old]],
+      [`?reason=bad%20data&before=${second}`, [first]],
+      ['?reason=x', []],
+    ] as const)
+      expect(await listed(server, query)).to.deep.equal(ids);
+    const [letter] = (await server.ask('GET /dead-letters'))[1].dead_letters;
+    expect(letter).to.have.all.keys(...FIELDS, 'waited_ms', 'ran_ms', 'history');
+    const failed = { status: 'failed', reason: 'bad data', attempts: 1, permanent: true, waited_ms: null, ran_ms: 0 };
+    expect(letter).to.include(failed);
+    expect(letter.history).to.have.length(1);
+    expect(letter.history[0]).to.include({ started_at_ms: null, reason: 'bad data' });
+    expect(letter.last_at).to.be.at.least(Math.floor(letter.history[0].ended_at_ms / 1000));
+    expect(await server.find(letter.id)).to.deep.equal(letter);
   });
 
   it('answers with summaries, which cut no character of a payload in half', async () => {
@@ -73,13 +66,6 @@ describe('GET /dead-letters', () => {
     expect(letter).to.deep.equal({ ...rest, action: 'sum', cause: 'bad data', ...start });
     expect((await server.ask('GET /dead-letters?summary=0'))[1].dead_letters[1]).to.deep.equal(whole);
   });
-
-  it('answers with large dead letters and their summaries although they exceed the budget of responses', async () => {
-    const responses = new ByteBudget(1_500_000);
-    const server = await startTasksServer({ bodyLimit: 500_000, maxBytes: 10_000_000, responses });
-    const ids = await discardTasks(server, 4, 'bad data', { text: 'x'.repeat(400_000) });
-    for (const query of ['', '?summary=1']) expect(await listed(server, query)).to.deep.equal(ids.toReversed());
-  });
 });
 
 describe('a dead letter', () => {
@@ -89,11 +75,10 @@ describe('a dead letter', () => {
     const retried = await request(`${server.url}/dead-letters/${first}/retry`, { method: 'POST' });
     expect(retried).to.deep.include({ status: 202, body: { id: first, status: 'queued' } });
     expect(retried.headers.get('location')).to.equal(`/tasks/${first}`);
-    expect(await server.find(first)).to.deep.include({ id: first, status: 'queued', history: [] });
-    expect((await server.queued()).map(({ id }) => id)).to.deep.equal([first]);
+    expect(await server.find(first)).to.deep.include({ status: 'queued', history: [] });
     expect(await server.ask(`DELETE /dead-letters/${second}`)).to.deep.equal([204, '']);
     expect((await server.ask(`GET /tasks/${second}`))[0]).to.equal(404);
-    expect(await server.queue.counts()).to.include({ accepted: 2, dead: 0, dropped: 1 });
+    expect(await server.queue.counts()).to.include({ accepted: 2, waiting: 1, dead: 0, dropped: 1 });
   });
 });
 
@@ -129,10 +114,8 @@ describe('POST /dead-letters/redrive and /dead-letters/purge', () => {
     expect([minutes.length, minutes.reduce((sum: number, count: number) => sum + count, 0)]).to.deep.equal([30, 2]);
     const reasons = ['card "815" declined after 3 ms', 'card "4711" declined after 20 ms'];
     const counted = { cause: 'card … declined after … ms', action: 'sum', count: 2, permanent: 2 };
-    expect([causes.length, cause]).to.deep.equal([
-      1,
-      { ...counted, reasons: reasons.map((reason) => ({ reason, count: 1 })) },
-    ]);
+    expect(causes).to.have.length(1);
+    expect(cause).to.deep.equal({ ...counted, reasons: reasons.map((reason) => ({ reason, count: 1 })) });
     const filter = { cause: cause.cause, action: 'sum', since: first_at };
     const query = new URLSearchParams({ ...filter, since: `${first_at}`, limit: '0' });
     const preview = { tasks: [], count: 0, total: 2, total_is_exact: true, next_cursor: null };

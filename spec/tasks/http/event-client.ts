@@ -8,28 +8,13 @@ export interface ServerSentEvent {
   data: any;
 }
 
-/** A client of `GET /tasks/events`. */
-export interface EventClient {
-  response: Response;
-  /** Returns the next event, or undefined if the server has ended the stream. */
-  next(): Promise<ServerSentEvent | undefined>;
-  /** Returns the newest event id, including ids of blocks without an event. */
-  lastId(): string;
-  close(): void;
-}
-
 /**
  * Follows the events of a service until the end of the test.
  *
  * @param address client address that a trusted proxy reports
  * @param token bearer token
  */
-export async function followEvents(
-  url: string,
-  lastEventId?: string,
-  address?: string,
-  token?: string,
-): Promise<EventClient> {
+export async function followEvents(url: string, lastEventId?: string, address?: string, token?: string) {
   const leave = new AbortController();
   afterTest(() => leave.abort());
   const headers = {
@@ -39,33 +24,30 @@ export async function followEvents(
     ...(token !== undefined && { Authorization: `Bearer ${token}` }),
   };
   const response = await fetch(`${url}/tasks/events`, { headers, signal: leave.signal });
-  const { status } = response;
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
-  let text = '';
-  let lastId = '';
-
-  const nextBlock = async (): Promise<string | undefined> => {
-    while (!text.includes('\n\n')) {
-      const chunk = await reader?.read().catch(() => undefined);
-      if (chunk?.value === undefined) return undefined;
-      text += chunk.value;
-    }
-    const end = text.indexOf('\n\n');
-    const block = text.slice(0, end);
-    text = text.slice(end + 2);
-    const request = { method: 'GET', path: '/tasks/events' };
-    noteAnswer(serviceAt(url), { request, status, headers: response.headers, body: `${block}\n\n` });
-    return block;
+  const answer = { request: { method: 'GET', path: '/tasks/events' }, status: response.status };
+  let [text, lastId] = ['', ''];
+  return {
+    response,
+    /** Returns the newest event id, including ids of blocks without an event. */
+    lastId: () => lastId,
+    close: () => leave.abort(),
+    /** Returns the next event, or undefined if the server has ended the stream. */
+    async next(): Promise<ServerSentEvent | undefined> {
+      for (;;) {
+        for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+          const block = text.slice(0, end);
+          text = text.slice(end + 2);
+          noteAnswer(serviceAt(url), { ...answer, headers: response.headers, body: `${block}\n\n` });
+          const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s) as [string, string]));
+          lastId = fields.get('id') ?? lastId;
+          const data = fields.get('data');
+          if (data !== undefined) return { id: lastId, event: fields.get('event') ?? '', data: JSON.parse(data) };
+        }
+        const chunk = await reader?.read().catch(() => undefined);
+        if (chunk?.value === undefined) return undefined;
+        text += chunk.value;
+      }
+    },
   };
-  const next = async () => {
-    for (;;) {
-      const block = await nextBlock();
-      if (block === undefined) return undefined;
-      const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s) as [string, string]));
-      lastId = fields.get('id') ?? lastId;
-      const data = fields.get('data');
-      if (data !== undefined) return { id: lastId, event: fields.get('event') ?? 'message', data: JSON.parse(data) };
-    }
-  };
-  return { response, next, lastId: () => lastId, close: () => leave.abort() };
 }

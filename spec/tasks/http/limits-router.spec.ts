@@ -44,18 +44,19 @@ describe('limits', () => {
   it('show what a task waits for', async () => {
     const { ask, submitTask, takeAll, find } = await startTasksServer();
     await ask('PUT /limits/sum', { concurrency: 2, per_key: { concurrency: 1 } });
+    const key = '"\\\n\u0000ü😀'.padEnd(255, 'x');
     const ids: string[] = [];
-    for (const limit_key of ['acme', 'acme', undefined, 'other']) ids.push(await submitTask({ limit_key }));
+    for (const limit_key of [key, key, undefined, 'o']) ids.push(await submitTask({ limit_key }));
     await takeAll(2);
     const [[, { tasks, ...counts }], search, [, queue]] = await Promise.all([
       ask('GET /queue/tasks?state=limited'),
       ask('GET /tasks/search?state=limited'),
       ask('GET /queue'),
     ]);
-    const byKey = { limited_by: 'key', limit: { action: 'sum', key: 'acme', concurrency: 1, running: 1 } };
+    const byKey = { limited_by: 'key', limit: { action: 'sum', key, concurrency: 1, running: 1 } };
     const byAction = { limited_by: 'action', limit: { action: 'sum', concurrency: 2, running: 2 } };
     for (const [index, id, shown] of [
-      [0, ids[1], { ...byKey, limit_key: 'acme' }],
+      [0, ids[1], { ...byKey, limit_key: key }],
       [1, ids[3], byAction],
     ] as const) {
       expect(tasks[index]).to.deep.include({ id, status: 'limited', ...shown });
@@ -64,7 +65,7 @@ describe('limits', () => {
     expect(counts).to.deep.equal({ count: 2, total: 2 });
     expect(search[1].tasks).to.deep.equal(tasks);
     expect(queue).to.include({ accepted: 4, waiting: 0, limited: 2, in_flight: 2 });
-    expect(await find(ids[0] ?? '')).to.include({ limit_key: 'acme' });
+    expect(await find(ids[0] ?? '')).to.include({ limit_key: key });
   });
 
   it('show when a rate lets the next task start', async () => {
@@ -91,11 +92,5 @@ describe('limits', () => {
     const full = { error: 'at most 1000 actions can have limits' };
     expect(await ask('PUT /limits/sum', { concurrency: 1 })).to.deep.equal([400, full]);
     expect((await ask('PUT /limits/action%207', { concurrency: 2 }))[0]).to.equal(200);
-  });
-
-  it('have keys of 1 to 255 characters of any kind', async () => {
-    const { submitTask, find } = await startTasksServer();
-    for (const limit_key of ['a', 'x'.repeat(255), '"\\\n\u0000ü😀'])
-      expect((await find(await submitTask({ limit_key }))).limit_key).to.equal(limit_key);
   });
 });

@@ -16,60 +16,48 @@ const json = ['', ' ', '{', '{"action":"sum"', 'action=sum', '{"action":"sum"}}'
 const YEAR = 366 * 24 * 60 * 60;
 const LARGE = `{"action":"${'x'.repeat(70_000)}"}`;
 
+const EVIL = { callback_url: 'http://evil.example/' };
+const NOT_LISTED = callback('the host evil.example is not in CALLBACK_HOSTS');
+const DELAY = 'delay must be seconds from 0 to 31622400';
+const PRIORITY = 'priority must be a whole number from 1 to 5';
+const LIMIT_KEY = 'limit_key must be a text of 1 to 255 characters';
+
+/** Submissions of `sum` with each of these values of an option. */
+const each = (option: string, ...values: unknown[]) => sums(...values.map((value) => ({ [option]: value })));
+const inBatch = (index: number, error: object) => ({ error: 'invalid batch', errors: [{ index, ...error }] });
+const ofTask = (...refusals: [Refusal[1], ...unknown[]][]) => refusals.map((each): Refusal => ['POST /tasks', ...each]);
+const ofBatch = (answer: Refusal[1], ...tasks: unknown[]): Refusal => [
+  'POST /tasks/batch',
+  answer,
+  ...tasks.map((each) => ({ tasks: each })),
+];
+
+const RUN_AT = 'run_at must be an ISO 8601 time with an offset or Unix seconds, from a minute ago to 366 days ahead';
 const submissions: Refusal[] = [
-  ['POST /tasks', 'invalid JSON', ...json, '{"action":"sum",}', '{"action":"a\nb"}', '\ufeff{"action":"sum"}'],
-  ['POST /tasks', 'invalid JSON', bytes('{"action":"\xff"}', 'latin1'), bytes('{"action":"\xed\xa0\x80"}', 'latin1')],
-  ['POST /tasks', 'invalid JSON', bytes('{"action":"x"}', 'utf16le'), '{"action":01}'],
-  ['POST /tasks', 'action required', null, [], '"x"', 1, {}, [{ action: 'x' }], { Action: 'x' }, { data: [] }],
-  ['POST /tasks', 'action required', '{"__proto__":{"action":"x"}}', '{"action":"first","action":null}'],
-  ['POST /tasks', 'action required', ...[null, 1, true, [], ['sum'], {}].map((action) => ({ action }))],
-  ['POST /tasks', 'data must be an object', ...sums({ data: null }, { data: [] }, { data: 'x' }, { data: 0 })],
-  ['POST /tasks', 'data is nested too deeply', nested(511), nested(8000)],
-  ['POST /tasks', [413, 'request body too large'], LARGE],
-  [
-    'POST /tasks',
-    'delay must be seconds from 0 to 31622400',
-    '{"action":"sum","delay":1e999}',
-    ...sums(...[-0.001, YEAR + 0.001, '60', null, true, [60], {}].map((delay) => ({ delay }))),
-  ],
-  [
-    'POST /tasks',
-    'run_at must be an ISO 8601 time with an offset or Unix seconds, from a minute ago to 366 days ahead',
-    ...sums({ run_at: 'tomorrow' }),
-  ],
-  ['POST /tasks', 'give delay or run_at, not both', ...sums({ delay: 1, run_at: 1 })],
-  [
-    'POST /tasks',
-    'priority must be a whole number from 1 to 5',
-    '{"action":"sum","priority":1e999}',
-    ...sums(...[0, 6, 1.5, -1, '1', null, true, [1], {}].map((priority) => ({ priority }))),
-  ],
-  [
-    'POST /tasks',
-    'limit_key must be a text of 1 to 255 characters',
-    ...sums(...['', 'x'.repeat(256), 5, null, ['a'], '\ud800'].map((limit_key) => ({ limit_key }))),
-  ],
-  ['POST /tasks', option('delay_seconds', 'looks like delay'), ...sums({ delay_seconds: 5 })],
-  [
-    'POST /tasks',
-    option('idempotency_key', 'looks like the header Idempotency-Key'),
-    ...sums({ idempotency_key: 'x' }),
-  ],
-  [
-    'POST /tasks/batch',
-    'tasks must be an array of 1 to 1000 submissions',
-    ...[undefined, null, {}, 'x', [], Array(1001).fill({ action: 'a' })].map((tasks) => ({ tasks })),
-  ],
-  [
-    'POST /tasks/batch',
-    { error: 'invalid batch', errors: [{ index: 1, ...option('delay_seconds', 'looks like delay') }] },
-    { tasks: sums({ note: 'x' }, { delay_seconds: 5 }) },
-  ],
-  [
-    'POST /tasks/batch',
-    { error: 'invalid batch', errors: [{ index: 0, ...option('idempotencyKey', 'looks like idempotency_key') }] },
-    { tasks: sums({ idempotencyKey: 'x' }) },
-  ],
+  ...ofTask(
+    ['invalid JSON', ...json, '{"action":"sum",}', '{"action":"a\nb"}', '\ufeff{"action":"sum"}', '{"action":01}'],
+    ['invalid JSON', bytes('{"action":"\xff"}', 'latin1'), bytes('{"action":"\xed\xa0\x80"}', 'latin1')],
+    ['invalid JSON', bytes('{"action":"x"}', 'utf16le')],
+    ['action required', null, [], '"x"', 1, {}, [{ action: 'x' }], { Action: 'x' }, { data: [] }],
+    ['action required', '{"__proto__":{"action":"x"}}', '{"action":"first","action":null}'],
+    ['action required', ...each('action', null, 1, true, [], ['sum'], {})],
+    ['data must be an object', ...each('data', null, [], 'x', 0)],
+    ['data is nested too deeply', nested(511), nested(8000)],
+    [[413, 'request body too large'], LARGE],
+    [DELAY, '{"action":"sum","delay":1e999}', ...each('delay', -0.001, YEAR + 0.001, '60', null, true, [60], {})],
+    [RUN_AT, ...each('run_at', 'tomorrow')],
+    ['give delay or run_at, not both', ...sums({ delay: 1, run_at: 1 })],
+    [PRIORITY, '{"action":"sum","priority":1e999}', ...each('priority', 0, 6, 1.5, -1, '1', null, true, [1], {})],
+    [LIMIT_KEY, ...each('limit_key', '', 'x'.repeat(256), 5, null, ['a'], '\ud800')],
+    [option('delay_seconds', 'looks like delay'), ...each('delay_seconds', 5)],
+    [option('idempotency_key', 'looks like the header Idempotency-Key'), ...each('idempotency_key', 'x')],
+    [callback('must be a text'), ...each('callback_url', 1, null)],
+    [NOT_LISTED, ...sums(EVIL)],
+  ),
+  ofBatch('tasks must be an array of 1 to 1000 submissions', undefined, null, {}, 'x', [], Array(1001).fill({})),
+  ofBatch(inBatch(1, option('delay_seconds', 'looks like delay')), sums({ note: 'x' }, { delay_seconds: 5 })),
+  ofBatch(inBatch(0, option('idempotencyKey', 'looks like idempotency_key')), sums({ idempotencyKey: 'x' })),
+  ofBatch(inBatch(1, NOT_LISTED), sums({}, EVIL)),
   ['POST /tasks/batch', option('priority', 'belongs in each task, as priority'), { tasks: sums({}), priority: 1 }],
 ];
 
@@ -166,19 +154,17 @@ const schedules: Refusal[] = [
   schedule('cron', 'has a wrong minute: 60', cron('60 * * * *')),
   schedule('cron', 'has a wrong day of week: 9', cron('5 * * * * 9')),
   schedule('cron', 'has no time', cron('0 0 31 2 *')),
-  schedule(
-    'time_zone',
-    'must be an IANA time zone',
-    ...['Mars/Base', '+02:00', null].map((time_zone) => ({ time_zone })),
-  ),
+  schedule('time_zone', 'must be an IANA time zone', { time_zone: 'Mars/Base' }, { time_zone: '+02:00' }),
+  schedule('time_zone', 'must be an IANA time zone', { time_zone: null }),
   schedule('catch_up', 'must be none or one or all', { catch_up: 'two' }, { catch_up: null }),
   schedule('overlap', 'must be allow or skip', { overlap: true }),
   schedule('paused', 'must be true or false', { paused: 'no' }),
   schedule('timezone', 'is unknown', { timezone: 'UTC' }),
   schedule('delay', 'is unknown', { delay: 5 }),
   ['PUT /schedules/s', 'action required', { ...nightly, action: undefined }],
+  ['PUT /schedules/s', NOT_LISTED, { ...nightly, ...EVIL }],
   ['PUT /schedules/s', 'data must be an object', { ...nightly, data: [] }],
-  ['PUT /schedules/s', 'priority must be a whole number from 1 to 5', { ...nightly, priority: 6 }],
+  ['PUT /schedules/s', PRIORITY, { ...nightly, priority: 6 }],
   ['PUT /schedules/s', 'invalid JSON', '{'],
   ['PUT /schedules/s', [413, 'request body too large'], { ...nightly, data: { text: 'x'.repeat(20_000) } }],
   ...['a%20b', 'é', '%00', '...', 'x'.repeat(101)].map((name): Refusal => {
@@ -187,23 +173,24 @@ const schedules: Refusal[] = [
 ];
 
 const names = ['x', '%00', '__proto__', 'a'.repeat(500)];
+const missingAt = (line: string, error: string, ...ids: string[]) =>
+  ids.map((id): Refusal => [line.replace('%', id), [404, error], undefined]);
 const missing: Refusal[] = [
-  ...[...names, randomUUID(), `'%20OR%201=1`].flatMap((id): Refusal[] => [
-    [`GET /tasks/${id}`, [404, 'task not found'], undefined],
-    [`DELETE /tasks/${id}`, [404, 'task not found'], undefined],
-    [`POST /tasks/${id}/run`, [404, 'task not found'], undefined],
-  ]),
-  ...names.flatMap((id): Refusal[] => [
-    [`DELETE /dead-letters/${id}`, [404, 'dead letter not found'], undefined],
-    [`POST /dead-letters/${id}/retry`, [404, 'dead letter not found'], undefined],
-  ]),
-  ...['x', '%00', 'a%20b', 'x'.repeat(101)].flatMap((name): Refusal[] => [
-    [`GET /schedules/${name}`, [404, 'schedule not found'], undefined],
-    [`DELETE /schedules/${name}`, [404, 'schedule not found'], undefined],
-    [`POST /schedules/${name}/run`, [404, 'schedule not found'], undefined],
-  ]),
+  ...['GET /tasks/%', 'DELETE /tasks/%', 'POST /tasks/%/run'].flatMap((line) =>
+    missingAt(line, 'task not found', ...names, randomUUID(), `'%20OR%201=1`),
+  ),
+  ...['DELETE /dead-letters/%', 'POST /dead-letters/%/retry'].flatMap((line) =>
+    missingAt(line, 'dead letter not found', ...names),
+  ),
+  ...['GET /schedules/%', 'DELETE /schedules/%', 'POST /schedules/%/run'].flatMap((line) =>
+    missingAt(line, 'schedule not found', 'x', '%00', 'a%20b', 'x'.repeat(101)),
+  ),
   ['DELETE /limits/sum', [404, 'limit not found'], undefined],
 ];
+
+function callback(detail: string) {
+  return { error: 'invalid callback_url', path: '/callback_url', detail };
+}
 
 function option(name: string, detail: string) {
   return { error: 'unknown option', path: `/${name}`, detail };
@@ -233,9 +220,9 @@ describe('service B refuses with 400, or the named status, changes nothing and l
         const [status, error] = Array.isArray(answer) ? answer : [400, answer];
         for (const each of given) {
           const isRaw = typeof each === 'string' || each instanceof Uint8Array;
-          const body =
-            method === 'GET' || each === undefined ? null : isRaw ? (each as BodyInit) : JSON.stringify(each);
-          const address = method === 'GET' && each !== undefined ? `${url}${path}?${each}` : url + path;
+          const sent = isRaw || each === undefined ? (each as BodyInit | undefined) : JSON.stringify(each);
+          const isQuery = method === 'GET' && each !== undefined;
+          const [address, body] = isQuery ? [`${url}${path}?${each}`, null] : [url + path, sent ?? null];
           const answered = await request(address, { method, body });
           const about = `${line} ${JSON.stringify(each)?.slice(0, 100)}`;
           expect(answered.status, about).to.equal(status);

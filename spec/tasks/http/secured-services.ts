@@ -2,21 +2,16 @@ import { tokenAccess } from '../../../main/process/start-services.ts';
 import { authRoutes } from '../../../main/ticker/auth.ts';
 import type { Scope } from '../../../main/ticker/policy.ts';
 import { request } from '../../support/program.ts';
-import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
+import { startTickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 export const ID = '00000000-0000-4000-8000-000000000000';
 export const user: Scope = [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }];
 
-export interface Services {
-  tasks: TasksServer;
-  ticker: TickerBundle;
-  /** Issues a token. */
-  token(userId?: string, scope?: Scope): Promise<string>;
-}
+export type Services = Awaited<ReturnType<typeof startSecured>>;
 
 /** Starts service B, which shares its tokens with service A. */
-export async function startSecured(options: TickerBundleOptions & { corsOrigins?: string[] } = {}): Promise<Services> {
+export async function startSecured(options: TickerBundleOptions & { corsOrigins?: string[] } = {}) {
   let tokenRoutes: Parameters<typeof tokenAccess>[0]['tokenRoutes'] | undefined;
   const ticker = await startTickerBundle({
     ...options,
@@ -29,6 +24,7 @@ export async function startSecured(options: TickerBundleOptions & { corsOrigins?
   const { tokens } = ticker;
   const { corsOrigins = [] } = options;
   const tasks = await startTasksServer({ access: tokenAccess({ tokens, tokenRoutes }), corsOrigins });
+  /** Issues a token. */
   const token = (userId = 'demo', scope = user) =>
     tokens.issue({ user_id: userId, role: 'user', apiKey: userId }, scope, '127.0.0.1');
   return { tasks, ticker, token };
@@ -39,21 +35,13 @@ export const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 /** Operations of service B except `/auth/token`, by the permission that they require. HEAD requires that of GET. */
 export const operationsOf: Record<string, string[]> = {
   'read task': [
-    ...[
-      'get /tasks',
-      'get /tasks/search',
-      'get /tasks/events',
-      'get /tasks/{id}',
-      'get /queue/tasks',
-      'get /queue/activity',
-    ],
-    ...['post /tasks/{id}/token', 'post /limit-keys/{key}/token'],
+    ...['get /tasks', 'get /tasks/search', 'get /tasks/events', 'get /tasks/{id}', 'get /queue/tasks'],
+    ...['get /queue/activity', 'post /tasks/{id}/token', 'post /limit-keys/{key}/token'],
   ],
   'read action': ['get /actions'],
   'create task': [
-    ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run'],
-    ...['post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
-    ...['put /schedules/{name}', 'post /schedules/{name}/run'],
+    ...['post /tasks', 'post /tasks/batch', 'post /tasks/{id}/run', 'put /schedules/{name}'],
+    ...['post /schedules/{name}/run', 'post /dead-letters/redrive', 'post /dead-letters/{id}/retry'],
   ],
   'delete task': ['delete /tasks/{id}', 'post /tasks/cancel'],
   'read dead_letter': ['get /dead-letters', 'get /dead-letters/reasons'],
@@ -61,10 +49,7 @@ export const operationsOf: Record<string, string[]> = {
   'read queue': ['get /queue', 'get /queue/history', 'get /limits'],
   'read schedule': ['get /schedules', 'get /schedules/{name}'],
   'delete schedule': ['delete /schedules/{name}'],
-  'update queue': [
-    ...['post /queue/pause', 'post /queue/resume'],
-    ...['put /limits/{action}', 'delete /limits/{action}'],
-  ],
+  'update queue': ['post /queue/pause', 'post /queue/resume', 'put /limits/{action}', 'delete /limits/{action}'],
 };
 
 export const withHead = (operation: string) =>
@@ -74,16 +59,10 @@ export const operations = Object.values(operationsOf).flat().flatMap(withHead);
 const bodies: Record<string, string> = {
   'post /tasks': '{"action":"x"}',
   'post /tasks/batch': '{"tasks":[{"action":"x"}]}',
-  'post /tasks/cancel': '{"all":true}',
-  'post /tasks/{id}/token': '{}',
-  'post /limit-keys/{key}/token': '{}',
   'put /limits/{action}': '{"concurrency":1}',
-  'put /schedules/{name}': '{}',
-  'post /dead-letters/redrive': '{"all":true}',
-  'post /dead-letters/purge': '{"all":true}',
 };
 
-/** Sends a request and returns its status and error. Does not read a stream of events. */
+/** Sends a request, and returns its status and error. Does not read a stream of events. */
 export async function ask({ url }: TasksServer, operation: string, headers: Record<string, string> = {}, id = ID) {
   const [method = '', path = ''] = operation.split(' ');
   if (path === '/tasks/events' && method === 'get') {
@@ -91,7 +70,8 @@ export async function ask({ url }: TasksServer, operation: string, headers: Reco
     if (response.ok) await response.body?.cancel();
     return { status: response.status, error: response.ok ? undefined : (await response.json()).error };
   }
-  const body = bodies[operation] ?? null;
+  const all = /(redrive|purge|cancel)$/.test(operation) ? '{"all":true}' : '{}';
+  const body = bodies[operation] ?? (/^(post|put)/.test(operation) ? all : null);
   const answer = await request(url + path.replace(/\{\w+\}/, id), { method: method.toUpperCase(), headers, body });
   return { status: answer.status, error: answer.body?.error, headers: answer.headers, body: answer.body };
 }

@@ -4,7 +4,7 @@ import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
-import { startTasksServer } from './tasks-server.ts';
+import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** Returns a submission with exactly this number of bytes. */
 function submissionOf(bytes: number): string {
@@ -37,20 +37,12 @@ describe('the body limit of POST /tasks', () => {
     });
   }
 
-  it('ends a chunked body before it has arrived completely', async () => {
-    const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked'];
-    const { socket, until } = await connectRaw(server().port, ...lines);
-    socket.write(`c9\r\n${'x'.repeat(201)}\r\n`);
-    expect(parseResponse(await until(/\}\n$/))).to.include(refused);
-  });
-
-  it('leaves a connection usable whose body was too large', async () => {
-    const { socket, until, ended } = await connectRaw(
-      server().port,
-      'POST /tasks HTTP/1.1',
-      'Host: x',
-      'Content-Length: 201',
-    );
+  it('ends a chunked body before it has arrived completely, and leaves a connection usable after a whole body', async () => {
+    const start = (line: string) => connectRaw(server().port, 'POST /tasks HTTP/1.1', 'Host: x', line);
+    const chunked = await start('Transfer-Encoding: chunked');
+    chunked.socket.write(`c9\r\n${'x'.repeat(201)}\r\n`);
+    expect(parseResponse(await chunked.until(/\}\n$/))).to.include(refused);
+    const { socket, until, ended } = await start('Content-Length: 201');
     socket.write(submissionOf(201));
     await until(/too large"\}\n$/);
     socket.write('POST /tasks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 14\r\n\r\n{"action":"x"}');
@@ -92,35 +84,30 @@ describe('a request while the queue cannot take a task', () => {
     expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 
-  it('answers 500 with Retry-After while the database that nodes share is unavailable, and logs why', async () => {
-    const { submit, queue, url, lines } = await startTasksServer();
-    const unavailable = () => Promise.reject(new DatabaseUnavailable('cannot reach PostgreSQL'));
-    Object.defineProperty(queue.store, 'isShared', { value: true });
-    Object.defineProperties(queue, {
-      publish: { value: unavailable },
-      redrive: { value: unavailable },
-    });
-    for (const refused of [
-      await submit('{"action":"x"}'),
-      await request(`${url}/dead-letters/x/retry`, { method: 'POST' }),
-      await request(`${url}/dead-letters/redrive`, { method: 'POST', body: '{"all":true}' }),
-    ]) {
+  for (const [reason, isShared, makeUnavailable] of [
+    ['is closed', false, ({ store }) => store.close()],
+    [
+      'cannot reach PostgreSQL',
+      true,
+      ({ queue }) => {
+        const unavailable = () => Promise.reject(new DatabaseUnavailable('cannot reach PostgreSQL'));
+        Object.assign(queue, { publish: unavailable, redrive: unavailable });
+        Object.defineProperty(queue.store, 'isShared', { value: true });
+      },
+    ],
+  ] as [string, boolean, (server: TasksServer) => unknown][])
+    it(`answers 500 ${isShared ? 'with' : 'without'} Retry-After while the database ${reason}, and logs why`, async () => {
+      const server = await startTasksServer();
+      await makeUnavailable(server);
+      const { ask, url, lines } = server;
+      const refused = await request(`${url}/tasks`, { method: 'POST', body: '{"action":"x"}' });
       expect(refused).to.deep.include(failed);
-      expect(refused.headers.get('retry-after')).to.equal('1');
-    }
-    expect(lines).to.have.length(3);
-    expect(lines[0]).to.include({ level: 50, msg: 'failed to queue task', method: 'POST', path: '/tasks' });
-    expect(JSON.stringify(lines[0])).to.include('cannot reach PostgreSQL');
-  });
-
-  it('answers 500 without Retry-After when it is closed, and logs why', async () => {
-    const { submit, store, lines } = await startTasksServer();
-    await store.close();
-    const refused = await submit('{"action":"x"}');
-    expect(refused).to.deep.include(failed);
-    expect(refused.headers.get('retry-after')).to.equal(null);
-    expect(lines).to.have.length(1);
-    expect(lines[0]).to.include({ level: 50, msg: 'failed to queue task', method: 'POST', path: '/tasks' });
-    expect(JSON.stringify(lines[0])).to.include('is closed');
-  });
+      expect(refused.headers.get('retry-after')).to.equal(isShared ? '1' : null);
+      expect(lines).to.have.length(1);
+      expect(lines[0]).to.include({ level: 50, msg: 'failed to queue task', method: 'POST', path: '/tasks' });
+      expect(JSON.stringify(lines[0])).to.include(reason);
+      if (!isShared) return;
+      for (const path of ['/dead-letters/x/retry', '/dead-letters/redrive'])
+        expect(await ask(`POST ${path}`, { all: true })).to.deep.equal([failed.status, failed.body]);
+    });
 });

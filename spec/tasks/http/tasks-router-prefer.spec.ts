@@ -1,6 +1,7 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import type { Delivery } from '../../../db/task-store.ts';
 import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
 import { discard } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
@@ -21,19 +22,18 @@ describe('POST /tasks with Prefer: wait', function () {
   this.timeout(TIMEOUT_MS);
   const server = onceForSuite(() => startTasksServer());
 
-  for (const [end, settle, shown] of [
-    ['completed', (own: TasksServer, delivery) => own.complete(delivery), { result: RESULT }],
-    ['failed', (own: TasksServer, delivery) => own.settle(delivery, discard()), { reason: 'no' }],
-  ] as [string, (own: TasksServer, delivery: Awaited<ReturnType<TasksServer['take']>>) => unknown, object][]) {
+  for (const [end, settlement, shown] of [
+    ['completed', { kind: 'complete', result: RESULT }, { result: RESULT }],
+    ['failed', discard(), { reason: 'no' }],
+  ] as const) {
     it(`answers 200 with the task as soon as it has ${end}`, async () => {
       const answering = submitAndWait(server(), 60);
       const delivery = await server().take();
-      await settle(server(), delivery);
+      await server().settle(delivery, settlement);
       const { status, body, headers } = await answering;
-      expect(status).to.equal(200);
+      expect([status, headers.get('preference-applied')]).to.deep.equal([200, 'wait=30']);
       expect(body).to.include({ id: delivery.id, status: end, ...shown });
       expect(body).to.deep.equal(await server().find(delivery.id));
-      expect(headers.get('preference-applied')).to.equal('wait=30');
       expect(headers.get('location')).to.equal(`/tasks/${body.id}`);
     });
   }
@@ -73,7 +73,8 @@ describe('POST /tasks with Prefer: wait', function () {
     expect([status, body.id, body.result]).to.deep.equal([200, delivery.id, RESULT]);
   });
 
-  for (const [title, end] of Object.entries<(own: TasksServer) => unknown>({
+  for (const [title, end] of Object.entries<(own: TasksServer, delivery: Delivery) => unknown>({
+    'the task is cancelled': ({ settle }, delivery) => settle(delivery, { kind: 'cancel' }),
     'the service stops': ({ events }) => events.close(),
     'the queue cannot be read': async (own) => {
       const away = () => Promise.reject(new Error('away'));
@@ -85,7 +86,7 @@ describe('POST /tasks with Prefer: wait', function () {
       const own = await startTasksServer();
       const answering = submitAndWait(own, 30);
       const delivery = await own.take();
-      await end(own);
+      await end(own, delivery);
       await own.settle(delivery, { kind: 'ack' });
       expect((await answering).status).to.equal(202);
     });

@@ -3,7 +3,6 @@ import { systemClock } from '../../../workers/shared/clock.ts';
 import { discard, retry } from '../../store/settlements.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
-import { followEvents } from './event-client.ts';
 import { RESULT, startTasksServer, type TasksServer } from './tasks-server.ts';
 
 const notFound = [404, { error: 'task not found' }];
@@ -17,34 +16,55 @@ async function submitAndTake(server: TasksServer) {
 describe('GET /tasks/:id', () => {
   const server = onceForSuite(() => startTasksServer());
 
-  it('shows a task with its payload and history while it is queued, runs and is retried', async () => {
-    const { find, queue, settle, take } = server();
+  it('shows a task with its payload and history while it is queued, runs and is retried, as GET /queue/tasks summarises it', async () => {
+    const { ask, find, queue, settle, take } = server();
     const before = systemClock.now();
-    const { id, delivery } = await submitAndTake(server());
-    const { accepted_at_ms, ...queued } = await find(id);
-    expect(queued).to.deep.equal({ id, status: 'queued', priority: 3, payload: delivery.body, history: [] });
+    const id = await server().submitTask({ data: { text: 'ü'.repeat(300) } });
+    /** Reads the task, which must be the only one of its state. */
+    const shown = async (state: string) => {
+      const { payload, history, ...task } = await find(id);
+      const listed = {
+        ...task,
+        action: 'sum',
+        payload: payload.slice(0, 256),
+        payload_bytes: Buffer.byteLength(payload),
+      };
+      expect(await ask(`GET /queue/tasks?state=${state}`)).to.deep.equal([
+        200,
+        { tasks: [listed], count: 1, total: 1 },
+      ]);
+      return { ...task, payload, history };
+    };
+    const { accepted_at_ms, payload, ...queued } = await shown('queued');
+    expect(queued).to.deep.equal({ id, status: 'queued', priority: 3, history: [] });
     expect(accepted_at_ms).to.be.within(before, systemClock.now());
+    const delivery = await take();
+    expect(payload).to.equal(delivery.body);
+    expect(await ask('GET /queue/tasks?state=queued')).to.deep.equal([200, { tasks: [], count: 0, total: 0 }]);
+    expect(await shown('running'), 'taken, not started').to.include({ status: 'queued' });
 
-    const submitted = { priority: 3, payload: delivery.body, accepted_at_ms };
+    const submitted = { id, priority: 3, payload, accepted_at_ms };
     queue.reportStart(delivery);
-    const { started_at_ms, ...running } = await find(id);
-    expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
+    queue.reportProgress(delivery, { fraction: 0.5 });
+    const { started_at_ms, ...running } = await shown('running');
+    const progress = { fraction: 0.5 };
+    expect(running).to.deep.equal({ ...submitted, status: 'running', attempt: 1, progress, history: [] });
     expect(started_at_ms).to.be.within(accepted_at_ms, systemClock.now());
 
     await settle(delivery, retry(systemClock.now(), 'query failed'), { startedAt: 1000, endedAt: 1005 });
     const again = await take();
     queue.reportStart(again);
     queue.reportProgress(delivery, { fraction: 1 });
-    const second = await find(id);
+    const second = await shown('running');
     expect(second).to.include({ status: 'running', attempt: 2 }).and.to.not.have.property('progress');
     expect(second.history).to.deep.equal([{ started_at_ms: 1000, ended_at_ms: 1005, reason: 'query failed' }]);
 
     const due = systemClock.now() + 3_600_000;
     await settle(again, retry(due, 'no'));
-    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await find(id);
+    const { history, ...retrying } = await shown('retrying');
     expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed', 'no']);
-    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 2, reason: 'no', ...submitted });
-    expect([next_attempt_at_ms, next_attempt_at]).to.deep.equal([due, Math.ceil(due / 1000)]);
+    const next = { next_attempt_at_ms: due, next_attempt_at: Math.ceil(due / 1000) };
+    expect(retrying).to.deep.equal({ ...submitted, status: 'retrying', attempts: 2, reason: 'no', ...next });
   });
 
   it('shows the row of a completed task, exactly as the listing does, and its attempts', async () => {
@@ -66,21 +86,21 @@ describe('GET /tasks/:id', () => {
     const { submitTask, take, find, settle } = server();
     const [trace, span] = ['0af7651916cd43dd8448eb211c80319c', 'b7ad6b7169203331'];
     const valid = `00-${trace}-${span}-01`;
-    const shown = async (traceparent: string) => {
-      const id = await submitTask({}, { traceparent });
-      const delivery = await take();
-      const queued = await find(id);
-      await settle(delivery, discard());
-      for (const other of [delivery, await find(id)]) expect(other.traceparent).to.equal(queued.traceparent);
-      return queued.traceparent;
-    };
-    expect(await shown(valid)).to.equal(valid);
-    expect(await shown(`01-${trace}-${span}-01-more`)).to.equal(`01-${trace}-${span}-01`);
     const malformed = [
       ...[`${valid}-more`, `${valid}, ${valid}`, valid.toUpperCase(), valid.slice(0, -1), `ff${valid.slice(2)}`],
       ...[`00-${'0'.repeat(32)}-${span}-01`, `00-${trace}-${'0'.repeat(16)}-01`, `01-${trace}-${span}-01x`, ''],
     ];
-    for (const traceparent of malformed) expect(await shown(traceparent), traceparent).to.equal(undefined);
+    for (const [traceparent, shown] of [
+      [valid, valid],
+      [`01-${trace}-${span}-01-more`, `01-${trace}-${span}-01`],
+      ...malformed.map((each) => [each, undefined] as const),
+    ] as const) {
+      const id = await submitTask({}, { traceparent });
+      const delivery = await take();
+      const queued = await find(id);
+      await settle(delivery, discard());
+      for (const each of [queued, delivery, await find(id)]) expect(each.traceparent, traceparent).to.equal(shown);
+    }
   });
 });
 
@@ -89,63 +109,44 @@ describe('DELETE /tasks/:id', () => {
   const cancel = (id: string) => started().ask(`DELETE /tasks/${id}`);
 
   it('removes a task that is queued or waits for its next attempt, which is unknown from then on', async () => {
-    const server = started();
-    const submitAndRetry = async () => {
-      const { id, delivery } = await submitAndTake(server);
-      await server.settle(delivery, retry(systemClock.now() + 3_600_000));
-      return id;
-    };
-    for (const [index, make] of [submitAndRetry, () => server.submitTask()].entries()) {
-      const id = await make();
+    const { settle, submitTask, ask } = started();
+    const retried = await submitAndTake(started());
+    await settle(retried.delivery, retry(systemClock.now() + 3_600_000));
+    for (const [index, id] of [retried.id, await submitTask()].entries()) {
       expect(await cancel(id)).to.deep.equal([204, '']);
       expect(await cancel(id)).to.deep.equal(notFound);
-      expect(await server.ask(`GET /tasks/${id}`)).to.deep.equal(notFound);
-      expect((await server.ask('GET /queue'))[1]).to.include({ cancelled: index + 1, waiting: 0, delayed: 0 });
+      expect(await ask(`GET /tasks/${id}`)).to.deep.equal(notFound);
+      expect((await ask('GET /queue'))[1]).to.include({ cancelled: index + 1, delayed: 0 });
     }
   });
 
-  it('asks a running task to end, each time that it is called', async () => {
-    const { id, delivery } = await submitAndTake(started());
-    started().queue.reportStart(delivery);
+  it('asks a running task to end, each time that it is called, and refuses a task that has finished', async () => {
+    const { queue, settle, complete } = started();
+    const [running, done, failed] = [
+      await submitAndTake(started()),
+      await submitAndTake(started()),
+      await submitAndTake(started()),
+    ];
+    queue.reportStart(running.delivery);
+    const { id } = running;
     for (const _ of [1, 2]) expect(await cancel(id)).to.deep.equal([202, { id, status: 'cancelling' }]);
-    await started().settle(delivery, { kind: 'cancel' });
+    await settle(running.delivery, { kind: 'cancel' });
     expect(await cancel(id)).to.deep.equal(notFound);
-  });
-
-  it('refuses a task that has finished', async () => {
-    const [completed, failed] = [await submitAndTake(started()), await submitAndTake(started())];
-    await started().complete(completed.delivery);
-    await started().settle(failed.delivery, discard());
-    for (const { id } of [completed, failed]) expect(await cancel(id)).to.deep.equal([409, { error: 'task finished' }]);
-  });
-
-  it('ends the wait for the task with 202, and is reported to followers', async function () {
-    // Below the wait of 30 s.
-    this.timeout(20_000);
-    const events = await followEvents(started().url);
-    const waiting = started().ask('POST /tasks', { action: 'sum' }, { Prefer: 'wait=30' });
-    const id = (await events.next())?.data.id;
-    expect(await cancel(id)).to.deep.equal([204, '']);
-    expect((await waiting)[0]).to.equal(202);
-    const reported = await events.next();
-    expect(reported?.event).to.equal('cancelled');
-    expect(reported?.data).to.include({ id, status: 'cancelled' });
+    await complete(done.delivery);
+    await settle(failed.delivery, discard());
+    for (const ended of [done, failed]) expect(await cancel(ended.id)).to.deep.equal([409, { error: 'task finished' }]);
   });
 });
 
 describe('a scheduled task', () => {
   it('is answered like any other, and shown with its time until it is due', async () => {
-    const server = await startTasksServer();
+    const { submitTask, find, queued } = await startTasksServer();
     const before = systemClock.now();
-    const id = await server.submitTask({ delay: 3600, priority: 2 });
-    const { run_at_ms, ...task } = await server.find(id);
+    const id = await submitTask({ delay: 3600, priority: 2 });
+    const { run_at_ms, ...task } = await find(id);
     expect(run_at_ms).to.be.within(before + 3_600_000, systemClock.now() + 3_600_000);
     expect(task).to.include({ id, status: 'scheduled', priority: 2 });
-    expect(await server.queued()).to.deep.equal([]);
-    const soon = await server.submitTask({ delay: 0.001 });
-    const delivery = await server.take();
-    expect(delivery.id).to.equal(soon);
-    expect(delivery.dueAt).to.be.at.most(systemClock.now());
+    expect(await queued()).to.deep.equal([]);
   });
 
   it('runs now on request, like a retrying one, and a task that waits or runs stays as it is', async () => {

@@ -29,64 +29,43 @@ function countByTurn<Target extends object, Name extends keyof Target>(
   return { max: () => Math.max(...turns.values()), sum: () => [...turns.values()].reduce((sum, bytes) => sum + bytes) };
 }
 
-/** Sends ten requests at the same time, each of which must be answered with a list of six. */
-async function listAtOnce(url: string): Promise<void> {
-  const answers = await Promise.all(Array.from({ length: 10 }, () => request(url)));
-  expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
-}
-
 describe('a turn of the event loop', () => {
-  /** Completes bodies of `size` bytes at the same time. Returns the bytes parsed in each event-loop turn. */
-  async function parsedByTurn(size: number, clientCount: number) {
-    const bodyBudget = new ByteBudget(10_000 * KIB);
-    const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });
-    const body = `{"action":"${'x'.repeat(size - '{"action":""}'.length)}"}`;
-    const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', `Content-Length: ${size}`];
-    const clients = await Promise.all(Array.from({ length: clientCount }, () => connectRaw(port, ...lines)));
-    for (const { socket } of clients) socket.write(body.slice(0, -1));
-    await until(() => bodyBudget.used >= clientCount * (size - 1));
-
-    const parsed = countByTurn(JSON, 'parse', ({ length }: string) => (length >= size ? length : 0));
-    for (const { socket } of clients) socket.write('}');
-    for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(202);
-    expect(bodyBudget.used).to.equal(0);
-    return parsed;
+  for (const [size, clientCount, parsedBytes, what] of [
+    [SMALL_BODY_BYTES, 30, 30 * SMALL_BODY_BYTES, 'a bounded number of bytes, however many bodies are completed then'],
+    [SMALL_BODY_BYTES + 1, 10, 0, 'no large body, because a thread does'],
+  ] as const) {
+    it(`parses ${what}`, async () => {
+      const bodyBudget = new ByteBudget(10_000 * KIB);
+      const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });
+      const body = `{"action":"${'x'.repeat(size - '{"action":""}'.length)}"}`;
+      const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', `Content-Length: ${size}`];
+      const clients = await Promise.all(Array.from({ length: clientCount }, () => connectRaw(port, ...lines)));
+      for (const { socket } of clients) socket.write(body.slice(0, -1));
+      await until(() => bodyBudget.used >= clientCount * (size - 1));
+      const parsed = countByTurn(JSON, 'parse', ({ length }: string) => (length >= size ? length : 0));
+      for (const { socket } of clients) socket.write('}');
+      for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(202);
+      expect([bodyBudget.used, parsed.sum()]).to.deep.equal([0, parsedBytes]);
+      expect(parsed.max()).to.be.at.most(TURN_BYTES / 4);
+    });
   }
 
-  it('parses a bounded number of bytes, however many bodies are completed in one moment', async () => {
-    const parsed = await parsedByTurn(SMALL_BODY_BYTES, 30);
-    expect(parsed.sum()).to.equal(30 * SMALL_BODY_BYTES);
-    expect(parsed.max()).to.be.at.most(TURN_BYTES / 4);
-  });
-
-  it('parses no large body, because a thread does', async () => {
-    const parsed = await parsedByTurn(SMALL_BODY_BYTES + 1, 10);
-    expect(parsed.sum()).to.equal(0);
-  });
-
-  it('reads a bounded number of bytes for listings, however many there are', async () => {
-    const { queue, storeRow, tasksUrl } = await startTasksServer({ realRows: false });
-    const payload = JSON.stringify({ text: 'x'.repeat(200 * KIB) });
-    for (let row = 0; row < 6; row++) {
-      const result = '{"output":"x"}';
-      storeRow({ id: `t${row}`, payload, status: 'completed', result, created_at: row, processed_at: row });
+  it('reads a bounded number of bytes for lists of rows and of waiting tasks, however many there are', async () => {
+    const { queue, storeRow, url } = await startTasksServer({ realRows: false, maxBytes: 10_000 * KIB });
+    const payload = JSON.stringify('x'.repeat(200 * KIB));
+    const row = { payload, status: 'completed', result: '{"output":"x"}', created_at: 1, processed_at: 1 };
+    for (const id of 'abcdef') {
+      storeRow({ id, ...row });
+      await queue.publish({ id: `waiting ${id}`, action: 'x', body: payload });
     }
-    const read = countByTurn(queue.store.rows, 'read', () => payload.length);
-    await listAtOnce(tasksUrl);
-    expect(read.sum()).to.equal(60 * payload.length);
-    expect(read.max()).to.be.at.most(TURN_BYTES + payload.length);
-  });
-
-  it('reads a bounded number of bytes for lists of waiting tasks, however many there are', async () => {
-    const size = 100 * KIB;
-    const { queue, url } = await startTasksServer({ realRows: false, maxBytes: 10_000 * KIB });
-    for (let task = 0; task < 6; task++) {
-      await queue.publish({ id: `t${task}`, action: 'x', body: JSON.stringify('x'.repeat(size - 2)) });
+    const rows = countByTurn(queue.store.rows, 'read', (ids: string[]) => ids.length * payload.length);
+    const waiting = countByTurn(queue, 'read', (ids: string[]) => ids.length * payload.length);
+    for (const [path, read] of Object.entries({ '/tasks': rows, '/queue/tasks?state=queued': waiting })) {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => request(url + path)));
+      expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
+      expect(read.sum(), path).to.equal(60 * payload.length);
+      expect(read.max(), path).to.be.at.most(TURN_BYTES + payload.length);
     }
-    const read = countByTurn(queue, 'read', (ids: string[]) => ids.length * size);
-    await listAtOnce(`${url}/queue/tasks?state=queued`);
-    expect(read.sum()).to.equal(60 * size);
-    expect(read.max()).to.be.at.most(2 * TURN_BYTES);
   });
 
   it('reads a few rows of tasks, however many are asked for', async () => {

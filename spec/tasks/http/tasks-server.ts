@@ -1,5 +1,4 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { SqliteStore } from '../../../db/sqlite/store.ts';
 import type { TaskRow } from '../../../db/task-rows.ts';
@@ -25,24 +24,25 @@ import type { AttemptTimes } from '../../store/stage.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
 import { captureLog } from '../../support/log.ts';
-import { migratedFolder } from '../../support/migrated-folder.ts';
+import { ManualClock } from '../../support/manual-clock.ts';
+import { migratedFolder, openBeside } from '../../support/migrated-folder.ts';
 import { request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
-import { eventually } from '../../support/until.ts';
+import { eventually, until } from '../../support/until.ts';
 
 export type TasksServer = Awaited<ReturnType<typeof startTasksServer>>;
 
 export const RESULT = '{"output":0}';
 
 const defaults = {
-  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, maxKeys: 100, trustProxy: 0 },
+  ...{ bodyLimit: 1000, maxLength: 100, maxBytes: 100_000, trustProxy: 0 },
   /** Whether the responses match the contract, unlike those with made-up rows. */
   realRows: true,
   corsOrigins: [] as readonly string[],
   callbackHosts: [] as readonly string[],
 };
 
-/** Time limit of a check in the submission thread, which passes only when a spec says so. */
+/** Time limit of a check in the submission thread, whose clock a spec advances. */
 const CHECK_TIMEOUT_MS = 60_000;
 
 interface Options extends Partial<typeof defaults> {
@@ -54,12 +54,12 @@ interface Options extends Partial<typeof defaults> {
 
 /** Starts service B's HTTP side with a store and a queue without a consumer. */
 export async function startTasksServer(options: Options = {}) {
-  const { bodyLimit, maxLength, maxBytes, maxKeys, trustProxy, realRows, ...others } = { ...defaults, ...options };
+  const { bodyLimit, maxLength, maxBytes, trustProxy, realRows, ...others } = { ...defaults, ...options };
   const { corsOrigins, callbackHosts, access, rules } = others;
   const { bodyBudget = new ByteBudget(10_000_000), responses = new ByteBudget(128_000_000) } = others;
   const [clock, random] = [systemClock, systemRandom];
   const dataDir = await migratedFolder();
-  const bounds = { maxLength, maxBytes, maxKeys };
+  const bounds = { maxLength, maxBytes, maxKeys: 100 };
   const storage = { dataDir, driver: 'memory', bounds, now: clock.now, newId: random.uuid } as const;
   const store = new SqliteStore({ ...storage, excessRows: async () => 0 });
   afterTest(() => store.close());
@@ -82,14 +82,9 @@ export async function startTasksServer(options: Options = {}) {
   afterTest(() => monitor.stop());
   const captured = captureLog();
   const requests = new RequestMetrics();
-  let expire: (() => void) | undefined;
-  const timer: Clock['timer'] = (delayMs, run) => {
-    if (delayMs !== CHECK_TIMEOUT_MS) return clock.timer(delayMs, run);
-    expire = run;
-    return () => {
-      expire = undefined;
-    };
-  };
+  const checks = new ManualClock();
+  const timer: Clock['timer'] = (delayMs, run) =>
+    delayMs === CHECK_TIMEOUT_MS ? checks.timer(delayMs, run) : () => {};
   const limits = { memoryMb: 128, checkTimeoutMs: CHECK_TIMEOUT_MS, clock: { ...clock, timer } };
   const submissions = new SubmissionThread({ ...limits, rules, log: captured.log });
   afterTest(() => submissions.stop());
@@ -132,24 +127,18 @@ export async function startTasksServer(options: Options = {}) {
   const settle = async (delivery: Delivery, settlement: Settlement, times: AttemptTimes = {}): Promise<void> => {
     await queue.settle([{ delivery, settlement, ...times }]);
   };
-  const runSql = (sql: string, ...values: (string | number | null)[]) => {
-    using beside = new DatabaseSync(file);
-    beside.prepare(sql).run(...values);
-  };
-  let rows = 0;
+  /** Opens the file with the rows. */
+  const database = () => openBeside(dataDir);
   return {
     ...captured,
     /** URL of the listener, and of its `/tasks`. */
     ...{ url, tasksUrl, port: listener.port, sockets },
     ...{ requests, events, queue, store, metrics },
     /** Waits for a check in the submission thread, and ends its time limit. */
-    expireCheck: async () =>
-      (
-        await eventually(
-          () => expire,
-          (run) => run !== undefined,
-        )
-      )?.(),
+    async expireCheck(): Promise<void> {
+      await until(() => checks.timers > 0);
+      checks.advance(CHECK_TIMEOUT_MS);
+    },
     /** Path of the file with the rows. */
     file,
     submit: (body: NonNullable<RequestInit['body']>, init: RequestInit = {}) =>
@@ -181,13 +170,12 @@ export async function startTasksServer(options: Options = {}) {
       await settle(delivery, { kind: 'complete', result: RESULT }, times);
       return store.rows.find(delivery.id) as TaskRow;
     },
-    /** Writes a row, without a message. */
-    storeRow(row: TaskRow): void {
-      const { id, payload, status, result, created_at, processed_at } = row;
-      const insert = `INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at) VALUES (?, ?, ?, ?, ?, ?, ?)`;
-      runSql(insert, ++rows, id, payload, status, result, created_at, processed_at);
+    database,
+    /** Writes rows, without messages. */
+    storeRow(...rows: TaskRow[]): void {
+      const columns = ['id', 'payload', 'status', 'result', 'created_at', 'processed_at'] as const;
+      const insert = database().prepare(`INSERT INTO tasks (${columns}) VALUES (?, ?, ?, ?, ?, ?)`);
+      for (const row of rows) insert.run(...columns.map((column) => row[column] ?? null));
     },
-    /** Runs a statement in the file with the rows. */
-    runSql,
   };
 }

@@ -1,12 +1,10 @@
-import childProcess, { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, writeFileSync } from 'node:fs';
+import childProcess, { type ChildProcess } from 'node:child_process';
 import { syncBuiltinESMExports } from 'node:module';
-import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TaskProcessStart } from '../../../workers/tasks/messages.ts';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { post, startServices } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers, writeHandlers } from '../handlers/handling.ts';
 
@@ -15,11 +13,7 @@ const own = { TASK_ISOLATION: 'process', TASK_CANCEL_GRACE_MS: '60000' };
 const handlers = `
   ok: () => 'ok',
   pid: () => process.pid,
-  heed: (_, { signal, progress }) => new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason));
-    progress(0.5, 'waiting');
-  }),
-  ignore: () => new Promise(() => {}),
+  heed: async (_, { signal }) => { await aborted(signal); throw signal.reason; },
   abort: () => process.kill(process.pid, 'SIGABRT'),
 `;
 
@@ -47,11 +41,8 @@ function mockFork(fork: (start: () => ChildProcess) => ChildProcess): void {
 
 describe('a pool whose threads have processes of their own', () => {
   it('loses only the task that allocates a string larger than the heap, which ends its process', async () => {
-    const { run, cancel, pool, told, logged } = await startHandlers(`${handlers} huge: () => 'x'.repeat(1e8),`, {
-      ...own,
-      TASK_MEMORY_MB: '32',
-      TASK_CONCURRENCY: '2',
-    });
+    const env = { ...own, TASK_MEMORY_MB: '32', TASK_CONCURRENCY: '2' };
+    const { run, cancel, pool, told, logged } = await startHandlers(`${handlers} huge: () => 'x'.repeat(1e8),`, env);
     const beside = run('heed');
     await until(() => told.length === 1);
     const [huge, after] = [run('huge'), run('ok')];
@@ -93,10 +84,8 @@ describe('a pool whose threads have processes of their own', () => {
   });
 
   it('ends the process of a handler that blocks at its time limit', async () => {
-    const { run, output } = await startHandlers(`${handlers} block: { timeoutMs: 50, handler() { for (;;); } },`, {
-      ...own,
-      TASK_CANCEL_GRACE_MS: '20',
-    });
+    const block = 'block: { timeoutMs: 50, handler() { for (;;); } }';
+    const { run, output } = await startHandlers(`${handlers} ${block}`, { ...own, TASK_CANCEL_GRACE_MS: '20' });
     await run('pid');
     const pid = output();
     expect(await run('block')).to.deep.equal({ ended: 'crashed', reason: 'took longer than 50 ms' });
@@ -111,74 +100,33 @@ describe('a pool whose threads have processes of their own', () => {
     expect(error.message).to.match(/^the task threads do not start: no, at \S+:2:\d+: /);
   });
 
-  it('does not start if only some of its processes can be created', async () => {
-    const closed: Promise<unknown>[] = [];
-    mockFork((start) => {
-      if (closed.length === 1) throw new Error('spawn ENOMEM');
-      const child = start();
-      closed.push(once(child, 'close'));
-      return child;
-    });
-    const rejected = mock.fn();
-    process.prependListener('unhandledRejection', rejected);
-    afterTest(() => process.off('unhandledRejection', rejected));
-    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
-    expect(error.message).to.equal('spawn ENOMEM');
-    await Promise.all(closed);
-    await new Promise(setImmediate);
-    expect(rejected.mock.callCount()).to.equal(0);
-  });
-
   it('does not start if a process ends after its own test, while another loads', async () => {
-    const folder = await temporaryFolder();
-    const [first, go] = [join(folder, 'first'), join(folder, 'go')];
+    const closed = Promise.withResolvers<unknown>();
+    let first: ChildProcess | undefined;
     mockFork((start) => {
       const child = start();
-      child.on('message', (message: object) => {
-        if (!('isLoaded' in message) || existsSync(go)) return;
-        child.kill('SIGKILL');
-        child.once('close', () => writeFileSync(go, ''));
-      });
+      if (first === undefined) {
+        first = child.once('close', closed.resolve);
+        first.on('message', (message: object) => 'isLoaded' in message && child.kill('SIGKILL'));
+      } else {
+        const { send } = child;
+        const sendLate = (...args: unknown[]) => void closed.promise.then(() => Reflect.apply(send, child, args));
+        child.send = sendLate as unknown as typeof send;
+      }
       return child;
     });
-    // The check of the module, which has no channel for aborts, must not wait.
-    const module = `...(await (async () => {
-      if (!process.getBuiltinModule('worker_threads').workerData.abortChannel) return;
-      const { existsSync, writeFileSync } = process.getBuiltinModule('fs');
-      try {
-        return writeFileSync(${JSON.stringify(first)}, '', { flag: 'wx' });
-      } catch {}
-      while (!existsSync(${JSON.stringify(go)})) await new Promise((resolve) => setTimeout(resolve, 1));
-    })()),`;
-    const error = await startHandlers(module, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
+    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
     expect(error.message).to.equal('the task threads do not start: a thread ended during the test');
   });
 
-  it('ends with the process that it belongs to, even if a handler blocks', async () => {
-    const module = await writeHandlers('export default { block() { console.log(String(process.pid)); for (;;); } };');
-    const url = (path: string) => JSON.stringify(new URL(`../../../${path}`, import.meta.url).href);
-    const script = join(await temporaryFolder(), 'parent.mts');
-    const source = `
-      import pino from ${url('node_modules/pino/pino.js')};
-      import { loadConfig } from ${url('main/config.ts')};
-      import { ThreadPool } from ${url('main/tasks/pool/thread-pool.ts')};
-      import { systemClock as clock } from ${url('workers/shared/clock.ts')};
-      import { newDelivery } from ${url('spec/tasks/handlers/handling.ts')};
-      const { tasks } = loadConfig({ TASK_HANDLERS: ${JSON.stringify(module)}, TASK_ISOLATION: 'process' });
-      const pool = await ThreadPool.start(tasks, { actions: new Map(), clock, log: pino() });
-      await pool.run(newDelivery('a', 'block'), { onStart() {}, onAcknowledged() {}, onProgress() {} });
-    `;
-    writeFileSync(script, source);
-    const parent = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
-    afterTest(() => parent.kill('SIGKILL'));
-    let output = '';
-    parent.stdout.setEncoding('utf8').on('data', (text) => {
-      output += text;
-    });
-    await until(() => output.includes('\n'));
-    const pid = Number(JSON.parse(output).msg);
+  it('ends with the service that it belongs to, even if a handler blocks', async () => {
+    const source = 'export default { block(_, { log }) { log.info(String(process.pid)); for (;;); } };';
+    const env = { TASK_HANDLERS: await writeHandlers(source), TASK_ISOLATION: 'process' };
+    const services = await startServices({ env });
+    const { body } = await post(`${services.tasks}/tasks`, { action: 'block' });
+    const pid = Number((await services.logged(({ task }) => task === body.id)).msg);
     expect(isAlive(pid)).to.equal(true);
-    parent.kill('SIGKILL');
+    services.child.kill('SIGKILL');
     await until(() => !isAlive(pid));
   });
 });

@@ -9,30 +9,23 @@ import { returned, startHandlers } from '../handlers/handling.ts';
 /** Code of handlers that can count how many of them run in their thread, one of which ends it by `death`. */
 async function countingHandlers(death = 'process.reallyExit(7)') {
   const dead = join(await temporaryFolder(), 'dead');
+  const isDead = `process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})`;
   const handlers = `
     ...(globalThis.running = 0, {}),
     // Waits for its signal, or returns how many run in the thread if the death has happened.
-    async wait(_, { signal }) {
-      running += 1;
-      const fs = process.getBuiltinModule('fs');
-      const isAfterDeath = fs.existsSync(${JSON.stringify(dead)});
-      await new Promise((resolve) => isAfterDeath ? setTimeout(resolve, 20) : signal.addEventListener('abort', resolve));
-      return running--;
-    },
+    async wait(_, { signal }) { running += 1; await (${isDead} ? pause(20) : aborted(signal)); return running--; },
     async die(_, { progress }) {
       running += 1;
       progress(0);
-      while (!process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})) await new Promise(setImmediate);
+      while (!${isDead}) await new Promise(setImmediate);
       ${death};
     },
     ignore: (_, { progress }) => { running += 1; progress(0); return new Promise(() => {}); },
-    alone: { overlap: false, handler: async () => {
-      running += 1;
-      await new Promise(setImmediate);
-      return running--;
-    } },
+    acked(_, { ack }) { ack(); return new Promise(() => {}); },
+    hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },
+    alone: { overlap: false, async handler() { running += 1; await new Promise(setImmediate); return running--; } },
   `;
-  return { handlers, dead };
+  return { handlers, die: () => writeFileSync(dead, '') };
 }
 
 const overlapping = { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000' };
@@ -70,11 +63,11 @@ describe('handlers that share threads', () => {
     ['process', { TASK_ISOLATION: 'process' }, 'process.kill(process.pid, "SIGABRT")', 'process died: SIGABRT'],
   ] as const) {
     it(`run again, each alone, if their ${place} ends, and only the one that ends it again is charged`, async () => {
-      const { handlers, dead } = await countingHandlers(death);
+      const { handlers, die } = await countingHandlers(death);
       const { run, told, output } = await startHandlers(handlers, { ...overlapping, ...env });
       const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
       await until(() => told.length === 4);
-      writeFileSync(dead, '');
+      die();
       expect(await Promise.all(outcomes)).to.deep.equal([returned, { ended: 'crashed', reason }, returned, returned]);
       expect(output()).to.equal(1);
       expect(told.filter((event) => event.endsWith('started'))).to.have.length(4);
@@ -82,14 +75,11 @@ describe('handlers that share threads', () => {
   }
 
   it('have their time limits also when they run again alone', async () => {
-    const { handlers, dead } = await countingHandlers();
-    const { run, told } = await startHandlers(
-      `${handlers} hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },`,
-      { ...overlapping, TASK_CANCEL_GRACE_MS: '20' },
-    );
+    const { handlers, die } = await countingHandlers();
+    const { run, told } = await startHandlers(handlers, { ...overlapping, TASK_CANCEL_GRACE_MS: '20' });
     const outcomes = [run('hang'), run('die')];
     await until(() => told.length === 2);
-    writeFileSync(dead, '');
+    die();
     expect(await Promise.all(outcomes)).to.deep.equal([
       { ended: 'crashed', reason: 'took longer than 500 ms' },
       { ended: 'crashed', reason: 'thread died: exit code 7' },
@@ -97,12 +87,12 @@ describe('handlers that share threads', () => {
   });
 
   it('run again alone if one of them ignores its signal', async () => {
-    const { handlers, dead } = await countingHandlers();
+    const { handlers, die } = await countingHandlers();
     const watched = watchThreads();
     const { run, told, cancel, output } = await startHandlers(handlers, { ...overlapping, TASK_CANCEL_GRACE_MS: '50' });
     const outcomes = [run('wait'), run('wait'), run('ignore')];
     await until(() => told.length === 3);
-    writeFileSync(dead, '');
+    die();
     expect(cancel()).to.equal(false);
     expect(await Promise.all(outcomes)).to.deep.equal([returned, returned, { ended: 'cancelled' }]);
     expect(output()).to.equal(1);
@@ -110,12 +100,11 @@ describe('handlers that share threads', () => {
   });
 
   it('do not run again if they have settled their tasks', async () => {
-    const { handlers, dead } = await countingHandlers();
-    const acked = 'acked(_, { ack }) { ack(); return new Promise(() => {}); },';
-    const { run, told } = await startHandlers(`${handlers} ${acked}`, overlapping);
+    const { handlers, die } = await countingHandlers();
+    const { run, told } = await startHandlers(handlers, overlapping);
     const outcomes = [run('acked'), run('die')];
     await until(() => told.length === 3);
-    writeFileSync(dead, '');
+    die();
     expect((await Promise.all(outcomes)).map(({ ended }) => ended)).to.deep.equal(['released', 'crashed']);
     expect(told.filter((event) => event.startsWith('1'))).to.deep.equal(['1 started', '1 ack', '1 ended']);
   });

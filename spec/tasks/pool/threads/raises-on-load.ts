@@ -1,2 +1,0 @@
-/** A pool thread that throws while it loads. */
-throw new Error('this file cannot be loaded');
