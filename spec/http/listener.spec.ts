@@ -5,6 +5,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { jsonHeaders } from '../../main/http/json-reply.ts';
 import { listen } from '../../main/http/listener.ts';
+import { checkPorts } from '../../main/http/port-check.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
@@ -18,6 +19,15 @@ describe('the listener', () => {
     afterTest(() => listener.close(Promise.resolve()));
     expect(['::', '0.0.0.0']).to.include(listener.host);
     expect((await request(`http://127.0.0.1:${listener.port}`)).body).to.equal('fine');
+  });
+
+  it('whose address is taken is named, and not one with the same port on another address', async () => {
+    const { port } = (await serve(fine)).listener;
+    const planned = (name: string, host: string) => ({
+      ...{ host, port, variables: { host: `${name}_HOST`, port: `${name}_PORT` } },
+    });
+    const failure = checkPorts([planned('A', '127.0.0.2'), planned('B', '127.0.0.1')]);
+    expect((await failure.catch((error) => error)).message).to.match(/^port \d+ is in use: .*B_PORT/);
   });
 
   it('queues a thousand connections that arrive together', async function () {

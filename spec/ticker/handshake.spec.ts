@@ -1,4 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { TickerAppOptions } from '../../main/ticker/service.ts';
 import type { Identity } from '../../main/ticker/tokens.ts';
@@ -280,19 +279,6 @@ describe('a handshake', () => {
     for (const { length } of Map.groupBy(begun, (number) => number).values())
       expect(length).to.be.at.most(HANDSHAKES_PER_TURN);
     expect(begun).to.have.lengthOf(200);
-  });
-
-  it('that was deferred to a later turn, and whose socket is closed by then, is not begun', async () => {
-    let begun = 0;
-    const bundle: TickerBundle = await startChecking(() => {
-      // Closes the relay in the next turn, when all handshakes have arrived and as many again have begun.
-      if (++begun === 1) setImmediate(() => bundle.relay.close(Promise.resolve()));
-    });
-    await shakeHandsAtOnce(100, bundle);
-    await until(() => bundle.sockets.size === 0);
-    // All deferred handshakes would begin within these turns.
-    for (let turn = 0; turn < 10; turn++) await nextTurn();
-    expect(begun).to.be.at.most(2 * HANDSHAKES_PER_TURN);
   });
 
   it('that asks for another response, and whose client is gone by then, releases the memory of the response', async () => {

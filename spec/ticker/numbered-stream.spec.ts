@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { systemClock } from '../../workers/shared/clock.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { connect, type StreamClient, type StreamMessage } from '../support/websocket.ts';
 
@@ -228,21 +227,6 @@ describe('a client of ticker.v2 that resumes', () => {
     expect(chosen(await client.next())).to.deep.equal([4, 'BTC-USD']);
   });
 
-  it('and reads too slowly has skipped only the ticks that newer ones replace, not one in another choice', async () => {
-    const { join, tick, firstSocket, relay, numbered } = await start();
-    await join();
-    const server = firstSocket();
-    // Keeps the frames in the server's own buffer, as a client does that does not read.
-    server.cork();
-    while (!server.writableNeedDrain) tick();
-    tick(3);
-    expect(relay.metrics.framesSkipped).to.equal(2);
-    numbered.subscribe('handler:1', 'client:2', ['BTC-USD']);
-    expect(relay.metrics.framesSkipped).to.equal(2);
-    tick();
-    expect(relay.metrics.framesSkipped).to.equal(3);
-  });
-
   it('is told exactly how many ticks are left out, whether it reads slowly, or the node misses or only keeps some', async () => {
     const { join, tick, firstSocket, numbered } = await start();
     const client = await join();
@@ -287,23 +271,5 @@ describe('a client of ticker.v2 that resumes', () => {
     expect(most).to.be.below(64 * 1024);
     greedy.socket.resume();
     while ((await greedy.next()).seq !== 1000);
-  });
-});
-
-describe('the tickers of ticker.v2', () => {
-  it('number the ticks from 1 in a new epoch, and keep ticker.v1 as it is', async () => {
-    const before = systemClock.now();
-    const { stream, token } = await startTickerBundle({ intervalMs: 50 });
-    const protocols = [`bearer.${await token()}`];
-    const [first, second] = [
-      await connect(stream, { protocols: ['ticker.v2', ...protocols] }),
-      await connect(stream, { protocols: ['ticker.v1', ...protocols] }),
-    ];
-    expect((await first.nextOf('welcome')).epoch).to.be.within(Math.floor(before), systemClock.now());
-    const { seq } = await first.next();
-    expect(seq).to.be.at.least(0);
-    expect(seqs(await read(first, 5))).to.deep.equal([1, 2, 3, 4, 5].map((n) => seq + n));
-    expect(await second.next()).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
-    for (const each of await read(second, 3)) expect(each).to.have.all.keys('type', 'data');
   });
 });

@@ -48,11 +48,6 @@ describe('policies', () => {
     );
   });
 
-  it('of the user allow all actions on all resources', async () => {
-    const scopeOf = await loadRoles(captureLog().log);
-    expect(scopeOf('user')).to.deep.equal([{ ...base, name: 'user', group: 'user' }]);
-  });
-
   it('make a scope only if all are policies, and no other file can be loaded', async () => {
     const folder = await temporaryFolder();
     const file = join(folder, 'policy.json');

@@ -62,18 +62,6 @@ describe('the ticker', () => {
     expect(ticks.some(({ clients }) => clients.includes(gone))).to.equal(false);
   });
 
-  it('takes a second subscription of one handler for the first', async () => {
-    const { subscribe, actors, tickTo } = await startTicker();
-    const { handler, client, recorder, unsubscribe } = subscribe();
-    actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
-    const other = subscribe();
-    await tickTo(client, other.client);
-    expect(recorder.received).to.have.lengthOf(1);
-    unsubscribe();
-    unsubscribe();
-    await tickTo(other.client);
-  });
-
   it('measures the lateness of each tick, also of those that wait for a stalled main thread', async () => {
     const { ticker, subscribe, tickTo } = await startTicker({ intervalMs: 50 });
     const { client } = subscribe();

@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import {
   keepTokens,
   MemoryTokenStore,
@@ -31,33 +30,6 @@ describe('the token store in memory, as time goes by', () => {
     store.put({ id: 'early', keyId: 'k', expiresAt: clock.now() + 1000 });
     clock.advance(1000);
     expect(store.records().map(({ id }) => id)).to.deep.equal(['late']);
-  });
-
-  it('holds exactly the tokens that have not expired, whenever they come', () => {
-    const gaps = fc.array(fc.nat(2000), { maxLength: 30 });
-    fc.assert(
-      fc.property(gaps, fc.integer({ min: 1, max: 5000 }), (waits, lifetime) => {
-        const removed: string[] = [];
-        const clock = new ManualClock();
-        const store = new MemoryTokenStore({ clock });
-        store.onRemove = (id) => removed.push(id);
-        const issued: { id: string; keyId: string; expiresAt: number }[] = [];
-        for (const [index, wait] of waits.entries()) {
-          clock.advance(wait);
-          const record = { id: String(index), keyId: 'k', expiresAt: clock.now() + lifetime };
-          store.put(record);
-          issued.push(record);
-          const alive = issued.filter(({ expiresAt }) => expiresAt > clock.now());
-          expect(issued.filter(({ id }) => store.has(id))).to.deep.equal(alive);
-          const late = issued.filter(({ expiresAt }) => expiresAt > clock.now() - 50);
-          expect(store.size).to.be.within(alive.length, late.length);
-        }
-        clock.advance(lifetime + 50);
-        expect(store.size).to.equal(0);
-        expect(removed).to.deep.equal(issued.map(({ id }) => id));
-        store.close();
-      }),
-    );
   });
 });
 
