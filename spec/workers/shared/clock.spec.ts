@@ -1,6 +1,8 @@
 import { mock } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { alarm, oncePerTurn, systemClock } from '../../../workers/shared/clock.ts';
+import fc from 'fast-check';
+import { alarm, nextTick, oncePerTurn, startSchedule, systemClock } from '../../../workers/shared/clock.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 
 /** Lets the clocks of the system show other times: `readMs` pass with each look at one, and the wall clock is set by `setMs`. */
@@ -66,8 +68,58 @@ describe('oncePerTurn', () => {
         });
       }
       // The first callback was scheduled before those of the promises.
-      for (let end = 0; end < 2; end++) await new Promise(setImmediate);
+      for (let end = 0; end < 2; end++) await nextTurn();
     }
     expect(order).to.deep.equal(['one', 'other', 'run', 'one', 'other', 'run']);
+  });
+});
+
+describe('a schedule', () => {
+  const START = 1_700_000_000_000;
+
+  /** Starts a schedule with an interval of a second, whose ticks end with `ended`. */
+  function start(startedAt = START, ended = Promise.resolve()) {
+    const clock = new ManualClock(startedAt);
+    const ticks: number[] = [];
+    startSchedule(clock, 1000, async () => {
+      ticks.push(clock.now() - START);
+      await ended;
+    });
+    const pass = async (ms: number) => {
+      for (let left = ms; left > 0; left -= 250) {
+        clock.advance(Math.min(left, 250));
+        await nextTurn();
+      }
+    };
+    return { ticks, pass, jump: (ms: number) => clock.jump(ms) };
+  }
+
+  it('ticks at each whole multiple of its interval, so that no tick drifts, and not before, even if a timer is early', async () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 42 }), fc.integer({ min: 1, max: 60_000 }), (now, intervalMs) => {
+        const next = nextTick(now, intervalMs);
+        expect(next % intervalMs).to.equal(0);
+        expect(next).to.be.within(now + 1, now + intervalMs);
+      }),
+    );
+    const { ticks, pass, jump } = start(START + 250);
+    jump(-1);
+    await pass(750);
+    expect(ticks).to.deep.equal([]);
+    await pass(4001);
+    expect(ticks).to.deep.equal([1000, 2000, 3000, 4000, 5000]);
+  });
+
+  it('ticks once after a suspension of the machine, and not again in the interval in which a late tick ends', async () => {
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const [suspended, late] = [start(), start(START, ended)];
+    await suspended.pass(1000);
+    suspended.jump(10_000);
+    await suspended.pass(2000);
+    expect(suspended.ticks).to.deep.equal([1000, 12_000, 13_000]);
+    await late.pass(2200);
+    resolve();
+    await late.pass(900);
+    expect(late.ticks).to.deep.equal([1000, 3000]);
   });
 });
