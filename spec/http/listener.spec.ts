@@ -2,7 +2,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { jsonHeaders } from '../../main/http/json-reply.ts';
 import { listen } from '../../main/http/listener.ts';
 import { checkPorts } from '../../main/http/port-check.ts';
@@ -104,21 +103,6 @@ describe('bytes that are no HTTP request, or one that can be read in two ways', 
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', `Large: ${'x'.repeat(20_000)}`);
     const { status, body } = parseResponse(await raw.ended);
     expect({ status, body }).to.deep.equal({ status: 431, body: '{"error":"request headers too large"}\n' });
-  });
-
-  it('never keep a connection or the server busy', async () => {
-    const { listener, url, sockets } = await serve(fine);
-    await fc.assert(
-      fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 200 }), async (bytes) => {
-        const raw = await connectRaw(listener.port);
-        raw.socket.end(Buffer.from(bytes));
-        const answer = await raw.ended;
-        if (answer !== '') expect(parseResponse(answer).status).to.equal(400);
-      }),
-      { numRuns: 50 },
-    );
-    await until(() => sockets.size === 0);
-    expect((await request(url)).body).to.equal('fine');
   });
 
   it('in the body of a request are answered once', async () => {
