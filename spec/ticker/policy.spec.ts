@@ -1,4 +1,4 @@
-import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
@@ -49,28 +49,18 @@ describe('policies', () => {
   });
 
   it('make a scope only if all are policies, and no other file can be loaded', async () => {
-    const folder = await temporaryFolder();
-    const file = join(folder, 'policy.json');
     const changes = [{ effect: 'maybe' }, { actions: 'create' }, { resources: [1] }, { name: undefined }, { group: 1 }];
-    const invalid = [...changes, { name: 'x'.repeat(4096) }].map((change) => ({ ...base, ...change }));
-    const bad = [
-      '',
-      '{',
-      'null',
-      '[]',
-      '"allow"',
-      '{}',
-      ...[...invalid, [base, invalid[0]]].map((each) => JSON.stringify(each)),
-    ];
+    const invalid = changes.map((change) => [{ ...base, ...change }]);
     for (const scope of [[], [base, deny()]]) expect(isScope(scope)).to.equal(true);
-    for (const value of [undefined, null, {}, '*', [null], [base, {}], base]) expect(isScope(value)).to.equal(false);
-    for (const text of bad) {
-      await writeFile(file, text);
-      expect(await loadScope(file).catch((error: unknown) => error), text).to.be.instanceOf(Error);
-    }
-    await mkdir(join(folder, 'folder'));
-    for (const name of ['missing', 'folder'])
-      expect(await loadScope(join(folder, name)).catch((error: unknown) => error)).to.include.keys('code');
+    for (const value of [undefined, null, {}, '*', [null], [base, {}], base, ...invalid])
+      expect(isScope(value), JSON.stringify(value)).to.equal(false);
+    const folder = await temporaryFolder();
+    const bad = ['', '{', 'null', '[]', '"allow"', '{}', JSON.stringify({ ...base, name: 'x'.repeat(4096) })];
+    for (const [index, text] of [...bad, ...invalid.map((scope) => JSON.stringify(scope))].entries())
+      await writeFile(join(folder, `${index}`), text);
+    const names = [...bad, ...invalid].map((_, index) => `${index}`);
+    for (const name of [...names, 'missing', '.'])
+      expect(await loadScope(join(folder, name)).catch((error: unknown) => error), name).to.be.instanceOf(Error);
   });
 
   it('of own roles are files of a folder, each of which must be valid and have a name of its own', async () => {
