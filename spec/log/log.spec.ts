@@ -92,20 +92,6 @@ describe('the log', () => {
     expect(readFileSync(path, 'utf8')).to.match(/^\{.*"first"\}\nsecond\nthird$/);
   });
 
-  it('opens a second descriptor of a pipe, and closes it at its end', async () => {
-    const code = `
-      const { readdirSync, readlinkSync } = await import('node:fs');
-      const link = (fd) => { try { return readlinkSync('/proc/self/fd/' + fd); } catch { return ''; } };
-      const count = () => readdirSync('/proc/self/fd').filter((fd) => link(fd) === link(1)).length;
-      const opened = count();
-      log.info('one');
-      await output.end();
-      console.error(opened, count());`;
-    const child = spawn('sh', ['-c', '"$0" "$@" | cat', process.execPath, ...script(json, code)]);
-    const [errors] = await Promise.all([text(child.stderr), once(child, 'close')]);
-    expect(errors).to.equal('2 1\n');
-  });
-
   it('omits repeated warnings and errors, no other lines, and reports at its end how many it omitted', async () => {
     const code = `
       for (let n = 0; n < 1000; n++) log.warn({ n }, 'task failed');

@@ -102,19 +102,6 @@ describe('a ticker thread that hangs', () => {
     expect(lines).to.deep.equal([]);
   });
 
-  it('stops competing for the lease before it is terminated', async () => {
-    mock.timers.enable({ apis: ['setInterval'] });
-    const { feed, wanted } = createFeed();
-    const { ticker, die, lines } = await startTicker({ intervalMs: 10, feed, file: thread('hangs') });
-    await until(() => ticker.loopDelays.cumulative().count > 0);
-    await die();
-    wanted.length = 0;
-    // The first check sees progress since the start; the second one sees none.
-    mock.timers.tick(2_000);
-    expect(wanted).to.deep.equal([true, false]);
-    expect(lines).to.deep.equal([]);
-  });
-
   it('is not confused with one that has no leader', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { feed, lease, wanted } = createFeed();

@@ -128,40 +128,31 @@ describe('prices of a source', () => {
   it('are kept while an answer is missing, which is counted for each tick; a late answer ends that', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const time = stopTime();
-    const slow = Promise.withResolvers<number[]>();
+    const answer = Promise.withResolvers<number[]>();
     let calls = 0;
-    const { prices, values, counts, problems } = create({
-      prices: () => (++calls === 1 ? slow.promise : [7, 8]),
-    });
-    await prices.step(0);
-    for (time.now = 1000; time.now <= 3000; time.now += 1000) await prices.step(time.now);
+    const { prices, values, counts, problems } = create({ prices: () => (++calls === 1 ? answer.promise : [7, 8]) });
+    for (; time.now <= 3000; time.now += 1000) await prices.step(time.now);
     expect([calls, values(), counts()]).to.deep.equal([1, [10, 20], [0, 3, 0]]);
     expect(problems).to.deep.equal(['prices() takes longer than one interval of 1000 ms']);
-    slow.resolve([3, 4]);
-    await slow.promise;
+    answer.resolve([3, 4]);
+    await answer.promise;
     await prices.step(time.now);
-    expect([calls, values()]).to.deep.equal([2, [7, 8]]);
-    expect(problems.at(-1)).to.equal(undefined);
+    expect([calls, values(), problems.at(-1)]).to.deep.equal([2, [7, 8], undefined]);
   });
 
   it('are asked for again if an answer is missing for ten seconds, and its late arrival has no effect', async () => {
     const time = stopTime();
-    const never = Promise.withResolvers<number[]>();
-    let calls = 0;
-    const { prices, answers, values } = create({
-      prices: () => (++calls === 1 ? never.promise : (answers.shift() as number[])),
-    });
-    answers.push([7, 8]);
-    await prices.step(0);
-    for (time.now = 1000; time.now < 10_000; time.now += 1000) await prices.step(time.now);
-    expect(calls).to.equal(1);
+    const answer = Promise.withResolvers<number[]>();
+    const never = Promise.withResolvers<number[]>().promise;
+    const asked = [answer.promise, [7, 8], never];
+    const { prices, values } = create({ prices: () => asked.shift() as number[] });
+    for (; time.now < 10_000; time.now += 1000) await prices.step(time.now);
+    expect(asked).to.have.length(2);
     await prices.step(time.now);
-    expect([calls, values()]).to.deep.equal([2, [7, 8]]);
-    never.resolve([1, 1]);
-    await never.promise;
-    answers.push(Promise.withResolvers().promise);
+    answer.resolve([1, 1]);
+    await answer.promise;
     await prices.step(time.now + 1000);
-    expect(values()).to.deep.equal([7, 8]);
+    expect([asked, values()]).to.deep.equal([[], [7, 8]]);
   });
 
   it('that arrive after another node has taken over have no effect', async () => {
