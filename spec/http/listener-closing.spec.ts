@@ -1,7 +1,5 @@
 import { once } from 'node:events';
-import { Agent, get } from 'node:http';
 import { expect } from 'chai';
-import { afterTest } from '../support/cleanup.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { fine, serve, serveSlowly } from '../support/server.ts';
 import { until } from '../support/until.ts';
@@ -32,19 +30,6 @@ describe('a listener that closes', () => {
     expect(closed).to.equal(false);
     await once(response.end('done'), 'close');
     expect(await raw.ended).to.match(/connection: close[\s\S]*done$/i);
-    await closing;
-  });
-
-  it('does not wait for the next request of a connection whose request was open', async () => {
-    const { listener, asked } = await serveSlowly({ timeouts: { keepAlive: 3_600_000 } });
-    const agent = new Agent({ keepAlive: true });
-    afterTest(() => agent.destroy());
-    const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
-    const response = await asked;
-    const closing = listener.close(never);
-    response.end('done');
-    const [answer] = await answered;
-    answer.resume();
     await closing;
   });
 

@@ -161,31 +161,24 @@ describe('a request with an expectation', () => {
 });
 
 describe('a wish to upgrade', () => {
-  it('to anything but WebSocket is ignored', async () => {
+  it('is ignored without an upgrade listener, to anything but WebSocket, and with a method other than GET', async () => {
     const { listener } = await serve(fine);
+    const plain = async (...lines: string[]) => {
+      const raw = await connectRaw(listener.port, ...lines);
+      expect(await raw.until(/fine$/), lines.join()).to.match(/^HTTP\/1\.1 200 /);
+    };
+    await plain(...handshake('/'));
     let upgrades = 0;
     listener.server.on('upgrade', (_request, socket) => {
       upgrades++;
       socket.destroy();
     });
-    for (const protocol of ['h2c', 'TLS/1.0', 'websocket2', 'h2c, websocket']) {
-      const lines = ['GET / HTTP/1.1', 'Host: x', 'Connection: Upgrade', `Upgrade: ${protocol}`];
-      const raw = await connectRaw(listener.port, ...lines);
-      expect(await raw.until(/fine$/), protocol).to.match(/^HTTP\/1\.1 200 /);
-    }
+    for (const protocol of ['h2c', 'TLS/1.0', 'websocket2', 'h2c, websocket'])
+      await plain('GET / HTTP/1.1', 'Host: x', 'Connection: Upgrade', `Upgrade: ${protocol}`);
+    await plain('POST / HTTP/1.1', ...handshake('/').slice(1), 'Content-Length: 0');
     expect(upgrades).to.equal(0);
     await connectRaw(listener.port, ...handshake('/'));
     await until(() => upgrades === 1);
-  });
-
-  it('is ignored with a method other than GET, and without an upgrade listener', async () => {
-    const { listener } = await serve(fine);
-    const [, ...headers] = handshake('/');
-    const plain = await connectRaw(listener.port, 'GET / HTTP/1.1', ...headers);
-    expect(await plain.until(/fine$/)).to.match(/^HTTP\/1\.1 200 /);
-    listener.server.on('upgrade', (_request, socket) => socket.destroy());
-    const post = await connectRaw(listener.port, 'POST / HTTP/1.1', ...headers, 'Content-Length: 0');
-    expect(await post.until(/fine$/)).to.match(/^HTTP\/1\.1 200 /);
   });
 });
 
