@@ -4,21 +4,6 @@ import type { TickFeed } from '../../main/ticker/ticker.ts';
 import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
-/** Creates a feed that records the calls of `setLeaseWanted`. The spec sets its lease. */
-function createFeed() {
-  const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
-  const wanted: boolean[] = [];
-  const feed: TickFeed = {
-    lease,
-    isLeader: false,
-    follow() {},
-    setLeaseWanted: (isWanted) => wanted.push(isWanted),
-    publish: () => ({ epoch: 1, number: 1 }),
-    async close() {},
-  };
-  return { feed, lease, wanted };
-}
-
 describe('a ticker thread that dies', () => {
   it('is replaced by one that goes on from its last prices', async () => {
     const { subscribe, die, logged } = await startTicker({ file: thread('mortal'), intervalMs: NEVER });
@@ -104,7 +89,12 @@ describe('a ticker thread that hangs', () => {
 
   it('is not confused with one that has no leader', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { feed, lease, wanted } = createFeed();
+    const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+    const wanted = new Set<boolean>();
+    const feed: TickFeed = {
+      ...{ lease, isLeader: false, follow() {}, publish: () => ({ epoch: 1, number: 1 }), async close() {} },
+      setLeaseWanted: (isWanted) => wanted.add(isWanted),
+    };
     const { ticker, subscribe, lines, ticks } = await startTicker({ intervalMs: 10, feed });
     for (let second = 0; second < 10; second++) {
       const { count } = ticker.loopDelays.cumulative();
@@ -112,7 +102,7 @@ describe('a ticker thread that hangs', () => {
       mock.timers.tick(1_000);
     }
     expect([lines, ticks]).to.deep.equal([[], []]);
-    expect(new Set(wanted)).to.deep.equal(new Set([true]));
+    expect([...wanted]).to.deep.equal([true]);
     subscribe();
     new Float64Array(lease)[0] = Number.POSITIVE_INFINITY;
     await until(() => ticks.length > 3);
