@@ -31,21 +31,20 @@ describe('the listener', () => {
 
   it('queues a thousand connections that arrive together', async function () {
     const limit = '/proc/sys/net/core/somaxconn';
-    if (!existsSync(limit) || Number(readFileSync(limit, 'utf8')) < 1000) this.skip();
+    if (!existsSync(limit)) this.skip();
     const openFiles = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-    if (Number(openFiles) < 3000) this.skip();
+    if (Number(readFileSync(limit, 'utf8')) < 1000 || Number(openFiles) < 3000) this.skip();
     const { listener } = await serve(fine);
     const clients = Array.from({ length: 1000 }, () => connect(listener.port, '127.0.0.1').on('error', () => {}));
     afterTest(() => clients.forEach((client) => void client.destroy()));
     // The clients connect before this promise is fulfilled, and none is accepted in this event loop turn.
     await new Promise((resolve) => process.nextTick(resolve, undefined));
     const port = listener.port.toString(16).padStart(4, '0').toUpperCase();
-    const states = readFileSync('/proc/net/tcp', 'utf8').matchAll(new RegExp(`: \\S+ 0100007F:${port} (\\S\\S)`, 'g'));
-    const [established, synSent] = ['01', '02'];
-    const byState = Object.groupBy([...states], ([, state]) => state as string);
-    expect(byState[synSent]).to.equal(undefined);
+    const table = readFileSync('/proc/net/tcp', 'utf8');
+    const [established, waiting] = ['01', '02'].map((state) => table.split(` 0100007F:${port} ${state}`).length - 1);
+    expect(waiting).to.equal(0);
     // Reading the table is not atomic, so rows may be missing.
-    expect(byState[established]).to.have.length.above(900);
+    expect(established).to.be.above(900);
   });
 });
 

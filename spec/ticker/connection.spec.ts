@@ -77,7 +77,7 @@ describe('a client that reads too slowly', () => {
     ['messages', ({ socket }: StreamClient) => socket.send(PING.padEnd(125))],
     ['pings of the protocol', ({ socket }: StreamClient) => socket.ping('x'.repeat(125))],
   ] as const) {
-    it(`can ping without end and make no more wait than a few KiB: ${what}`, async () => {
+    it(`can ping without end, makes no more wait than a few KiB, and is read from when it reads again: ${what}`, async () => {
       const { client, server } = await join();
       // Keeps everything that is written in the server's own buffer, as a client does that does not read.
       server.cork();
@@ -92,6 +92,9 @@ describe('a client that reads too slowly', () => {
       });
       expect(most).to.be.within(1, SOCKET_BUFFER + 64 * 1024);
       expect(server.destroyed).to.equal(false);
+      const resumed = once(server, 'resume');
+      server.uncork();
+      await resumed;
     });
   }
 

@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -113,32 +112,25 @@ describe('a module as the price source', () => {
     for (const { msg } of written) expect(msg).to.have.length.at.most(8192);
   });
 
-  it('that exits ends only its thread, which is restarted with its last prices', async () => {
-    const { tickWith, logged, folder } = await startWith(`
+  it('that exits ends only its thread, which is restarted with its last prices, and without the problem of the dead one', async () => {
+    const { ticker, tickWith, logged } = await startWith(`
       import { existsSync, writeFileSync } from 'node:fs';
       const mark = FOLDER + '/exited';
+      let calls = 0;
       export default {
         start([{ price }]) { this.price = price; },
         prices() {
-          if (this.price >= 42_003 && !existsSync(mark)) { writeFileSync(mark, ''); process.exit(5); }
-          return [++this.price, 2, 3];
+          calls += 1;
+          if (existsSync(mark) || calls === 1) return [++this.price, 2, 3];
+          if (calls < 10) throw new Error('first');
+          writeFileSync(mark, '');
+          process.exit(5);
         },
       };`);
-    expect(await logged(({ msg }) => msg.startsWith('the ticker thread ended'))).to.include({ code: 5 });
-    expect(existsSync(join(folder, 'exited'))).to.equal(true);
-    await tickWith(([price]) => price === 42_004);
-  });
-
-  it('whose problem a dead thread reported is not blamed after the restart', async () => {
-    const { ticker, logged, tickWith } = await startWith(`
-      import { existsSync, writeFileSync } from 'node:fs';
-      const mark = FOLDER + '/failed';
-      if (!existsSync(mark)) setTimeout(() => { writeFileSync(mark, ''); process.exit(1); }, 100);
-      export default { prices: () => { if (!existsSync(mark)) throw new Error('first'); return [1, 2, 3]; } };`);
     const warning = await logged(({ problem }) => problem === 'prices() failed: first');
     expect(warning).to.include({ level: 40, msg: 'the price source fails: the last prices are kept' });
-    await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
-    await tickWith((prices) => prices.join() === '1,2,3');
+    expect(await logged(({ msg }) => msg.startsWith('the ticker thread ended'))).to.include({ code: 5 });
+    await tickWith(([price]) => price === 42_002);
     expect(ticker.source.problem).to.equal(undefined);
   });
 });

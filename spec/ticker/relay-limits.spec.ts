@@ -102,8 +102,7 @@ describe('a client that sends too much', () => {
     }
     for (const _ of sent) await nextOf('pong');
     await until(() => pongs.length === sent.length);
-    expect(pongs).to.deep.equal(sent);
-    expect(socket.readyState).to.equal(socket.OPEN);
+    expect([pongs, socket.readyState]).to.deep.equal([sent, socket.OPEN]);
   });
 
   it('in tiny packets is closed with 1008', async () => {

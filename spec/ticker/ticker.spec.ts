@@ -33,18 +33,6 @@ describe('the ticker', () => {
     }
   });
 
-  it('sends each tick to all subscribers at once, to each of them after its snapshot', async () => {
-    const order: string[] = [];
-    const { subscribe, actors, tickTo } = await startTicker({ intervalMs: 1 });
-    const handler = actors.spawn('handler', () => new Recorder());
-    const client = actors.spawn('client', () => ({ receive: () => order.push('snapshot') }));
-    const other = subscribe();
-    await tickTo(other.client);
-    actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
-    await tickTo(other.client, client);
-    expect(order).to.deep.equal(['snapshot']);
-  });
-
   it('moves the prices and records them in the history even without subscribers, and broadcasts nothing then', async () => {
     const { ticker, subscribe, ticks, tickTo } = await startTicker();
     const recorded = () => ticker.history.last(900, Date.now() / 1000);
