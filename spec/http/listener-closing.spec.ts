@@ -43,18 +43,4 @@ describe('a listener that closes', () => {
     expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*fine$/i);
     await closing;
   });
-
-  it('cuts off at the deadline what is still open', async () => {
-    const { listener, asked } = await serveSlowly();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await asked;
-    const half = await connectRaw(listener.port);
-    half.socket.write('GET / HT');
-    const deadline = Promise.withResolvers<void>();
-    const closing = listener.close(deadline.promise);
-    deadline.resolve();
-    await closing;
-    expect(await raw.ended).to.equal('');
-    await half.ended;
-  });
 });

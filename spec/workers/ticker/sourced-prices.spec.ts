@@ -207,15 +207,6 @@ describe('prices of a source', () => {
     await prices.step(2000);
     expect([starts, values(), problems.at(-1)]).to.deep.equal([2, [1, 2], undefined]);
   });
-
-  it('take over an error that the source raises outside of a call until its next answer', async () => {
-    const { prices, counts, problems } = create();
-    prices.fail(new Error('socket closed'));
-    for (let error = 0; error < 100; error++) prices.fail(new Error(`error ${error}`));
-    expect([counts(), problems]).to.deep.equal([[101, 0, 0], ['the source failed: socket closed']]);
-    await prices.step(0);
-    expect(problems.at(-1)).to.equal(undefined);
-  });
 });
 
 function thrower(thrown: unknown): never {
