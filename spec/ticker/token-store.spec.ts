@@ -34,7 +34,7 @@ describe('the token store in memory, as time goes by', () => {
 });
 
 describe('the file with the tokens of the last run', () => {
-  it('has no tokens if it is damaged, which is logged, and is deleted', async () => {
+  it('has no tokens if it is damaged, and is deleted; it is not written in the place of a folder; both are logged', async () => {
     const { log, lines } = captureLog();
     const file = join(await temporaryFolder(), 'tokens.json');
     for (const content of ['{"records": [{"id"', '{}', '"text"', '{"key": 5, "records": []}']) {
@@ -43,13 +43,7 @@ describe('the file with the tokens of the last run', () => {
       expect(lines.pop()?.msg).to.equal('the tokens of the last run cannot be used: users must sign in again');
       expect(existsSync(file)).to.equal(false);
     }
-    expect(takeTokens(file, log)).to.deep.equal({ records: [] });
-    expect(lines).to.deep.equal([]);
-  });
-
-  it('is not written in the place of a folder, which is logged', async () => {
-    const { log, lines } = captureLog();
-    const file = join(await temporaryFolder(), 'tokens.json');
+    expect([takeTokens(file, log), lines]).to.deep.equal([{ records: [] }, []]);
     mkdirSync(file);
     keepTokens(file, { records: [{ id: 'a', keyId: 'k', expiresAt: 1 }] }, log);
     const message = 'the tokens cannot be kept: users must sign in again after the next start';

@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { alarm, nextTick, oncePerTurn, startSchedule, systemClock } from '../../../workers/shared/clock.ts';
+import { alarm, nextTick, startSchedule, systemClock } from '../../../workers/shared/clock.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 
 /** Lets the clocks of the system show other times: `readMs` pass with each look at one, and the wall clock is set by `setMs`. */
@@ -51,24 +51,6 @@ describe('an alarm', () => {
     set(120);
     clock.advance(100);
     expect(runs).to.deep.equal([10]);
-  });
-});
-
-describe('oncePerTurn', () => {
-  it('runs once after all promises that are due, however many of them call it, and again in the next turn', async () => {
-    const order: string[] = [];
-    const run = oncePerTurn(() => order.push('run'));
-    for (let turn = 0; turn < 2; turn++) {
-      for (const name of ['one', 'other']) {
-        void Promise.resolve().then(() => {
-          run();
-          order.push(name);
-        });
-      }
-      // The first callback was scheduled before those of the promises.
-      for (let end = 0; end < 2; end++) await nextTurn();
-    }
-    expect(order).to.deep.equal(['one', 'other', 'run', 'one', 'other', 'run']);
   });
 });
 
