@@ -78,9 +78,9 @@ describe('the browser client', () => {
     const { url } = await start();
     for (const path of ['/', '/index.html', '/nothing']) {
       for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
-        const { status, headers, body } = await request(`${url}${path}`, { method });
-        expect({ status, body }).to.deep.equal({ status: 405, body: { error: 'method not allowed' } });
-        expect(headers.get('allow')).to.equal('GET, HEAD, OPTIONS');
+        const answer = await request(`${url}${path}`, { method });
+        expect(answer).to.deep.include({ status: 405, body: { error: 'method not allowed' } });
+        expect(answer.headers.get('allow')).to.equal('GET, HEAD, OPTIONS');
       }
     }
   });
