@@ -28,10 +28,6 @@ export class ConnectionLimiter {
     return this.#addressBySocket.size;
   }
 
-  get addresses(): number {
-    return this.#byAddress.size;
-  }
-
   /** Returns the error with which to refuse a connection from `address`, or undefined if no limit is reached. */
   refusal(address: string): ErrorName | undefined {
     const own = this.#byAddress.get(address) ?? 0;

@@ -25,23 +25,18 @@ function validator(rejectUnknown: boolean, manifest = actions): (body: object) =
 }
 
 describe('the API documents', () => {
-  it('have the version of the project, and without a handlers module the content of the files', async () => {
+  it('have the version of the project, the content of the files, and the symbols and actions of the process', async () => {
     const documents = apiDocuments({ actions: new Map(), rejectUnknown: false }, defaultSymbols);
     const served = { openApi: JSON.parse(await documents.openApi()), asyncApi: JSON.parse(await documents.asyncApi()) };
     expect(served).to.deep.equal({ openApi, asyncApi });
-    expect([served.openApi.info.version, served.asyncApi.info.version]).to.deep.equal([
-      project.version,
-      project.version,
-    ]);
-  });
+    const { version } = project;
+    for (const { info } of Object.values(served)) expect(info).to.include({ version });
 
-  it('have the symbols and actions that the process is configured with', async () => {
     const actions = new Map([['mail', { schema: { required: ['to'] } }]]);
-    const symbols = [{ symbol: 'SOL-USD', price: 1, decimals: 2 }];
-    const documents = apiDocuments({ actions, rejectUnknown: true }, symbols);
-    const { components } = JSON.parse(await documents.openApi());
+    const own = apiDocuments({ actions, rejectUnknown: true }, [{ symbol: 'SOL-USD', price: 1, decimals: 2 }]);
+    const { components } = JSON.parse(await own.openApi());
     expect(components.schemas.Data1_mail).to.deep.equal({ required: ['to'] });
-    expect(await documents.asyncApi())
+    expect(await own.asyncApi())
       .to.include('SOL-USD')
       .and.not.include('BTC-USD');
   });
@@ -93,11 +88,11 @@ describe('the OpenAPI document with a handlers module', () => {
   });
 
   it('passes the linter', async () => {
-    const identified: HandlersManifest = new Map([['plant', { schema: { $id: 'Tree', ...tree } }]]);
-    for (const [manifest, rejectUnknown] of [
-      [actions, true],
-      [identified, false],
-    ] as const)
-      expect(await lint('openapi', describeActions(openApi, { actions: manifest, rejectUnknown }))).to.deep.equal([]);
+    const identified: HandlersManifest = new Map([
+      ['plant', { schema: { $id: 'Tree', ...tree } }],
+      ['free', {}],
+    ]);
+    const document = describeActions(openApi, { actions: identified, rejectUnknown: false });
+    expect(await lint('openapi', document)).to.deep.equal([]);
   });
 });

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { Registry } from 'prom-client';
 import { createAdminApp } from '../../main/admin/app.ts';
+import { logCheck } from '../../main/admin/service.ts';
 import type { Check } from '../../main/http/readiness.ts';
 import { registerMetrics } from '../../main/metrics/metrics-table.ts';
 import { defaultSymbols } from '../../workers/shared/symbols.ts';
@@ -62,24 +63,13 @@ describe('the admin listener', () => {
     const gone = () => {
       throw new Error('auth.db does not exist');
     };
+    const isOk = { state: 'ok' };
+    const isFull = { state: 'failed', detail: 'it is full' };
+    const isGone = { state: 'failed', detail: 'auth.db does not exist' };
     for (const [checks, warnings, status, expected] of [
-      [{ a: ok, b: ok }, {}, 200, { a: { state: 'ok' }, b: { state: 'ok' } }],
-      [
-        { a: ok },
-        { full, b: ok },
-        200,
-        { a: { state: 'ok' }, full: { state: 'warning', detail: 'it is full' }, b: { state: 'ok' } },
-      ],
-      [
-        { a: ok, full, gone },
-        {},
-        503,
-        {
-          a: { state: 'ok' },
-          full: { state: 'failed', detail: 'it is full' },
-          gone: { state: 'failed', detail: 'auth.db does not exist' },
-        },
-      ],
+      [{ a: ok, b: ok }, {}, 200, { a: isOk, b: isOk }],
+      [{ a: ok }, { full, b: ok }, 200, { a: isOk, full: { ...isFull, state: 'warning' }, b: isOk }],
+      [{ a: ok, full, gone }, {}, 503, { a: isOk, full: isFull, gone: isGone }],
     ] as [Record<string, Check>, Record<string, Check>, number, object][]) {
       const { url } = await start(checks, warnings);
       const body = { status: status === 200 ? 'ready' : 'not ready', checks: expected };
@@ -91,12 +81,30 @@ describe('the admin listener', () => {
   it('answers other methods with 405 and other paths with 404', async () => {
     const { url } = await start();
     for (const path of ['/healthz', '/readyz', '/metrics']) {
-      const { status, headers, body } = await request(`${url}${path}`, { method: 'POST' });
-      expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
-      expect(body).to.deep.equal({ error: 'method not allowed' });
+      const answer = await request(`${url}${path}`, { method: 'POST' });
+      expect(answer, path).to.deep.include({ status: 405, body: { error: 'method not allowed' } });
+      expect(answer.headers.get('allow')).to.equal('GET, HEAD, OPTIONS');
     }
-    for (const path of ['/Healthz', '/READYZ', '/healthz/', '/metrics/', '/openapi.JSON']) {
+    for (const path of ['/Healthz', '/READYZ', '/healthz/', '/metrics/', '/openapi.JSON'])
       expect(await request(`${url}${path}`), path).to.deep.include({ status: 404, body: { error: 'not found' } });
+  });
+});
+
+describe('the check of the log', () => {
+  it('warns for 15 minutes after the number of lost lines has grown, and while standard output fails', () => {
+    let lost = 0;
+    let minutes = 0;
+    let failure: string | undefined;
+    const check = logCheck({ lost: () => lost, failure: () => failure }, () => minutes * 60_000);
+    const found: unknown[] = [];
+    for (const [at, lines] of Object.entries({ 0: 0, 1: 3, 15: 3, 16: 3, 20: 4, 34: 4, 35: 4 })) {
+      minutes = Number(at);
+      lost = lines;
+      found.push(check());
     }
+    const warning = (count: number) => `${count} log lines were lost, because standard output did not take them`;
+    expect(found).to.deep.equal([undefined, warning(3), warning(3), undefined, warning(4), warning(4), undefined]);
+    failure = 'ENOSPC: no space left on device, write';
+    expect(check()).to.equal(`standard output takes no log lines: ${failure}`);
   });
 });

@@ -1,29 +1,9 @@
 import { once } from 'node:events';
-import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
-import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
 import type { Listener } from '../../main/http/listener.ts';
-import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
+import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { fine, serve, statusFrom } from '../support/server.ts';
 import { until } from '../support/until.ts';
-
-const closed = (socket: PassThrough) => new Promise((resolve) => socket.destroy().once('close', resolve));
-
-describe('the connection limiter', () => {
-  it('gives no slot to a closed socket, and frees that of a destroyed one once it is closed', async () => {
-    const limiter = new ConnectionLimiter({ maxConnections: 1, maxConnectionsPerAddress: 1 });
-    const gone = new PassThrough();
-    await closed(gone);
-    limiter.acquire(gone, 'a');
-    expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
-    const going = new PassThrough({ destroy: (_error, done) => void setImmediate(done) });
-    const ended = closed(going);
-    limiter.acquire(going, 'a');
-    expect(limiter.taken).to.equal(1);
-    await ended;
-    expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
-  });
-});
 
 /** Opens WebSockets, which are released from the bound on plain connections. */
 async function openWebSockets({ server, port, release }: Listener, count: number): Promise<void> {
@@ -88,22 +68,6 @@ describe('plain connections', () => {
     for (const { socket } of raws) socket.destroy();
     await until(() => sockets.size === 0);
     expect(times()).to.deep.equal([10_000, 30_000]);
-  });
-
-  it('that are half-sent are answered 408 early when there is no free connection', async () => {
-    const timeouts = { headers: 20_000, request: 60_000, check: 50, closing: 5_000 };
-    const { listener } = await serve(fine, { maxConnections: 10, trustProxy: 1, timeouts });
-    const raws = [];
-    for (let count = 0; count < 10; count++) {
-      const raw = await connectRaw(listener.port);
-      raw.socket.write('GET / HTTP/1.1\r\nHost');
-      raws.push(raw);
-    }
-    const full = performance.now();
-    // Only the first one is early: once it is closed, the others have their usual timeout.
-    expect(parseResponse(await Promise.race(raws.map(({ ended }) => ended))).status).to.equal(408);
-    expect(performance.now() - full).to.be.below(19_000);
-    for (const { socket } of raws) socket.destroy();
   });
 
   it('are not short because of WebSockets, unless these hold every connection', async () => {

@@ -2,8 +2,6 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { defaults } from '../../main/config.ts';
 import { shareDescriptors } from '../../main/http/connection-limiter.ts';
-import { openDescriptors } from '../support/proc.ts';
-import { post, startServices, untilAnswer } from '../support/program.ts';
 
 const DEFAULT = defaults.tasks.concurrency;
 
@@ -32,19 +30,5 @@ describe('the descriptors', () => {
     expect(shareDescriptors(20_000, DEFAULT).webSockets).to.be.at.least(18_000);
     const { openFiles: _, ...unlimited } = shareDescriptors(Number.POSITIVE_INFINITY, DEFAULT);
     expect(shareDescriptors(1_048_576, DEFAULT)).to.deep.include(unlimited);
-  });
-
-  it('of a process at work are no more than are kept for it', async () => {
-    const env = { TASK_CONCURRENCY: '8', QUEUE_DRIVER: 'sqlite', TASK_RETENTION_ROWS: '10' };
-    const services = await startServices({ env });
-    const submitted = await Promise.all(
-      // One large body, so that the submission thread also starts.
-      ['x'.repeat(20_000), ...Array(49).fill('')].map((text) =>
-        post(`${services.tasks}/tasks`, { action: 'sum', data: { text } }),
-      ),
-    );
-    expect(new Set(submitted.map(({ status }) => status))).to.deep.equal(new Set([202]));
-    await untilAnswer(`${services.tasks}/queue`, ({ body }) => body.completed === 50);
-    expect(openDescriptors(services.child.pid as number)).to.be.lessThan(80 + 8 * 10);
   });
 });

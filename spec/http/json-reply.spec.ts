@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import createError from 'http-errors';
 import Koa, { type Middleware } from 'koa';
 import { HttpError, serverBusy } from '../../main/http/errors.ts';
-import { jsonErrors, logLateError, replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
+import { jsonErrors, logLateError, replyListing, replyWithin } from '../../main/http/json-reply.ts';
 import { ByteBudget } from '../../main/http/request-body.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -28,15 +28,6 @@ const MIB = 1024 * 1024;
 const LARGE = 'x'.repeat(16 * MIB);
 
 describe('a reply in JSON', () => {
-  it('comes too late when another one has begun', async () => {
-    const { url, errors } = await start((ctx) => {
-      replyJson(ctx, 200, { first: true });
-      replyJson(ctx, 500, { second: true });
-    });
-    expect(await request(url)).to.deep.include({ status: 200, body: { first: true } });
-    expect(errors).to.deep.equal([]);
-  });
-
   it('that may be large holds the budget until the client has read it or is gone, and is refused without room', async () => {
     const budget = new ByteBudget(40 * MIB);
     const { listener, url } = await start((ctx) => {
@@ -114,41 +105,35 @@ describe('a reply in JSON', () => {
 const DEBUG = 20;
 const ERROR = 50;
 
-const throwing = (thrown: unknown) =>
-  start(() => {
-    throw thrown;
-  });
-
 describe('an error thrown below a router', () => {
-  it("is logged with its cause when it is the server's, and the client learns only the text", async () => {
-    const cause = new Error('secret detail');
-    const { url, lines } = await throwing(new HttpError('lookupFailed', { cause }));
-    const answer = await request(`${url}/path?token=secret`);
-    expect(answer).to.deep.include({ status: 500, body: { error: 'lookup failed' } });
-    expect(lines).to.have.lengthOf(1);
-    expect(lines[0]).to.include({ level: ERROR, msg: 'lookup failed', method: 'GET', path: '/path' });
-    expect(JSON.stringify(lines[0]?.err)).to.include('secret detail');
-    expect(JSON.stringify(lines)).to.not.include('token=secret');
-  });
-
-  it('is an internal error unless it is for clients, whatever was thrown', async () => {
-    const ofLibrary = [
-      createError(500, 'secret'),
-      createError(503, 'secret', { expose: true }),
-      createError(400, 'secret', { expose: false }),
-      Object.assign(new Error('secret'), { status: 200, expose: true }),
-    ];
-    for (const thrown of [...ofLibrary, new TypeError('secret'), 'secret', null, undefined, 7, { status: 'x' }, {}]) {
-      const { url, lines } = await throwing(thrown);
-      expect(await request(url), String(thrown)).to.deep.include({ status: 500, body: { error: 'internal error' } });
-      expect(lines[0]).to.include({ level: ERROR, msg: 'internal error' });
+  const serverError = new HttpError('lookupFailed', { cause: new Error('secret detail') });
+  const ofLibrary = [
+    createError(500, 'secret'),
+    createError(503, 'secret', { expose: true }),
+    createError(400, 'secret', { expose: false }),
+    Object.assign(new Error('secret'), { status: 200, expose: true }),
+  ];
+  const others = [new TypeError('secret'), 'secret', null, undefined, 7, { status: 'x' }, {}];
+  it("is logged with its cause when it is the server's, and told to the client by its text only, an internal error unless it is for clients", async () => {
+    let thrown: unknown;
+    const { url, lines } = await start(() => {
+      throw thrown;
+    });
+    for (const [error, status, isLogged, ...all] of [
+      ['lookup failed', 500, true, serverError],
+      ['internal error', 500, true, ...ofLibrary, ...others],
+      ['forbidden', 403, false, createError(403, 'Forbidden')],
+    ] as const) {
+      for (thrown of all) {
+        const answer = await request(`${url}/path?token=secret`);
+        expect(answer, String(thrown)).to.deep.include({ status, body: { error } });
+        const logged = lines.splice(0);
+        expect(JSON.stringify(logged)).to.not.include('token=secret');
+        const facts = logged.map(({ level, msg, method, path }) => [level, msg, method, path]);
+        expect(facts).to.deep.equal(isLogged ? [[ERROR, error, 'GET', '/path']] : []);
+        if (thrown === serverError) expect(JSON.stringify(logged[0]?.err)).to.include('secret detail');
+      }
     }
-  });
-
-  it('of a library keeps its status when it is for clients', async () => {
-    const { url, lines } = await throwing(createError(403, 'Forbidden'));
-    expect(await request(url)).to.deep.include({ status: 403, body: { error: 'forbidden' } });
-    expect(lines).to.deep.equal([]);
   });
 });
 

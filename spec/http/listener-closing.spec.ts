@@ -1,7 +1,5 @@
 import { once } from 'node:events';
-import { Agent, get } from 'node:http';
 import { expect } from 'chai';
-import { afterTest } from '../support/cleanup.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { fine, serve, serveSlowly } from '../support/server.ts';
 import { until } from '../support/until.ts';
@@ -35,19 +33,6 @@ describe('a listener that closes', () => {
     await closing;
   });
 
-  it('does not wait for the next request of a connection whose request was open', async () => {
-    const { listener, asked } = await serveSlowly({ timeouts: { keepAlive: 3_600_000 } });
-    const agent = new Agent({ keepAlive: true });
-    afterTest(() => agent.destroy());
-    const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
-    const response = await asked;
-    const closing = listener.close(never);
-    response.end('done');
-    const [answer] = await answered;
-    answer.resume();
-    await closing;
-  });
-
   it('answers a request that is under way', async () => {
     const { listener, sockets } = await serve(fine);
     const raw = await connectRaw(listener.port);
@@ -57,19 +42,5 @@ describe('a listener that closes', () => {
     raw.socket.write('st: x\r\n\r\n');
     expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*fine$/i);
     await closing;
-  });
-
-  it('cuts off at the deadline what is still open', async () => {
-    const { listener, asked } = await serveSlowly();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await asked;
-    const half = await connectRaw(listener.port);
-    half.socket.write('GET / HT');
-    const deadline = Promise.withResolvers<void>();
-    const closing = listener.close(deadline.promise);
-    deadline.resolve();
-    await closing;
-    expect(await raw.ended).to.equal('');
-    await half.ended;
   });
 });

@@ -1,7 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
-import { afterTest } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -78,7 +77,6 @@ describe('the metrics of requests', () => {
     const [page, found] = [await queue.store.rows.search({}, undefined, 100), await queue.find('a')];
     mock.method(queue.store.rows, 'search', () => whenGone({ ...page, next: undefined }));
     mock.method(queue, 'find', () => whenGone(found));
-    afterTest(() => mock.restoreAll());
     for (const path of ['/tasks', '/tasks/a']) {
       await (await connectRaw(port, `GET ${path} HTTP/1.1`, 'Host: x')).ended;
     }

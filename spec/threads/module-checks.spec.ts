@@ -4,7 +4,6 @@ import { expect } from 'chai';
 import { checkHandlers, checkPriceSource } from '../../main/threads/one-shot-threads.ts';
 import { defaultSymbols as symbols } from '../../workers/shared/symbols.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { watchThreads } from '../support/threads.ts';
 
 const handlersOf = (module: string | undefined, timeLimitMs?: number) =>
   checkHandlers(
@@ -51,24 +50,9 @@ const kinds: [kind: string, check: Check, usable: string, reason: string][] = [
 
 for (const [kind, check, usable, noExport] of kinds) {
   describe(`the check of ${kind}`, () => {
-    it('starts no thread without a module', async () => {
-      const { threads } = watchThreads();
-      await check(undefined);
-      expect(threads).to.deep.equal([]);
-    });
-
     it('discards what a module writes, and ends what it leaves running', async () => {
       const source = `setInterval(() => console.log('noise'), 1); export default ${usable};`;
       expect(await refusal(check, await file('noisy.mjs', source))).to.equal(undefined);
-    });
-
-    it('takes no message of the module for its report', async () => {
-      const imports = "import { parentPort, workerData } from 'node:worker_threads';";
-      const foreign =
-        "{ failure: 'foreign' }, { manifest: new Map() }, { isUsable: true }, { ...workerData, failure: 'foreign' }";
-      const source = `${imports} for (const message of [null, 1, 'text', {}, ${foreign}]) parentPort.postMessage(message);`;
-      expect(await refusal(check, await file('usable.mjs', `${source} export default ${usable};`))).to.equal(undefined);
-      await expectRefusals(check, [`${source} export default 5;`], noExport);
     });
 
     const getter = (body: string) => `export default { get ${usable.slice(2, -7)}() { ${body} } }`;
@@ -107,21 +91,20 @@ for (const [kind, check, usable, noExport] of kinds) {
 
     it('finds a path relative to the working directory, and a package that is installed there', async () => {
       const folder = await temporaryFolder();
-      const name = '@own/module';
-      const installed = join(folder, 'node_modules', name);
+      const installed = join(folder, 'node_modules/@own/module');
       await mkdir(installed, { recursive: true });
-      const exports = { '.': { import: './index.mjs' } };
-      await writeFile(join(installed, 'package.json'), JSON.stringify({ name, exports }));
-      for (const path of [join(installed, 'index.mjs'), join(folder, 'own.mjs')]) {
+      await writeFile(join(installed, 'package.json'), '{"exports":{".":{"import":"./index.mjs"}}}');
+      for (const path of [join(installed, 'index.mjs'), join(folder, 'own.mjs')])
         await writeFile(path, `export default ${usable};`);
-      }
       const before = process.cwd();
       process.chdir(folder);
       afterTest(() => process.chdir(before));
-      for (const module of ['own.mjs', './own.mjs', name])
-        expect(await refusal(check, module), module).to.equal(undefined);
-      expect(await refusal(check, 'not-installed')).to.match(/^Cannot find package 'not-installed'/);
-      expect(await refusal(check, './not-there.ts')).to.match(/^Cannot find module '\S+\/not-there\.ts'$/);
+      for (const [module, expected] of [
+        ...['own.mjs', './own.mjs', '@own/module'].map((each) => [each, /^usable$/] as const),
+        ['not-installed', /^Cannot find package 'not-installed'/],
+        ['./not-there.ts', /^Cannot find module '\S+\/not-there\.ts'$/],
+      ] as const)
+        expect((await refusal(check, module)) ?? 'usable').to.match(expected);
     });
   });
 }
@@ -182,7 +165,7 @@ describe('the check of a handlers module', () => {
     });
   }
 
-  it('names the place of an import of a file or a package that does not exist', async () => {
+  it('names the place of a missing import, and of a syntax error in an imported file', async () => {
     for (const missing of ['./missing.ts', 'not-installed']) {
       const code = `import other from '${missing}';`;
       const path = await file('imports.mts', `const first = 1;\n${code}\nexport default { first, other };`);
@@ -190,48 +173,40 @@ describe('the check of a handlers module', () => {
         .to.match(/^Cannot find .* imported from /)
         .and.include(`, at ${path}:2:19: ${code}`);
     }
-  });
-
-  it('refuses an action with the name of the built-in callbacks if CALLBACK_HOSTS is set', () =>
-    expectRefusals(
-      handlersOf,
-      ['export default { callback() {} };'],
-      'the action callback is built in while CALLBACK_HOSTS is set: rename it',
-    ));
-
-  it('names the place of a syntax error in JavaScript that the module imports', async () => {
     const module = await file('handlers.mjs', `import './lib.mjs';\nexport default { a: () => 1 };`);
     await writeFile(join(dirname(module), 'lib.mjs'), `const a = 1;\nconst b = {;\n`);
     expect(await refusal(handlersOf, module)).to.match(/^Unexpected token ';', at \S*lib\.mjs:2:12: const b = {;$/);
   });
 
-  it('returns normalised callbacks, and refuses an action that has one and a name of more than 200 characters', async () => {
-    const source = (name: string) => `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };`;
-    const { actions } = await handlersOf(await file('module.mjs', source('a'.repeat(200))));
-    expect(actions.get('a'.repeat(200))).to.include({ callback: 'https://example.com/' });
-    const reason = await refusal(handlersOf, await file('long.mjs', source('a'.repeat(201))));
-    expect(reason).to.match(/callback needs an action of at most 200 characters$/);
-  });
-
-  it('returns its schedules with their defaults', async () => {
-    const source = `export default { a: { handler() {}, schema: { required: ['b'] } } };
-      export const schedules = { nightly: { cron: '0 3 * * *', action: 'a', data: { b: 1 }, paused: undefined } };`;
-    const { schedules } = await handlersOf(await file('module.ts', source));
+  it('returns normalised callbacks, and its schedules with their defaults', async () => {
+    const name = 'a'.repeat(200);
+    const source = `export default { ${name}: { handler() {}, callback: 'https://EXAMPLE.com' } };
+      export const schedules = { nightly: { cron: '0 3 * * *', action: '${name}', data: { b: 1 }, paused: undefined } };`;
+    const { actions, schedules } = await handlersOf(await file('module.ts', source));
+    expect(actions.get(name)).to.include({ callback: 'https://example.com/' });
     const settings = { time_zone: 'UTC', priority: 3, catch_up: 'one', overlap: 'allow', paused: false };
-    const nightly = { cron: '0 3 * * *', action: 'a', data: { b: 1 }, ...settings };
+    const nightly = { cron: '0 3 * * *', action: name, data: { b: 1 }, ...settings };
     expect([...schedules]).to.deep.equal([['nightly', nightly]]);
   });
 
-  for (const [reason, schedules] of [
-    ['its export "schedules" must be an object that maps names to schedules', '[]'],
-    ['Do not know how to serialize a BigInt', '{ a: 1n }'],
-    ['schedule "a": invalid schedule: cron: has a wrong minute: 60', "{ a: { cron: '60 * * * *' } }"],
-    ['schedule "a": invalid schedule: catchUp: is unknown', "{ a: { cron: '* * * * *', catchUp: 'all' } }"],
-    ['schedule "a": invalid data: /b: must be present', "{ a: { cron: '* * * * *', action: 'a' } }"],
-  ]) {
-    it(`refuses a schedule: ${reason}`, async () => {
-      const source = "export default { a: { handler() {}, schema: { required: ['b'] } } };";
-      await expectRefusals(handlersOf, [`${source} export const schedules = ${schedules};`], reason ?? '');
+  const planned = (schedules: string) =>
+    `export default { a: { handler() {}, schema: { required: ['b'] } } }; export const schedules = ${schedules};`;
+  for (const [reason, source] of [
+    ['callback is built in while CALLBACK_HOSTS is set: rename it', 'export default { callback() {} };'],
+    [
+      'callback needs an action of at most 200 characters',
+      `export default { ${'a'.repeat(201)}: { handler() {}, callback: 'https://example.com' } };`,
+    ],
+    ['its export "schedules" must be an object that maps names to schedules', planned('[]')],
+    ['Do not know how to serialize a BigInt', planned('{ a: 1n }')],
+    ['"a": invalid schedule: cron: has a wrong minute: 60', planned("{ a: { cron: '60 * * * *' } }")],
+    ['"a": invalid schedule: catchUp: is unknown', planned("{ a: { cron: '* * * * *', catchUp: 'all' } }")],
+    ['"a": invalid data: /b: must be present', planned("{ a: { cron: '* * * * *', action: 'a' } }")],
+  ] as const) {
+    it(`refuses an action or a schedule: ${reason}`, async () => {
+      expect(await refusal(handlersOf, await file('module.mjs', source)))
+        .to.be.a('string')
+        .that.satisfies((text: string) => text.endsWith(reason));
     });
   }
 
@@ -260,25 +235,22 @@ describe('the check of a handlers module', () => {
 
 describe('the check of a price source', () => {
   it('accepts a module with the function prices, in TypeScript and in JavaScript, and calls nothing', async () => {
-    const source = 'export default { start() { process.exit(); }, prices() { process.exit(); } };';
-    for (const name of ['source.ts', 'source.mjs']) {
-      expect(await refusal(checkSource, await file(name, source))).to.equal(undefined);
-    }
+    const exit = '{ start() { process.exit(); }, prices() { process.exit(); } }';
     const typed = 'class Own { prices(due: number): number[] { return [due]; } }\nexport default new Own();';
-    expect(await refusal(checkSource, await file('typed.ts', typed))).to.equal(undefined);
+    for (const [name, source] of [
+      ['source.mjs', `export default ${exit};`],
+      ['typed.ts', typed],
+    ] as const)
+      expect(await refusal(checkSource, await file(name, source))).to.equal(undefined);
+    const wrong = await file('wrong.mjs', 'export default { start: 1, prices() {} };');
+    expect(await refusal(checkSource, wrong)).to.match(/^start of its default export is /);
   });
 
-  it('refuses a start that is not a function', () =>
-    expectRefusals(checkSource, ['export default { start: 1, prices() {} };'], /^start of its default export is /));
-
-  it('accepts a recording with all symbols, and names the bad line of another one', async () => {
+  it('accepts a recording with all symbols, and names the bad line of another one, and one that is missing', async () => {
     const header = 'SOL-USD,ETH-USD,BTC-USD\n1,2,3\n';
     expect(await refusal(checkSource, await file('a.csv', header))).to.equal(undefined);
     const bad = await file('a.csv', `${header}1,2,x\n`);
     expect(await refusal(checkSource, bad)).to.match(/^line 3: BTC-USD must be a positive number/);
-  });
-
-  it('refuses a recording that does not exist or is a folder', async () => {
     const folder = await temporaryFolder();
     expect(await refusal(checkSource, join(folder, 'none.csv'))).to.match(/no such file.*none\.csv/);
     await mkdir(join(folder, 'folder.csv'));

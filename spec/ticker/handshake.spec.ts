@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import type { TickerAppOptions } from '../../main/ticker/service.ts';
 import type { Identity } from '../../main/ticker/tokens.ts';
@@ -6,7 +6,13 @@ import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { request } from '../support/program.ts';
-import { connectHalfOpen, connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
+import {
+  connectHalfOpen,
+  connectRaw,
+  handshake,
+  parseResponse,
+  type RawConnection,
+} from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
@@ -72,14 +78,13 @@ const refusals: [status: number, body: string | RegExp, headers: RegExp, changes
     [200, /^<!doctype html>/i, /./, ['/', '/ws', '/ws/other', '/ws/ticker/', '/WS/Ticker'].map(to)],
   ];
 
-/** Starts service A with a token check that runs `before` first. */
-const startChecking = (before: () => unknown, more: Partial<TickerAppOptions> = {}) =>
+type Check = (verify: () => Promise<Identity | undefined>, tokens: TickerBundle['tokens']) => unknown;
+
+/** Starts service A with `check` around its token check. */
+const startChecking = (check: Check, more: Partial<TickerAppOptions> = {}) =>
   startTickerBundle({
-    replace({ tokens }) {
-      const verify = async (token: string) => {
-        await before();
-        return tokens.verify(token);
-      };
+    replace: ({ tokens }) => {
+      const verify = (token: string) => check(() => tokens.verify(token), tokens as TickerBundle['tokens']);
       return { ...more, tokens: Object.assign(Object.create(tokens), { verify }) };
     },
   });
@@ -88,10 +93,12 @@ const startChecking = (before: () => unknown, more: Partial<TickerAppOptions> = 
 async function startGated(more: Partial<TickerAppOptions> = {}) {
   let waiting = 0;
   const gate = Promise.withResolvers<void>();
-  const bundle = await startChecking(() => {
+  const check: Check = async (verify) => {
     waiting++;
-    return gate.promise;
-  }, more);
+    await gate.promise;
+    return verify();
+  };
+  const bundle = await startChecking(check, more);
   afterTest(() => gate.resolve());
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
   await until(() => waiting === 1);
@@ -179,20 +186,13 @@ describe('a handshake', () => {
   });
 
   it('is answered with 401 if its token is revoked right after the check', async () => {
-    const bundle = await startTickerBundle({
-      replace: ({ tokens }) => ({
-        tokens: Object.assign(Object.create(tokens), {
-          async verify(token: string) {
-            const identity = (await tokens.verify(token)) as Identity;
-            await tokens.revoke(identity);
-            return identity;
-          },
-        }),
-      }),
+    const bundle = await startChecking(async (verify, tokens) => {
+      const identity = (await verify()) as Identity;
+      await tokens.revoke(identity);
+      return identity;
     });
-    expect(await connect(bundle.stream, { token: await bundle.token() }).catch((error) => error)).to.include({
-      status: 401,
-    });
+    const refusal = await connect(bundle.stream, { token: await bundle.token() }).catch((error) => error);
+    expect(refusal).to.include({ status: 401 });
     await bundle.empties();
   });
 
@@ -245,54 +245,42 @@ describe('a handshake', () => {
     await bundle.empties();
   });
 
-  for (const isHalfClosed of [true, false]) {
-    it(`is not completed if ${isHalfClosed ? 'its client has half-closed' : 'the relay is closed'} meanwhile, and leaves no handler and no socket`, async () => {
+  for (const [what, meanwhile] of Object.entries<(raw: RawConnection, bundle: TickerBundle) => unknown>({
+    'the relay is closed': (_, { relay }) => relay.close(Promise.resolve()),
+    'its client has half-closed': async ({ socket }, { sockets }) => {
+      const [server] = sockets;
+      socket.end();
+      await until(() => sockets.size === 0 || server?.readableEnded || !server?.readable);
+    },
+    'its client is gone': async ({ socket }, { sockets }) => {
+      socket.resetAndDestroy();
+      await until(() => sockets.size === 0);
+    },
+  })) {
+    it(`is not completed if ${what} meanwhile, and leaves no handler and no socket`, async () => {
       const { bundle, raw, open } = await startGated();
-      const [server] = bundle.sockets;
-      if (isHalfClosed) {
-        raw.socket.end();
-        await until(() => bundle.sockets.size === 0 || server?.readableEnded || !server?.readable);
-      } else await bundle.relay.close(Promise.resolve());
+      await meanwhile(raw, bundle);
       open();
       expect(await raw.ended).to.equal('');
+      // The handshake would go on within these turns.
+      for (let turn = 0; turn < 10; turn++) await setImmediate();
       await bundle.empties();
+      expect(bundle.lines).to.deep.equal([]);
     });
   }
-
-  it('whose client is gone before it is complete leaves no handler', async () => {
-    const { bundle, raw, open } = await startGated();
-    raw.socket.resetAndDestroy();
-    await until(() => bundle.sockets.size === 0);
-    open();
-    // A handler of the reset connection would live for one event-loop turn at most. A later handshake shows that it
-    // is gone.
-    await bundle.joinRaw();
-    expect([bundle.relay.size, bundle.actors.size]).to.deep.equal([1, 3]);
-    expect(bundle.lines).to.deep.equal([]);
-  });
 
   it('is one of 32 at most that begin in a turn of the event loop', async () => {
     const turn = countTurns();
     const begun: number[] = [];
-    const bundle = await startChecking(() => begun.push(turn()));
+    const bundle = await startChecking((verify) => {
+      begun.push(turn());
+      return verify();
+    });
     await shakeHandsAtOnce(200, bundle);
     await until(() => bundle.relay.size === 200);
     for (const { length } of Map.groupBy(begun, (number) => number).values())
       expect(length).to.be.at.most(HANDSHAKES_PER_TURN);
     expect(begun).to.have.lengthOf(200);
-  });
-
-  it('that was deferred to a later turn, and whose socket is closed by then, is not begun', async () => {
-    let begun = 0;
-    const bundle: TickerBundle = await startChecking(() => {
-      // Closes the relay in the next turn, when all handshakes have arrived and as many again have begun.
-      if (++begun === 1) setImmediate(() => bundle.relay.close(Promise.resolve()));
-    });
-    await shakeHandsAtOnce(100, bundle);
-    await until(() => bundle.sockets.size === 0);
-    // All deferred handshakes would begin within these turns.
-    for (let turn = 0; turn < 10; turn++) await nextTurn();
-    expect(begun).to.be.at.most(2 * HANDSHAKES_PER_TURN);
   });
 
   it('that asks for another response, and whose client is gone by then, releases the memory of the response', async () => {

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import { keepPrices, type PriceHistory, priceHistory } from '../../main/ticker/prices.ts';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { request } from '../support/program.ts';
-import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
 
 const SYMBOLS = [
@@ -19,21 +19,19 @@ function historyOf(intervalMs: number, ...ticks: [timestamp: number, ...prices: 
 }
 
 describe('the history of prices', () => {
-  it('answers the ticks of the last seconds, oldest first, in one array per symbol', () => {
-    const history = historyOf(1000, [100, 1, 2], [101, 3, 4], [103, 5, 6]);
+  it('answers the ticks of the last seconds, oldest first, in one array per symbol, the last of each second', () => {
+    const history = historyOf(1000, [100, 0, 0], [100, 1, 2], [101, 3, 4], [103, 5, 6]);
     expect(history.last(900, 103)).to.deep.equal({
       interval_ms: 1000,
       timestamps: [100, 101, 103],
       prices: { A: [1, 3, 5], B: [2, 4, 6] },
     });
     expect(history.last(3, 103).timestamps).to.deep.equal([101, 103]);
-    expect(history.last(3, 110)).to.deep.include({ timestamps: [], prices: { A: [], B: [] } });
-    expect(historyOf(1000).last(900, 1)).to.deep.include({ timestamps: [] });
-  });
-
-  it('keeps the last tick of each second, and starts over from where the clock was set back to', () => {
-    const history = historyOf(100, [100, 1, 2], [100, 3, 4], [101, 5, 6], [102, 5, 6], [101, 7, 8]);
-    expect(history.last(900, 102)).to.deep.include({ timestamps: [100, 101], prices: { A: [3, 7], B: [4, 8] } });
+    for (const none of [history.last(3, 110), historyOf(1000).last(900, 1)])
+      expect(none).to.deep.include({ timestamps: [], prices: { A: [], B: [] } });
+    history.add(101, [7, 8]);
+    const restarted = { timestamps: [100, 101], prices: { A: [1, 7], B: [2, 8] } };
+    expect(history.last(900, 103), 'after the clock was set back').to.deep.include(restarted);
   });
 
   it('holds at most 900 seconds of ticks, whatever the interval', () => {
@@ -57,44 +55,31 @@ describe('the history of prices', () => {
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
-async function get({ url, token }: TickerBundle, query = '') {
-  return request(`${url}/prices/history${query}`, { headers: bearer(await token()) });
-}
-
 describe('GET /prices/history', () => {
+  const shared = onceForSuite(() => startTickerBundle({ intervalMs: 50 }));
+  const get = async (query: string, headers?: Record<string, string>) =>
+    request(`${shared().url}/prices/history${query}`, { headers: headers ?? bearer(await shared().token()) });
+
   it('answers with the ticks of the stream', async () => {
-    const bundle = await startTickerBundle({ intervalMs: 50 });
     const { status, body, headers } = await eventually(
-      () => get(bundle),
+      () => get(''),
       ({ body: { timestamps } }) => timestamps.length > 1,
     );
-    expect(status).to.equal(200);
-    expect(headers.get('access-control-allow-origin')).to.equal('*');
-    expect(body.interval_ms).to.equal(50);
+    expect([status, headers.get('access-control-allow-origin'), body.interval_ms]).to.deep.equal([200, '*', 50]);
     expect(Object.keys(body.prices)).to.deep.equal(['BTC-USD', 'ETH-USD', 'SOL-USD']);
     for (const prices of Object.values(body.prices)) expect(prices).to.have.length(body.timestamps.length);
     expect(body.prices['BTC-USD'].at(-1)).to.be.within(40_000, 44_000);
-    expect((await get(bundle, '?seconds=1')).body.timestamps.length).to.be.at.most(1);
+    expect((await get('?seconds=1')).body.timestamps.length).to.be.at.most(1);
   });
 
-  it('refuses a number of seconds out of its range', async () => {
-    const bundle = await startTickerBundle();
-    for (const seconds of ['', '0', '86401', '1.5', '-1', '1e2', 'x']) {
-      const { status, body } = await get(bundle, `?seconds=${seconds}`);
-      expect([status, body], seconds).to.deep.equal([400, { error: 'seconds must be a whole number from 1 to 86400' }]);
-    }
-    expect((await get(bundle, '?seconds=900')).status).to.equal(200);
-  });
-
-  it('requires a valid token, which may be in the query', async () => {
-    const bundle = await startTickerBundle();
-    const url = `${bundle.url}/prices/history`;
-    expect((await request(`${url}?token=${await bundle.token()}`)).status).to.equal(200);
+  it('refuses a number of seconds out of its range, and requires a valid token, which may be in the query', async () => {
+    const error = 'seconds must be a whole number from 1 to 86400';
+    for (const seconds of ['', '0', '86401', '1.5', '-1', '1e2', 'x'])
+      expect(await get(`?seconds=${seconds}`), seconds).to.deep.include({ status: 400, body: { error } });
+    expect((await get('?seconds=900')).status).to.equal(200);
+    expect((await get(`?token=${await shared().token()}`, {})).status).to.equal(200);
     for (const headers of [{}, bearer('v3.local.x')])
-      expect(await request(url, { headers })).to.deep.include({
-        status: 401,
-        body: { error: 'authentication required' },
-      });
+      expect(await get('', headers)).to.deep.include({ status: 401, body: { error: 'authentication required' } });
   });
 
   it('refuses a token whose scope is empty', async () => {

@@ -1,14 +1,13 @@
-import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import type { WebSocket } from 'ws';
 import type { Actor } from '../../main/ticker/pid-registry.ts';
 import {
   connectHalfOpen,
   connectRaw,
   handshake,
+  head,
   parseResponse,
   type RawConnection,
 } from '../support/raw-connection.ts';
@@ -103,8 +102,7 @@ describe('a client that sends too much', () => {
     }
     for (const _ of sent) await nextOf('pong');
     await until(() => pongs.length === sent.length);
-    expect(pongs).to.deep.equal(sent);
-    expect(socket.readyState).to.equal(socket.OPEN);
+    expect([pongs, socket.readyState]).to.deep.equal([sent, socket.OPEN]);
   });
 
   it('in tiny packets is closed with 1008', async () => {
@@ -166,63 +164,34 @@ describe('the connection slots of the relay', () => {
     expect((await attemptHandshake(bundle)).status).to.equal(503);
   });
 
-  it('are exactly as many as there are connections, however those come and go', async () => {
-    const bundle = await startTickerBundle({ limits: { maxConnections: 4 } });
-    const token = await bundle.token();
-    const good = handshake('/ws/ticker', token);
-    const joined: RawConnection[] = [];
-    const steps = fc.oneof(
-      fc.record({ kind: fc.constant('open' as const) }),
-      fc.record({ kind: fc.constant('refuse' as const), line: fc.constantFrom('Authorization', 'Sec-WebSocket-Key') }),
-      fc.record({ kind: fc.constant('break' as const), bytes: fc.integer({ min: 0, max: 400 }), reset: fc.boolean() }),
-      fc.record({
-        kind: fc.constant('leave' as const),
-        of: fc.nat(),
-        how: fc.constantFrom('close', 'terminate', 'reset', 'break the protocol', 'half a frame', 'fail'),
-      }),
-    );
-    await fc.assert(
-      fc.asyncProperty(fc.array(steps, { minLength: 1, maxLength: 25 }), async (all) => {
-        for (const step of all) {
-          if (step.kind === 'open') {
-            const raw = await connectRaw(bundle.listener.port, ...good);
-            const { status } = parseResponse(await raw.until(/\r\n\r\n/));
-            expect(status).to.equal(joined.length < 4 ? 101 : 503);
-            if (status === 101) joined.push(raw);
-          } else if (step.kind === 'refuse') {
-            const raw = await connectRaw(bundle.listener.port, ...good.filter((line) => !line.startsWith(step.line)));
-            const malformed = joined.length < 4 ? 400 : 503;
-            expect(parseResponse(await raw.ended).status).to.equal(step.line === 'Authorization' ? 401 : malformed);
-          } else if (step.kind === 'break') {
-            const accepted = once(bundle.listener.server, 'connection');
-            const raw = await connectRaw(bundle.listener.port);
-            const [server] = (await accepted) as [Socket];
-            raw.socket.write(`${good.join('\r\n')}\r\n\r\n`.slice(0, step.bytes));
-            if (step.reset) raw.socket.resetAndDestroy();
-            else raw.socket.destroy();
-            await until(() => server.closed);
-          } else {
-            const [raw] = joined.splice(step.of % joined.length, 1);
-            if (raw === undefined) continue;
-            const { socket } = raw;
-            if (step.how === 'close') socket.write(Buffer.from([0x88, 0x80, 0, 0, 0, 0]));
-            else if (step.how === 'terminate') socket.destroy();
-            else if (step.how === 'reset') socket.resetAndDestroy();
-            else if (step.how === 'break the protocol') socket.end(Buffer.from([0xff, 0xff]));
-            else if (step.how === 'half a frame') socket.end(Buffer.from([0x81, 0xfe, 0x00]));
-            else {
-              const [, pid = ''] = /"target_pid":"([^"]+)"/.exec(await raw.until(/target_pid/)) ?? [];
-              bundle.actors.exit(pid, new Error('fails'));
-              socket.end();
-            }
-          }
-          await until(() => bundle.relay.slotsTaken === joined.length && bundle.relay.size === joined.length);
-        }
-        for (const { socket } of joined.splice(0)) socket.destroy();
-        await bundle.empties();
-      }),
-      { numRuns: 25 },
-    );
-    expect(bundle.ticker.received).to.not.deep.equal([]);
+  const way: Record<string, (raw: RawConnection, bundle: TickerBundle) => unknown> = {
+    'closes it': ({ socket }) => socket.write(Buffer.from([0x88, 0x80, 0, 0, 0, 0])),
+    'is gone': ({ socket }) => socket.destroy(),
+    'resets it': ({ socket }) => socket.resetAndDestroy(),
+    'breaks the protocol': ({ socket }) => socket.end(Buffer.from([0xff, 0xff])),
+    'ends it in a frame': ({ socket }) => socket.end(Buffer.from([0x81, 0xfe, 0x00])),
+    'has a handler that fails': async ({ socket, until }, { actors }) => {
+      const [, pid = ''] = /"target_pid":"([^"]+)"/.exec(await until(/target_pid/)) ?? [];
+      actors.exit(pid, new Error('fails'));
+      socket.end();
+    },
+  };
+  it(`are released once the client of a connection ${Object.keys(way).join(', ')}, or breaks a handshake off anywhere`, async () => {
+    const bundle = await startTickerBundle({ limits: { maxConnections: 1 } });
+    for (const [how, leave] of Object.entries(way)) {
+      const { raw, status } = await attemptHandshake(bundle);
+      expect(status, how).to.equal(101);
+      await leave(raw, bundle);
+      await bundle.empties();
+    }
+    const good = head(...handshake('/ws/ticker', await bundle.token()));
+    for (let bytes = 0; bytes <= good.length; bytes += 50) {
+      const { socket } = await connectRaw(bundle.listener.port);
+      socket.write(good.slice(0, bytes));
+      await until(() => bundle.sockets.size === 1);
+      if (bytes % 100 === 0) socket.resetAndDestroy();
+      else socket.destroy();
+      await bundle.empties();
+    }
   });
 });

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { inspect } from 'node:util';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { ClaimValidationError, type ConsumeOptions, InvalidTokenError, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
@@ -39,37 +38,19 @@ describe('synchronous PASETO v3.local', () => {
     expect(new Set(tokens.map((token) => token.slice(HEADER.length, HEADER.length + 40))).size).to.equal(100);
   });
 
-  it('refuses a token with any byte changed, and with bytes added or removed anywhere', async () => {
+  it('refuses a token with any byte changed, and with bytes added or removed anywhere, and one of another key', async () => {
     const token = await protocol.Encrypt(key, claims);
     const { length } = Buffer.from(token.slice(HEADER.length), 'base64url');
     for (let at = 0; at < length; at++) {
-      const changed = withPayload((payload) => payload.with(at, (payload[at] as number) ^ (1 + (at % 255))), token);
-      const error = await errorOfBoth(changed);
-      expect(error).to.be.instanceOf(InvalidTokenError).and.have.property('message', 'Token authentication failed');
+      const altered = [
+        withPayload((payload) => payload.with(at, (payload[at] as number) ^ (1 + (at % 255))), token),
+        withPayload((payload) => payload.subarray(0, at), token),
+        withPayload((payload) => Buffer.concat([payload.subarray(0, at), randomBytes(1), payload.subarray(at)]), token),
+      ];
+      for (const each of altered) expect(await errorOfBoth(each)).to.be.instanceOf(InvalidTokenError);
     }
-    const edit = fc.tuple(fc.nat(200), fc.oneof(fc.nat(3), fc.nat(200)), fc.uint8Array({ maxLength: 3 }));
-    await fc.assert(
-      fc.asyncProperty(edit, async ([at, removed, added]) => {
-        const cut = (payload: Buffer) => [payload.subarray(0, at), added, payload.subarray(at + removed)];
-        const altered = withPayload((payload) => Buffer.concat(cut(payload)), token);
-        fc.pre(altered !== token);
-        expect(await errorOfBoth(altered)).to.be.instanceOf(InvalidTokenError);
-      }),
-    );
-  });
-
-  it('refuses random payloads, those shorter than nonce and tag as such, and tokens of any other key', async () => {
-    for (let length = 1; length < 120; length++) {
-      const error = await errorOfBoth(HEADER + randomBytes(length).toString('base64url'));
-      const reason = length < 80 ? 'Truncated v3.local payload' : 'Token authentication failed';
-      expect((error as Error).message, String(length)).to.equal(reason);
-    }
-    const token = await protocol.Encrypt(key, claims);
-    for (let bit = 0; bit < 256; bit++) {
-      const other = bytes.map((byte, index) => (index === bit >> 3 ? byte ^ (1 << (bit & 7)) : byte));
-      const error = await protocol.Decrypt(new LocalKey(other), token).catch((cause: unknown) => cause);
-      expect(error).to.be.instanceOf(InvalidTokenError);
-    }
+    const error = await protocol.Decrypt(new LocalKey(bytes.with(31, 0)), token).catch((cause: unknown) => cause);
+    expect(error).to.be.instanceOf(InvalidTokenError);
   });
 
   it('exchanges tokens with footer and implicit assertion with the package, and refuses a different footer or assertion', async () => {

@@ -1,38 +1,36 @@
 import { expect } from 'chai';
 import { TICKER } from '../../main/ticker/connection-handler.ts';
 import { systemClock } from '../../workers/shared/clock.ts';
+import { defaultSymbols } from '../../workers/shared/symbols.ts';
+import { seededPrices } from '../../workers/ticker/computed-prices.ts';
 import { Recorder } from '../support/recorder.ts';
 import { NEVER, pricesOf, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 describe('the ticker', () => {
-  it('sends the last tick as the snapshot to a new subscriber only, because a second has one price', async () => {
+  it('goes on from the time of the main thread, and sends the last tick as the snapshot to a new subscriber only, because a second has one price', async () => {
     const hourFast = { ...systemClock, now: () => systemClock.now() + 3_600_000 };
     const { subscribe, tickTo } = await startTicker({ clock: hourFast });
     const first = subscribe();
     const { message } = await tickTo(first.client);
+    const [{ timestamp }] = JSON.parse(message.topic === 'ws.send' ? message.data : '').data;
+    expect(timestamp).to.be.at.least(Date.now() / 1000 + 3_590);
     // Nothing arrives from the thread between the tick and the subscription.
     expect(await subscribe().recorder.next()).to.deep.equal(message);
     expect(first.recorder.received).to.have.lengthOf(1);
   });
 
-  it('sends the initial prices before the first tick', async () => {
-    const { subscribe, ticks } = await startTicker({ intervalMs: NEVER });
-    const prices = pricesOf(await subscribe().recorder.next());
-    expect(Object.fromEntries(prices)).to.deep.equal({ 'BTC-USD': 42_000, 'ETH-USD': 2_500, 'SOL-USD': 95 });
-    expect(ticks).to.deep.equal([]);
-  });
-
-  it('sends each tick to all subscribers at once, to each of them after its snapshot', async () => {
-    const order: string[] = [];
-    const { subscribe, actors, tickTo } = await startTicker({ intervalMs: 1 });
-    const handler = actors.spawn('handler', () => new Recorder());
-    const client = actors.spawn('client', () => ({ receive: () => order.push('snapshot') }));
-    const other = subscribe();
-    await tickTo(other.client);
-    actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
-    await tickTo(other.client, client);
-    expect(order).to.deep.equal(['snapshot']);
+  it('sends the initial prices before the first tick, or those of its seed', async () => {
+    const seeded = seededPrices('x', NEVER, defaultSymbols).prices(Date.now());
+    for (const [seed, expected] of [
+      [undefined, [42_000, 2_500, 95]],
+      ['x', [...seeded]],
+    ] as const) {
+      const { subscribe, ticks } = await startTicker({ intervalMs: NEVER, seed });
+      const prices = pricesOf(await subscribe().recorder.next());
+      expect([...prices]).to.deep.equal(defaultSymbols.map(({ symbol }, index) => [symbol, expected[index]]));
+      expect(ticks).to.deep.equal([]);
+    }
   });
 
   it('moves the prices and records them in the history even without subscribers, and broadcasts nothing then', async () => {
@@ -60,18 +58,6 @@ describe('the ticker', () => {
     actors.exit(fails.handler, new Error('x'));
     await tickTo(stays.client);
     expect(ticks.some(({ clients }) => clients.includes(gone))).to.equal(false);
-  });
-
-  it('takes a second subscription of one handler for the first', async () => {
-    const { subscribe, actors, tickTo } = await startTicker();
-    const { handler, client, recorder, unsubscribe } = subscribe();
-    actors.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
-    const other = subscribe();
-    await tickTo(client, other.client);
-    expect(recorder.received).to.have.lengthOf(1);
-    unsubscribe();
-    unsubscribe();
-    await tickTo(other.client);
   });
 
   it('measures the lateness of each tick, also of those that wait for a stalled main thread', async () => {

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import type { Policy, Scope } from '../../main/ticker/policy.ts';
-import { MemoryTokenStore, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { anyCharacter } from '../support/any-character.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -107,25 +107,15 @@ describe('tokens', () => {
       expect(await forge({ ...good, ...wrong }), JSON.stringify(wrong)).to.equal(undefined);
   });
 
-  it('end with their lifetime, whether they were used before or not', async () => {
+  it('end with their lifetime, used before or not, even while the store still holds them', async () => {
     const tokens = await create({ lifetimeSeconds: 60 });
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
     const nodes = [tokens, await onOtherNode(tokens)];
-    for (const node of nodes) expect(await node.verify(used)).to.deep.include(identity);
     clock.advance(59_999);
     for (const node of nodes) expect(await node.verify(used)).to.deep.include(identity);
-    clock.advance(1);
-    for (const node of nodes) {
-      expect(await node.verify(used)).to.equal(undefined);
-      expect(await node.verify(unused)).to.equal(undefined);
-    }
-  });
-
-  it('end with their lifetime even while the store still holds them', async () => {
-    const tokens = await create({ lifetimeSeconds: 60 });
-    const token = await tokens.issue(user, scope, '');
-    clock.jump(60_000);
-    expect([await tokens.verify(token), tokens.store.size]).to.deep.equal([undefined, 1]);
+    clock.jump(1);
+    for (const node of nodes) for (const token of [used, unused]) expect(await node.verify(token)).to.equal(undefined);
+    expect(tokens.store.size).to.equal(2);
   });
 
   it('are decrypted and looked up in the store once until it removes them, on other nodes than the one that issued them only', async () => {
@@ -137,7 +127,6 @@ describe('tokens', () => {
     expect(find.mock.callCount()).to.equal(0);
     const other = await onOtherNode(tokens);
     const first = await other.verify(token);
-    expect(first).to.deep.include(identity);
     expect(await other.verify(token), 'the very same object').to.equal(first);
     expect(find.mock.callCount()).to.equal(1);
     clock.advance(3_600_000);
@@ -145,15 +134,5 @@ describe('tokens', () => {
     const second = await other.verify(token);
     expect(second).to.deep.equal(first);
     expect(second, 'another object').to.not.equal(first);
-  });
-
-  it('are neither issued nor valid once the store is closed', async () => {
-    const tokens = await create();
-    const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
-    await tokens.verify(used);
-    await tokens.store.close();
-    const attempts = [tokens.issue(user, scope, ''), tokens.verify(used), tokens.verify(unused)];
-    for (const attempt of attempts)
-      expect(await attempt.catch((error: unknown) => error)).to.be.instanceOf(TokenStoreUnavailable);
   });
 });

@@ -1,6 +1,8 @@
 import { mock } from 'node:test';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
-import { alarm, oncePerTurn, systemClock } from '../../../workers/shared/clock.ts';
+import fc from 'fast-check';
+import { alarm, nextTick, startSchedule, systemClock } from '../../../workers/shared/clock.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 
 /** Lets the clocks of the system show other times: `readMs` pass with each look at one, and the wall clock is set by `setMs`. */
@@ -39,35 +41,65 @@ describe('the system clock', () => {
 
 describe('an alarm', () => {
   it('runs at the earliest of its times, at no time that is no number, and not after it is stopped', () => {
-    const clock = new ManualClock();
+    const clock = new ManualClock(0);
     const runs: number[] = [];
-    const start = clock.now();
-    const { set, stop } = alarm(clock, () => runs.push(clock.now() - start));
-    for (const delay of [30, 10, 20, Number.NaN, Number.POSITIVE_INFINITY]) set(start + delay);
+    const { set, stop } = alarm(clock, () => runs.push(clock.now()));
+    for (const time of [30, 10, 20, Number.NaN, Number.POSITIVE_INFINITY]) set(time);
     clock.advance(100);
-    expect(runs).to.deep.equal([10]);
-    set(start + 150);
+    set(150);
     stop();
-    set(start + 120);
+    set(120);
     clock.advance(100);
     expect(runs).to.deep.equal([10]);
   });
 });
 
-describe('oncePerTurn', () => {
-  it('runs once after all promises that are due, however many of them call it, and again in the next turn', async () => {
-    const order: string[] = [];
-    const run = oncePerTurn(() => order.push('run'));
-    for (let turn = 0; turn < 2; turn++) {
-      for (const name of ['one', 'other']) {
-        void Promise.resolve().then(() => {
-          run();
-          order.push(name);
-        });
+describe('a schedule', () => {
+  const START = 1_700_000_000_000;
+
+  /** Starts a schedule with an interval of a second, whose ticks end with `ended`. */
+  function start(startedAt = START, ended = Promise.resolve()) {
+    const clock = new ManualClock(startedAt);
+    const ticks: number[] = [];
+    startSchedule(clock, 1000, async () => {
+      ticks.push(clock.now() - START);
+      await ended;
+    });
+    const pass = async (ms: number) => {
+      for (let left = ms; left > 0; left -= 250) {
+        clock.advance(Math.min(left, 250));
+        await nextTurn();
       }
-      // The first callback was scheduled before those of the promises.
-      for (let end = 0; end < 2; end++) await new Promise(setImmediate);
-    }
-    expect(order).to.deep.equal(['one', 'other', 'run', 'one', 'other', 'run']);
+    };
+    return { ticks, pass, jump: (ms: number) => clock.jump(ms) };
+  }
+
+  it('ticks at each whole multiple of its interval, so that no tick drifts, and not before, even if a timer is early', async () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 42 }), fc.integer({ min: 1, max: 60_000 }), (now, intervalMs) => {
+        const next = nextTick(now, intervalMs);
+        expect(next % intervalMs).to.equal(0);
+        expect(next).to.be.within(now + 1, now + intervalMs);
+      }),
+    );
+    const { ticks, pass, jump } = start(START + 250);
+    jump(-1);
+    await pass(750);
+    expect(ticks).to.deep.equal([]);
+    await pass(4001);
+    expect(ticks).to.deep.equal([1000, 2000, 3000, 4000, 5000]);
+  });
+
+  it('ticks once after a suspension of the machine, and not again in the interval in which a late tick ends', async () => {
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
+    const [suspended, late] = [start(), start(START, ended)];
+    await suspended.pass(1000);
+    suspended.jump(10_000);
+    await suspended.pass(2000);
+    expect(suspended.ticks).to.deep.equal([1000, 12_000, 13_000]);
+    await late.pass(2200);
+    resolve();
+    await late.pass(900);
+    expect(late.ticks).to.deep.equal([1000, 3000]);
   });
 });

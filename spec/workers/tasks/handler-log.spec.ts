@@ -3,49 +3,38 @@ import { expect } from 'chai';
 import { HandlerLog } from '../../../workers/tasks/handler-log.ts';
 import type { HandlerLogLine } from '../../../workers/tasks/messages.ts';
 
-/** Creates a log with a clock that the spec controls. */
-function createLog() {
-  const clock = { nowMs: 5 };
-  const lines: HandlerLogLine[] = [];
-  mock.method(performance, 'now', () => clock.nowMs);
-  const log = new HandlerLog((line) => void lines.push(line));
-  const write = (count: number) => {
-    for (let line = 0; line < count; line++) log.write('info', {}, [`at ${clock.nowMs}`]);
-  };
-  /** Returns how many lines with a message were sent. */
-  const sent = (message: string) => lines.filter((line) => line.message === message).length;
-  const reports = () => lines.filter(({ level }) => level === 'warn');
-  return { clock, write, sent, reports };
-}
-
 const report = (suppressed: number): HandlerLogLine => ({
   level: 'warn',
   message: 'log lines of a handlers module were left out',
   fields: JSON.stringify({ suppressed }),
 });
 
-describe('HandlerLog', () => {
-  it('sends lines again after a second in which the thread was blocked, and reports how many were left out', () => {
-    const { clock, write, sent, reports } = createLog();
-    write(150);
-    clock.nowMs = 1004;
-    write(1);
-    expect([sent('at 5'), sent('at 1004'), reports()]).to.deep.equal([100, 0, []]);
-    clock.nowMs = 1005;
-    write(150);
-    expect([sent('at 1005'), reports()]).to.deep.equal([100, [report(51)]]);
-    clock.nowMs = 9000;
-    write(1);
-    expect([sent('at 9000'), reports()]).to.deep.equal([1, [report(51), report(50)]]);
-  });
-
-  it('reports how many lines were left out although no other line follows', () => {
+describe('the log of handlers', () => {
+  it('sends 100 lines a second, and reports how many it left out with a later line or after the second', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const { write, reports } = createLog();
-    write(103);
+    let nowMs = 5;
+    mock.method(performance, 'now', () => nowMs);
+    const lines: HandlerLogLine[] = [];
+    const log = new HandlerLog((line) => void lines.push(line));
+    /** Writes lines. Returns how many were sent, and the reports among them. */
+    const write = (at: number, count: number) => {
+      nowMs = at;
+      lines.length = 0;
+      for (let line = 0; line < count; line++) log.write('info', {}, [`at ${at}`]);
+      return [
+        lines.filter(({ message }) => message === `at ${at}`).length,
+        lines.filter(({ level }) => level === 'warn'),
+      ];
+    };
+    expect(write(5, 150)).to.deep.equal([100, []]);
+    expect(write(1004, 1)).to.deep.equal([0, []]);
+    // The timer has not fired, because the thread was blocked.
+    expect(write(1005, 150)).to.deep.equal([100, [report(51)]]);
+    expect(write(9000, 1)).to.deep.equal([1, [report(50)]]);
+    expect(write(9000, 102)).to.deep.equal([99, []]);
     mock.timers.tick(999);
-    expect(reports()).to.deep.equal([]);
+    expect(lines).to.have.length(99);
     mock.timers.tick(1);
-    expect(reports()).to.deep.equal([report(3)]);
+    expect(lines.at(-1)).to.deep.equal(report(3));
   });
 });

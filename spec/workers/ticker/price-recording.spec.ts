@@ -53,7 +53,7 @@ describe('a recording of prices', () => {
 
   const header = 'time,BTC-USD,DOGE-USD\n';
   const noPrice = 'must be a positive number with at most';
-  it('is refused if it is incomplete or has a price that is none', async () => {
+  it('is refused if it is incomplete, has a price that is none, or is larger than 64 MiB', async () => {
     for (const [text, message] of [
       ['', 'line 1 names no column BTC-USD'],
       ['time,BTC-USD\n1,2\n', 'line 1 names no column DOGE-USD'],
@@ -67,11 +67,8 @@ describe('a recording of prices', () => {
       const file = await record(text);
       expect(() => priceRecording(file, SYMBOLS)).to.throw(message);
     }
-  });
-
-  it('is refused if it is larger than 64 MiB', async () => {
-    const file = await record(header);
-    await truncate(file, 64 * 1024 * 1024 + 1);
-    expect(() => priceRecording(file, SYMBOLS)).to.throw('the file has more than 64 MiB');
+    const large = await record(header);
+    await truncate(large, 64 * 1024 * 1024 + 1);
+    expect(() => priceRecording(large, SYMBOLS)).to.throw('the file has more than 64 MiB');
   });
 });

@@ -76,52 +76,36 @@ describe('prices of a source', () => {
     expect(started).to.have.length(2);
   });
 
-  it('are the last ones instead of invalid ones, and the others are taken', async () => {
-    for (const value of [Number.NaN, Number.POSITIVE_INFINITY, 0, 0.004, 1e307, -1, '1', 1n, undefined]) {
-      const { prices, answers, values, counts, problems } = create();
-      const problem = `prices() returned ${typeof value === 'number' ? value : 'no number'} for A-USD`;
-      answers.push([value, 5], [6, 7]);
-      await prices.step(0);
-      expect([values(), counts(), problems]).to.deep.equal([[10, 5], [0, 0, 1], [problem]]);
-      await prices.step(1000);
-      expect([values(), problems[1]]).to.deep.equal([[6, 7], undefined]);
-    }
-  });
-
-  it('are all kept if the answer is no array of as many prices', async () => {
-    for (const [answer, got] of [
-      [[1], '1 prices'],
-      [[1, 2, 3], '3 prices'],
-      ...[undefined, null, { 0: 1, 1: 2, length: 2 }, '12'].map((answer) => [answer, 'no array']),
-    ]) {
-      const { prices, answers, values, counts, problems } = create();
-      answers.push(answer);
-      await prices.step(0);
-      const problem = `prices() returned ${got} for 2 symbols`;
-      expect([values(), counts(), problems]).to.deep.equal([SAME, [0, 0, 2], [problem]]);
-    }
-  });
-
-  it('are all kept if the source throws or rejects with anything', async () => {
-    for (const [thrown, problem] of [
+  it('are kept, all or only those that are invalid, if an answer is none or fails, until the next answer', async () => {
+    const refused = (got: string) => [`prices() returned ${got} for 2 symbols`, 0, 0, 2];
+    const broken = Object.defineProperty([10, 2], 1, { get: () => thrower(new Error('no price')) });
+    const thrown = [
       [new Error('no\nconnection'), 'no connection'],
       [null, 'null'],
       [unreadable, 'an error that cannot be read'],
       ['x'.repeat(1e6), 'x'.repeat(200 - 'prices() failed: '.length)],
-    ]) {
-      for (const source of [() => thrower(thrown), async () => thrower(thrown)]) {
-        const { prices, values, counts, problems } = create({ prices: source });
-        await prices.step(0);
-        expect([values(), counts(), problems]).to.deep.equal([SAME, [1, 0, 0], [`prices() failed: ${problem}`]]);
-      }
+    ];
+    for (const [answer, problem, ...counted] of [
+      ...[Number.NaN, Number.POSITIVE_INFINITY, 0, 0.004, 1e307, -1, '1', 1n, undefined].map((value) => {
+        const got = typeof value === 'number' ? value : 'no number';
+        return [() => [value, 20], `prices() returned ${got} for A-USD`, 0, 0, 1];
+      }),
+      [() => [1], ...refused('1 prices')],
+      [() => [1, 2, 3], ...refused('3 prices')],
+      ...[undefined, null, { 0: 1, 1: 2, length: 2 }, '12'].map((each) => [() => each, ...refused('no array')]),
+      [() => broken, 'prices() failed: no price', 1, 0, 0],
+      ...thrown.flatMap(([error, reason]) =>
+        [() => thrower(error), async () => thrower(error)].map((fail) => [fail, `prices() failed: ${reason}`, 1, 0, 0]),
+      ),
+    ] as [() => number[], string, ...number[]][]) {
+      const { prices, values, counts, problems } = create({
+        prices: () => (problems.length === 0 ? answer() : [6, 7]),
+      });
+      await prices.step(0);
+      expect([values(), counts(), problems]).to.deep.equal([SAME, counted, [problem]]);
+      await prices.step(1000);
+      expect([values(), problems[1]]).to.deep.equal([[6, 7], undefined]);
     }
-  });
-
-  it('are kept if reading the answer throws', async () => {
-    const answer = Object.defineProperty([1, 2], 1, { get: () => thrower(new Error('no price')) });
-    const { prices, values, counts, problems } = create({ prices: () => answer });
-    await prices.step(0);
-    expect([values()[1], counts(), problems]).to.deep.equal([20, [1, 0, 0], ['prices() failed: no price']]);
   });
 
   it('of an asynchronous answer are in the same tick if they are there at once, otherwise in the next', async () => {
@@ -144,40 +128,31 @@ describe('prices of a source', () => {
   it('are kept while an answer is missing, which is counted for each tick; a late answer ends that', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const time = stopTime();
-    const slow = Promise.withResolvers<number[]>();
+    const answer = Promise.withResolvers<number[]>();
     let calls = 0;
-    const { prices, values, counts, problems } = create({
-      prices: () => (++calls === 1 ? slow.promise : [7, 8]),
-    });
-    await prices.step(0);
-    for (time.now = 1000; time.now <= 3000; time.now += 1000) await prices.step(time.now);
+    const { prices, values, counts, problems } = create({ prices: () => (++calls === 1 ? answer.promise : [7, 8]) });
+    for (; time.now <= 3000; time.now += 1000) await prices.step(time.now);
     expect([calls, values(), counts()]).to.deep.equal([1, [10, 20], [0, 3, 0]]);
     expect(problems).to.deep.equal(['prices() takes longer than one interval of 1000 ms']);
-    slow.resolve([3, 4]);
-    await slow.promise;
+    answer.resolve([3, 4]);
+    await answer.promise;
     await prices.step(time.now);
-    expect([calls, values()]).to.deep.equal([2, [7, 8]]);
-    expect(problems.at(-1)).to.equal(undefined);
+    expect([calls, values(), problems.at(-1)]).to.deep.equal([2, [7, 8], undefined]);
   });
 
   it('are asked for again if an answer is missing for ten seconds, and its late arrival has no effect', async () => {
     const time = stopTime();
-    const never = Promise.withResolvers<number[]>();
-    let calls = 0;
-    const { prices, answers, values } = create({
-      prices: () => (++calls === 1 ? never.promise : (answers.shift() as number[])),
-    });
-    answers.push([7, 8]);
-    await prices.step(0);
-    for (time.now = 1000; time.now < 10_000; time.now += 1000) await prices.step(time.now);
-    expect(calls).to.equal(1);
+    const answer = Promise.withResolvers<number[]>();
+    const never = Promise.withResolvers<number[]>().promise;
+    const asked = [answer.promise, [7, 8], never];
+    const { prices, values } = create({ prices: () => asked.shift() as number[] });
+    for (; time.now < 10_000; time.now += 1000) await prices.step(time.now);
+    expect(asked).to.have.length(2);
     await prices.step(time.now);
-    expect([calls, values()]).to.deep.equal([2, [7, 8]]);
-    never.resolve([1, 1]);
-    await never.promise;
-    answers.push(Promise.withResolvers().promise);
+    answer.resolve([1, 1]);
+    await answer.promise;
     await prices.step(time.now + 1000);
-    expect(values()).to.deep.equal([7, 8]);
+    expect([asked, values()]).to.deep.equal([[], [7, 8]]);
   });
 
   it('that arrive after another node has taken over have no effect', async () => {
@@ -231,15 +206,6 @@ describe('prices of a source', () => {
     time.now = 2000;
     await prices.step(2000);
     expect([starts, values(), problems.at(-1)]).to.deep.equal([2, [1, 2], undefined]);
-  });
-
-  it('take over an error that the source raises outside of a call until its next answer', async () => {
-    const { prices, counts, problems } = create();
-    prices.fail(new Error('socket closed'));
-    for (let error = 0; error < 100; error++) prices.fail(new Error(`error ${error}`));
-    expect([counts(), problems]).to.deep.equal([[101, 0, 0], ['the source failed: socket closed']]);
-    await prices.step(0);
-    expect(problems.at(-1)).to.equal(undefined);
   });
 });
 
