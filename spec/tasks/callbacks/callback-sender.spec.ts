@@ -90,6 +90,18 @@ describe('the sender of callbacks', () => {
     }
   });
 
+  it('posts a completed task with its result, and a failed one with its reason, and counts them', async () => {
+    const { sender, send, received, find } = await open(status(204));
+    find({ row: ROW });
+    await send({ status: 'completed' });
+    find({ message: DEAD });
+    await send({ status: 'failed' });
+    const [completed, failed] = received.map(({ body }) => JSON.parse(body));
+    expect(completed).to.deep.equal(ROW);
+    expect(failed).to.include({ id: 't', status: 'failed', attempts: 1, reason: 'no' });
+    expect([...sender.outcomes]).to.deep.include(['delivered', 2]);
+  });
+
   it('keeps the first 200 characters of an answer, and reads 64 KiB of it', async () => {
     const isClosed = Promise.withResolvers<void>();
     const { send } = await open((response, { socket }) => {
