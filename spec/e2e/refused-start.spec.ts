@@ -1,4 +1,4 @@
-import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { start } from '../../main/embed.ts';
@@ -51,10 +51,7 @@ async function lineOf(env: Settings, within: string[] = []): Promise<string> {
 }
 
 /** Occupies a port until the end of the test. */
-async function takenPort(): Promise<string> {
-  const { listener } = await serve(() => {});
-  return String(listener.port);
-}
+const takenPort = async () => String((await serve(() => {})).listener.port);
 
 /** Returns a cause: a data folder with empty databases, to which `change` is applied. */
 const folderWith = (change: (folder: string) => void) => async () => {
@@ -63,21 +60,22 @@ const folderWith = (change: (folder: string) => void) => async () => {
   return { DATA_DIR };
 };
 
-/** Fills tasks.db, and overwrites all of its pages but the first, so that SQLite still recognizes the file. */
+/** Overwrites all pages of tasks.db but the first, so that SQLite still recognizes the file. */
 function damage(folder: string): void {
-  const rows = 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)';
-  runOn(folder, `${rows} INSERT INTO tasks (id, payload, created_at) SELECT i, hex(zeroblob(100)), 1 FROM n`);
   const path = join(folder, 'tasks.db');
-  const bytes = readFileSync(path).length;
-  const file = openSync(path, 'r+');
-  writeSync(file, Buffer.alloc(bytes - PAGE, 7), 0, bytes - PAGE, PAGE);
-  closeSync(file);
+  writeFileSync(path, readFileSync(path).fill(7, PAGE));
 }
 
 type Refusal = [title: string, cause: Cause, line: RegExp];
 
 /** Creates a file with a text in a folder. */
 const fileWith = (name: string, text: string) => folderWith((folder) => writeFileSync(join(folder, name), text));
+
+async function withBadPolicy(): Promise<Settings> {
+  const POLICIES_DIR = await temporaryFolder();
+  writeFileSync(join(POLICIES_DIR, 'clerk.json'), '{}');
+  return { POLICIES_DIR };
+}
 
 /** Refused starts by the heading of the guide that quotes the line. */
 const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
@@ -86,15 +84,7 @@ const refusals: Record<'Start' | 'Several nodes' | 'not quoted', Refusal[]> = {
     ['HOST is an address of another machine', { HOST: '192.0.2.1' }, /^the address does not belong /],
     ['HOST is an unknown name', { HOST: 'nowhere.invalid' }, /^the host name cannot be resolved: /],
     ['the handlers module is missing', { TASK_HANDLERS: './none.ts' }, /^the handlers module .\/none.ts cannot /],
-    [
-      'a policy is none',
-      async () => {
-        const POLICIES_DIR = await temporaryFolder();
-        writeFileSync(join(POLICIES_DIR, 'clerk.json'), '{}');
-        return { POLICIES_DIR };
-      },
-      /^the policy \S+clerk.json cannot be used: it does not contain a policy$/,
-    ],
+    ['a policy is none', withBadPolicy, /^the policy \S+clerk.json cannot be used: it does not contain a policy$/],
     ['the price source is missing', { PRICE_SOURCE: 'none.csv' }, /^the price source none.csv cannot be used: /],
     ['the data folder cannot be created', { DATA_DIR: '/proc/data' }, /^cannot create the folder \/proc\/data: /],
     ['the data folder is a file', { DATA_DIR: 'package.json' }, /package.json.*DATA_DIR/],
