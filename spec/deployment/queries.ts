@@ -1,7 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SyntaxNodeRef } from '@lezer/common';
-import { parser } from '@prometheus-io/lezer-promql';
 import { parse } from 'yaml';
 import { projectFolder } from '../support/program.ts';
 
@@ -32,21 +30,19 @@ export interface Selector {
   matchers: { label: string; operator: string; value: string }[];
 }
 
-/** Parses a PromQL query. @throws {Error} if it is not valid PromQL */
+/** Returns the selectors and the grouping labels of a valid PromQL query. */
 export function read(expr: string): { selectors: Selector[]; grouping: string[] } {
-  const selectors: Selector[] = [];
-  const grouping: string[] = [];
-  const text = ({ from, to }: SyntaxNodeRef) => expr.slice(from, to);
-  parser.parse(expr).iterate({
-    enter(node) {
-      if (node.type.isError) throw new Error(`PromQL breaks off at ${node.from}: ${expr}`);
-      if (node.name === 'Identifier') selectors.push({ metric: text(node), matchers: [] });
-      if (node.name === 'LabelName' && node.node.parent?.name === 'GroupingLabels') grouping.push(text(node));
-      if (node.name === 'UnquotedLabelMatcher') {
-        const [, label = '', operator = '', value = ''] = /^(\w+)(=~|!~|!=|=)"(.*)"$/.exec(text(node)) ?? [];
-        selectors.at(-1)?.matchers.push({ label, operator, value });
-      }
-    },
-  });
+  const grouping = [...expr.matchAll(/\bby \((.*?)\)/g)].flatMap(([, labels = '']) => labels.split(', '));
+  // Names that no parenthesis follows: those of functions and aggregations have one.
+  const names = /\b(?!(?:and|or|unless)\b)([a-z]\w*)\b(?:\{(.*?)\})?(?!\s*\()/g;
+  const selectors = Array.from(
+    expr.replaceAll(/\bby \(.*?\)/g, '').matchAll(names),
+    ([, metric = '', braces = '']) => ({
+      metric,
+      matchers: Array.from(braces.matchAll(/(\w+)(=~|=)"(.*?)"/g), ([, label = '', operator = '', value = '']) => {
+        return { label, operator, value };
+      }),
+    }),
+  );
   return { selectors, grouping };
 }
