@@ -71,8 +71,6 @@ describe('a command-line program', () => {
 
   it('is started by ticker-and-tasks if the first argument names it', async () => {
     const folder = await migratedFolder();
-    const created = await runMain(['keys', 'create', '--user', 'alice'], folder);
-    expect([created.code, created.stdout]).to.match(/^0,[0-9a-f]{32}\n$/);
     const copied = await runMain(['backup', join(folder, 'copy')], folder);
     expect([copied.code, copied.stdout]).to.match(/^0,copied .*auth\.db/);
   });
