@@ -74,13 +74,7 @@ export async function inspect(program: Program) {
     return Promise.race([answered, ended]).finally(() => answers.delete(question));
   };
   return {
-    /**
-     * Runs code in each matching thread. Resolves once the code is queued in each of them. A blocked thread runs it as
-     * soon as it runs JavaScript again.
-     */
-    async evaluate(thread: RegExp, expression: string): Promise<void> {
-      await Promise.all(fitting(thread).map((session) => run(session, expression)));
-    },
+    valueOfMain: async (expression: string): Promise<unknown> => (await valueIn(undefined, expression))[0],
     /**
      * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
      * that ends before it has answered is left out.
