@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Crowd } from './crowd.ts';
-import type { TickReport } from './tick-record.ts';
+import type { Percentiles } from './tick-record.ts';
 
 const USAGE = `npm run load -- [options]
 
@@ -68,28 +68,33 @@ async function main(): Promise<void> {
     process.exit(130);
   });
   const gathered = crowd.gather();
-  await watch(gathered, () => `connecting ${bar(crowd.size / connections)} ${crowd.size} of ${connections}`);
+  await watch(gathered, () => `connecting ${crowd.size} of ${connections}`);
   crowd.startOver();
   const begun = performance.now();
-  const elapsed = () => (performance.now() - begun) / 1000;
   await watch(setTimeout(duration * 1000), () => {
     const { received, missed } = crowd.record;
-    const share = Math.min(1, elapsed() / duration);
-    return `${bar(share)} ${elapsed().toFixed(0)} s  ${crowd.size} open  ${received} ticks  ${missed} missed  ${crowd.lost} lost`;
+    const elapsed = ((performance.now() - begun) / 1000).toFixed(0);
+    return `${elapsed} s of ${duration} s  ${crowd.size} open  ${received} ticks  ${missed} missed  ${crowd.lost} lost`;
   });
   const lacking = await crowd.catchUp(1000);
-  const report = crowd.record.report();
-  report.missed += lacking;
-  const open = crowd.size;
-  const { lost, losses } = crowd;
+  const { received, ticks, skew, lateness, ...report } = crowd.record.report();
+  const { size, lost, losses } = crowd;
   crowd.disperse();
-  print(report, { connections, open, losses });
+  const measured = { missed: report.missed + lacking, lost, skew: skew.p99, lateness: lateness.p99 };
+  const line = (name: string, value: string | number) => console.log(`${name.padEnd(14)}${value}`);
+  const ms = (times: Percentiles) =>
+    (['p50', 'p99', 'max'] as const).map((name) => `${name} ${times[name].toFixed(1)} ms`).join('   ');
+  line('\nconnections', ` ${size} of ${connections}`);
+  for (const [reason, count] of losses) line('lost', `${count}: ${reason}`);
+  line('ticks', `${ticks}, received ${received} times`);
+  line('missed', measured.missed);
+  line('skew', ms(skew));
+  line('lateness', ms(lateness));
 
-  const measured = { missed: report.missed, lost, skew: report.skew.p99, lateness: report.lateness.p99 };
   const broken = limits
     .filter(([name, limit]) => measured[name] > limit)
     .map(([name, limit]) => `limit broken: ${name} ${measured[name].toFixed(1)} is over ${limit}`);
-  if (report.received === 0) broken.push('no tick was received');
+  if (received === 0) broken.push('no tick was received');
   for (const line of broken) console.error(line);
   if (broken.length > 0) process.exitCode = 1;
 }
@@ -141,41 +146,8 @@ async function exchange(url: URL, key: string): Promise<string> {
 /** Prints a changing line until `ends` settles: in place on a terminal, otherwise once at the end. */
 async function watch(ends: Promise<unknown>, line: () => string): Promise<void> {
   const { isTTY } = process.stdout;
-  const show = () => process.stdout.write(`\r\u001b[K${line()}`);
-  const timer = isTTY ? setInterval(show, 100) : undefined;
+  const timer = isTTY ? setInterval(() => process.stdout.write(`\r\u001b[K${line()}`), 100) : undefined;
   await ends;
   clearInterval(timer);
-  if (isTTY) show();
-  process.stdout.write(isTTY ? '\n' : `${line()}\n`);
-}
-
-function bar(share: number): string {
-  const width = 30;
-  const full = Math.round(Math.min(1, share) * width);
-  return `[${'='.repeat(full)}${' '.repeat(width - full)}]`;
-}
-
-interface Connections {
-  connections: number;
-  open: number;
-  losses: ReadonlyMap<string, number>;
-}
-
-function print({ received, missed, ticks, skew, lateness, histogram }: TickReport, crowd: Connections): void {
-  const line = (name: string, value: string | number) => console.log(`${name.padEnd(14)}${value}`);
-  const ms = ({ p50, p99, max }: TickReport['skew']) =>
-    [`p50 ${p50.toFixed(1)} ms`, `p99 ${p99.toFixed(1)} ms`, `max ${max.toFixed(1)} ms`].join('   ');
-  console.log();
-  line('connections', `${crowd.open} of ${crowd.connections}`);
-  for (const [reason, count] of crowd.losses) line('lost', `${count}: ${reason}`);
-  line('ticks', `${ticks}, received ${received} times`);
-  line('missed', missed);
-  line('skew', ms(skew));
-  line('lateness', ms(lateness));
-  console.log('\nlateness of each frame');
-  const most = Math.max(1, ...histogram.map(({ frames }) => frames));
-  for (const { atMost, frames } of histogram) {
-    const name = atMost === Number.POSITIVE_INFINITY ? 'later' : `<= ${atMost} ms`;
-    console.log(`${name.padStart(10)} ${bar(frames / most)} ${frames}`);
-  }
+  console.log(`${isTTY ? '\r\u001b[K' : ''}${line()}`);
 }

@@ -2,12 +2,7 @@ import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
 /** Measurements of the ticks received by many clients. Times are in milliseconds. */
 export interface TickReport {
-  /** Number of price frames received, without initial snapshots. */
   received: number;
-  /**
-   * Ticks that a client missed although it was connected before and after, and another client received. The newest
-   * tick is not counted.
-   */
   missed: number;
   ticks: number;
   /** Timestamps of these ticks, in seconds. */
@@ -16,8 +11,6 @@ export interface TickReport {
   skew: Percentiles;
   /** Time from a tick's due time to its arrival; percentiles over all frames. */
   lateness: Percentiles;
-  /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
-  histogram: Array<{ atMost: number; frames: number }>;
 }
 
 export interface Percentiles {
@@ -43,7 +36,6 @@ interface Tick {
   lastMs: number;
 }
 
-const BUCKETS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, Number.POSITIVE_INFINITY];
 const TICKER = Buffer.from('{"type":"ticker"');
 
 /**
@@ -54,10 +46,11 @@ export class TickRecord {
   readonly #intervalMs: number | undefined;
   #ticks = new Map<string, Tick>();
   #newest: Tick | undefined;
-  #received = 0;
-  #missed = 0;
+  /** Number of price frames received, without initial snapshots. */
+  received = 0;
+  /** Ticks that a client missed although it received one before and after, and another client received. */
+  missed = 0;
   readonly #lateness: RecordableHistogram = createHistogram();
-  readonly #frames = BUCKETS_MS.map(() => 0);
 
   /**
    * @param intervalMs interval of ticks that are due at its whole multiples. Without it, a tick is due at the second
@@ -65,14 +58,6 @@ export class TickRecord {
    */
   constructor(intervalMs?: number) {
     this.#intervalMs = intervalMs;
-  }
-
-  get received(): number {
-    return this.#received;
-  }
-
-  get missed(): number {
-    return this.#missed;
   }
 
   get ticks(): number {
@@ -89,15 +74,12 @@ export class TickRecord {
       return;
     }
     const tick = this.#newest?.payload.equals(payload) ? this.#newest : this.#tickOf(payload, now);
-    if (typeof follower.last === 'number') this.#missed += Math.max(0, tick.number - follower.last - 1);
+    if (typeof follower.last === 'number') this.missed += Math.max(0, tick.number - follower.last - 1);
     follower.last = tick.number;
     if (tick.number === 0) return;
-    this.#received += 1;
+    this.received += 1;
     tick.lastMs = now;
-    const lateness = Math.max(0, now - tick.dueMs);
-    this.#lateness.record(Math.max(1, Math.round(lateness * 1000)));
-    const bucket = BUCKETS_MS.findIndex((atMost) => lateness <= atMost);
-    this.#frames[bucket] = (this.#frames[bucket] ?? 0) + 1;
+    this.#lateness.record(Math.max(1, Math.round((now - tick.dueMs) * 1000)));
   }
 
   /**
@@ -110,10 +92,9 @@ export class TickRecord {
   startOver(): void {
     if (this.#newest !== undefined) this.#newest.number = 0;
     this.#ticks = new Map(this.#newest && [[this.#newest.payload.toString('latin1'), this.#newest]]);
-    this.#received = 0;
-    this.#missed = 0;
+    this.received = 0;
+    this.missed = 0;
     this.#lateness.reset();
-    this.#frames.fill(0);
   }
 
   report(): TickReport {
@@ -121,13 +102,12 @@ export class TickRecord {
     const skew = createHistogram();
     for (const { firstMs, lastMs } of ticks) skew.record(Math.max(1, Math.round((lastMs - firstMs) * 1000)));
     return {
-      received: this.#received,
-      missed: this.#missed,
+      received: this.received,
+      missed: this.missed,
       ticks: ticks.length,
       timestamps: ticks.map(({ second }) => second),
       skew: percentiles(skew),
       lateness: percentiles(this.#lateness),
-      histogram: BUCKETS_MS.map((atMost, index) => ({ atMost, frames: this.#frames[index] ?? 0 })),
     };
   }
 

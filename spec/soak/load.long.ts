@@ -8,11 +8,12 @@ import { gather } from '../support/crowd.ts';
 import { sendings } from '../support/http-corpus.ts';
 import { checkAnswers, exchange } from '../support/http-exchange.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
-import { Ledger, queueCounts } from '../support/ledger.ts';
+import { Ledger, queueCounts, untilIdle } from '../support/ledger.ts';
 import { openDescriptors, residentBytes, threadCount } from '../support/proc.ts';
 import { type RunningServices, request, startServices } from '../support/program.ts';
 import { type Random, randomFrom, seed, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 const MIB = 1024 * 1024;
@@ -131,28 +132,19 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
 
 /** Waits until all tasks are settled, and at most five descriptors more than `others` are open. */
 async function isIdle({ tasks, child }: RunningServices, others: number): Promise<void> {
-  for (let busy = true; busy; ) {
-    await setTimeout(100);
-    const { waiting, delayed, in_flight } = await queueCounts(tasks);
-    busy = waiting + delayed + in_flight > 0 || openDescriptors(child.pid as number) > others + 5;
-  }
+  await untilIdle(tasks);
+  await until(() => openDescriptors(child.pid as number) <= others + 5);
 }
 
 /** Longest time for one step. Longer than the timeouts of the services. */
 const STEP_MS = 75_000;
 
 /** Returns the result of a step. @throws {Error} that names the step if it does not end */
-async function ends<T>(name: string, step: Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = setTimeout(STEP_MS, undefined, { signal: over.signal }).then(() => {
+function ends<T>(name: string, step: Promise<T>): Promise<T> {
+  const late = setTimeout(STEP_MS, undefined, { ref: false }).then(() => {
     throw new Error(`${name} did not end within ${STEP_MS / 1000} s`);
   });
-  try {
-    return await Promise.race([step, late]);
-  } finally {
-    over.abort();
-    late.catch(() => {});
-  }
+  return Promise.race([step, late]);
 }
 
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);
