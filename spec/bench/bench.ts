@@ -20,7 +20,6 @@ const { values, positionals } = parseArgs({
     runs: { type: 'string', default: '3' },
     json: { type: 'string', default: 'bench.json' },
     smoke: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   },
   allowPositionals: true,
 });
@@ -47,10 +46,6 @@ const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
 };
 
 const known = Object.keys(figures);
-if (values.help) {
-  console.log(`npm run bench -- [--runs 3] [--json bench.json] [figures]\n\nfigures: ${known.join(', ')}`);
-  process.exit();
-}
 const names = positionals.length > 0 ? positionals : known;
 const unknown = names.find((name) => figures[name] === undefined);
 if (unknown !== undefined) {

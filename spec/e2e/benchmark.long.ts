@@ -12,7 +12,7 @@ const figures = 'tasks stream upgrades submissions durable flood counting listin
 
 const bench = (...args: string[]) => run(process.execPath, ['spec/bench/bench.ts', ...args], { cwd: projectFolder });
 
-describeWith(lackingProgram('redis-server') ?? lackingPostgres(), 'the benchmark', () => {
+describeWith(lackingProgram('redis-server', 'wrk') ?? lackingPostgres(), 'the benchmark', () => {
   before(async function () {
     const peers = await run('npm', [
       'install',

@@ -1,14 +1,10 @@
-import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
-import { Agent, get } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { promisify } from 'node:util';
-import { afterTest } from '../../support/cleanup.ts';
-import { projectFolder, startServices } from '../../support/program.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
+import { startServices } from '../../support/program.ts';
 import { type Figure, median } from '../figure.ts';
 import { cpuOf } from '../server.ts';
 
@@ -57,8 +53,6 @@ export function listing(sizes: readonly [number, ...number[]], requests: number)
 async function measure(DATA_DIR: string, rows: number, requests: number): Promise<Record<string, number>> {
   const bounds = { QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '10000000000' };
   const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: 'sqlite', ...bounds } });
-  const agent = new Agent({ keepAlive: true });
-  afterTest(() => agent.destroy());
   const measured = Object.entries(REQUESTS).map(([name, path]) => {
     return { name, url: services.tasks + path(rows), cpus: [] as number[], times: [] as number[] };
   });
@@ -66,7 +60,7 @@ async function measure(DATA_DIR: string, rows: number, requests: number): Promis
   for (let pass = 0; pass <= PASSES; pass++) {
     for (const { url, cpus, times } of measured) {
       const cpu = cpuOf(services);
-      const took = await timed(url, agent, requests / PASSES);
+      const took = await timed(url, requests / PASSES);
       if (pass === 0) continue;
       cpus.push(((cpuOf(services) - cpu) / took.length) * 1e6);
       times.push(...took);
@@ -87,9 +81,7 @@ async function measure(DATA_DIR: string, rows: number, requests: number): Promis
 async function fill(rows: number): Promise<string> {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'bench-rows-'));
   process.once('exit', () => rmSync(DATA_DIR, { recursive: true, force: true }));
-  await promisify(execFile)(process.execPath, [join(projectFolder, 'dist/main/index.js'), 'migrate'], {
-    env: { ...process.env, DATA_DIR },
-  });
+  migrate(DATA_DIR);
   const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
   // A cache of 1 GiB, because ids in random order would otherwise evict the pages of their index.
   database.exec(`
@@ -123,13 +115,13 @@ function idOf(row: number): string {
 }
 
 /** @returns the times of as many requests, one after the other, in milliseconds */
-async function timed(url: string, agent: Agent, requests: number): Promise<number[]> {
+async function timed(url: string, requests: number): Promise<number[]> {
   const times: number[] = [];
   for (let request = 0; request < requests; request++) {
     const begun = performance.now();
-    const [response] = await once(get(url, { agent }), 'response');
-    if (response.statusCode !== 200) throw new Error(`${url} answers ${response.statusCode}`);
-    await once(response.resume(), 'end');
+    const response = await fetch(url);
+    if (response.status !== 200) throw new Error(`${url} answers ${response.status}`);
+    await response.arrayBuffer();
     times.push(performance.now() - begun);
   }
   return times;

@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { temporaryFolder } from '../../support/cleanup.ts';
@@ -103,43 +102,20 @@ async function measure(
   };
 }
 
-interface Flood {
-  requests: number;
-  refused: number;
-}
-
-/** By `wrk` where it is installed, which costs less than what it measures; by autocannon otherwise. */
+/** Submits with `wrk`, which costs less than what it measures. */
 export async function flood(
   origin: string,
   connections: number,
   seconds: number,
   requested: Requested = 'single',
-): Promise<Flood> {
+): Promise<{ requests: number; refused: number }> {
   const { path, body } = REQUESTS[requested];
-  const url = `${origin}${path}`;
-  try {
-    return await byWrk(url, body, connections, seconds);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return byAutocannon(url, body, connections, seconds);
-  }
-}
-
-async function byWrk(url: string, body: string, connections: number, seconds: number): Promise<Flood> {
   const script = join(await temporaryFolder(), 'post.lua');
   const headers = 'wrk.headers["Content-Type"] = "application/json"';
   await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${body}'\n`);
-  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, url]);
+  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, origin + path]);
   return {
     requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
     refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
   };
-}
-
-async function byAutocannon(url: string, body: string, connections: number, seconds: number): Promise<Flood> {
-  const file = createRequire(import.meta.url).resolve('autocannon/autocannon.js');
-  const options = ['-j', '-m', 'POST', '-b', body, '-c', String(connections), '-d', String(seconds)];
-  const { stdout } = await run(process.execPath, [file, ...options, url]);
-  const { requests, non2xx } = JSON.parse(stdout);
-  return { requests: requests.total, refused: non2xx };
 }
