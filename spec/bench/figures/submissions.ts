@@ -33,23 +33,6 @@ export function submissions(connections: number, seconds: number): Figure {
   };
 }
 
-/** Whether a submission costs the same however many connections there are; the last count is compared with. */
-export function submissionLinearity(counts: readonly number[], seconds: number): Figure {
-  const nameOf = (connections: number) => `product, ${connections} connections`;
-  const last = counts.at(-1) as number;
-  return {
-    name: `a submission's cost by the number of connections, ${seconds} s each`,
-    contenders: Object.fromEntries(counts.map((count) => [nameOf(count), () => measureProduct(count, seconds)])),
-    readings: counts.map((count) => ({
-      key: 'cpu',
-      name: `server CPU a request, ${count} connections`,
-      unit: 'µs',
-      of: nameOf(count),
-      ...(count !== last && { beside: nameOf(last), target: { within: 0.15 } }),
-    })),
-  };
-}
-
 /** Number of tasks a second that are accepted in batches. */
 export function batches(connections: number, seconds: number): Figure {
   return {
@@ -69,7 +52,7 @@ export function batches(connections: number, seconds: number): Figure {
   };
 }
 
-export async function measureProduct(
+async function measureProduct(
   connections: number,
   seconds: number,
   requested: Requested = 'single',
