@@ -168,7 +168,7 @@ const variables: Record<string, Variable> = {
 };
 
 describe('the configuration', () => {
-  it('has the defaults of the guide, which names every setting', () => {
+  it('has the defaults of the guide, which names every variable, and a variable for every setting', () => {
     expect(loadConfig({})).to.deep.equal(defaults);
     const guide = readFileSync(join(import.meta.dirname, '../www/guide/settings.md'), 'utf8');
     const cells = [...guide.matchAll(/^\| ((?:`[A-Z_]+`(?:, )?)+) \| (.*?) \|/gm)];
@@ -178,6 +178,11 @@ describe('the configuration', () => {
     });
     const others = ['DATABASE_URL', 'CALLBACK_HOSTS', 'CALLBACK_SECRET'];
     expect(documented.map(([name]) => name)).to.have.members([...Object.keys(variables), ...others]);
+    const keys = Object.values(variables).map(({ key }) => key);
+    const settings = Object.entries(defaults).flatMap(([section, value]) =>
+      typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
+    );
+    expect([...keys, ...WITH_ANOTHER]).to.have.members(settings);
     const sections = defaults as unknown as Record<string, Record<string, unknown>>;
     for (const [name, value] of documented) {
       const [section = '', key = ''] = variables[name]?.key.split('.') ?? [];
@@ -203,15 +208,11 @@ describe('the configuration', () => {
     expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queue.maxBytes).to.equal(256 * MIB);
   });
 
-  it('prefetches at least as many tasks as can run at once', () => {
-    expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10' }).tasks.prefetch).to.equal(30);
-    expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_PREFETCH: '7' }).tasks.prefetch).to.equal(7);
-  });
-
-  it('rejects unknown actions by default if there is a handlers module', () => {
-    expect(loadConfig({ TASK_HANDLERS: './handlers.ts' }).tasks.unknownActions).to.equal('reject');
-    const set = { TASK_HANDLERS: './handlers.ts', TASK_UNKNOWN_ACTIONS: 'process' };
-    expect(loadConfig(set).tasks.unknownActions).to.equal('process');
+  it('by default prefetches as many tasks as can run at once, and rejects unknown actions of a handlers module', () => {
+    const many = { TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_HANDLERS: './handlers.ts' };
+    expect(loadConfig(many).tasks).to.include({ prefetch: 30, unknownActions: 'reject' });
+    const set = { ...many, TASK_PREFETCH: '7', TASK_UNKNOWN_ACTIONS: 'process' };
+    expect(loadConfig(set).tasks).to.include({ prefetch: 7, unknownActions: 'process' });
   });
 
   it('takes hosts of callbacks with one or two secrets of 24 to 64 bytes', () => {
@@ -221,14 +222,6 @@ describe('the configuration', () => {
     const { callbackHosts, callbackSecrets } = loadConfig({ CALLBACK_HOSTS, CALLBACK_SECRET }).tasks;
     expect(callbackHosts).to.deep.equal(['example.com', '127.0.0.1:8000', '[::1]', 'localhost:1']);
     expect(callbackSecrets).to.deep.equal([one, two]);
-  });
-
-  it('has a variable for every setting', () => {
-    const keys = Object.values(variables).map(({ key }) => key);
-    const settings = Object.entries(defaults).flatMap(([section, value]) =>
-      typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
-    );
-    expect([...keys, ...WITH_ANOTHER]).to.have.members(settings);
   });
 
   for (const [name, { key, good, bad }] of Object.entries(variables)) {
@@ -301,11 +294,8 @@ describe('the configuration', () => {
     expect([storage.databaseUrl, queue.driver]).to.deep.equal([DATABASE_URL, 'postgres']);
   });
 
-  it('takes TICKER_SEED together with PRICE_SOURCE=walk', () => {
+  it('takes TICKER_SEED together with PRICE_SOURCE=walk, and ignores other variables', () => {
     expect(loadConfig({ TICKER_SEED: 'x', PRICE_SOURCE: 'walk' }).ticker).to.include({ seed: 'x' });
-  });
-
-  it('ignores other variables', () => {
     const others = { PATH: '/bin', HOME: '/', PORT: 'x', HTTP_PROXY: 'x', TICKER_HOST: 'x', TASK_SIZE: 'x' };
     expect(loadConfig({ ...others, TASK_CONCURENCY: '' })).to.deep.equal(defaults);
   });

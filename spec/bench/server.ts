@@ -88,11 +88,9 @@ export async function runQueue(name: string, count: number, options: ContenderOp
   }
   const perSecond = (from: number, to: number) => count / ((to - from) / 1000);
   const submitted = perSecond(adding, added);
-  const position = Number(lines.find((line) => line.position !== undefined)?.position ?? 0);
   return {
     submitted,
     early,
-    position,
     worked: perSecond(working, end),
     both: perSecond(adding, end),
     cpu: (used / count) * 1e6,

@@ -8,11 +8,20 @@ import { post, projectFolder, startServices, untilTask, watch } from '../support
 import { connect } from '../support/websocket.ts';
 
 describe('the README', () => {
-  it('shows what a start on a terminal prints', () => {
+  it('shows what a start on a terminal prints, with localhost for loopback and every interface, otherwise the address', () => {
     const [, text = '', key = ''] =
       /```\n( {2}Prices.*API key (\w+)\n[\s\S]*?)```/.exec(section('README.md', 'Run it')) ?? [];
     const at = (port: number) => ({ host: '127.0.0.1', port });
     expect(`\n${text}\n`).to.equal(banner({ ticker: at(8081), tasks: at(8080), admin: at(9464) }, key));
+    expect(banner({ ticker: at(1), tasks: at(1) }, key), 'without the admin listener').to.not.include('Operation');
+    for (const [host, shown] of [
+      ...['::', '::1', '0.0.0.0'].map((each) => [each, 'localhost'] as const),
+      ...([
+        ['192.0.2.7', '192.0.2.7'],
+        ['2001:db8::1', '[2001:db8::1]'],
+      ] as const),
+    ])
+      expect(banner({ ticker: { host, port: 1 }, tasks: at(1) }, key)).to.include(`http://${shown}:1`);
   });
 
   it('proposes actions and symbols that work, and commands that queue a task and list it, also if repeated', async () => {

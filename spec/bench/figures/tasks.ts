@@ -48,7 +48,7 @@ export function shapes(count: number): Figure {
     name: `${count} tasks that are limited, due in the same second, or submitted in batches of 1000`,
     contenders: {
       product: () => measureProduct(count),
-      ...{ ...of('keys'), ...of('limits'), ...of('later'), ...of('batches'), ...of('lone') },
+      ...{ ...of('keys'), ...of('limits'), ...of('later'), ...of('batches') },
       ...{ ...peerOf('later'), ...peerOf('batches') },
     },
     readings: [
@@ -57,10 +57,6 @@ export function shapes(count: number): Figure {
         ...{ of: 'product, limits', beside: 'product, keys', target: { atLeast: 0.6 } },
       },
       { key: 'worked', name: '10,000 keys, beside no keys', unit: '/s', of: 'product, keys', beside: 'product' },
-      {
-        ...{ key: 'position', name: 'start of a lone task behind all others of one key' },
-        ...{ of: 'product, lone', target: { atMost: 20 } },
-      },
       {
         ...{ key: 'worked', name: 'due in the same second', unit: '/s' },
         ...{ of: 'product, later', beside: 'BullMQ, later', target: { atLeast: 1.3 } },
