@@ -37,7 +37,7 @@ const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
   flood: (isSmall) => (isSmall ? flood(20, 4) : flood(1000, 20)),
   listing: (isSmall) => (isSmall ? listing([300, 1000], 50) : listing([1000, 100_000, 1_000_000, 5_000_000], 1000)),
   storm: (isSmall) => (isSmall ? storm(20, 2) : storm(10_000, 100)),
-  nodes: (isSmall) => (isSmall ? nodes(200, 2) : nodes(10_000, 20)),
+  nodes: (isSmall) => nodes(isSmall ? 200 : 10_000),
 };
 
 const known = Object.keys(figures);
