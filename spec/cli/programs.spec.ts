@@ -72,7 +72,9 @@ describe('a command-line program', () => {
   it('is started by ticker-and-tasks if the first argument names it', async () => {
     const folder = await migratedFolder();
     const copied = await runMain(['backup', join(folder, 'copy')], folder);
-    expect([copied.code, copied.stdout]).to.match(/^0,copied .*auth\.db/);
+    expect(copied).to.include({ code: 0, stderr: '' });
+    const sizes = /^copied tasks\.db \(\d+ KiB\), auth\.db \(\d+ KiB\) to (.*)\n$/.exec(copied.stdout);
+    expect(sizes?.[1]).to.equal(join(folder, 'copy'));
   });
 
   it('is listed by ticker-and-tasks --help and after an unknown name, and prints its own usage for --help', async () => {
