@@ -5,7 +5,6 @@ import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
 import { type Figure, median, type Reading, type Target } from './figure.ts';
 import { flood } from './figures/flood.ts';
-import { listing } from './figures/listing.ts';
 import { nodes } from './figures/nodes.ts';
 import { scheduled } from './figures/scheduled.ts';
 import { storm } from './figures/storm.ts';
@@ -35,7 +34,6 @@ const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
   shapes: (isSmall) => shapes(isSmall ? 200 : 100_000),
   scheduled: (isSmall) => (isSmall ? scheduled(2000, 1) : scheduled(1_000_000, 20)),
   flood: (isSmall) => (isSmall ? flood(20, 4) : flood(1000, 20)),
-  listing: (isSmall) => (isSmall ? listing([300, 1000], 50) : listing([1000, 100_000, 1_000_000, 5_000_000], 1000)),
   storm: (isSmall) => (isSmall ? storm(20, 2) : storm(10_000, 100)),
   nodes: (isSmall) => nodes(isSmall ? 200 : 10_000),
 };

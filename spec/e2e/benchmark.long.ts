@@ -8,7 +8,7 @@ import { projectFolder } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 
 // Without the figures that repeat another one with other numbers.
-const figures = 'tasks stream upgrades submissions durable flood listing storm nodes'.split(' ');
+const figures = 'tasks stream upgrades submissions durable flood storm nodes'.split(' ');
 
 const bench = (...args: string[]) => run(process.execPath, ['spec/bench/bench.ts', ...args], { cwd: projectFolder });
 
