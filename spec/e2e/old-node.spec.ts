@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { runtimeIsNewEnough } from '../../main/process/runtime.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { oldNode } from '../support/old-node.ts';
@@ -56,6 +57,18 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     const program = watch(spawn(node, ['dist/main'], { cwd: folder }));
     expect(await program.exited).to.deep.equal({ code: 1, signal: null });
     expect(program.errors()).to.match(/^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/);
+  });
+});
+
+describe('the version of Node', () => {
+  it('is new enough from 24.15 on, as package.json requires', async () => {
+    for (const version of ['0.12.18', '18.20.8', '22.22.0', '23.99.0', '24.0.0', '24.9.0', '24.14.99'])
+      expect(runtimeIsNewEnough(version), version).to.equal(false);
+    for (const version of ['24.15.0', '24.15.0-nightly20260101', '24.100.0', '25.0.0', '26.10.0', '100.0.0'])
+      expect(runtimeIsNewEnough(version), version).to.equal(true);
+    expect(runtimeIsNewEnough()).to.equal(true);
+    const { engines } = JSON.parse(await readFile(join(projectFolder, 'package.json'), 'utf8'));
+    expect(engines.node).to.equal('>=24.15');
   });
 });
 

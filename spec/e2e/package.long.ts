@@ -134,12 +134,12 @@ describe('the installed package', () => {
     const checked = await output('npx', ['ticker-and-tasks', 'handlers', 'check', './handlers.ts']);
     expect(checked.code, checked.errors).to.equal(0);
     expect(checked.output).to.equal('words\nsize (schema, timeoutMs 5000)\n');
-    const script = `
-      import { start } from 'ticker-and-tasks';
-      const handlers = new URL('./handlers.ts', import.meta.url);
-      const services = await start({ handlers, settings: process.env });
-      process.once('SIGTERM', () => services.stop());`;
-    await writeFile(join(project, 'own.mjs'), script);
+    await writeFile(
+      join(project, 'own.mjs'),
+      `import { start } from 'ticker-and-tasks';
+      const services = await start({ handlers: './handlers.ts', settings: process.env });
+      process.once('SIGTERM', () => services.stop());`,
+    );
     const [example = ''] = examples('www/guide/clients.md', 'Tasks', 'ts');
     for (const program of [
       await launch('node_modules/.bin/ticker-and-tasks', [], { TASK_HANDLERS: './handlers.ts' }),
