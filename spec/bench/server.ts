@@ -82,10 +82,7 @@ export async function runQueue(name: string, count: number, options: ContenderOp
   while (processed() < count) await setTimeout(1);
   const end = performance.now();
   const used = cpu() - cpuBefore;
-  for (const { child, exited } of servers) {
-    child.kill('SIGKILL');
-    await exited;
-  }
+  await Promise.all(servers.map((server) => server.end('SIGKILL')));
   const perSecond = (from: number, to: number) => count / ((to - from) / 1000);
   const submitted = perSecond(adding, added);
   return {

@@ -24,7 +24,6 @@ export const panelQueries: { expr: string; legend: string }[] = dashboard.panels
     })),
 );
 
-/** One metric of a query, with the matchers of its labels. */
 export interface Selector {
   metric: string;
   matchers: { label: string; operator: string; value: string }[];

@@ -9,9 +9,7 @@ export interface Bounds {
   healthMs: number;
   /** Growth of the peak resident memory during the attack, in MiB. */
   peakMib: number;
-  /**
-   * Objects and buffers that the process keeps by design after the attack, in MiB, in addition to {@link LEFT_SHARE}.
-   */
+  /** Objects and buffers that the process keeps by design, in MiB, in addition to {@link LEFT_SHARE}. */
   keptMib: number;
   /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue. */
   refusals: boolean;

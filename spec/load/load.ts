@@ -44,10 +44,7 @@ await main().catch((error: Error) => {
 
 async function main(): Promise<void> {
   const values = readArguments();
-  if (values.help) {
-    console.log(USAGE);
-    return;
-  }
+  if (values.help) return console.log(USAGE);
   const positive = (name: 'connections' | 'duration' | 'concurrency') =>
     numeric(name, values[name], (number) => Number.isSafeInteger(number) && number > 0, 'whole number of at least 1');
   const [connections, duration, concurrency] = [positive('connections'), positive('duration'), positive('concurrency')];

@@ -52,10 +52,7 @@ export class TickRecord {
   missed = 0;
   readonly #lateness: RecordableHistogram = createHistogram();
 
-  /**
-   * @param intervalMs interval of ticks that are due at its whole multiples. Without it, a tick is due at the second
-   *   of its timestamp.
-   */
+  /** @param intervalMs interval of ticks that are due at its multiples; without it, a tick is due at its timestamp */
   constructor(intervalMs?: number) {
     this.#intervalMs = intervalMs;
   }
@@ -82,9 +79,7 @@ export class TickRecord {
     this.#lateness.record(Math.max(1, Math.round((now - tick.dueMs) * 1000)));
   }
 
-  /**
-   * Returns how many of the newest ticks a client has not received yet. The report's `missed` does not include them.
-   */
+  /** Returns how many of the newest ticks a client has not received yet, which `missed` does not include. */
   behind({ last }: Follower): number {
     return this.ticks - (typeof last === 'number' ? last : 0);
   }

@@ -188,12 +188,9 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
         footprints.push(await ends('the measurement', measure({ services, ledger, random }, inspector)));
       }
 
-      for (const { heaps, handles, descriptors, threads, resident } of footprints) {
-        const mib = (bytes: number) => (bytes / MIB).toFixed(1);
-        console.log(
-          `    heaps ${heaps.map(mib).join(' ')} MiB, resident ${mib(resident)} MiB, ` +
-            `${handles} handles, ${descriptors} descriptors, ${threads} threads`,
-        );
+      for (const { heaps, resident, ...counts } of footprints) {
+        const mib = [...heaps, resident].map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
+        console.log(`    heaps and resident memory in MiB: ${mib}, ${JSON.stringify(counts)}`);
       }
       const [first, last] = [footprints[0], footprints.at(-1)] as [Footprint, Footprint];
       for (const [thread, heap] of last.heaps.entries()) {
