@@ -168,7 +168,7 @@ const variables: Record<string, Variable> = {
 };
 
 describe('the configuration', () => {
-  it('has the defaults of the guide, which names every setting', () => {
+  it('has the defaults of the guide, which names every variable, and a variable for every setting', () => {
     expect(loadConfig({})).to.deep.equal(defaults);
     const guide = readFileSync(join(import.meta.dirname, '../www/guide/settings.md'), 'utf8');
     const cells = [...guide.matchAll(/^\| ((?:`[A-Z_]+`(?:, )?)+) \| (.*?) \|/gm)];
@@ -178,6 +178,11 @@ describe('the configuration', () => {
     });
     const others = ['DATABASE_URL', 'CALLBACK_HOSTS', 'CALLBACK_SECRET'];
     expect(documented.map(([name]) => name)).to.have.members([...Object.keys(variables), ...others]);
+    const keys = Object.values(variables).map(({ key }) => key);
+    const settings = Object.entries(defaults).flatMap(([section, value]) =>
+      typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
+    );
+    expect([...keys, ...WITH_ANOTHER]).to.have.members(settings);
     const sections = defaults as unknown as Record<string, Record<string, unknown>>;
     for (const [name, value] of documented) {
       const [section = '', key = ''] = variables[name]?.key.split('.') ?? [];
@@ -203,15 +208,11 @@ describe('the configuration', () => {
     expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queue.maxBytes).to.equal(256 * MIB);
   });
 
-  it('prefetches at least as many tasks as can run at once', () => {
-    expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10' }).tasks.prefetch).to.equal(30);
-    expect(loadConfig({ TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_PREFETCH: '7' }).tasks.prefetch).to.equal(7);
-  });
-
-  it('rejects unknown actions by default if there is a handlers module', () => {
-    expect(loadConfig({ TASK_HANDLERS: './handlers.ts' }).tasks.unknownActions).to.equal('reject');
-    const set = { TASK_HANDLERS: './handlers.ts', TASK_UNKNOWN_ACTIONS: 'process' };
-    expect(loadConfig(set).tasks.unknownActions).to.equal('process');
+  it('by default prefetches as many tasks as can run at once, and rejects unknown actions of a handlers module', () => {
+    const many = { TASK_CONCURRENCY: '3', TASK_OVERLAP: '10', TASK_HANDLERS: './handlers.ts' };
+    expect(loadConfig(many).tasks).to.include({ prefetch: 30, unknownActions: 'reject' });
+    const set = { ...many, TASK_PREFETCH: '7', TASK_UNKNOWN_ACTIONS: 'process' };
+    expect(loadConfig(set).tasks).to.include({ prefetch: 7, unknownActions: 'process' });
   });
 
   it('takes hosts of callbacks with one or two secrets of 24 to 64 bytes', () => {
@@ -221,14 +222,6 @@ describe('the configuration', () => {
     const { callbackHosts, callbackSecrets } = loadConfig({ CALLBACK_HOSTS, CALLBACK_SECRET }).tasks;
     expect(callbackHosts).to.deep.equal(['example.com', '127.0.0.1:8000', '[::1]', 'localhost:1']);
     expect(callbackSecrets).to.deep.equal([one, two]);
-  });
-
-  it('has a variable for every setting', () => {
-    const keys = Object.values(variables).map(({ key }) => key);
-    const settings = Object.entries(defaults).flatMap(([section, value]) =>
-      typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
-    );
-    expect([...keys, ...WITH_ANOTHER]).to.have.members(settings);
   });
 
   for (const [name, { key, good, bad }] of Object.entries(variables)) {
@@ -245,95 +238,64 @@ describe('the configuration', () => {
   }
 
   const DATABASE_URL = 'postgres://user:hunter2@host/name';
-  const SECRETS = 'whsec_ and base64 of 24 to 64 random bytes, or two of these separated by a comma';
+  const NODE = { DATABASE_URL, TOKEN_KEY: SECRET };
+  const SECRETS = 'whsec_ and base64 of 24 to 64 random bytes, or two of these separated by a comma, got another value';
+  const NO_NATS = 'unset: set DATABASE_URL and TOKEN_KEY instead, got a value';
+  const LONG_KEY = 'at least 32 bytes long';
+  const URLS = 'a URL like postgres://user:password@127.0.0.1:5432/database, got another value';
   const secretOf = (bytes: number) => `whsec_${Buffer.alloc(bytes, 7).toString('base64')}`;
-  const symbols = (text: string, got = `"${text}"`) =>
-    [{ TICKER_SYMBOLS: text }, `TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got ${got}`] as const;
-  const noNumber = (text: string) =>
-    [{ QUEUE_MAX_LENGTH: text }, `QUEUE_MAX_LENGTH must be a whole number of at least 1, got "${text}"`] as const;
-  const formerNats = (name: string, value: string, others: object = {}) =>
+  /** Values of a setting, each with the words of its refusal, and other settings that it needs. */
+  const refused: [name: string, values: Record<string, string>, others?: Record<string, string>][] = [
+    ['QUEUE_MAX_LENGTH', allBad('a whole number of at least 1', ...[' 1', '1 ', '1.5', '1e3', '0x10', '+1', '-1'])],
+    ['QUEUE_MAX_LENGTH', allBad('a whole number of at least 1', '1_000', '٣', 'Infinity', 'NaN', '12345678901234567')],
+    ['TICKER_PORT', { '1\u2028': 'a whole number from 0 to 65535, or off, got "1\\u2028"' }, { TICKER_SYMBOLS: '' }],
+    ['TICKER_PORT', { x: 'a whole number from 0 to 65535, or off' }, { TASKS_PORT: 'x' }],
     [
-      { [name]: value, ...others },
-      `${name} must be unset: set DATABASE_URL and TOKEN_KEY instead, got a value`,
-    ] as const;
-  const noDatabase = (url: string) =>
+      'TICKER_SYMBOLS',
+      { 'A\u2029B': `${SYMBOLS_EXPECTED}, got "A\\u2029B"`, 'A:1,B,C': `${SYMBOLS_EXPECTED}, got "B"` },
+    ],
+    ['TICKER_SYMBOLS', { 'A:1,A:2': `${SYMBOLS_EXPECTED}, got "A:2"`, 'A:1,': `${SYMBOLS_EXPECTED}, got ""` }],
+    ['TICKER_SYMBOLS', { [symbolsNamed(65)]: `${SYMBOLS_EXPECTED}, got 65 symbols` }],
+    ['PRICE_SOURCE', { './a.ts': 'unset or walk if TICKER_SEED is set' }, { TICKER_SEED: 'x' }],
+    ['TOKEN_KEY', { hunter2: `${LONG_KEY}, got 7 bytes`, ['ü'.repeat(15)]: `${LONG_KEY}, got 30 bytes` }],
+    ['CALLBACK_SECRET', allBad(SECRETS, 'hunter2', 'whsec_', secretOf(23), secretOf(65), `${secretOf(24)}=`)],
+    ['CALLBACK_SECRET', allBad(SECRETS, Array(3).fill(secretOf(24)).join(), 'whsec_####', secretOf(24).slice(6))],
+    ['CALLBACK_SECRET', allBad(SECRETS, `${secretOf(24)},`)],
     [
-      { DATABASE_URL: url, TOKEN_KEY: SECRET },
-      'DATABASE_URL must be a URL like postgres://user:password@127.0.0.1:5432/database, got another value',
-    ] as const;
-  const refusals: Record<string, (readonly [env: object, line: string])[]> = {
-    'a number with anything but digits': [
-      ...[' 1', '1 ', '1.5', '1e3', '0x10', '+1', '-1', '1_000', '٣', 'Infinity', 'NaN', '12345678901234567'],
-    ].map(noNumber),
-    'duplicate, missing and more than 64 symbols, and names the first invalid symbol': [
-      symbols('A:1,B,C', '"B"'),
-      symbols('A:1,A:2', '"A:2"'),
-      symbols('A:1,', '""'),
-      symbols(symbolsNamed(65), '65 symbols'),
+      'CALLBACK_SECRET',
+      { '': `${SECRETS.replace(/, got.*/, '')}, if CALLBACK_HOSTS is set, got nothing` },
+      { CALLBACK_HOSTS: 'a' },
     ],
-    'TICKER_SEED together with a price source': [
-      [
-        { TICKER_SEED: 'x', PRICE_SOURCE: './a.ts' },
-        'PRICE_SOURCE must be unset or walk if TICKER_SEED is set, got "./a.ts"',
-      ],
+    [
+      'CALLBACK_HOSTS',
+      allBad('hosts like example.com or 127.0.0.1:8000, separated by commas', 'https://a', '*', 'a,', 'a b'),
     ],
-    'a TOKEN_KEY below 32 bytes without showing it': [
-      [{ TOKEN_KEY: 'hunter2' }, 'TOKEN_KEY must be at least 32 bytes long, got 7 bytes'],
-      [{ TOKEN_KEY: 'ü'.repeat(15) }, 'TOKEN_KEY must be at least 32 bytes long, got 30 bytes'],
+    ['TOKEN_KEY', { '': 'set if DATABASE_URL is, to the same value on all nodes, got nothing' }, { DATABASE_URL }],
+    ['QUEUE_DRIVER', { memory: 'unset if DATABASE_URL is set' }, NODE],
+    [
+      'DATABASE_URL',
+      allBad(URLS, 'mysql://user:hunter2@x', 'postgres://user:hunter2%@x', 'postgres://x:99999', 'x'),
+      NODE,
     ],
-    'a CALLBACK_SECRET that is no key, without showing it': [
-      ...['hunter2', 'whsec_', secretOf(23), secretOf(65), `${secretOf(24)}=`, Array(3).fill(secretOf(24)).join()],
-      ...['whsec_####', secretOf(24).slice(6), `${secretOf(24)},`],
-    ].map((text) => [{ CALLBACK_SECRET: text }, `CALLBACK_SECRET must be ${SECRETS}, got another value`] as const),
-    'CALLBACK_HOSTS without CALLBACK_SECRET, and other hosts': [
-      [{ CALLBACK_HOSTS: 'a' }, `CALLBACK_SECRET must be ${SECRETS}, if CALLBACK_HOSTS is set, got nothing`],
-      ...['https://a', '*', 'a,', 'a b'].map((text) => {
-        const expected = 'hosts like example.com or 127.0.0.1:8000, separated by commas';
-        return [{ CALLBACK_HOSTS: text }, `CALLBACK_HOSTS must be ${expected}, got "${text}"`] as const;
-      }),
-    ],
-    'DATABASE_URL without TOKEN_KEY or with QUEUE_DRIVER': [
-      [{ DATABASE_URL }, 'TOKEN_KEY must be set if DATABASE_URL is, to the same value on all nodes, got nothing'],
-      [
-        { DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' },
-        'QUEUE_DRIVER must be unset if DATABASE_URL is set, got "memory"',
-      ],
-    ],
-    'other URLs of databases without showing their passwords': [
-      ...['mysql://user:hunter2@x', 'postgres://user:hunter2%@x', 'postgres://x:99999', 'x'],
-    ].map(noDatabase),
-    'the former NATS settings without showing their values': [
-      formerNats('NATS_URL', 'nats://user:hunter2@x'),
-      formerNats('NATS_PREFIX', 'x', { DATABASE_URL, TOKEN_KEY: SECRET }),
-      formerNats('NATS_REPLICAS', '3'),
-    ],
-    'several invalid settings by the first of them': [
-      [{ TASKS_PORT: 'x', TICKER_PORT: 'x' }, 'TICKER_PORT must be a whole number from 0 to 65535, or off, got "x"'],
-    ],
-    'a value with Unicode line separators, which it escapes': [
-      [
-        { TICKER_PORT: '1\u2028', TICKER_SYMBOLS: '' },
-        'TICKER_PORT must be a whole number from 0 to 65535, or off, got "1\\u2028"',
-      ],
-      symbols('A\u2029B', '"A\\u2029B"'),
-    ],
-  };
-  for (const [what, cases] of Object.entries(refusals)) {
-    it(`refuses ${what}`, () => {
-      for (const [env, line] of cases) expect(refusal(env as Record<string, string>)).to.equal(line);
-    });
-  }
+    ['NATS_URL', allBad(NO_NATS, 'nats://user:hunter2@x')],
+    ['NATS_PREFIX', allBad(NO_NATS, 'x'), NODE],
+    ['NATS_REPLICAS', allBad(NO_NATS, '3')],
+  ];
+  it('refuses the first invalid value in one line that names the setting, escapes the value, and shows no secret', () => {
+    for (const [name, values, others] of refused)
+      for (const [text, expected] of Object.entries(values)) {
+        const line = `${name} must be ${expected}${expected.includes(', got ') ? '' : `, got "${text}"`}`;
+        expect(refusal({ ...others, [name]: text })).to.equal(line);
+      }
+  });
 
   it('uses PostgreSQL for the queue if DATABASE_URL is set', () => {
-    const { storage, queue } = loadConfig({ DATABASE_URL, TOKEN_KEY: SECRET });
+    const { storage, queue } = loadConfig(NODE);
     expect([storage.databaseUrl, queue.driver]).to.deep.equal([DATABASE_URL, 'postgres']);
   });
 
-  it('takes TICKER_SEED together with PRICE_SOURCE=walk', () => {
+  it('takes TICKER_SEED together with PRICE_SOURCE=walk, and ignores other variables', () => {
     expect(loadConfig({ TICKER_SEED: 'x', PRICE_SOURCE: 'walk' }).ticker).to.include({ seed: 'x' });
-  });
-
-  it('ignores other variables', () => {
     const others = { PATH: '/bin', HOME: '/', PORT: 'x', HTTP_PROXY: 'x', TICKER_HOST: 'x', TASK_SIZE: 'x' };
     expect(loadConfig({ ...others, TASK_CONCURENCY: '' })).to.deep.equal(defaults);
   });

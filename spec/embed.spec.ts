@@ -81,16 +81,8 @@ describe('embedded services', () => {
       expect(await tasks.list().catch(({ name }) => name)).to.equal('AbortError');
     });
 
-    it('list results that are too large for one piece', async () => {
-      const { tasks } = await embed(OFF);
-      const long = { action: 'uppercase', data: { text: 'x'.repeat(300_000) } } as const;
-      const submitted = await Promise.all([long, long].map(({ action, data }) => tasks.submit(action, data)));
-      await Promise.all(submitted.map((task) => task.result()));
-      expect((await tasks.list()).map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
-    });
-
-    it('send no request whose signal is aborted, and raise no error elsewhere', async () => {
-      const { tasks } = await embed(OFF);
+    it('list results that are too large for one piece, send no request whose signal is aborted, and refuse what HTTP refuses', async () => {
+      const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 2 });
       const unhandled: unknown[] = [];
       const record = (reason: unknown) => unhandled.push(reason);
       const others = process.listeners('unhandledRejection');
@@ -102,13 +94,13 @@ describe('embedded services', () => {
       const signal = AbortSignal.abort();
       for (const request of [tasks.submit('sum', {}, { signal }), tasks.task('none').get({ signal })])
         expect(await request.catch(({ name }) => name)).to.equal('AbortError');
-      await (await tasks.submit('sum', {})).result();
-      expect((await tasks.queue.status()).accepted).to.equal(1);
+      const long = { text: 'x'.repeat(300_000) };
+      for (const task of [await tasks.submit('uppercase', long), await tasks.submit('uppercase', long)])
+        await task.result();
+      expect((await tasks.list()).map(({ result }) => result?.length)).to.deep.equal([300_013, 300_013]);
+      expect((await tasks.queue.status()).accepted).to.equal(2);
       expect(unhandled).to.deep.equal([]);
-    });
 
-    it('refuse a submission with the errors of the HTTP API', async () => {
-      const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 1 });
       const misspelt = await errorOf(() => tasks.submit('uppercase', {}, { dealy: 1 } as never));
       expect(misspelt).to.be.instanceOf(ServiceError);
       expect(misspelt).to.include({ status: 400, path: '/dealy', message: 'unknown option' });
@@ -116,20 +108,13 @@ describe('embedded services', () => {
       expect(unknown).to.deep.include({ body: { error: 'unknown action', nearest: ['uppercase'] } });
       expect(await errorOf(() => tasks.task('none').get())).to.include({ status: 404, message: 'task not found' });
       await tasks.queue.pause();
-      await tasks.submit('uppercase', {});
+      for (let task = 0; task < 2; task++) await tasks.submit('uppercase', {});
       const full = () => tasks.batch([{ action: 'sum', data: {} }], { signal: AbortSignal.timeout(50) });
       expect(await errorOf(full)).to.have.property('name', 'TimeoutError');
     });
 
-    it('tick, and issue tokens that other listeners of the same key accept', async () => {
-      const TOKEN_KEY = 'k'.repeat(32);
-      const { ticker, tokens, stop } = await embed({
-        ...OFF,
-        TASKS_PORT: 0,
-        TASKS_REQUIRE_TOKEN: true,
-        TOKEN_KEY,
-        TICK_INTERVAL_MS: 50,
-      });
+    it('tick for the chosen symbols, with a history, and end all reading when they stop', async () => {
+      const { ticker, stop } = await embed({ ...OFF, TICK_INTERVAL_MS: 50 });
       const seen: unknown[] = [];
       for await (const prices of ticker.prices({ symbols: ['ETH-USD'] })) {
         seen.push(prices);
@@ -143,8 +128,6 @@ describe('embedded services', () => {
         .next()
         .catch(({ message }) => message);
       expect(unknown).to.equal('unknown symbol DOGE-USD: the service has BTC-USD, ETH-USD, SOL-USD');
-      const { token, expires_in } = await tokens.issue('alice');
-      expect([token, expires_in]).to.deep.equal([token, 3600]);
       const last = ticker.prices();
       await last.next();
       const end = (async () => {
@@ -167,7 +150,7 @@ describe('embedded services', () => {
     const { id } = await first.tasks.submit('sum', {});
     const visitor = await first.tasks.task(id).token({ expiresIn: 600 });
     const alice = await first.tokens.issue('alice');
-    expect(visitor.expires_in).to.equal(600);
+    expect([visitor.expires_in, alice.expires_in]).to.deep.equal([600, 3600]);
     await first.stop();
     const second = await embed(own);
     const status = async (path: string, { token }: { token: string }) =>
@@ -194,18 +177,13 @@ describe('embedded services', () => {
     expect(first.stop()).to.equal(stopped);
     expect(await stopped).to.include({ unfinished: 0 });
     expect(await request(tasksAt(first)).catch(() => 'refused')).to.equal('refused');
-    const before = {
-      listeners: listeners(),
-      descriptors: openDescriptors(process.pid),
-      threads: threadCount(process.pid),
-    };
+    const [before, descriptors, threads] = [listeners(), openDescriptors(process.pid), threadCount(process.pid)];
     const services = await embed();
-    expect(listeners()).to.deep.equal(before.listeners);
+    expect(listeners()).to.deep.equal(before);
     await complete(services);
     await services.stop();
-    expect(listeners()).to.deep.equal(before.listeners);
-    await until(() => openDescriptors(process.pid) <= before.descriptors);
-    await until(() => threadCount(process.pid) <= before.threads);
+    expect(listeners()).to.deep.equal(before);
+    await until(() => openDescriptors(process.pid) <= descriptors && threadCount(process.pid) <= threads);
   });
 
   it('neither disturb other services in the same process nor read its environment variables', async () => {
@@ -220,29 +198,22 @@ describe('embedded services', () => {
     expect((await request(metrics)).body).to.match(/^nodejs_version_info/m);
   });
 
-  it('take prices that JavaScript formats with an exponent, and refuse smaller ones', async () => {
-    const symbols = { 'SHIB-USD': 8.1e-7, 'PEPE-USD': 1e-8 };
-    const services = await start({ symbols, settings: await settings() });
-    afterTest(() => services.stop());
-    const tooSmall = { 1e-9: '0.000000001', 1.23e-8: '0.0000000123', 1e-300: '0' };
-    for (const [price, text] of Object.entries(tooSmall)) {
-      const options = { symbols: { 'BTC-USD': Number(price) }, settings: await settings() };
-      const { message } = await errorOf(() => start(options));
-      expect(message).to.match(new RegExp(`^TICKER_SYMBOLS must be .*got "BTC-USD:${text}"$`));
-    }
-  });
-
-  it('reject with one line if they cannot start, and leave nothing behind', async () => {
+  it('take prices that JavaScript formats with an exponent, and reject with one line if they cannot start, and leave nothing behind', async () => {
     const DATA_DIR = await temporaryFolder();
-    const running = await embed({ DATA_DIR });
-    const faults: [Omit<StartOptions, 'settings'>, StartOptions['settings'], RegExp][] = [
+    const symbols = { 'SHIB-USD': 8.1e-7, 'PEPE-USD': 1e-8 };
+    const running = await start({ symbols, settings: await settings({ DATA_DIR }) });
+    afterTest(() => running.stop());
+    const faults: (readonly [Omit<StartOptions, 'settings'>, StartOptions['settings'], RegExp])[] = [
       [{ handlers: './none.mjs' }, {}, /^the handlers module \.\/none\.mjs cannot be used: /],
       // A program in JavaScript is not stopped by the types.
       [{ handlers: { words: () => 1 } as never }, {}, /^handlers must be a path, a file URL or a package name, /],
       [{ setings: {} } as never, {}, /^unknown option "setings": did you mean settings\?$/],
       [{ symbols: {} }, {}, /^TICKER_SYMBOLS must be /],
       [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
-      [{ symbols: { 'BTC-USD': Number.NaN } }, {}, /^TICKER_SYMBOLS must be /],
+      ...Object.entries({ NaN: 'NaN', '1e-9': '0.000000001', '1.23e-8': '0.0000000123', '1e-300': '0' }).map(
+        ([price, text]) =>
+          [{ symbols: { A: Number(price) } }, {}, new RegExp(`TICKER_SYMBOLS .*got "A:${text}"$`)] as const,
+      ),
       [{}, { DATA_DIR }, /^\S+ is in use: .*DATA_DIR/],
     ];
     for (const [options, own, message] of faults) {

@@ -4,14 +4,12 @@ import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
 import { type Figure, median, type Reading, type Target } from './figure.ts';
-import { counting } from './figures/counting.ts';
 import { flood } from './figures/flood.ts';
-import { listing } from './figures/listing.ts';
 import { nodes } from './figures/nodes.ts';
 import { scheduled } from './figures/scheduled.ts';
 import { storm } from './figures/storm.ts';
-import { crowds, stream, streamLinearity } from './figures/stream.ts';
-import { batches, submissionLinearity, submissions } from './figures/submissions.ts';
+import { crowds, stream } from './figures/stream.ts';
+import { batches, submissions } from './figures/submissions.ts';
 import { durableTasks, shapes, tasks } from './figures/tasks.ts';
 import { upgrades } from './figures/upgrades.ts';
 
@@ -20,7 +18,6 @@ const { values, positionals } = parseArgs({
     runs: { type: 'string', default: '3' },
     json: { type: 'string', default: 'bench.json' },
     smoke: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
   },
   allowPositionals: true,
 });
@@ -37,20 +34,11 @@ const figures: Readonly<Record<string, (isSmall: boolean) => Figure>> = {
   shapes: (isSmall) => shapes(isSmall ? 200 : 100_000),
   scheduled: (isSmall) => (isSmall ? scheduled(2000, 1) : scheduled(1_000_000, 20)),
   flood: (isSmall) => (isSmall ? flood(20, 4) : flood(1000, 20)),
-  counting: (isSmall) => (isSmall ? counting(1, 1000) : counting(8, 1_000_000)),
-  listing: (isSmall) => (isSmall ? listing([300, 1000], 50) : listing([1000, 100_000, 1_000_000, 5_000_000], 1000)),
   storm: (isSmall) => (isSmall ? storm(20, 2) : storm(10_000, 100)),
-  nodes: (isSmall) => (isSmall ? nodes(200, 2) : nodes(10_000, 20)),
-  frames: (isSmall) => (isSmall ? streamLinearity([10, 20], 2) : streamLinearity([1000, 5000, 18_000, 10_000], 15)),
-  connections: (isSmall) =>
-    isSmall ? submissionLinearity([1, 4], 1) : submissionLinearity([1, 4, 16, 64, 256, 32], 5),
+  nodes: (isSmall) => nodes(isSmall ? 200 : 10_000),
 };
 
 const known = Object.keys(figures);
-if (values.help) {
-  console.log(`npm run bench -- [--runs 3] [--json bench.json] [figures]\n\nfigures: ${known.join(', ')}`);
-  process.exit();
-}
 const names = positionals.length > 0 ? positionals : known;
 const unknown = names.find((name) => figures[name] === undefined);
 if (unknown !== undefined) {

@@ -82,17 +82,12 @@ export async function runQueue(name: string, count: number, options: ContenderOp
   while (processed() < count) await setTimeout(1);
   const end = performance.now();
   const used = cpu() - cpuBefore;
-  for (const { child, exited } of servers) {
-    child.kill('SIGKILL');
-    await exited;
-  }
+  await Promise.all(servers.map((server) => server.end('SIGKILL')));
   const perSecond = (from: number, to: number) => count / ((to - from) / 1000);
   const submitted = perSecond(adding, added);
-  const position = Number(lines.find((line) => line.position !== undefined)?.position ?? 0);
   return {
     submitted,
     early,
-    position,
     worked: perSecond(working, end),
     both: perSecond(adding, end),
     cpu: (used / count) * 1e6,

@@ -33,15 +33,6 @@ async function fresh(): Promise<{ dataDir: string; folder: string }> {
 }
 
 describe('npm run backup', () => {
-  it('copies both databases into a new folder, and prints their sizes and the folder', async () => {
-    const { dataDir, folder } = await fresh();
-    const { code, stdout, stderr } = await runCommand('backup', ['new'], { dataDir, cwd: folder });
-    expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
-    expect(stdout).to.match(/^copied tasks\.db \(\d+ KiB\), auth\.db \(\d+ KiB\) to .*\n$/);
-    expect(stdout).to.include(` to ${join(folder, 'new')}\n`);
-    expect(readdirSync(join(folder, 'new'))).to.have.lengthOf(2);
-  });
-
   it('fails with one line if the folder is DATA_DIR, or if the rows are in PostgreSQL', async () => {
     const { dataDir, folder } = await fresh();
     const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';

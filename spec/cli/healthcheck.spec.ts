@@ -1,22 +1,18 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
-import { afterTest, onceForSuite } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { run } from '../support/command.ts';
 import { projectFolder } from '../support/program.ts';
+import { serve } from '../support/server.ts';
 
 describe('the health check of the container', () => {
   /** Imitates the admin listener: 200 at /healthz, 503 at /readyz, and no response at any other path. */
   const port = onceForSuite(async () => {
-    const server = createServer(({ url, socket }, response) => {
+    const { listener } = await serve(({ url, socket }, response) => {
       const status = { '/healthz': 200, '/readyz': 503 }[url ?? ''];
       if (status === undefined) socket.destroy();
       else response.writeHead(status, { Connection: 'close' }).end('{"status":"it is"}');
     });
-    afterTest(() => server.close());
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    return `${(server.address() as AddressInfo).port}`;
+    return `${listener.port}`;
   });
 
   const at = (path: string) => `http://127.0.0.1:${port()}${path}`;

@@ -42,8 +42,6 @@ async function createProject(code = '') {
   };
 }
 
-type Project = Awaited<ReturnType<typeof createProject>>;
-
 describe('npm run setup', () => {
   it('is silent and does not run npm if everything is installed', async () => {
     const { install, setup, calls } = await createProject();
@@ -53,7 +51,7 @@ describe('npm run setup', () => {
   });
 
   const soon = () => new Date(Date.now() + 1000);
-  const changes: Record<string, (project: Project) => Promise<void>> = {
+  const changes: Record<string, (project: { path(name: string): string }) => Promise<void>> = {
     'package-lock.json has changed': ({ path }) => utimes(path('package-lock.json'), soon(), soon()),
     'package.json has changed': ({ path }) => utimes(path('package.json'), soon(), soon()),
     'development dependencies are missing': ({ path }) => rm(path('node_modules/typescript/package.json')),
@@ -65,9 +63,8 @@ describe('npm run setup', () => {
       await project.install();
       await change(project);
       expect(await project.setup(['--ignore-scripts'])).to.deep.equal({ code: 0, stdout: '', stderr: INSTALLING });
-      const [call, ...others] = await project.calls();
-      expect(call).to.match(/^install --include=dev --no-save --prefer-offline .*--ignore-scripts$/);
-      expect(others).to.deep.equal([]);
+      const calls = (await project.calls()).join('\n');
+      expect(calls).to.match(/^install --include=dev --no-save --prefer-offline .*--ignore-scripts$/);
     });
   }
 

@@ -26,37 +26,25 @@ describe('compose.yaml', () => {
   });
 
   it('restricts the container, keeps its data in a volume, and checks its readiness without a shell', () => {
-    const test = ['CMD', 'node', 'dist/main', 'healthcheck', '/readyz'];
     const restricted = { read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] };
-    expect(node).to.deep.include({
-      ...restricted,
-      tmpfs: ['/tmp'],
-      restart: 'unless-stopped',
-      volumes: ['data:/data'],
-    });
-    expect(node.healthcheck).to.deep.include({ test });
+    const stored = { tmpfs: ['/tmp'], volumes: ['data:/data'], restart: 'unless-stopped' };
+    expect(node).to.deep.include({ ...restricted, ...stored });
+    expect(node.healthcheck).to.deep.include({ test: ['CMD', 'node', 'dist/main', 'healthcheck', '/readyz'] });
     expect(compose.volumes).to.have.property('data');
-  });
-
-  it('limits the memory of every service, and leaves a node room for its bounds', () => {
-    for (const [name, { mem_limit }] of Object.entries<{ mem_limit?: string }>(compose.services)) {
-      expect(mem_limit, name).to.match(/^[1-9]\d*[mg]$/);
-    }
-    const MIB = 1024 * 1024;
-    const { queue, tasks } = defaults;
-    expect(node.mem_limit).to.equal('2g');
-    expect(queue.maxBytes + tasks.concurrency * tasks.memoryMb * MIB).to.be.below(2048 * MIB);
-  });
-
-  it('stops a container later than SHUTDOWN_TIMEOUT_MS', () => {
     expect(Number.parseInt(node.stop_grace_period, 10) * 1000).to.be.greaterThan(defaults.shutdownTimeoutMs);
   });
 
-  it('publishes every port only on loopback', () => {
-    const services = Object.values(compose.services) as { ports?: string[] }[];
-    const published = services.flatMap(({ ports = [] }) => ports);
-    expect(published).to.not.deep.equal([]);
-    for (const port of published) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
+  it('limits the memory of every service, leaves a node room for its bounds, and publishes every port only on loopback', () => {
+    for (const [name, { mem_limit, ports = [] }] of Object.entries<{ mem_limit?: string; ports?: string[] }>(
+      compose.services,
+    )) {
+      expect(mem_limit, name).to.match(/^[1-9]\d*[mg]$/);
+      for (const port of ports) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
+    }
+    const MIB = 1024 * 1024;
+    const { queue, tasks } = defaults;
+    expect(node).to.include({ mem_limit: '2g' }).and.have.property('ports').that.has.length(3);
+    expect(queue.maxBytes + tasks.concurrency * tasks.memoryMb * MIB).to.be.below(2048 * MIB);
   });
 
   it('starts several nodes only with the profile cluster, and Prometheus and Grafana only with the profile observe', () => {
@@ -73,27 +61,18 @@ describe('compose.yaml', () => {
     expect(node.profiles).to.equal(undefined);
   });
 
-  it('sets all required settings of every node', () => {
+  it('passes on every setting that does not depend on the container, and all that several nodes need', () => {
+    const read = new Set<string>();
+    loadConfig(new Proxy({}, { get: (_, name: string) => void read.add(name) }));
+    // Refused settings.
+    const settings = [...read].filter((name) => !name.startsWith('NATS_'));
+    const container = 'HOST TICKER_PORT TASKS_PORT ADMIN_PORT REUSE_PORT DATA_DIR SHUTDOWN_TIMEOUT_MS'.split(' ');
+    expect([...Object.keys(node.environment), ...container, 'DATABASE_URL']).to.have.members(settings);
     for (const name of ['node-1', 'node-2']) {
       const { environment } = compose.services[name];
-      expect(environment).to.have.property('TOKEN_KEY');
+      expect([...Object.keys(environment), ...container, 'QUEUE_DRIVER']).to.have.members(settings);
       const { storage } = loadConfig({ ...environment, TOKEN_KEY: 'x'.repeat(32), TRUST_PROXY: '1' });
       expect(new URL(storage.databaseUrl ?? '').hostname).to.equal('postgres');
     }
-  });
-
-  it('passes on every setting that does not depend on the container', () => {
-    const settings = new Set<string>();
-    loadConfig(new Proxy({}, { get: (_, name: string) => void settings.add(name) }));
-    // Refused settings.
-    for (const name of settings) if (name.startsWith('NATS_')) settings.delete(name);
-    const ports = ['TICKER_PORT', 'TASKS_PORT', 'ADMIN_PORT', 'REUSE_PORT'];
-    const container = ['HOST', ...ports, 'DATA_DIR', 'SHUTDOWN_TIMEOUT_MS'];
-    const passed = (name: string, other: string) => [
-      ...Object.keys(compose.services[name].environment),
-      ...[...container, other],
-    ];
-    expect(passed('node', 'DATABASE_URL')).to.have.members([...settings]);
-    for (const name of ['node-1', 'node-2']) expect(passed(name, 'QUEUE_DRIVER')).to.have.members([...settings]);
   });
 });

@@ -46,10 +46,6 @@ export class Attacker {
     await setTimeout(Math.max(0, this.#ends - performance.now()));
   }
 
-  sent(actions = 1): void {
-    this.actions += actions;
-  }
-
   got(outcome: string | number): void {
     this.outcomes.set(`${outcome}`, (this.outcomes.get(`${outcome}`) ?? 0) + 1);
   }
@@ -97,23 +93,12 @@ export class Attacker {
     return sockets;
   }
 
-  /** Opens connections that send `text` and read only the first bytes of the response. */
-  async readSlowly(service: Service, count: number, text: string, host = 1): Promise<Socket[]> {
-    const sockets = await this.connections(service, count, host);
-    for (const socket of sockets) {
-      socket.write(text);
-      this.sent();
-      socket.once('readable', () => this.got('began to answer'));
-    }
-    return sockets;
-  }
-
   /** Sends bytes on a connection, waits for its end and counts the status of the first response. */
   async send(service: Service, bytes: string | Buffer, host = 1): Promise<string> {
     const socket = await this.connect(service, host);
     if (socket === undefined) return '';
     socket.write(bytes);
-    this.sent();
+    this.actions += 1;
     return this.answer(socket);
   }
 

@@ -15,16 +15,16 @@ export interface Attacks {
 /** Runs the attack of the scenario with that name. Returns its observations, and the stack of an error that it threw. */
 async function attack(name: string, mark: Mark, seed: number, seconds: number) {
   const attacker = new Attacker(mark, { random: randomFrom(crc32(name), seed), seed, seconds });
-  let error: string | undefined;
+  const errors: string[] = [];
   try {
     await scenarioNamed(name).attack?.(attacker);
     if (attacker.actions > 0) await attacker.rest();
   } catch (thrown) {
-    error = (thrown as Error).stack ?? String(thrown);
+    errors.push((thrown as Error).stack ?? String(thrown));
   }
   attacker.close();
   await mochaHooks.afterEach();
-  return { actions: attacker.actions, outcomes: Object.fromEntries(attacker.outcomes), error };
+  return { actions: attacker.actions, outcomes: Object.fromEntries(attacker.outcomes), errors };
 }
 
 setPriority(constants.priority.PRIORITY_LOW);

@@ -2,13 +2,12 @@
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
-import { ProvingGround, type Result } from './proving-ground.ts';
+import { attackAll, type Result } from './proving-ground.ts';
 import { scenarioNamed, scenarios } from './scenarios/all.ts';
 import { leftOf } from './verdict.ts';
 
 const USAGE = `npm run hostile -- [options] [scenario or group ...]
 
-  --json     print the results as JSON at the end
   --list     list the scenarios
   --help     this text
 
@@ -19,68 +18,44 @@ Ends with exit code 1 when a bound is broken.
 `;
 
 const flag = { type: 'boolean', default: false } as const;
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: flag, list: flag, help: flag } });
-/** With `--json`, standard output carries only the JSON report. */
-const say = values.json ? console.error : console.log;
-
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { list: flag, help: flag } });
 if (values.help) console.log(USAGE);
 else if (values.list) for (const { group, name } of scenarios) console.log(`${group.padEnd(14)}${name}`);
-else process.exitCode = await main();
+else process.exitCode = await main().finally(mochaHooks.afterEach);
 
 async function main(): Promise<number> {
   const seed = Number(process.env.HOSTILE_SEED || randomInt(2 ** 31));
   const seconds = Number(process.env.HOSTILE_SECONDS || 5);
-  const chosen = scenarios.filter(
-    ({ name, group }) => positionals.length === 0 || positionals.includes(name) || positionals.includes(group),
-  );
-  for (const name of positionals) if (!chosen.some(({ group }) => group === name)) scenarioNamed(name);
-  say(`HOSTILE_SEED=${seed} HOSTILE_SECONDS=${seconds}\n`);
-  const results: Result[] = [];
-  try {
-    const ground = new ProvingGround({ seed, seconds });
-    say(line(await ground.measureBaseline()));
-    for (const scenario of chosen) {
-      const result = await ground.run(scenario);
-      results.push(result);
-      say(line(result));
-      say(`    ${outcomes(result)}`);
-      for (const bound of result.broken) say(`    BROKEN ${bound}`);
-    }
-  } finally {
-    await mochaHooks.afterEach();
+  const groups = Object.groupBy(scenarios, ({ group }) => group);
+  const named = positionals.flatMap((name) => groups[name] ?? scenarioNamed(name));
+  const chosen = positionals.length === 0 ? scenarios : scenarios.filter((scenario) => named.includes(scenario));
+  console.log(`HOSTILE_SEED=${seed} HOSTILE_SECONDS=${seconds}\n`);
+  const failed: string[] = [];
+  for await (const result of attackAll(chosen, seed, seconds)) {
+    console.log(report(result));
+    if (result.broken.length > 0) failed.push(`broken: HOSTILE_SEED=${seed} npm run hostile -- ${result.name}`);
   }
-  if (values.json) console.log(JSON.stringify(results));
-  return report(results, seed);
-}
-
-function report(results: readonly Result[], seed: number): number {
-  const failed = results.filter(({ broken }) => broken.length > 0);
-  say(`\n${results.length - failed.length} of ${results.length} scenarios held their bounds.`);
-  say(
-    'The bounds of latencies are 100 ms for ticks and 250 ms for health answers, or twice the delays of the machine.',
+  console.log(`\n${chosen.length - failed.length} of ${chosen.length} scenarios held their bounds.`);
+  console.log(
+    'The bounds of latencies are 100 ms for ticks and 250 ms for health answers, or twice those of the machine.',
   );
-  for (const { name } of failed) say(`broken: HOSTILE_SEED=${seed} npm run hostile -- ${name}`);
+  for (const line of failed) console.log(line);
   return failed.length > 0 ? 1 : 0;
 }
 
-/** Formats the observations of a scenario, the latencies with their bounds. */
-function line({ name, bounds, observed, seconds }: Result): string {
-  const { sight, actions, before, after, peakMib } = observed;
+/** Formats the observations of a scenario, the latencies with their bounds, and its most frequent outcomes first. */
+function report({ name, bounds, observed, seconds, broken }: Result): string {
+  const { sight, actions, outcomes, before, after, peakMib } = observed;
   const left = leftOf(observed, bounds);
   const { tickMs, healthMs, submitMs, machineMs, accepted } = sight;
-  const ofBound = (value: number, bound: number) =>
-    `${value.toFixed(0)}/${Number.isFinite(bound) ? bound.toFixed(0) : '-'} ms`;
   const cells = [
     `${name}: sent ${actions}, accepted ${(accepted / sight.seconds).toFixed(1)}/s`,
-    `tick ${ofBound(tickMs, bounds.tickMs)}, health ${ofBound(healthMs, bounds.healthMs)}, submit ${submitMs.toFixed(0)} ms`,
+    `tick ${tickMs.toFixed(0)}/${bounds.tickMs.toFixed(0)} ms, health ${healthMs.toFixed(0)}/${bounds.healthMs.toFixed(0)} ms`,
+    `submit ${submitMs.toFixed(0)} ms, machine ${machineMs.toFixed(0)} ms, ${seconds.toFixed(1)} s`,
     `peak ${peakMib.toFixed(0)} MiB, kept ${left.memory.toFixed(1)} MiB, resident ${left.resident.toFixed(0)} MiB`,
-    `${after.descriptors - before.descriptors} descriptors, machine ${machineMs.toFixed(0)} ms, ${seconds.toFixed(1)} s`,
+    `${after.descriptors - before.descriptors} descriptors`,
   ];
-  return cells.join('; ');
-}
-
-/** Formats the outcomes of an attack, the most frequent first. */
-function outcomes({ observed }: Result): string {
-  const sorted = Object.entries(observed.outcomes).sort(([, one], [, other]) => other - one);
-  return sorted.map(([outcome, count]) => `${count} × ${outcome}`).join(', ');
+  const sorted = Object.entries(outcomes).sort(([, one], [, other]) => other - one);
+  const counts = sorted.map(([outcome, count]) => `${count} × ${outcome}`).join(', ');
+  return [cells.join('; '), `    ${counts}`, ...broken.map((bound) => `    BROKEN ${bound}`)].join('\n');
 }

@@ -32,7 +32,7 @@ export class Neighbours {
   #crowd!: Crowd;
   #ledger = new Ledger();
   #random!: Random;
-  #timers: NodeJS.Timeout[] = [];
+  readonly #timers: NodeJS.Timeout[] = [];
   readonly #pending = new Set<Promise<void>>();
   #beganMs = 0;
   #seen = { submitted: 0, submitMs: 0, probes: 0, healthMs: 0 };
@@ -61,24 +61,14 @@ export class Neighbours {
     this.#crowd.losses.clear();
     this.#delays.reset();
     this.#beganMs = performance.now();
-    const every = (milliseconds: number, step: () => Promise<void>) => {
-      const run = () => {
-        const pending = step().finally(() => this.#pending.delete(pending));
-        this.#pending.add(pending);
-      };
-      run();
-      return setInterval(run, milliseconds);
-    };
-    this.#timers = [
-      every(SUBMISSION_MS, () => this.#submit(services.tasks)),
-      every(PROBE_MS, () => this.#probe(services.admin)),
-    ];
+    this.#every(SUBMISSION_MS, () => this.#submit(services.tasks));
+    this.#every(PROBE_MS, () => this.#probe(services.admin));
   }
 
   /** Waits for pending responses and outstanding ticks, and returns the observations. */
   async end() {
     const seconds = (performance.now() - this.#beganMs) / 1000;
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const timer of this.#timers.splice(0)) clearInterval(timer);
     await Promise.all(this.#pending);
     const lacking = await this.#crowd.catchUp(CATCH_UP_MS);
     const { ticks, missed, lateness } = this.#crowd.record.report();
@@ -108,6 +98,15 @@ export class Neighbours {
 
   leave(): void {
     this.#crowd.disperse();
+  }
+
+  #every(milliseconds: number, step: () => Promise<void>): void {
+    const run = () => {
+      const pending = step().finally(() => this.#pending.delete(pending));
+      this.#pending.add(pending);
+    };
+    run();
+    this.#timers.push(setInterval(run, milliseconds));
   }
 
   async #submit(tasks: string): Promise<void> {

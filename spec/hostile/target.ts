@@ -1,18 +1,13 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
+import { inspect, inspectable } from '../support/inspector.ts';
 import { openBeside } from '../support/migrated-folder.ts';
 import { openDescriptors, peakResidentBytes, resetPeak } from '../support/proc.ts';
-import { post, type RunningServices, startServices } from '../support/program.ts';
-import { until } from '../support/until.ts';
+import { post, startServices } from '../support/program.ts';
 import type { Mark } from './attacker.ts';
 import { TICK_INTERVAL_MS } from './neighbours.ts';
-import type { Setup } from './scenario.ts';
-import { type Bounds, type Footprint, leftOf } from './verdict.ts';
+import { type Bounds, type Footprint, leftOf, MIB } from './verdict.ts';
 
-const MIB = 1024 * 1024;
 /**
  * Longest wait until the memory and descriptors are back within the bounds. The services close connections without a
  * reader within ten seconds, but a loaded machine takes longer to read an attack's data.
@@ -22,103 +17,58 @@ const REST_MS = 100;
 const NEIGHBOUR_KEY = 'n'.repeat(32);
 const ATTACKER_KEY = 'a'.repeat(32);
 
-export class Target {
-  readonly setup: Setup;
-  readonly #services: RunningServices;
-  /** File to which the process writes its memory use. */
-  readonly #probeFile: string;
-  /** Access to the threads, if the setup asks for it. */
-  readonly inspector: Inspector | undefined;
+/** Collects garbage, returns memory to the system as V8 does after some idle time, and measures the main thread's memory. */
+const MEASURE = `gc({ type: 'major', execution: 'sync', flavor: 'last-resort' });
+  (({ rss, heapUsed, external }) => ({ resident: rss, live: heapUsed + external }))(process.memoryUsage())`;
 
-  private constructor(setup: Setup, services: RunningServices, probeFile: string, inspector: Inspector | undefined) {
-    this.setup = setup;
-    this.#services = services;
-    this.#probeFile = probeFile;
-    this.inspector = inspector;
-  }
+export type Target = Awaited<ReturnType<typeof startTarget>>;
 
-  /** Starts the services and adds API keys for the neighbours and the attacker. */
-  static async start(setup: Setup): Promise<Target> {
-    const [DATA_DIR, folder] = [await temporaryFolder(), await temporaryFolder()];
-    const probeFile = join(folder, 'memory');
-    const env = {
-      TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`,
-      DATA_DIR,
-      MEMORY_PROBE_FILE: probeFile,
-      NODE_OPTIONS: `--import=${new URL('memory-probe.ts', import.meta.url)}`,
-      ...setup.env,
-    };
-    const services = await startServices({ env, ...(setup.inspected && { nodeOptions: inspectable }) });
-    const inspector = setup.inspected ? await inspect(services) : undefined;
-    using database = openBeside(DATA_DIR, 'auth.db');
-    const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
-    for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) insert.run(key, `user ${key.charAt(0)}`);
-    return new Target(setup, services, probeFile, inspector);
-  }
+/** Starts the services under attack, with API keys of the neighbours and the attacker. */
+export async function startTarget(env: Record<string, string>) {
+  const DATA_DIR = await temporaryFolder();
+  const settings = { TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`, DATA_DIR, ...env };
+  const services = await startServices({ env: settings, nodeOptions: [...inspectable, '--expose-gc'] });
+  const inspector = await inspect(services);
+  using database = openBeside(DATA_DIR, 'auth.db');
+  const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
+  for (const key of [NEIGHBOUR_KEY, ATTACKER_KEY]) insert.run(key, `user ${key.charAt(0)}`);
 
-  get pid(): number {
-    return this.#services.child.pid as number;
-  }
-
-  get tasks(): string {
-    return this.#services.tasks;
-  }
-
-  get admin(): string {
-    return this.#services.admin;
-  }
-
-  get mark(): Mark {
-    const { ticker, tasks, admin } = this.#services;
-    const port = (url: string) => Number(new URL(url).port);
-    return { ports: { ticker: port(ticker), tasks: port(tasks), admin: port(admin) }, apiKey: ATTACKER_KEY };
-  }
-
-  async token(): Promise<string> {
-    return (await post(`${this.#services.ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token;
-  }
-
-  async kill(): Promise<void> {
-    await this.#services.end('SIGKILL');
-  }
-
-  /** Measures the process at rest and resets its peak memory. */
-  async measure(): Promise<Footprint> {
-    const footprint = await this.#footprint();
-    resetPeak(this.pid);
-    let { descriptors } = footprint;
-    let before: number;
-    // A process that listens still starts threads.
-    do {
-      before = descriptors;
-      await setTimeout(REST_MS);
-      descriptors = openDescriptors(this.pid);
-    } while (descriptors !== before);
-    return { ...footprint, descriptors };
-  }
-
-  /** Returns the growth of the peak memory since {@link measure}, in MiB. */
-  peakMib({ resident }: Footprint): number {
-    return Math.max(0, peakResidentBytes(this.pid) - resident) / MIB;
-  }
-
-  /** Waits until the process is back within the bounds, or until the timeout, and measures it. */
-  async settle(before: Footprint, bounds: Bounds): Promise<Footprint> {
-    const deadline = performance.now() + SETTLE_MS;
-    for (;;) {
-      const after = await this.#footprint();
-      const left = leftOf({ start: before, before, after }, bounds);
-      const isBack = left.memory <= left.allowedMemory && left.descriptors === 0;
-      if (isBack || performance.now() > deadline) return after;
-      await setTimeout(250);
-    }
-  }
-
-  /** Makes the process collect garbage. Returns the resources that it has left. */
-  async #footprint(): Promise<Footprint> {
-    rmSync(this.#probeFile, { force: true });
-    process.kill(this.pid, 'SIGUSR2');
-    await until(() => existsSync(this.#probeFile));
-    return { ...JSON.parse(readFileSync(this.#probeFile, 'utf8')), descriptors: openDescriptors(this.pid) };
-  }
+  const { ticker, tasks, admin } = services;
+  const pid = services.child.pid as number;
+  const port = (url: string) => Number(new URL(url).port);
+  const ports = { ticker: port(ticker), tasks: port(tasks), admin: port(admin) };
+  const measureNow = async (): Promise<Footprint> => {
+    const memory = (await inspector.valueOfMain(MEASURE)) as Omit<Footprint, 'descriptors'>;
+    return { ...memory, descriptors: openDescriptors(pid) };
+  };
+  return {
+    ...{ env, tasks, admin },
+    mark: { ports, apiKey: ATTACKER_KEY } satisfies Mark,
+    kill: () => services.end('SIGKILL'),
+    token: async (): Promise<string> => (await post(`${ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token,
+    /** Measures the process at rest and resets its peak memory. */
+    async measure(): Promise<Footprint> {
+      const footprint = await measureNow();
+      resetPeak(pid);
+      // A process that listens still starts threads.
+      for (let before = -1; before !== footprint.descriptors; footprint.descriptors = openDescriptors(pid)) {
+        before = footprint.descriptors;
+        await setTimeout(REST_MS);
+      }
+      return footprint;
+    },
+    /** Returns the growth of the peak memory since `measure`, in MiB. */
+    peakMib: ({ resident }: Footprint) => Math.max(0, peakResidentBytes(pid) - resident) / MIB,
+    /** Waits until the process is back within the bounds, or until the timeout, and measures it. */
+    async settle(before: Footprint, bounds: Bounds): Promise<Footprint> {
+      const deadline = performance.now() + SETTLE_MS;
+      for (;;) {
+        const after = await measureNow();
+        const left = leftOf({ start: before, before, after }, bounds);
+        const isBack = left.memory <= left.allowedMemory && left.descriptors === 0;
+        if (isBack || performance.now() > deadline) return after;
+        await setTimeout(250);
+      }
+    },
+  };
 }

@@ -1,8 +1,6 @@
 import { expect } from 'chai';
 import type { Sight } from './neighbours.ts';
-import { broken, effectiveBounds, type Footprint, type Observation, usualBounds } from './verdict.ts';
-
-const MIB = 1024 * 1024;
+import { broken, effectiveBounds, type Footprint, MIB, type Observation, usualBounds } from './verdict.ts';
 
 const quiet: Sight = {
   ...{ seconds: 5, open: 20, ticks: 50, missed: 0, tickMs: 4, machineMs: 1, errors: {}, disconnections: {} },
@@ -31,8 +29,10 @@ describe('the verdict on a scenario', () => {
     'an attack that did nothing': [observation({}, { actions: 0 }), 'the attack sent nothing'],
     'a wrong answer': [observation({}, { outcomes: { 500: 1 } }), 'wrong outcome: 500'],
   };
-  for (const [what, [observed, ...lines]] of Object.entries(seen))
-    it(`names ${what}`, () => expect(broken(observed, usualBounds, /^202$/)).to.deep.equal(lines));
+  it('names each effect on the neighbours, what is left, and an attack without effect or with wrong answers', () => {
+    for (const [what, [observed, ...lines]] of Object.entries(seen))
+      expect(broken(observed, usualBounds, /^202$/), what).to.deep.equal(lines);
+  });
 
   it('allows refusals if the scenario does, and twice the delays of the machine', () => {
     const refused = observation({ errors: { 'submission: no answer': 9 } });

@@ -1,6 +1,6 @@
 import { type Sight, STREAMS } from './neighbours.ts';
 
-const MIB = 1024 * 1024;
+export const MIB = 1024 * 1024;
 
 /** Limits of the effects on neighbours during an attack, and of the resources in use after it. */
 export interface Bounds {
@@ -9,9 +9,7 @@ export interface Bounds {
   healthMs: number;
   /** Growth of the peak resident memory during the attack, in MiB. */
   peakMib: number;
-  /**
-   * Objects and buffers that the process keeps by design after the attack, in MiB, in addition to {@link LEFT_SHARE}.
-   */
+  /** Objects and buffers that the process keeps by design, in MiB, in addition to {@link LEFT_SHARE}. */
   keptMib: number;
   /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue. */
   refusals: boolean;
@@ -54,14 +52,7 @@ export interface Footprint {
   descriptors: number;
 }
 
-/** Footprints of the new process, before an attack, and after it. */
-export interface Footprints {
-  start: Footprint;
-  before: Footprint;
-  after: Footprint;
-}
-
-export interface Observation extends Footprints {
+export interface Observation extends Record<'start' | 'before' | 'after', Footprint> {
   sight: Sight;
   peakMib: number;
   actions: number;
@@ -70,15 +61,12 @@ export interface Observation extends Footprints {
 }
 
 /** Resources that a process has kept since earlier measurements, in MiB, and the allowed growth of its memory. */
-export function leftOf({ start, before, after }: Footprints, { keptMib }: Bounds) {
+export function leftOf({ start, before, after }: Pick<Observation, 'start' | 'before' | 'after'>, { keptMib }: Bounds) {
   return {
-    /** Growth of objects and buffers. */
     memory: (after.live - before.live) / MIB,
     allowedMemory: (before.live * LEFT_SHARE) / MIB + keptMib,
-    /** Growth of the resident memory since the start of the process. */
     resident: (after.resident - start.resident) / MIB,
     allowedResident: RESIDENT_MIB + keptMib,
-    /** Number of descriptors left open. */
     descriptors: Math.max(0, after.descriptors - before.descriptors - DESCRIPTORS_AT_REST),
   };
 }
@@ -89,12 +77,9 @@ export function effectiveBounds(
   baseline: Pick<Bounds, 'tickMs' | 'healthMs'>,
   { machineMs }: Sight,
 ): Bounds {
-  const { tickMs, healthMs } = bounds;
-  return {
-    ...bounds,
-    tickMs: Math.max(tickMs, NOISE_FACTOR * Math.max(baseline.tickMs, machineMs)),
-    healthMs: Math.max(healthMs, NOISE_FACTOR * Math.max(baseline.healthMs, machineMs)),
-  };
+  const atLeast = (name: 'tickMs' | 'healthMs') =>
+    Math.max(bounds[name], NOISE_FACTOR * Math.max(baseline[name], machineMs));
+  return { ...bounds, tickMs: atLeast('tickMs'), healthMs: atLeast('healthMs') };
 }
 
 export function broken(observed: Observation, bounds: Bounds, correct: RegExp | undefined): string[] {

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import { handshake, head } from '../support/raw-connection.ts';
 
 export interface StreamTarget {
   host: string;
@@ -74,11 +75,8 @@ export class StreamClient {
       const pings = setInterval(() => this.#ping(), pingMs);
       this.#socket.once('close', () => clearInterval(pings));
     }
-    const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`;
-    this.#socket.write(
-      `GET ${path} HTTP/1.1\r\nHost: ${host}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
-        `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${authorization}\r\n`,
-    );
+    const [request = '', , ...headers] = handshake(path, token);
+    this.#socket.write(head(request, `Host: ${host}:${port}`, ...headers));
   }
 
   send(text: string): void {
@@ -124,16 +122,16 @@ export class StreamClient {
     }
     while (!this.#ended && left.length >= 2) {
       const short = (left[1] as number) & 0x7f;
-      const head = short === 126 ? 4 : 2;
+      const from = short === 126 ? 4 : 2;
       if (short === 127) {
         this.#end('a frame too large');
         return;
       }
-      if (left.length < head) break;
-      const length = short === 126 ? left.readUInt16BE(2) : short;
-      if (left.length < head + length) break;
-      this.#onFrame((left[0] as number) & 0x0f, left.subarray(head, head + length));
-      left = left.subarray(head + length);
+      if (left.length < from) break;
+      const to = from + (short === 126 ? left.readUInt16BE(2) : short);
+      if (left.length < to) break;
+      this.#onFrame((left[0] as number) & 0x0f, left.subarray(from, to));
+      left = left.subarray(to);
     }
     if (left.length > 0 && !this.#ended) this.#rest = Buffer.from(left);
   }

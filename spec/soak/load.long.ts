@@ -8,11 +8,12 @@ import { gather } from '../support/crowd.ts';
 import { sendings } from '../support/http-corpus.ts';
 import { checkAnswers, exchange } from '../support/http-exchange.ts';
 import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
-import { Ledger, queueCounts } from '../support/ledger.ts';
+import { Ledger, queueCounts, untilIdle } from '../support/ledger.ts';
 import { openDescriptors, residentBytes, threadCount } from '../support/proc.ts';
 import { type RunningServices, request, startServices } from '../support/program.ts';
 import { type Random, randomFrom, seed, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
+import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 const MIB = 1024 * 1024;
@@ -131,28 +132,19 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
 
 /** Waits until all tasks are settled, and at most five descriptors more than `others` are open. */
 async function isIdle({ tasks, child }: RunningServices, others: number): Promise<void> {
-  for (let busy = true; busy; ) {
-    await setTimeout(100);
-    const { waiting, delayed, in_flight } = await queueCounts(tasks);
-    busy = waiting + delayed + in_flight > 0 || openDescriptors(child.pid as number) > others + 5;
-  }
+  await untilIdle(tasks);
+  await until(() => openDescriptors(child.pid as number) <= others + 5);
 }
 
 /** Longest time for one step. Longer than the timeouts of the services. */
 const STEP_MS = 75_000;
 
 /** Returns the result of a step. @throws {Error} that names the step if it does not end */
-async function ends<T>(name: string, step: Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = setTimeout(STEP_MS, undefined, { signal: over.signal }).then(() => {
+function ends<T>(name: string, step: Promise<T>): Promise<T> {
+  const late = setTimeout(STEP_MS, undefined, { ref: false }).then(() => {
     throw new Error(`${name} did not end within ${STEP_MS / 1000} s`);
   });
-  try {
-    return await Promise.race([step, late]);
-  } finally {
-    over.abort();
-    late.catch(() => {});
-  }
+  return Promise.race([step, late]);
 }
 
 const minutes = Number(process.env.SOAK_MINUTES ?? 10);
@@ -196,12 +188,9 @@ describe(`a mixed load of valid and invalid requests for ${minutes} minutes`, ()
         footprints.push(await ends('the measurement', measure({ services, ledger, random }, inspector)));
       }
 
-      for (const { heaps, handles, descriptors, threads, resident } of footprints) {
-        const mib = (bytes: number) => (bytes / MIB).toFixed(1);
-        console.log(
-          `    heaps ${heaps.map(mib).join(' ')} MiB, resident ${mib(resident)} MiB, ` +
-            `${handles} handles, ${descriptors} descriptors, ${threads} threads`,
-        );
+      for (const { heaps, resident, ...counts } of footprints) {
+        const mib = [...heaps, resident].map((bytes) => (bytes / MIB).toFixed(1)).join(' ');
+        console.log(`    heaps and resident memory in MiB: ${mib}, ${JSON.stringify(counts)}`);
       }
       const [first, last] = [footprints[0], footprints.at(-1)] as [Footprint, Footprint];
       for (const [thread, heap] of last.heaps.entries()) {

@@ -74,13 +74,7 @@ export async function inspect(program: Program) {
     return Promise.race([answered, ended]).finally(() => answers.delete(question));
   };
   return {
-    /**
-     * Runs code in each matching thread. Resolves once the code is queued in each of them. A blocked thread runs it as
-     * soon as it runs JavaScript again.
-     */
-    async evaluate(thread: RegExp, expression: string): Promise<void> {
-      await Promise.all(fitting(thread).map((session) => run(session, expression)));
-    },
+    valueOfMain: async (expression: string): Promise<unknown> => (await valueIn(undefined, expression))[0],
     /**
      * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
      * that ends before it has answered is left out.
@@ -88,6 +82,16 @@ export async function inspect(program: Program) {
     async values(expression: string): Promise<unknown[]> {
       const sessions = [undefined, ...threads.keys()];
       return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();
+    },
+    /**
+     * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
+     * as soon as it runs JavaScript again. Returns their number, and a promise that resolves once they have ended.
+     */
+    kill(thread: RegExp, most?: number): { count: number; dead: Promise<unknown> } {
+      const sessions = fitting(thread).slice(0, most);
+      for (const session of sessions) void run(session, 'process.exit(3)');
+      const hasEnded = () => sessions.every((session) => !threads.has(session)) || undefined;
+      return { count: sessions.length, dead: attached.found(hasEnded) };
     },
     /** Waits until exactly `count` matching threads are alive. */
     async alive(thread: RegExp, count: number): Promise<void> {

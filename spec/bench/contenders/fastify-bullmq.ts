@@ -1,13 +1,9 @@
 /** A typical stack in one process: Fastify, a BullMQ queue with its worker, and a row per task in SQLite. */
-import { randomUUID } from 'node:crypto';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Queue, Worker } from 'bullmq';
-import fastify from 'fastify';
 import { migrate } from '../../../db/sqlite/migrate.ts';
-import { apiHeaders } from '../../../main/http/json-reply.ts';
-import { isObject } from '../../../workers/shared/json-object.ts';
+import { serveTasks } from './fastify.ts';
 import { COLUMNS, processTask } from './task-row.ts';
 
 const connection = { host: '127.0.0.1', port: Number(process.argv[2]) };
@@ -19,35 +15,15 @@ database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
 const insert = database.prepare(`INSERT INTO tasks (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`);
 
 const queue = new Queue('tasks', { connection, defaultJobOptions: { removeOnComplete: true } });
-const store = async ({ data }) => {
-  insert.run(...processTask(data));
-};
+const store = async ({ data }) => void insert.run(...processTask(data));
 const worker = new Worker(queue.name, store, { connection, concurrency: 5 });
-let accepted = 0;
-let completed = 0;
+const counts = { accepted: 0, completed: 0 };
 worker.on('completed', () => {
-  completed += 1;
+  counts.completed += 1;
 });
 await Promise.all([queue.waitUntilReady(), worker.waitUntilReady()]);
-
-const app = fastify();
-// Like the product, parses bodies of any content type as JSON.
-app.removeAllContentTypeParsers();
-app.addContentTypeParser('*', { parseAs: 'string' }, app.getDefaultJsonParser('error', 'error'));
-app.setErrorHandler(({ statusCode = 500 }, _request, reply) => {
-  const error = statusCode < 500 ? 'invalid JSON' : 'failed to queue task';
-  return reply.code(statusCode).headers(apiHeaders).send({ error });
-});
-app.post('/tasks', async (request, reply) => {
-  const { action, data = {} } = isObject(request.body) ? request.body : {};
-  reply.headers(apiHeaders);
-  if (typeof action !== 'string') return reply.code(400).send({ error: 'action required' });
-  if (!isObject(data)) return reply.code(400).send({ error: 'data must be an object' });
-  const id = randomUUID();
-  await queue.add(action, { id, action, data, created_at: Math.floor(Date.now() / 1000) });
-  accepted += 1;
-  return reply.code(202).header('Location', `/tasks/${id}`).send({ id, status: 'queued' });
-});
-app.get('/queue', async () => ({ accepted, completed }));
-await app.listen({ port: 0, host: '127.0.0.1' });
-console.log(JSON.stringify({ port: (app.server.address() as AddressInfo).port }));
+const accept = async (task) => {
+  await queue.add(task.action, task);
+  counts.accepted += 1;
+};
+await serveTasks(accept, () => counts);

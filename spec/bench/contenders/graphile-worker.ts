@@ -4,15 +4,15 @@ import { migratePostgres } from '../../../db/postgres/migrate.ts';
 import { countProcessed, takeSteps } from './run-queue.ts';
 import { POSTGRES_INSERT, processTask } from './task-row.ts';
 
-/** As many connections as the tasks that are added at once need, and some for the worker. */
-const MAX_POOL_SIZE = 40;
 const connectionString = process.env.DATABASE_URL;
 await migratePostgres(connectionString);
 // Standard output carries the counts.
 const logger = new Logger(() => (level, message) => {
   if (level === 'error' || level === 'warning') console.error(message);
 });
-const utils = await makeWorkerUtils({ connectionString, logger, maxPoolSize: MAX_POOL_SIZE });
+// As many connections as the tasks that are added at once need, and some for the worker.
+const options = { connectionString, logger, maxPoolSize: 40 };
+const utils = await makeWorkerUtils(options);
 await utils.migrate();
 const taskList = {
   async uppercase(task, { query }) {
@@ -23,15 +23,6 @@ const taskList = {
 // The batching that its documentation recommends for throughput: one job more than its concurrency.
 const preset = { worker: { localQueue: { size: 6 }, completeJobBatchDelay: 0 } };
 takeSteps({
-  startWorker: () =>
-    run({
-      connectionString,
-      logger,
-      maxPoolSize: MAX_POOL_SIZE,
-      concurrency: 5,
-      noHandleSignals: true,
-      taskList,
-      preset,
-    }),
+  startWorker: () => run({ ...options, concurrency: 5, noHandleSignals: true, taskList, preset }),
   add: (task) => utils.addJob('uppercase', task),
 });

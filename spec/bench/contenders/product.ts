@@ -8,25 +8,15 @@ import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { taskIds } from '../../../main/tasks/http/prepare-submission.ts';
 import { ThreadPool } from '../../../main/tasks/pool/thread-pool.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
-import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { checkHandlers } from '../../../main/threads/one-shot-threads.ts';
 import { systemClock as clock, systemRandom as random } from '../../../workers/shared/clock.ts';
-import { dueAt, reportPosition, shape, takeSteps } from './run-queue.ts';
+import { dueAt, shape, takeSteps } from './run-queue.ts';
 import type { Task } from './task-row.ts';
 
 const config = loadConfig(process.env);
 const { log } = await createLog({ level: 'error', format: 'json' });
 const backend = await openBackend(config, clock, random, log);
-let started = 0;
-/** Id of the last task that was added. */
-let lastId = '';
-const countStart = ({ event, ...task }: QueueEvent) => {
-  if (event !== 'started') return;
-  started += 1;
-  if ('id' in task && task.id === lastId) reportPosition(started);
-};
-const onEvent = shape === 'lone' ? countStart : () => {};
-const queue = await Queue.open({ store: backend.store, bus: backend.bus, onEvent, clock });
+const queue = await Queue.open({ store: backend.store, bus: backend.bus, onEvent: () => {}, clock });
 const { actions } = await checkHandlers(config.tasks);
 const pool = await ThreadPool.start(config.tasks, { actions, clock, log });
 const newTaskId = taskIds(random);
@@ -49,12 +39,9 @@ takeSteps({
 function messageOf({ action, data, created_at }: Task): Message {
   const id = newTaskId();
   added += 1;
-  lastId = id;
-  const isLone = added === Number(process.argv[2]);
   return {
     ...{ id, action, body: JSON.stringify({ id, action, data, created_at }) },
     ...((shape === 'keys' || shape === 'limits') && { limitKey: `key ${added % LIMIT_KEYS}` }),
-    ...(shape === 'lone' && { limitKey: isLone ? 'lone' : 'crowd' }),
     ...(dueAt > 0 && { runAt: dueAt }),
   };
 }

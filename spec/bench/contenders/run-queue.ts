@@ -8,7 +8,7 @@ const IN_FLIGHT = 32;
 const REPORT_MS = 20;
 
 /** Variant of the tasks. Without one, they have no key, are due at once, and are submitted one by one. */
-export type Shape = 'keys' | 'limits' | 'later' | 'batches' | 'lone' | undefined;
+export type Shape = 'keys' | 'limits' | 'later' | 'batches' | undefined;
 export const shape = process.env.BENCH_SHAPE as Shape;
 const BATCH = 1000;
 /** Time to add a task that is due later, because all of them fall due together after the last is added. */
@@ -30,11 +30,6 @@ let counted = 0;
 /** Counts a task that this process has processed. */
 export function countProcessed(): void {
   counted += 1;
-}
-
-/** Tells how many tasks had started when the one was, behind which all others wait. */
-export function reportPosition(position: number): void {
-  console.log(JSON.stringify({ position }));
 }
 
 /** Reports that this process is ready, and takes steps from standard input: `add` its share of the tasks, and `work`. */

@@ -31,16 +31,12 @@ async function measure(count: number, seconds: number): Promise<Record<string, n
     const { status } = await post(`${services.tasks}/tasks/batch`, { tasks });
     if (status !== 202) throw new Error(`a batch was answered with ${status}`);
   }
-  services.child.kill('SIGTERM');
-  await services.exited;
+  await services.end();
   const idle = await startProgram({ env });
   await idle.logged((line) => line.service === 'admin');
   await setTimeout(seconds * 250);
   const before = cpuOf(idle);
   await setTimeout(seconds * 1000);
   const cpu = ((cpuOf(idle) - before) / seconds) * 1000;
-  const memory = residentBytes(idle.child.pid as number) / 1e6;
-  idle.child.kill('SIGKILL');
-  await idle.exited;
-  return { cpu, memory };
+  return { cpu, memory: residentBytes(idle.child.pid as number) / 1e6 };
 }

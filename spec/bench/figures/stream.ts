@@ -6,8 +6,6 @@ import { type Program, startServices } from '../../support/program.ts';
 import type { Figure } from '../figure.ts';
 import { cpuOf, gatherCrowd, startPeer, streamOf } from '../server.ts';
 
-const IDLE_SECONDS = 3;
-
 interface Target {
   server: Program;
   target: StreamTarget;
@@ -44,7 +42,9 @@ export function stream(clients: number, seconds: number): Figure {
 export function crowds(sizes: readonly number[], seconds: number): Figure {
   return {
     name: `stream to ${sizes.join(' and ')} clients, ${seconds} s`,
-    contenders: contendersOf(sizes, seconds),
+    contenders: Object.fromEntries(
+      sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)]),
+    ),
     readings: sizes.flatMap((size) => [
       { key: 'missed', name: `frames missed, ${size} clients`, of: nameOf(size), target: { atMost: 0 } },
       { key: 'failed', name: `connections failed, ${size} clients`, of: nameOf(size), target: { atMost: 0 } },
@@ -53,27 +53,7 @@ export function crowds(sizes: readonly number[], seconds: number): Figure {
   };
 }
 
-/** Whether a frame costs the same however many clients there are; the last size is what the others are compared with. */
-export function streamLinearity(sizes: readonly number[], seconds: number): Figure {
-  const largest = sizes.at(-1) as number;
-  return {
-    name: `a frame's cost by the number of clients, ${seconds} s each`,
-    contenders: contendersOf(sizes, seconds),
-    readings: sizes.flatMap((size) => {
-      const compared = size !== largest && { beside: nameOf(largest), target: { within: 0.1 } };
-      const common = { unit: 'µs', of: nameOf(size), ...compared };
-      return [
-        { key: 'cpu', name: `server CPU a delivered frame, ${size} clients`, ...common },
-        { key: 'aboveIdle', name: `the same less the CPU of an idle server, ${size} clients`, ...common },
-      ];
-    }),
-  };
-}
-
 const nameOf = (clients: number) => `product, ${clients} clients`;
-
-const contendersOf = (sizes: readonly number[], seconds: number) =>
-  Object.fromEntries(sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)]));
 
 async function startProductTarget(): Promise<Target> {
   const server = await startServices();
@@ -93,9 +73,6 @@ async function measure(
   const { server, ...stream } = await start();
   const pid = server.child.pid as number;
   await setTimeout(1000);
-  const begun = cpuOf(server);
-  await setTimeout(IDLE_SECONDS * 1000);
-  const idle = (cpuOf(server) - begun) / IDLE_SECONDS;
   const before = residentBytes(pid);
   const crowd = await gatherCrowd({ ...stream, connections: clients, concurrency: 200 });
   await setTimeout(3000);
@@ -110,7 +87,6 @@ async function measure(
   const { received, missed, skew, lateness } = crowd.record.report();
   return {
     cpu: (used / received) * 1e6,
-    aboveIdle: ((used - idle * seconds) / received) * 1e6,
     memory,
     ...{ spread: skew.p50, lateness: lateness.p99 },
     ...{ missed: missed + lacking, failed: clients - crowd.size },

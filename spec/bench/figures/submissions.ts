@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { temporaryFolder } from '../../support/cleanup.ts';
@@ -16,6 +15,7 @@ const REQUESTS = {
   batch: { path: '/tasks/batch', body: JSON.stringify({ tasks: Array.from({ length: BATCH }, () => TASK) }) },
 };
 type Requested = keyof typeof REQUESTS;
+const BATCHES = 'product, batches';
 
 /** How many submissions a second are accepted over HTTP. */
 export function submissions(connections: number, seconds: number): Figure {
@@ -34,43 +34,23 @@ export function submissions(connections: number, seconds: number): Figure {
   };
 }
 
-/** Whether a submission costs the same however many connections there are; the last count is compared with. */
-export function submissionLinearity(counts: readonly number[], seconds: number): Figure {
-  const nameOf = (connections: number) => `product, ${connections} connections`;
-  const last = counts.at(-1) as number;
-  return {
-    name: `a submission's cost by the number of connections, ${seconds} s each`,
-    contenders: Object.fromEntries(counts.map((count) => [nameOf(count), () => measureProduct(count, seconds)])),
-    readings: counts.map((count) => ({
-      key: 'cpu',
-      name: `server CPU a request, ${count} connections`,
-      unit: 'µs',
-      of: nameOf(count),
-      ...(count !== last && { beside: nameOf(last), target: { within: 0.15 } }),
-    })),
-  };
-}
-
 /** Number of tasks a second that are accepted in batches. */
 export function batches(connections: number, seconds: number): Figure {
   return {
     name: `POST /tasks/batch with ${BATCH} tasks over ${connections} connections, ${seconds} s`,
     contenders: {
       product: () => measureProduct(connections, seconds),
-      'product, batches': () => measureProduct(connections, seconds, 'batch'),
+      [BATCHES]: () => measureProduct(connections, seconds, 'batch'),
     },
     readings: [
       { key: 'tasks', name: 'tasks of single requests', unit: '/s' },
-      {
-        ...{ key: 'tasks', name: 'tasks of batches', unit: '/s', of: 'product, batches', beside: 'product' },
-        target: { atLeast: 8 },
-      },
-      { key: 'refused', name: 'refused batches', unit: '%', of: 'product, batches' },
+      { key: 'tasks', name: 'of batches', unit: '/s', of: BATCHES, beside: 'product', target: { atLeast: 8 } },
+      { key: 'refused', name: 'refused batches', unit: '%', of: BATCHES },
     ],
   };
 }
 
-export async function measureProduct(
+async function measureProduct(
   connections: number,
   seconds: number,
   requested: Requested = 'single',
@@ -103,43 +83,20 @@ async function measure(
   };
 }
 
-interface Flood {
-  requests: number;
-  refused: number;
-}
-
-/** By `wrk` where it is installed, which costs less than what it measures; by autocannon otherwise. */
+/** Submits with `wrk`, which costs less than what it measures. */
 export async function flood(
   origin: string,
   connections: number,
   seconds: number,
   requested: Requested = 'single',
-): Promise<Flood> {
+): Promise<{ requests: number; refused: number }> {
   const { path, body } = REQUESTS[requested];
-  const url = `${origin}${path}`;
-  try {
-    return await byWrk(url, body, connections, seconds);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-    return byAutocannon(url, body, connections, seconds);
-  }
-}
-
-async function byWrk(url: string, body: string, connections: number, seconds: number): Promise<Flood> {
   const script = join(await temporaryFolder(), 'post.lua');
   const headers = 'wrk.headers["Content-Type"] = "application/json"';
   await writeFile(script, `wrk.method = "POST"\n${headers}\nwrk.body = '${body}'\n`);
-  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, url]);
+  const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, origin + path]);
   return {
     requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
     refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
   };
-}
-
-async function byAutocannon(url: string, body: string, connections: number, seconds: number): Promise<Flood> {
-  const file = createRequire(import.meta.url).resolve('autocannon/autocannon.js');
-  const options = ['-j', '-m', 'POST', '-b', body, '-c', String(connections), '-d', String(seconds)];
-  const { stdout } = await run(process.execPath, [file, ...options, url]);
-  const { requests, non2xx } = JSON.parse(stdout);
-  return { requests: requests.total, refused: non2xx };
 }

@@ -26,16 +26,14 @@ const all: readonly ListedScenario[] = Object.entries(groups).flatMap(([group, m
   Object.entries(members).map(([name, scenario]) => ({ ...scenario, name, group })),
 );
 
-/** All scenarios. Scenarios with the same setup are adjacent, so that they share a process. */
+/** All scenarios. Scenarios with the same settings are adjacent, so that they share a process. */
 export const scenarios: readonly ListedScenario[] = Object.values(
-  Object.groupBy(all, ({ setup = {} }) => JSON.stringify(setup)),
+  Object.groupBy(all, ({ env = {} }) => JSON.stringify(env)),
 ).flatMap((group = []) => group);
-
-const byName = new Map(scenarios.map((scenario) => [scenario.name, scenario]));
 
 /** @throws {Error} if the name is unknown */
 export function scenarioNamed(name: string): ListedScenario {
-  const scenario = byName.get(name);
+  const scenario = scenarios.find((each) => each.name === name);
   if (scenario === undefined) throw new Error(`there is no scenario or group ${JSON.stringify(name)}: see --list`);
   return scenario;
 }

@@ -25,7 +25,7 @@ const completes =
     const answers = sockets.map((socket) => attacker.answer(socket));
     await Promise.race([Promise.all(sockets.map(sent)), setTimeout(10_000)]);
     for (const socket of sockets) if (socket.writable) socket.write(body.subarray(-1));
-    attacker.sent(sockets.length);
+    attacker.actions += sockets.length;
     await Promise.all(answers);
   };
 
@@ -33,10 +33,10 @@ const completes =
 async function drip(attacker: Attacker, { start, rest, count }: { start: string; rest: string; count: number }) {
   const sockets = await attacker.connections('tasks', count);
   for (const socket of sockets) socket.resume().write(start);
-  attacker.sent(sockets.length);
+  attacker.actions += sockets.length;
   for (let at = 0; !attacker.over; at++) {
     for (const socket of sockets) if (socket.writable) socket.write(rest.charAt(at % rest.length));
-    attacker.sent(sockets.length);
+    attacker.actions += sockets.length;
     await setTimeout(DRIP_MS);
   }
   attacker.got('still open at the end');
@@ -70,7 +70,7 @@ export const bodies = {
       const body = submissionOf(MIB);
       for (const socket of await attacker.connections('tasks', 300)) {
         socket.resume().write(Buffer.concat([Buffer.from(posting('/tasks', body)), body.subarray(0, MIB / 2)]));
-        attacker.sent();
+        attacker.actions += 1;
       }
     },
   },

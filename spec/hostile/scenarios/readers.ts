@@ -6,11 +6,17 @@ import type { Scenarios } from '../scenario.ts';
 const MIB = 1024 * 1024;
 const LARGE_ROWS = 30;
 
+/** Opens connections that send a request and read only the first bytes of the response. */
 const readsSlowly =
   (service: Service, count: number, path: string, hosts = [1]) =>
   async (attacker: Attacker): Promise<void> => {
-    const request = head(`GET ${path} HTTP/1.1`, 'Host: localhost');
-    for (const host of hosts) await attacker.readSlowly(service, count, request, host);
+    for (const host of hosts) {
+      for (const socket of await attacker.connections(service, count, host)) {
+        socket.write(head(`GET ${path} HTTP/1.1`, 'Host: localhost'));
+        attacker.actions += 1;
+        socket.once('readable', () => attacker.got('began to answer'));
+      }
+    }
   };
 
 export const readers = {

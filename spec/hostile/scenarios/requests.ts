@@ -16,7 +16,7 @@ const sendAtOnce = (attacker: Attacker, bytes: string) =>
   attacker.repeat(1, async () => {
     const sockets = await attacker.connections('tasks', CONNECTIONS);
     for (const socket of sockets) socket.write(bytes);
-    attacker.sent(sockets.length * REQUESTS);
+    attacker.actions += sockets.length * REQUESTS;
     await Promise.all(sockets.map((socket) => attacker.answer(socket)));
   });
 
@@ -94,7 +94,7 @@ const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {
   await attacker.repeat(4, async () => {
     if (samples.length === 0) samples = fc.sample(sendings, { seed: seed++, numRuns: CHUNK });
     checkAnswers(await exchange(attacker.mark.ports[service], samples.pop() as Sending));
-    attacker.sent();
+    attacker.actions += 1;
     attacker.got('proper');
   });
 };

@@ -17,7 +17,7 @@ async function join(attacker: Attacker, token: string): Promise<Socket | undefin
   const socket = await attacker.connect('ticker', HOST);
   if (socket === undefined) return undefined;
   socket.write(head(...handshake('/ws/ticker', token)));
-  attacker.sent();
+  attacker.actions += 1;
   const [data] = await Promise.race([once(socket, 'data'), once(socket, 'close')]).catch(() => ['']);
   attacker.got(String(data).slice(9, 12) || 'no answer');
   return socket;
@@ -29,7 +29,7 @@ async function attackWith(attacker: Attacker, next: (step: number) => Attack): P
   let step = 0;
   await attacker.repeat(8, async () => {
     await attack(attacker.mark.ports.ticker, token, next(step++));
-    attacker.sent();
+    attacker.actions += 1;
     attacker.got('closed');
   });
 }
@@ -60,7 +60,7 @@ export const streams = {
         if (socket === undefined) return;
         while (socket.writable && !attacker.over) {
           await new Promise((resolve) => socket.write(FLOOD, resolve));
-          attacker.sent(FLOOD.length / PING.length);
+          attacker.actions += FLOOD.length / PING.length;
         }
         socket.destroy();
       });
@@ -72,7 +72,7 @@ export const streams = {
       const token = await attacker.token(HOST);
       for (const socket of await attacker.connections('ticker', 300, HOST)) {
         socket.pause().write(head(...handshake('/ws/ticker', token)));
-        attacker.sent();
+        attacker.actions += 1;
       }
     },
   },
@@ -83,7 +83,7 @@ export const streams = {
         const socket = await attacker.connect('ticker', HOST);
         if (socket === undefined) return;
         socket.resume();
-        attacker.sent();
+        attacker.actions += 1;
         const [kind, length] = [client % 3, attacker.random.below(whole.length)];
         if (kind === 0) socket.write(whole.slice(0, length));
         else if (kind === 1) socket.write(whole, () => socket.resetAndDestroy());
@@ -156,7 +156,7 @@ export const tokens = {
         const stream = await attacker.connect('ticker', host);
         if (stream === undefined || token === '') return;
         stream.write(head(...handshake('/ws/ticker', token)));
-        attacker.sent();
+        attacker.actions += 1;
         await once(stream, 'data');
         const isRevoked = closedWith(stream, REVOKED);
         const lines = ['DELETE /auth/token HTTP/1.1', 'Host: localhost', 'Connection: close'];

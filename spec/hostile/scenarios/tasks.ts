@@ -1,51 +1,21 @@
-import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { temporaryFolder } from '../../support/cleanup.ts';
 import { type Attacker, failing } from '../attacker.ts';
-import type { Scenarios, Setup, Stage } from '../scenario.ts';
+import type { Scenarios } from '../scenario.ts';
 
-const POOL = /piscina/;
 /** Memory of rows, dead letters and keys that the process keeps by design. */
 const KEPT_MIB = 48;
 const MISBEHAVIOUR_MS = 400;
 
 /** Shared, so that these scenarios share a process. */
-const limited: Setup = { inspected: true, env: { TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' } };
+const limited = {
+  ...{ TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' },
+  ...{ TASK_HANDLERS: './spec/hostile/scenarios/misbehaving.ts', TASK_UNKNOWN_ACTIONS: 'process' },
+};
 
-/**
- * Returns code that makes a pool thread misbehave at one task with the text `bad`. The misbehaviour creates a folder, so
- * that only one of the threads misbehaves.
- */
-const sabotage = (misbehave: string, folder: string) => `{
-  const { toUpperCase } = String.prototype;
-  const { mkdirSync } = process.getBuiltinModule('fs');
-  const isFirst = () => { try { mkdirSync(${JSON.stringify(folder)}); return true; } catch { return false; } };
-  String.prototype.toUpperCase = function () {
-    if (this.valueOf() === 'bad' && isFirst()) { ${misbehave} }
-    return toUpperCase.call(this);
-  };
-}`;
-
-/**
- * Returns a fault that repeatedly patches the pool threads, so that their next `bad` task runs `code`. A restarted
- * thread is not patched.
- */
-const misbehaving =
-  (code: string) =>
-  async ({ target, seconds, did }: Stage): Promise<void> => {
-    const folder = await temporaryFolder();
-    const end = performance.now() + seconds * 1000;
-    for (let time = 0; performance.now() < end; time++) {
-      await target.inspector?.evaluate(POOL, sabotage(code, join(folder, `${time}`)));
-      did('sabotaged');
-      await setTimeout(MISBEHAVIOUR_MS);
-    }
-  };
-
-const submitsBad = (attacker: Attacker) =>
-  attacker.repeat(2, async () => {
-    await attacker.post('tasks', '/tasks', '{"action":"uppercase","data":{"text":"bad"}}');
-    await setTimeout(20);
+const submits = (action: string) => (attacker: Attacker) =>
+  attacker.repeat(1, async () => {
+    await attacker.post('tasks', '/tasks', `{"action":"${action}"}`);
+    await setTimeout(MISBEHAVIOUR_MS);
   });
 
 export const tasks = {
@@ -66,19 +36,11 @@ export const tasks = {
     outcomes: /^202$/,
   },
   'full-queue': {
-    setup: { env: { QUEUE_MAX_LENGTH: '20' }, alone: true },
+    env: { QUEUE_MAX_LENGTH: '20' },
     bounds: { refusals: true },
     attack: (attacker) => attacker.repeat(32, () => attacker.post('tasks', '/tasks', failing)),
     outcomes: /^(202|500)$/,
   },
-  'hanging-tasks': {
-    setup: limited,
-    fault: misbehaving('for (;;);'),
-    attack: submitsBad,
-  },
-  'memory-eating-tasks': {
-    setup: limited,
-    fault: misbehaving('for (const meals = []; ; ) meals.push(new Array(10000).fill({}));'),
-    attack: submitsBad,
-  },
+  'hanging-tasks': { env: limited, attack: submits('hang'), outcomes: /^202$/ },
+  'memory-eating-tasks': { env: limited, attack: submits('eat'), outcomes: /^202$/ },
 } satisfies Scenarios;

@@ -46,11 +46,13 @@ const status =
     response.writeHead(code, headers).end(body);
 const failed = (reason: string, permanent = false) => ({ ended: 'raised', permanent, reason });
 
+const row = { id: 't', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 2 };
+const failure = { state: 'failed', attempts: 1, reason: 'no', history: NO_ATTEMPTS };
+const message = { id: 't', body: '{}', ...failure } as unknown as StoredMessage;
+
 describe('the sender of callbacks', () => {
   it('posts what is known of a task that has ended differently since, with its id, time and traceparent', async () => {
     const { send, received, known, clock } = await open(status(200));
-    const row = { id: 't', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 2 };
-    const message = { id: 't', body: '{}', state: 'failed', history: NO_ATTEMPTS } as unknown as StoredMessage;
     for (const [end, task] of [
       ['completed', { message }],
       ['failed', { row }],
@@ -64,6 +66,18 @@ describe('the sender of callbacks', () => {
       const webhook = { 'webhook-id': 'c', 'webhook-timestamp': timestamp, traceparent };
       expect(headers).to.include({ ...webhook, 'content-type': 'application/json' });
     }
+  });
+
+  it('posts a completed task with its result, and a failed one with its reason, and counts them', async () => {
+    const { sender, send, received, known } = await open(status(204));
+    known.task = { row };
+    await send({ status: 'completed' });
+    known.task = { message };
+    await send({ status: 'failed' });
+    const [completed, failed] = received.map(({ body }) => JSON.parse(body));
+    expect(completed).to.deep.equal(row);
+    expect(failed).to.include({ id: 't', status: 'failed', attempts: 1, reason: 'no' });
+    expect([...sender.outcomes]).to.deep.include(['delivered', 2]);
   });
 
   it('keeps the first 200 characters of an answer, and reads 64 KiB of it', async () => {

@@ -2,11 +2,11 @@ import { spawn } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { newSecret } from '../../support/callback-secret.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
 import { startServices, untilTask, watch } from '../../support/program.ts';
-import { newSecret } from '../../support/receiver.ts';
 import { until } from '../../support/until.ts';
 
 const FILE = 'www/guide/callbacks.md';
