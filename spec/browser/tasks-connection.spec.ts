@@ -174,6 +174,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
         .waitFor();
       await fetch(`${tasks}/tasks/${ids[0]}`, { method: 'DELETE' });
       await notice(page, 'full').waitFor({ state: 'hidden' });
+      await partShows(page, 'sentence', /submissions? a (minute|second) refused/);
       await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
       await button.click();
       await page.locator('.own-task[data-state="completed"]').waitFor();
