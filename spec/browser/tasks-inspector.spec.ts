@@ -2,7 +2,6 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post } from '../support/program.ts';
-import { violations } from './accessibility.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
 import { startWithHandlers } from './task-rows.ts';
 
@@ -66,7 +65,6 @@ describeInBrowser('the inspector of the task board', () => {
       });
       expect(JSON.parse((await text('result-text')) ?? '')).to.deep.equal({ output: 'hello' });
       expect(await text('curl-text')).to.include(`/tasks -d '{"action":"echo","data":{"text":"hello"}}'`);
-      expect(await violations(page)).to.deep.equal([]);
       await page.keyboard.press('Escape');
       await inspector(page).waitFor({ state: 'hidden' });
       expect(page.url()).to.equal(`${services().tasks}/`);
@@ -119,7 +117,6 @@ describeInBrowser('the inspector of the task board', () => {
       await goTo(page, await submit({ action: 'crashes' }));
       const stack = part(page, 'step-stack').filter({ hasText: 'TypeError' });
       expect(await stack.textContent()).to.match(/^TypeError\n {4}at .*handlers\.ts:\d+:\d+/);
-      expect(await violations(page)).to.deep.equal([]);
     });
   });
 
@@ -148,14 +145,12 @@ describeInBrowser('the inspector of the task board', () => {
       await inspector(page).getByText('25 %').waitFor();
       await inspector(page).getByText('row 256 of 1000').waitFor();
       expect((await steps(page)).at(-1)).to.match(/^Attempt 1 started for (< )?\d/);
-      expect(await violations(page)).to.deep.equal([]);
       expect(await cancel()).to.equal(202);
       await state(page, 'cancelled');
       await inspector(page).getByRole('progressbar').waitFor({ state: 'detached' });
 
       await goTo(page, 'nobody');
       await page.getByText('No task has this id.').waitFor();
-      expect(await violations(page)).to.deep.equal([]);
     });
   });
 });

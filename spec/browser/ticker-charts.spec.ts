@@ -5,7 +5,6 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
-import { violations } from './accessibility.ts';
 import { describeInBrowser, LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { drawnTexts, recordDrawnTexts } from './drawn-texts.ts';
 import { imitateStream } from './imitated-stream.ts';
@@ -190,7 +189,6 @@ describeInBrowser('a chart of the ticker client', () => {
       await becomes((from, to) => to - from < 45);
       await touch(devtools, 'touchEnd', []);
 
-      expect(await violations(page)).to.deep.equal([]);
       await page.goBack();
       await page.locator('h2 a:focus', { hasText: 'BTC-USD' }).waitFor();
       expect(new URL(page.url()).search).to.equal('?candles=5s');

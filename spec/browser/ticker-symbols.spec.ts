@@ -3,7 +3,6 @@ import type { Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
-import { violations } from './accessibility.ts';
 import { changes, describeInBrowser, expectFewShifts, part, reaches, recordShifts, signIn, visit } from './chromium.ts';
 import { shown } from './ticker-page.ts';
 
@@ -74,7 +73,6 @@ describeInBrowser('the ticker client with other symbols', () => {
           await page.setViewportSize({ width, height: 800 });
           await fits(page);
         }
-        expect(await violations(page)).to.deep.equal([]);
       });
     });
   }
