@@ -207,6 +207,18 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await failing('queue unavailable');
       const refusal = page.getByRole('alert').filter({ hasText: /^The service answers: failed to queue task\.$/ });
       await refusal.waitFor();
+      const asked: number[] = [];
+      page.on('request', (request) => {
+        if (request.url().endsWith('/queue')) asked.push(performance.now());
+      });
+      await eventually(
+        () => asked.length,
+        (count) => count > 1,
+      );
+      const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
+      expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(1_900);
+      await Promise.all([page.waitForRequest('**/queue'), page.getByRole('button', { name: 'Retry' }).click()]);
+      expect((asked.at(-1) ?? 0) - (asked.at(-2) ?? 0), 'at once on request').to.be.below(1_900);
       for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
       await reaches(page, 'live');
       await refusal.waitFor({ state: 'hidden' });
