@@ -38,41 +38,17 @@ async function expectStop(command: string, reason: string): Promise<void> {
   expect(client.errors().trim()).to.equal(reason);
 }
 
-/** Runs a client, and restarts the services on the same port after its first prices. Returns its error output. */
-async function outputOverRestart(start: (services: RunningServices) => Promise<string>): Promise<string> {
-  const DATA_DIR = await temporaryFolder();
-  const before = await startServices({ env: { DATA_DIR } });
-  const client = watch(paste(await start(before), { API_KEY: before.apiKey }));
-  const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
-  await nextPrices();
-  before.child.kill();
-  await before.exited;
-  await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-  await nextPrices();
-  return client.errors();
-}
-
 describe('the clients of the guide', () => {
   const running = onceForSuite(startServices);
 
-  /** Saves the client of the services and the program for Node. Returns the command that runs it. */
-  async function nodeProgram(services: RunningServices): Promise<string> {
-    const path = await write(services, CLIENT, 'Node', 'js', 'prices.mjs');
-    const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, services));
-    return `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
-  }
-
   it('stream in Node, and stop without a valid key with a line that says why', async () => {
-    const command = await nodeProgram(running());
+    const path = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
+    const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, running()));
+    const command = `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
     await expectPrices(watch(paste(command, { API_KEY: running().apiKey })));
     const client = watch(paste(command, { API_KEY: 'none' }));
     expect(await client.exited).to.include({ code: 1 });
     expect(client.errors()).to.include('stopped invalid API key\n').and.include('ServiceError: invalid API key');
-  });
-
-  it('come back in Node after a restart of the server', async () => {
-    const errors = await outputOverRestart(nodeProgram);
-    expect(errors).to.match(/^connecting \nlive \noffline server is shutting down\nconnecting \n/);
   });
 
   describeWith(lackingPython, 'in Python', () => {
@@ -87,7 +63,15 @@ describe('the clients of the guide', () => {
     });
 
     it('come back after a restart of the server', async () => {
-      expect(await outputOverRestart(pythonProgram)).to.match(/^reconnecting: 1001 server is shutting down\n/);
+      const DATA_DIR = await temporaryFolder();
+      const before = await startServices({ env: { DATA_DIR } });
+      const client = watch(paste(await pythonProgram(before), { API_KEY: before.apiKey }));
+      const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
+      await nextPrices();
+      await before.end();
+      await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
+      await nextPrices();
+      expect(client.errors()).to.match(/^reconnecting: 1001 server is shutting down\n/);
     });
   });
 
