@@ -6,8 +6,34 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, request } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
-import { elapse, holdTimers } from './held-timers.ts';
 import { failures, queueButton, rows, startWithHandlers, untilFailed, untilRows } from './task-rows.ts';
+
+/** Time to undo a redrive, purge or cancellation, and time for which its result is shown, in milliseconds. */
+type HeldDelay = 8_000 | 6_000;
+
+/** Holds back the page's timers of an undo, until {@link elapse} runs them. Call it before the page loads. */
+const holdTimers = (page: Page) =>
+  page.addInitScript(() => {
+    const held = new Map<number, { callback(): void; delay: number }>();
+    const { setTimeout: start, clearTimeout: stop } = window;
+    let id = 0;
+    Object.assign(window, {
+      setTimeout(callback: () => void, delay: number) {
+        if (delay !== 8_000 && delay !== 6_000) return start(callback, delay);
+        id -= 1;
+        held.set(id, { callback, delay });
+        return id;
+      },
+      clearTimeout: (timer: number) => held.delete(timer) || stop(timer),
+      elapse(wanted: number) {
+        for (const [timer, { callback, delay }] of held) if (delay === wanted && held.delete(timer)) callback();
+      },
+    });
+  });
+
+const elapse = (page: Page, delay: HeldDelay) =>
+  // @ts-expect-error: defined above
+  page.evaluate((wanted) => window.elapse(wanted), delay);
 
 /** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
 const HANDLERS = `

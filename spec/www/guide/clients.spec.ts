@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, paste, section } from '../../support/examples.ts';
+import { adapt, examples, outputOf, paste, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
@@ -85,30 +85,22 @@ describe('the clients of the guide', () => {
 
   it('stop in the shell without a valid key with a line that says why', async () => {
     const example = adapt(examples(OTHERS, 'The shell')[0], running());
-    const shell = watch(paste(example, { API_KEY: 'none' }));
-    expect(await shell.exited).to.include({ code: 0 });
-    expect(shell.output().trim()).to.equal('no token: {"error":"invalid API key"}');
+    expect((await outputOf(example, { API_KEY: 'none' })).trim()).to.equal('no token: {"error":"invalid API key"}');
   });
 
   it('get the key of the demo user, also if the example is repeated', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
     const [example = ''] = examples(CLIENT, 'Before you start');
-    const shell = watch(paste(`${example}${example}echo $API_KEY`, { DATA_DIR }));
-    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    expect(shell.output()).to.equal(`${services.apiKey}\n`);
+    expect(await outputOf(`${example}${example}echo $API_KEY`, { DATA_DIR })).to.equal(`${services.apiKey}\n`);
   });
 
   it('submit a task twice, which makes one task, and wait for its row', async () => {
     const [submitting, waiting] = examples(OTHERS, 'Tasks').map((example) => adapt(example, running()));
-    const submitter = watch(paste(submitting ?? ''));
-    expect(await submitter.exited).to.include({ code: 0 });
-    const [first, second] = submitter.lines;
-    expect(first).to.deep.include({ status: 'queued' });
-    expect(second).to.deep.equal(first);
-    const waiter = watch(paste(waiting ?? ''));
-    expect(await waiter.exited).to.include({ code: 0 });
-    expect(JSON.parse(waiter.output())).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
+    const [first, second] = (await outputOf(submitting)).trim().split('\n');
+    expect(JSON.parse(first ?? '')).to.deep.include({ status: 'queued' });
+    expect(second).to.equal(first);
+    expect(JSON.parse(await outputOf(waiting))).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
   });
 
   it('follow the events of tasks', async () => {

@@ -4,14 +4,30 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, paste } from '../../support/examples.ts';
+import { adapt, examples, outputOf } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
 import { projectFolder, request, startServices, untilTask, watch } from '../../support/program.ts';
 import { newSecret } from '../../support/receiver.ts';
 import { eventually, until } from '../../support/until.ts';
 
-describe('the guide to callbacks', () => {
-  it('has a receiver that accepts a callback with the new secret or the old one, and no forged one', async () => {
+/** Starts the program of the guide, exactly as printed but for its port, in a folder with the packages that it imports. */
+async function startExample(port: number) {
+  const folder = await temporaryFolder();
+  const installed = join(folder, 'node_modules/ticker-and-tasks');
+  await mkdir(installed, { recursive: true });
+  await writeFile(join(installed, 'package.json'), '{"type": "module", "exports": "./index.js"}');
+  const api = new URL('../../../main/embed.ts', import.meta.url).href;
+  await writeFile(join(installed, 'index.js'), `export * from ${JSON.stringify(api)};`);
+  await symlink(join(projectFolder, 'node_modules/koa'), join(folder, 'node_modules/koa'));
+  const [example = ''] = examples('www/guide/embedding.md', 'Without HTTP', 'js');
+  await writeFile(join(folder, 'program.mjs'), example.replace('3000', String(port)));
+  const program = watch(spawn(process.execPath, ['program.mjs'], { cwd: folder }));
+  afterTest(() => program.child.kill('SIGKILL'));
+  return program;
+}
+
+describe('the guide', () => {
+  it('has a receiver of callbacks that accepts one with the new secret or the old one, and no forged one', async () => {
     const [host, port] = ['localhost:9000', await freePort()];
     const folder = await temporaryFolder();
     const [receiver = ''] = examples('www/guide/callbacks.md', 'Try it', 'js');
@@ -43,9 +59,7 @@ describe('the guide to callbacks', () => {
         return forged !== undefined;
       });
       expect(forged).to.equal(401);
-      const shell = watch(paste(adapt(submit, services).replaceAll(host, `localhost:${port}`)));
-      expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-      const { id } = JSON.parse(shell.output());
+      const { id } = JSON.parse(await outputOf(adapt(submit, services).replaceAll(host, `localhost:${port}`)));
       await untilTask(services.tasks, id);
       const isKnown = secrets.includes(OLD) || secrets.includes(NEW);
       if (isKnown) await until(() => listening.output() === `task ${id}: completed\n`);
@@ -60,10 +74,8 @@ describe('the guide to callbacks', () => {
       await listening.exited;
     }
   });
-});
 
-describe('the guide for users of other queues', () => {
-  it('has an action that replaces the processor of BullMQ, and a program that submits a task once', async () => {
+  it('has for users of BullMQ an action that replaces their processor, and a program that submits a task once', async () => {
     const cwd = await temporaryFolder();
     await writeFile(join(cwd, 'handlers.ts'), examples('www/guide/coming-from.md', 'From BullMQ', 'ts')[0] ?? '');
     await mkdir(join(cwd, 'node_modules'));
@@ -76,51 +88,26 @@ describe('the guide for users of other queues', () => {
     await writeFile(join(cwd, 'submit.mjs'), adapt(submit, services));
 
     const outputs: string[] = [];
-    for (let time = 1; time <= 2; time++) {
-      const submitter = watch(paste(`node ${cwd}/submit.mjs`));
-      expect(await submitter.exited, submitter.errors()).to.include({ code: 0 });
-      outputs.push(submitter.output());
-    }
+    for (let time = 1; time <= 2; time++) outputs.push(await outputOf(`node ${cwd}/submit.mjs`));
     expect(outputs[0]).to.match(/^202 \{"id":/);
     expect(outputs[1]).to.equal(outputs[0]);
     const { id } = JSON.parse(outputs[0]?.slice(4) ?? '');
     const body = await untilTask(services.tasks, id);
     expect(JSON.parse(body.result)).to.deep.equal({ output: { sent: 'ada@example.com' } });
   });
-});
 
-describe('the guide to keys and data', () => {
   it('creates and revokes a key and makes a backup while the services run, twice', async () => {
     const [DATA_DIR, HOME] = [await temporaryFolder(), await temporaryFolder()];
     await startServices({ env: { DATA_DIR } });
     const commands = ['Keys', 'Backup'].flatMap((heading) => examples('www/guide/data.md', heading)).join('');
     for (let time = 1; time <= 2; time++) {
-      const shell = watch(paste(`date() { echo ${time}; }\n${commands}`, { DATA_DIR, HOME }));
-      expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-      expect(shell.output() + shell.errors()).to.match(/revoked key \d+ of alice/);
+      const output = await outputOf(`exec 2>&1\ndate() { echo ${time}; }\n${commands}`, { DATA_DIR, HOME });
+      expect(output).to.match(/revoked key \d+ of alice/);
     }
     expect(readdirSync(join(HOME, 'backups'))).to.deep.equal(['1', '2']);
   });
-});
 
-/** Starts the program of the guide, exactly as printed but for its port, in a folder with the packages that it imports. */
-async function startExample(port: number) {
-  const folder = await temporaryFolder();
-  const installed = join(folder, 'node_modules/ticker-and-tasks');
-  await mkdir(installed, { recursive: true });
-  await writeFile(join(installed, 'package.json'), '{"type": "module", "exports": "./index.js"}');
-  const api = new URL('../../../main/embed.ts', import.meta.url).href;
-  await writeFile(join(installed, 'index.js'), `export * from ${JSON.stringify(api)};`);
-  await symlink(join(projectFolder, 'node_modules/koa'), join(folder, 'node_modules/koa'));
-  const [example = ''] = examples('www/guide/embedding.md', 'Without HTTP', 'js');
-  await writeFile(join(folder, 'program.mjs'), example.replace('3000', String(port)));
-  const program = watch(spawn(process.execPath, ['program.mjs'], { cwd: folder }));
-  afterTest(() => program.child.kill('SIGKILL'));
-  return program;
-}
-
-describe('the guide on embedding', () => {
-  it('has a program that answers with a result and a price, and has no other listener', async () => {
+  it('has a program that embeds both services, answers with a result and a price, and has no other listener', async () => {
     const port = await freePort();
     const program = await startExample(port);
     const ask = () => request(`http://127.0.0.1:${port}/hello`).catch(() => undefined);
@@ -130,9 +117,7 @@ describe('the guide on embedding', () => {
     program.child.kill('SIGTERM');
     expect(await program.exited, program.errors()).to.deep.equal({ code: 0, signal: null });
   });
-});
 
-describe('the guide to schedules', () => {
   it('has requests that add, run and delete a schedule, and a module with one', async () => {
     const path = join(await temporaryFolder(), 'handlers.ts');
     await writeFile(path, examples('www/guide/scheduling.md', 'Every night', 'ts')[0] ?? '');
@@ -140,16 +125,11 @@ describe('the guide to schedules', () => {
     const [add = '', others = ''] = examples('www/guide/scheduling.md', 'Every night').map((example) =>
       adapt(example, services),
     );
-    const run = async (example: string) => {
-      const shell = watch(paste(example));
-      expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-      return shell.output();
-    };
-    expect(JSON.parse(await run(add))).to.include({ name: 'nightly', cron: '0 3 * * *', source: 'api' });
+    expect(JSON.parse(await outputOf(add))).to.include({ name: 'nightly', cron: '0 3 * * *', source: 'api' });
     const names = async () =>
       (await request(`${services.tasks}/schedules`)).body.schedules.map(({ name }: { name: string }) => name);
     expect(await names()).to.include.members(['nightly', 'report']);
-    expect(await run(others)).to.include('"status":"queued"');
+    expect(await outputOf(others)).to.include('"status":"queued"');
     expect(await names()).to.not.include('nightly');
   });
 });

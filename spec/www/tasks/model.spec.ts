@@ -141,34 +141,6 @@ describe('the model of the task board', () => {
     expect(model.list('completed')?.next).to.equal('c');
   });
 
-  it('lists only tasks that match the filter, also after an event', async () => {
-    const { model, answer } = startModel();
-    model.open('running', { ...ALL, action: 'resize' });
-    await answer([running, { ...running, id: 'b', action: 'other' }]);
-    expect(ids(model, 'running')).to.deep.equal(['a']);
-    model.apply([event('completed', 'a')]);
-    expect(ids(model, 'running')).to.deep.equal([]);
-  });
-
-  it('lists limited tasks again if the counts of the queue have changed, also those whose acceptance was an event', async () => {
-    const { model, answer, pass, requested } = startModel();
-    const status = { accepted: 1, completed: 0, limited: 1, waiting: 0, in_flight: 0, limits: {} } as QueueStatus;
-    model.apply([event('accepted', 'b')]);
-    model.setQueue(status);
-    pass(100);
-    model.open('limited', ALL);
-    await answer([{ ...queued, status: 'limited' }]);
-    expect(ids(model, 'limited')).to.deep.equal(['b']);
-    model.setQueue(status);
-    pass(60_000);
-    expect(requested()).to.equal(1);
-    model.setQueue({ ...status, limited: 0, waiting: 1 });
-    pass(1_000);
-    expect(requested()).to.equal(2);
-    await answer([]);
-    expect(ids(model, 'limited')).to.deep.equal([]);
-  });
-
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
     const { model, answer, setVisible, pass, requested } = startModel();
     model.open('running', ALL);
