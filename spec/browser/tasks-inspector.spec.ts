@@ -121,12 +121,7 @@ describeInBrowser('the inspector of the task board', () => {
       };
       await state(page, 'retrying');
       const countdown = page.locator('.step').last().locator('[data-part="step-live"]');
-      const first = await countdown.textContent();
-      expect(first).to.match(/^in \d\d s$/);
-      await page.waitForFunction(
-        (before) => [...document.querySelectorAll('[data-part="step-live"]')].at(-1)?.textContent !== before,
-        first,
-      );
+      expect(await countdown.textContent()).to.match(/^in \d\d s$/);
       expect(await cancel()).to.equal(204);
       await state(page, 'cancelled');
       expect((await steps(page)).at(-1)).to.match(/^Cancelled/);
