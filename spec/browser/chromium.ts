@@ -218,16 +218,9 @@ export const recordShifts = (page: Page) =>
     const shifts: [value: number, ...elements: string[]][] = [];
     Object.assign(window, { shifts });
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) {
-        const { value, hadRecentInput, sources } = entry as PerformanceEntry & {
-          value: number;
-          hadRecentInput: boolean;
-          sources: { node: Node | null; previousRect: DOMRect; currentRect: DOMRect }[];
-        };
-        const moved = sources.map(
-          ({ node, previousRect: { x, y }, currentRect }) =>
-            `${node instanceof Element ? node.outerHTML.slice(0, 60) : node?.nodeName} ${x},${y} to ${currentRect.x},${currentRect.y}`,
-        );
+      type Shift = PerformanceEntry & { value: number; hadRecentInput: boolean; sources: { node: Node | null }[] };
+      for (const { value, hadRecentInput, sources } of list.getEntries() as Shift[]) {
+        const moved = sources.map(({ node }) => (node instanceof Element ? node.outerHTML.slice(0, 60) : '#text'));
         if (!hadRecentInput) shifts.push([value, ...moved]);
       }
     }).observe({ type: 'layout-shift', buffered: true });

@@ -1,12 +1,15 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { startServices } from '../support/program.ts';
+import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually } from '../support/until.ts';
-import { violations } from './accessibility.ts';
-import { LOST, part, reaches, signIn, visit } from './chromium.ts';
-import { startWithHandlers } from './task-rows.ts';
+import { LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
+import { startWithHandlers, untilFailed } from './task-rows.ts';
 import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** A handlers module with an action whose data has a schema, and which runs until it is cancelled. Its texts are long. */
 const HANDLERS = `
@@ -22,9 +25,27 @@ export default {
   },
 };`;
 
-/** Asserts that a page is accessible in its current state, and that neither it nor a dialog scrolls horizontally. */
-export async function checkAppearance(page: Page, state: string): Promise<void> {
-  expect(await violations(page), state).to.deep.equal([]);
+/** Handlers whose tasks fail: with a long permanent error, and after five attempts. */
+const FAILING = `
+const long = 'W'.repeat(150);
+export default {
+  [long]() { throw new PermanentError(long + ' one line after another '.repeat(10)); },
+  tires() { throw new RetryAfter(1, 'try again'); },
+};`;
+
+/** Asserts that axe-core finds nothing in a page's current state, and that neither it nor a dialog scrolls horizontally. */
+async function checkAppearance(page: Page, state: string): Promise<void> {
+  // The source is sent to each document once.
+  if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe);
+  const violations: string[] = await page.evaluate(async () => {
+    // @ts-expect-error: injected above
+    const found = await axe.run({ resultTypes: ['violations'], preload: false });
+    return found.violations.flatMap(
+      ({ id, nodes }: { id: string; nodes: { html: string; failureSummary: string }[] }) =>
+        nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`),
+    );
+  });
+  expect(violations, state).to.deep.equal([]);
   await checkWidth(page, state);
 }
 
@@ -80,6 +101,10 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
       };
       await eventually(pin, (isPinned) => isPinned);
       await checkAppearance(page, 'candles');
+      await page.locator('.u-over').first().click();
+      await page.getByRole('link', { name: 'All prices' }).waitFor();
+      await checkAppearance(page, 'one chart');
+      await page.goBack();
       await page.getByRole('button', { name: 'Pause' }).click();
       await checkAppearance(page, 'paused');
       await page.clock.fastForward(STALE_AFTER_MS);
@@ -114,7 +139,7 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await checkAppearance(page, 'completed');
       await page.goto(`${network.url}/?action=${long.slice(100)}`);
       await page.getByText('No completed task matches.').waitFor();
-      await checkAppearance(page, 'nothing found');
+      await checkWidth(page, 'nothing found');
       await part(page, 'action-chip').click();
       await page.keyboard.press('?');
       await part(page, 'help').waitFor();
@@ -127,12 +152,20 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await page.locator('.tab[data-state="running"]').click();
       await page.locator('.task-row', { hasText: '25 %' }).waitFor();
       await checkAppearance(page, 'action with a schema, and progress');
+      await page.locator('.task-row [data-open]').first().click();
+      await partShows(page, 'inspector-state', 'running');
+      await checkAppearance(page, 'running task inspected');
+      await page.keyboard.press('Escape');
+      await post(`${tasks}/queue/pause`, {});
+      await page.getByRole('button', { name: 'Resume the queue' }).waitFor();
+      await checkAppearance(page, 'queue paused');
+      await post(`${tasks}/queue/resume`, {});
       await page.locator('.own-cancel:visible').click();
       await page.locator('.own-task[data-state="cancelled"]').waitFor();
       await page.locator('#json').fill('{}');
       await page.getByRole('button', { name: 'Queue task' }).click();
       await page.locator('#json-error').filter({ hasText: 'must be present' }).waitFor();
-      await checkAppearance(page, 'cancelled, data refused');
+      await checkWidth(page, 'cancelled, data refused');
       await page.locator('#choice').selectOption('another action');
       await page.getByRole('button', { name: 'Queue task' }).click();
       await page.locator('#action-error').filter({ hasText: 'Give' }).waitFor();
@@ -155,19 +188,56 @@ async function checkSettings(page: Page, long: string): Promise<void> {
     ],
     ['limits', { Action: long.slice(0, 200), 'Tasks of each key at once': '1' }],
   ] as const) {
+    // Both pages have the same parts.
+    const check = name === 'schedules' ? checkAppearance : checkWidth;
     await page.locator(`.pages a[data-page="${name}"]`).click();
     await page.locator(`[data-part="${name}"] .empty-title`).waitFor();
-    await checkAppearance(page, `no ${name}`);
+    await checkWidth(page, `no ${name}`);
     await part(page, 'new').locator('visible=true').click();
     await dialog.getByRole('button', { name: 'Save' }).click();
     await dialog.locator('[aria-invalid]').waitFor();
-    await checkAppearance(page, `${name}, wrong`);
+    await check(page, `${name}, wrong`);
     for (const [label, text] of Object.entries(fields)) await dialog.getByLabel(label, { exact: true }).fill(text);
     await dialog.getByRole('button', { name: 'Save' }).click();
     await page.locator('.setting:visible').waitFor();
-    await checkAppearance(page, name);
+    await check(page, name);
     await page.getByRole('button', { name: 'Delete' }).click();
-    await checkAppearance(page, `${name}, deletion`);
+    await check(page, `${name}, deletion`);
     await page.keyboard.press('Escape');
   }
+}
+
+/** Defines the spec of the charts and of every state of the failed tasks at a given width and color scheme. */
+export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark'): void {
+  it(`failed tasks, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
+    const { tasks } = await startWithHandlers(FAILING);
+    await visit(`${tasks}/?state=failed`, { width, colorScheme }, async (page) => {
+      await page.getByText('No task has failed').waitFor();
+      const isOpen = await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => details.open);
+      expect(isOpen, 'the charts are folded on a small screen at first').to.equal(width >= 768);
+      if (!isOpen) await page.getByText('The last 15 minutes', { exact: true }).click();
+      await page.getByText('Actions and workers').click();
+      await part(page, 'throughput').locator('canvas').waitFor();
+      await checkAppearance(page, 'none, with charts');
+      for (const action of ['W'.repeat(150), 'tires']) await post(`${tasks}/tasks`, { action });
+      await untilFailed(tasks, 2);
+      await page.locator('.task-row').nth(1).waitFor();
+      await page.locator('.reason').nth(2).waitFor();
+      await page.getByLabel('Select all shown tasks').check();
+      await page.getByText('1 of them has a permanent error').waitFor();
+      await checkAppearance(page, 'selected');
+      await page.locator('.task-row [data-open]').first().click();
+      await partShows(page, 'inspector-state', 'failed');
+      await checkAppearance(page, 'inspected');
+      const isModal = await page.evaluate(() => document.querySelector('dialog[open]')?.matches(':modal'));
+      if (width === 320) expect(isModal, 'the inspector covers a small screen').to.equal(true);
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'Purge', exact: true }).click();
+      await part(page, 'confirm').waitFor();
+      await checkAppearance(page, 'asked before a purge');
+      await part(page, 'confirm').click();
+      await part(page, 'undo').waitFor();
+      await checkAppearance(page, 'purge pending');
+    });
+  });
 }

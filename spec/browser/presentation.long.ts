@@ -1,6 +1,5 @@
 import { describeInBrowser } from './chromium.ts';
-import { itShowsFailedTasksAt } from './every-failed-state.ts';
-import { itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
+import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
 
 describeInBrowser('both clients', () => {
   // With presentation.spec.ts, each page is seen at each width, and in both color schemes.

@@ -5,20 +5,30 @@ import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
-import { itShowsFailedTasksAt } from './every-failed-state.ts';
-import { itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
+import { itShowsFailedTasksAt, itShowsTheTaskBoardAt, itShowsTheTickerAt } from './every-state.ts';
 
-/** Compressed size in bytes of both pages with all their files. */
-const MAX_WEIGHT = 162_000;
+/** Largest compressed sizes in bytes of a page with all its files. */
+const MAX_WEIGHTS = { ticker: 48_000, tasks: 114_000 };
 
-/** Returns the sum of the compressed sizes of a page and all that it has loaded. */
-function weigh(page: Page): Promise<number> {
-  return page.evaluate(() => {
+/** Expects that a page is light, has preloaded every module, and has loaded nothing from elsewhere. */
+async function expectLight(page: Page, most: number): Promise<void> {
+  const origin = new URL(page.url()).origin;
+  const { names, weight, classic, preloaded } = await page.evaluate(() => {
     const entries = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
-    return (entries as PerformanceResourceTiming[])
-      .filter(({ name }) => name === location.href || /\.(js|css|svg|png)$/.test(name))
-      .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0);
+    const sources = [...document.querySelectorAll<HTMLScriptElement>('script:not([type=module])')];
+    return {
+      names: entries.map(({ name }) => name),
+      weight: (entries as PerformanceResourceTiming[])
+        .filter(({ name }) => name === location.href || /\.(js|css|svg|png)$/.test(name))
+        .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
+      classic: sources.map(({ src }) => src),
+      preloaded: [...document.querySelectorAll<HTMLLinkElement>('link[rel=modulepreload]')].map(({ href }) => href),
+    };
   });
+  expect(names.filter((name) => !name.startsWith(origin))).to.deep.equal([]);
+  expect(classic).to.deep.equal([`${origin}/shared/theme.js`]);
+  expect(preloaded).to.have.members(names.filter((name) => name.endsWith('.js') && !classic.includes(name)));
+  expect(weight, 'bytes').to.be.within(20_000, most);
 }
 
 const DARK = 'rgb(13, 17, 23)';
@@ -35,37 +45,6 @@ describeInBrowser('both clients', () => {
 
   const services = onceForSuite(startServices);
 
-  it('weigh less than 162 kB together, preload every module, and load nothing from elsewhere', async () => {
-    const { ticker, tasks } = services();
-    let weight = 0;
-    for (const [url, usable] of [
-      [ticker, '#api-key:focus'],
-      [tasks, '[data-state="live"]'],
-    ] as const) {
-      const requested: string[] = [];
-      const prepare = async (page: Page) => {
-        page.on('request', (each) => requested.push(each.url()));
-      };
-      await visit(url, { prepare }, async (page) => {
-        await page.locator(usable).waitFor();
-        expect(requested.filter((each) => !each.startsWith(url))).to.deep.equal([]);
-
-        const loaded = await page.evaluate(() => performance.getEntriesByType('resource').map(({ name }) => name));
-        weight += await weigh(page);
-        const classic = await page
-          .locator('script:not([type=module])')
-          .evaluateAll((scripts) => scripts.map((script) => (script as HTMLScriptElement).src));
-        expect(classic).to.deep.equal([`${url}/shared/theme.js`]);
-        const modules = loaded.filter((name) => name.endsWith('.js') && !classic.includes(name));
-        const preloaded = await page
-          .locator('link[rel=modulepreload]')
-          .evaluateAll((links) => links.map((link) => (link as HTMLLinkElement).href));
-        expect(preloaded).to.have.members(modules);
-      });
-    }
-    expect(weight, 'bytes').to.be.within(20_000, MAX_WEIGHT);
-  });
-
   it('are served compressed, with icons that exist', async () => {
     for (const service of [services().ticker, services().tasks]) {
       for (const path of ['/', '/shared/design.css']) {
@@ -81,11 +60,13 @@ describeInBrowser('both clients', () => {
     }
   });
 
-  it('show figures of equal width, charts in the colours of the chosen theme at once, and no motion where reduced motion is preferred but some elsewhere', async () => {
+  it('weigh less than 162 kB together, with every module preloaded; the price page has figures of equal width, charts in the colours of the chosen theme at once, and no motion where reduced motion is preferred', async () => {
     const { ticker, apiKey } = services();
     const network = await severable(ticker);
     const tolerated = new RegExp(`${LOST.source}|willReadFrequently`);
     await visit(network.url, { colorScheme: 'light', tolerated }, async (page) => {
+      await page.locator('#api-key:focus').waitFor();
+      await expectLight(page, MAX_WEIGHTS.ticker);
       await signIn(page, apiKey);
       const price = part(page, 'price').first();
       expect(await price.evaluate((each) => getComputedStyle(each).fontVariantNumeric)).to.equal('tabular-nums');
@@ -114,9 +95,11 @@ describeInBrowser('both clients', () => {
     });
   });
 
-  it('have the theme of the system until another is chosen, which holds after a reload and in other tabs, but not on paper', async () => {
+  it('have the theme of the system until another is chosen, which holds in other tabs, after a reload from the first paint on, and for the page where storage is blocked, but not on paper', async () => {
     const url = services().tasks;
     await visit(url, { colorScheme: 'light' }, async (page) => {
+      await reaches(page, 'live');
+      await expectLight(page, MAX_WEIGHTS.tasks);
       expect(await page.getByLabel('Theme').inputValue()).to.equal('');
       expect(await ground(page)).to.equal(LIGHT);
       await page.emulateMedia({ colorScheme: 'dark' });
@@ -132,30 +115,12 @@ describeInBrowser('both clients', () => {
       expect(await tab.getByLabel('Theme').inputValue()).to.equal('dark');
       await tab.close();
       await page.emulateMedia({ colorScheme: 'light' });
-      await page.reload();
-      expect(await ground(page)).to.equal(DARK);
-      await page.emulateMedia({ media: 'print' });
-      expect(await ground(page), 'on paper').to.equal(LIGHT);
-      await page.emulateMedia({ media: 'screen' });
-      await choose(page, 'System');
-      expect(await ground(page)).to.equal(LIGHT);
-      expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
-    });
-  });
+      const bars = page.locator('meta[name="theme-color"][media="all"]');
+      expect(await bars.evaluateAll((all) => all.map((bar) => bar.getAttribute('content')))).to.deep.equal(['#0d1117']);
 
-  it('apply the theme before the first paint, without inline code', async () => {
-    await visit(services().tasks, { colorScheme: 'light' }, async (page) => {
-      await choose(page, 'Dark');
-      const colours = await page
-        .locator('meta[name="theme-color"][media="all"]')
-        .evaluateAll((metas) => metas.map((meta) => (meta as HTMLMetaElement).content));
-      expect(colours).to.deep.equal(['#0d1117']);
       // Modules run only after parsing, so they are held back until the background has been read.
       const release = Promise.withResolvers<void>();
-      await page.route('**/app.js', async (route) => {
-        await release.promise;
-        await route.continue();
-      });
+      await page.route('**/app.js', (route) => release.promise.then(() => route.continue()));
       await page.reload({ waitUntil: 'commit' });
       await page.locator('footer').waitFor({ state: 'attached' });
       expect(await page.evaluate(() => document.documentElement.style.colorScheme)).to.equal('dark');
@@ -166,22 +131,20 @@ describeInBrowser('both clients', () => {
       );
       expect(first).to.equal(DARK);
       release.resolve();
+      await page.emulateMedia({ media: 'print' });
+      expect(await ground(page), 'on paper').to.equal(LIGHT);
+      await page.emulateMedia({ media: 'screen' });
       await choose(page, 'System');
-    });
-  });
+      expect(await ground(page)).to.equal(LIGHT);
+      expect(await page.evaluate(() => ({ ...localStorage }))).to.deep.equal({});
 
-  it('keep the theme for the page where the browser blocks storage', async () => {
-    const prepare = (page: Page) =>
-      page.addInitScript(() => {
-        const blocked = {
-          get: () => {
-            throw new DOMException('blocked', 'SecurityError');
-          },
+      await page.addInitScript(() => {
+        const get = () => {
+          throw new DOMException('blocked', 'SecurityError');
         };
-        Object.defineProperty(window, 'localStorage', blocked);
-        Object.defineProperty(window, 'sessionStorage', blocked);
+        for (const name of ['localStorage', 'sessionStorage']) Object.defineProperty(window, name, { get });
       });
-    await visit(services().tasks, { colorScheme: 'light', prepare }, async (page) => {
+      await page.reload();
       await choose(page, 'Dark');
       expect(await ground(page)).to.equal(DARK);
     });

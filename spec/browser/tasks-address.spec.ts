@@ -28,7 +28,31 @@ describeInBrowser('the address and the keys of the task board', () => {
     return { tasks, ids };
   });
 
-  it('reproduce the view, follow Back and Forward, and open a task whose id Find is given', async () => {
+  it("show what the form fields say after Back from another page, with and without the browser's page cache", async () => {
+    const { tasks } = services();
+    // Chromium reports that the listener keeps the page out of its cache.
+    await visit(`${tasks}/?q=first`, { tolerated: /unload/ }, async (page) => {
+      for (const isCached of [true, false]) {
+        await row(page, 'first').waitFor();
+        if (!isCached) await page.evaluate(() => addEventListener('unload', () => {}));
+        await page.getByLabel('sum').check();
+        await page.getByLabel('Numbers').fill('4, 5');
+        await page.evaluate(() => Object.assign(window, { isSamePage: true }));
+        await page.goto(`${tasks}/queue`);
+        // A page from the cache has no load event.
+        await page.goBack({ waitUntil: 'commit' });
+        await row(page, 'first').waitFor();
+        expect(await page.evaluate(() => 'isSamePage' in window)).to.equal(isCached);
+        const { q, rows, address } = await shown(page);
+        expect([q, rows, address]).to.deep.equal(['first', ['first'], '?q=first']);
+        expect(await page.locator('input[name="kind"]:checked').inputValue()).to.equal('sum');
+        expect(await page.locator('#numbers').inputValue()).to.equal('4, 5');
+        expect(await part(page, 'curl').textContent()).to.include('"action":"sum","data":{"numbers":[4,5]}');
+      }
+    });
+  });
+
+  it('reproduce the view, follow Back and Forward, open a task whose id Find is given, move through the rows, and stay switched off', async () => {
     const { tasks, ids } = services();
     await visit(tasks, {}, async (page) => {
       await row(page, 'second').waitFor();
@@ -62,36 +86,8 @@ describeInBrowser('the address and the keys of the task board', () => {
       await page.waitForURL(`${tasks}/?task=${id}`);
       expect(await page.locator('#find').inputValue()).to.equal('');
       await row(page, 'first').and(page.locator('[data-inspected]')).waitFor();
-    });
-  });
 
-  it("show what the form fields say after Back from another page, with and without the browser's page cache", async () => {
-    const { tasks } = services();
-    // Chromium reports that the listener keeps the page out of its cache.
-    await visit(`${tasks}/?q=first`, { tolerated: /unload/ }, async (page) => {
-      for (const isCached of [true, false]) {
-        await row(page, 'first').waitFor();
-        if (!isCached) await page.evaluate(() => addEventListener('unload', () => {}));
-        await page.getByLabel('sum').check();
-        await page.getByLabel('Numbers').fill('4, 5');
-        await page.evaluate(() => Object.assign(window, { isSamePage: true }));
-        await page.goto(`${tasks}/queue`);
-        // A page from the cache has no load event.
-        await page.goBack({ waitUntil: 'commit' });
-        await row(page, 'first').waitFor();
-        expect(await page.evaluate(() => 'isSamePage' in window)).to.equal(isCached);
-        const { q, rows, address } = await shown(page);
-        expect([q, rows, address]).to.deep.equal(['first', ['first'], '?q=first']);
-        expect(await page.locator('input[name="kind"]:checked').inputValue()).to.equal('sum');
-        expect(await page.locator('#numbers').inputValue()).to.equal('4, 5');
-        expect(await part(page, 'curl').textContent()).to.include('"action":"sum","data":{"numbers":[4,5]}');
-      }
-    });
-  });
-
-  it('move through the rows, reach Find, the form, the tabs and the help, but type in fields, and stay switched off', async () => {
-    const { tasks, ids } = services();
-    await visit(tasks, {}, async (page) => {
+      await page.goto(tasks);
       await rows(page).nth(2).waitFor();
       await page.keyboard.press('j');
       expect(await focusedRow(page)).to.equal('first');

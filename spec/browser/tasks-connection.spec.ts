@@ -6,7 +6,6 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { eventually } from '../support/until.ts';
-import { violations } from './accessibility.ts';
 import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
 import { listedActions, lists, queueButton, startWithHandlers, tab } from './task-rows.ts';
 
@@ -41,12 +40,15 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     return { ...(await startServices({ env: { DATA_DIR } })), DATA_DIR };
   });
 
-  it('is “Offline” within five seconds after the service was killed, and “Live” within two after it is back', async () => {
+  it('is “Offline” within five seconds after the service was killed or the network swallows all data, and “Live” within two after it is back', async () => {
     const DATA_DIR = await temporaryFolder();
     const first = await startServices({ env: { DATA_DIR } });
-    await visit(first.tasks, { tolerated }, async (page) => {
+    const network = await severable(first.tasks);
+    await visit(network.url, { tolerated }, async (page) => {
+      await partShows(page, 'last-event', 'no event yet');
       await queueButton(page).click();
       await listedActions(page).waitFor();
+      await partShows(page, 'last-event', /last event (under )?\d+ s ago/);
       await post(`${first.tasks}/queue/pause`, {});
       await post(`${first.tasks}/tasks`, { action: 'lost' });
       await tab(page, 'Queued').click();
@@ -63,28 +65,18 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
       await listedActions(page).click();
       await partShows(page, 'inspector-state', 'queued');
-      await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
+      const { tasks } = await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
       await reachesAfter(page, 'live', LOOKS_UNTIL_LIVE);
       await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
       await partShows(page, 'inspector-state', 'unknown');
       await listedActions(page).waitFor({ state: 'hidden' });
-      await post(`${first.tasks}/queue/resume`, {});
+      await post(`${tasks}/queue/resume`, {});
       await page.keyboard.press('Escape');
       await tab(page, 'Completed').click();
-      await post(`${first.tasks}/tasks`, { action: 'after-restart' });
+      await post(`${tasks}/tasks`, { action: 'after-restart' });
       await lists(page, 'after-restart');
       await partShows(page, 'count-completed', /^1 since \d\d:\d\d$/);
-    });
-  });
 
-  it('is “Offline” within five seconds after the network swallows all data, and “Live” within two after it works again', async () => {
-    const { tasks } = services();
-    const network = await severable(tasks);
-    await visit(network.url, { tolerated }, async (page) => {
-      await reaches(page, 'live');
-      await partShows(page, 'last-event', 'no event yet');
-      await post(`${tasks}/tasks`, { action: 'before-outage' });
-      await partShows(page, 'last-event', /last event (under )?\d+ s ago/);
       network.stall();
       await reachesAfter(page, 'offline', LOOKS_UNTIL_OFFLINE);
       await post(`${tasks}/tasks`, { action: 'during-outage' });
@@ -104,7 +96,6 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       await notice(page, 'stalled').waitFor();
       await queueState(page, 'queue stalled');
       expect(await notice(page, 'stalled').textContent()).to.match(/No task can be processed since .*: .*DATA_DIR/s);
-      expect(await violations(page)).to.deep.equal([]);
       await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
       await notice(page, 'stalled').waitFor({ state: 'hidden' });
       await queueState(page, 'queue running');
@@ -184,41 +175,14 @@ describeInBrowser('the state of the connection and of the queue on the task boar
         .waitFor();
       await fetch(`${tasks}/tasks/${ids[0]}`, { method: 'DELETE' });
       await notice(page, 'full').waitFor({ state: 'hidden' });
+      await partShows(page, 'sentence', /submissions? a (minute|second) refused/);
       await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
       await button.click();
       await page.locator('.own-task[data-state="completed"]').waitFor();
     });
   });
 
-  it('updates a notice in place, so that the focus stays, and announces each kind once', async () => {
-    const { tasks } = services();
-    let waiting = 1_000_000;
-    const prepare = (page: Page) =>
-      page.route('**/queue', async (route) => {
-        const response = await route.fetch();
-        waiting += 1;
-        await route.fulfill({ response, json: { ...(await response.json()), paused: true, waiting } });
-      });
-    await visit(tasks, { prepare, tolerated }, async (page) => {
-      const resume = page.getByRole('button', { name: 'Resume the queue' });
-      await resume.focus();
-      const status = part(page, 'health-status');
-      const announced = await status.textContent();
-      expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
-      expect(await page.title()).to.equal('⚠ The queue is paused. Completed · Tasks');
-      expect(await page.locator('link[rel="icon"]').getAttribute('href')).to.equal('/icon-problem.svg');
-      const answered = waiting + 2;
-      await eventually(
-        async () =>
-          Number(/([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '')?.[1]?.replaceAll(',', '')),
-        (shown) => shown >= answered,
-      );
-      expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
-      expect(await status.textContent()).to.equal(announced);
-    });
-  });
-
-  it('is “Live” without the event stream, whose events the counts of the queue replace, and does not hide that a task could not be sent', async () => {
+  it('is “Live” without the event stream, names the error that the service answers, and updates a notice in place, announced once', async () => {
     const { tasks } = services();
     const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
     await visit(tasks, { prepare, tolerated }, async (page) => {
@@ -238,41 +202,64 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       expect(await error.isVisible()).to.equal(true);
       await page.getByLabel('Text').fill('changed');
       await error.waitFor({ state: 'hidden' });
-    });
-  });
 
-  it('names the error that the service answers, and does not say that the queue is full while the database server is unavailable', async () => {
-    const { tasks } = services();
-    let isAway = false;
-    let cannotList = false;
-    const prepare = async (page: Page) => {
-      const answer = (error: string) => ({ status: 500, json: { error }, headers: { 'Retry-After': '1' } });
-      const refuse = (pattern: string, isRefused: () => boolean, error: string) =>
-        page.route(pattern, (route) => (isRefused() ? route.fulfill(answer(error)) : route.continue()));
-      await refuse('**/tasks', () => isAway, 'failed to queue task');
-      await refuse('**/queue', () => isAway, 'queue unavailable');
-      await refuse('**/tasks/search?*', () => cannotList, 'database unavailable');
-    };
-    await visit(tasks, { prepare, tolerated }, async (page) => {
       const failing = async (error: string) => {
         await reaches(page, 'failing');
         expect(await part(page, 'connection-text').textContent()).to.equal(`Service answers: ${error}`);
       };
-      await reaches(page, 'live');
-      isAway = true;
+      const refuse = (pattern: string, error: string) =>
+        page.route(pattern, (route) =>
+          route.fulfill({ status: 500, json: { error }, headers: { 'Retry-After': '1' } }),
+        );
+      await refuse('**/tasks', 'failed to queue task');
+      await refuse('**/queue', 'queue unavailable');
       await queueButton(page).click();
       await failing('queue unavailable');
       const refusal = page.getByRole('alert').filter({ hasText: /^The service answers: failed to queue task\.$/ });
       await refusal.waitFor();
-      isAway = false;
+      const asked: number[] = [];
+      page.on('request', (request) => {
+        if (request.url().endsWith('/queue')) asked.push(performance.now());
+      });
+      await eventually(
+        () => asked.length,
+        (count) => count > 1,
+      );
+      const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
+      expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(1_900);
+      await Promise.all([page.waitForRequest('**/queue'), page.getByRole('button', { name: 'Retry' }).click()]);
+      expect((asked.at(-1) ?? 0) - (asked.at(-2) ?? 0), 'at once on request').to.be.below(1_900);
+      for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
       await reaches(page, 'live');
       await refusal.waitFor({ state: 'hidden' });
 
-      cannotList = true;
+      await refuse('**/tasks/search?*', 'database unavailable');
       for (const name of ['Queued', 'Completed']) await tab(page, name).click();
       await failing('database unavailable');
-      cannotList = false;
+      await page.unroute('**/tasks/search?*');
       await reaches(page, 'live');
+
+      let waiting = 1_000_000;
+      await page.route('**/queue', async (route) => {
+        const response = await route.fetch();
+        waiting += 1;
+        await route.fulfill({ response, json: { ...(await response.json()), paused: true, waiting } });
+      });
+      const resume = page.getByRole('button', { name: 'Resume the queue' });
+      await resume.focus();
+      const status = part(page, 'health-status');
+      const announced = await status.textContent();
+      expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
+      expect(await page.title()).to.equal('⚠ The queue is paused. Completed · Tasks');
+      expect(await page.locator('link[rel="icon"]').getAttribute('href')).to.equal('/icon-problem.svg');
+      const answered = waiting + 2;
+      await eventually(
+        async () =>
+          Number(/([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '')?.[1]?.replaceAll(',', '')),
+        (shown) => shown >= answered,
+      );
+      expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
+      expect(await status.textContent()).to.equal(announced);
     });
   });
 });

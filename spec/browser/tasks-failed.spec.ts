@@ -6,8 +6,34 @@ import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, request } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
-import { elapse, holdTimers } from './held-timers.ts';
 import { failures, queueButton, rows, startWithHandlers, untilFailed, untilRows } from './task-rows.ts';
+
+/** Time to undo a redrive, purge or cancellation, and time for which its result is shown, in milliseconds. */
+type HeldDelay = 8_000 | 6_000;
+
+/** Holds back the page's timers of an undo, until {@link elapse} runs them. Call it before the page loads. */
+const holdTimers = (page: Page) =>
+  page.addInitScript(() => {
+    const held = new Map<number, { callback(): void; delay: number }>();
+    const { setTimeout: start, clearTimeout: stop } = window;
+    let id = 0;
+    Object.assign(window, {
+      setTimeout(callback: () => void, delay: number) {
+        if (delay !== 8_000 && delay !== 6_000) return start(callback, delay);
+        id -= 1;
+        held.set(id, { callback, delay });
+        return id;
+      },
+      clearTimeout: (timer: number) => held.delete(timer) || stop(timer),
+      elapse(wanted: number) {
+        for (const [timer, { callback, delay }] of held) if (delay === wanted && held.delete(timer)) callback();
+      },
+    });
+  });
+
+const elapse = (page: Page, delay: HeldDelay) =>
+  // @ts-expect-error: defined above
+  page.evaluate((wanted) => window.elapse(wanted), delay);
 
 /** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
 const HANDLERS = `
@@ -49,28 +75,36 @@ describeInBrowser('the failed tasks on the board', () => {
     expect(status).to.equal(200);
   });
 
-  it('are grouped by cause, with counts, in one tab stop, say which failures are permanent, and are selected until another cause is chosen', async () => {
+  it('are grouped by cause, selected until another cause is chosen, and redriven at once unless one is permanent or they are more than ten, which asks first and can be undone', async () => {
     const { tasks } = services();
     const needs = { action: 'needs', data: { file: '/missing' } };
-    await fail(tasks, 5, breaks('green'), breaks('green'), breaks('the file is missing'), needs, { action: 'tires' });
-    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+    const others = [breaks('green'), breaks('green'), breaks('the file is missing'), needs];
+    await fail(tasks, 15, ...others, ...Array(11).fill({ action: 'tires' }));
+    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
       await reasons(page).first().waitFor();
       expect((await texts(page, '.reason')).sort()).to.deep.equal([
         '1 the file is missing breaks permanent',
         '1 the file is missing needs permanent',
-        '1 try again tires',
+        '11 try again tires',
+        '15 All causes',
         '2 green breaks permanent',
-        '5 All causes',
       ]);
-      await untilRows(page, 5);
+      await untilRows(page, 15);
       expect(await page.locator('.reason[tabindex="0"]').count()).to.equal(1);
       await page.locator('.reason[tabindex="0"]').focus();
+      await page.keyboard.press('ArrowDown');
       await page.keyboard.press('ArrowDown');
       await page.keyboard.press('Enter');
       await untilRows(page, 2);
       expect(new URL(page.url()).searchParams.get('cause')).to.equal('green');
       await page.getByLabel('Select breaks').first().check();
       await page.getByText('It has a permanent error: a redrive fails again').waitFor();
+      // The key `r` redrives the selected rows or the focused one.
+      await page.getByLabel('Select breaks').first().uncheck();
+      await rows(page).first().locator('[data-open]').focus();
+      await page.keyboard.press('r');
+      await page.getByRole('dialog').getByText('Redrive 1 task?').waitFor();
+      await page.keyboard.press('Escape');
 
       // Two causes differ only by their actions.
       await reasons(page)
@@ -86,14 +120,26 @@ describeInBrowser('the failed tasks on the board', () => {
       await reasons(page).filter({ hasText: 'try again' }).click();
       await rows(page)
         .filter({ hasText: /try again\s*5/ })
+        .nth(10)
         .waitFor();
-      expect(await rows(page).count()).to.equal(1);
+      await page.getByLabel('Select all shown tasks').check();
+      await button(page, 'Redrive').click();
+      await page.getByRole('dialog').getByText('Redrive 11 tasks?').waitFor();
+      await page.getByRole('dialog').getByRole('button', { name: 'Redrive' }).click();
+      await page.getByText('11 tasks will be redriven in 8 seconds.').waitFor();
+      expect(await rows(page).count()).to.equal(0);
+      await button(page, 'Undo').click();
+      await page.getByText('Undone. Nothing was redriven.').waitFor();
+      await untilRows(page, 11);
+      expect(await failures(tasks)).to.equal(15);
+      await rows(page).first().getByRole('button', { name: 'Redrive' }).click();
+      await page.getByText('Redrove 1 task.').waitFor();
       await page.mouse.move(0, 0);
-      await fail(tasks, 6, { action: 'tires' });
+      await fail(tasks, 16, { action: 'tires' });
       await reasons(page)
-        .filter({ hasText: /2\s+try again/ })
+        .filter({ hasText: /12\s+try again/ })
         .waitFor();
-      await untilRows(page, 2);
+      await untilRows(page, 12);
     });
   });
 
@@ -115,7 +161,9 @@ describeInBrowser('the failed tasks on the board', () => {
 
       await page.goto(`${tasks}/?state=failed`);
       await reasons(page).filter({ hasText: 'missing' }).click();
+      const counted = page.waitForRequest(/dead-letters\/reasons\?.*since=\d/);
       await page.getByLabel('10m').check();
+      await counted;
       await button(page, 'Redrive all 102').click();
       await page.getByRole('dialog').getByText('All failed permanently').waitFor();
       await page.getByLabel('Pace').selectOption('100 a second');
@@ -139,39 +187,51 @@ describeInBrowser('the failed tasks on the board', () => {
     });
   });
 
-  it('are purged after a confirmation unless that is undone within eight seconds, also from a paused list, and are counted without those of a purge that can be undone', async () => {
+  it('have an empty state with a task that fails, can be edited and queued again, and are purged after a confirmation unless that is undone or the user leaves the page', async () => {
     const { tasks } = services();
-    await fail(tasks, 2, breaks('green'), breaks('blue'));
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers }, async (page) => {
-      await rows(page).first().waitFor();
+    await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of (404|503)/ }, async (page) => {
+      await page.getByText('No task has failed').waitFor();
+      const curl = await part(page, 'empty-curl').textContent();
+      expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
+      await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
+      await rows(page)
+        .filter({ hasText: /sum.*permanent/s })
+        .waitFor();
+
+      await fail(tasks, 2, breaks('x'.repeat(300)));
+      await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();
+      await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#json')?.value.includes('xxx'));
+      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ reason: 'x'.repeat(300) });
+      expect(await page.locator('#choice').inputValue()).to.equal('breaks');
+      await page.locator('#json').fill('{"reason": "green"}');
+      await queueButton(page).click();
+      await rows(page).filter({ hasText: 'green' }).waitFor();
+
       await rows(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
       await button(page, 'Purge').click();
       await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
       await button(page, 'Keep').click();
-      expect(await rows(page).count()).to.equal(2);
+      expect(await rows(page).count()).to.equal(3);
 
       await purgeOnly(page, 'green');
       await page.getByText('Leaving this page keeps them.').waitFor();
-      expect(await rows(page).count()).to.equal(1);
+      expect(await rows(page).count()).to.equal(2);
       await button(page, 'Undo').click();
-      await rows(page).nth(1).waitFor();
-      expect(await failures(tasks)).to.equal(2);
+      await rows(page).nth(2).waitFor();
+      expect(await failures(tasks)).to.equal(3);
 
-      await purgeOnly(page, 'green');
+      await purgeOnly(page, 'xxx');
       await elapse(page, 8_000);
       await page.getByText('Purged 1 task.').waitFor();
-      expect(await failures(tasks)).to.equal(1);
-      expect(await texts(page, '.task-row .clamp')).to.deep.equal(['permanent blue']);
+      expect(await failures(tasks)).to.equal(2);
+      expect(await texts(page, '.task-row .task-name')).to.deep.equal(['breaks', 'sum']);
 
       // The time for which the result is shown ends during the next purge.
-      await purgeOnly(page, 'blue');
+      await purgeOnly(page, 'green');
       await elapse(page, 6_000);
       await button(page, 'Undo').click();
-      await rows(page).waitFor();
-      expect(await failures(tasks)).to.equal(1);
-
-      await fail(tasks, 2, breaks('green'));
       await rows(page).nth(1).waitFor();
+
       await button(page, 'Pause list').click();
       await purgeOnly(page, 'green');
       await button(page, 'Purge all 1').click();
@@ -180,16 +240,10 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByText(/1 task will be purged in 8 seconds/).waitFor();
       await elapse(page, 8_000);
       await page.getByText('No task has failed').waitFor();
-      await fail(tasks, 1, breaks('red'));
-      await button(page, '1 new – show').click();
-      await rows(page).filter({ hasText: 'red' }).waitFor();
-    });
-  });
+      await fail(tasks, 2, breaks('purple'), breaks('blue'));
+      await button(page, '2 new – show').click();
+      await rows(page).nth(1).waitFor();
 
-  it('are sent once, with a failure shown beside the purge that is pending, and not if the user leaves the page first', async () => {
-    const { tasks } = services();
-    await fail(tasks, 2, breaks('green'), breaks('blue'));
-    await visit(`${tasks}/?state=failed`, { prepare: holdTimers, tolerated: /status of 503/ }, async (page) => {
       let sent = 0;
       const held = Promise.withResolvers<void>();
       await page.route('**/dead-letters/purge', async (route) => {
@@ -197,7 +251,7 @@ describeInBrowser('the failed tasks on the board', () => {
         await held.promise;
         await route.fulfill({ status: 503, json: { error: { code: 'x', message: 'Come back later.' } } });
       });
-      await purgeOnly(page, 'green');
+      await purgeOnly(page, 'purple');
       await elapse(page, 8_000);
       await page.getByText('Purging', { exact: true }).waitFor();
       await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
@@ -255,28 +309,6 @@ describeInBrowser('the failed tasks on the board', () => {
       await elapse(page, 8_000);
       await page.getByText('No scheduled task matches.').waitFor();
       expect(await counts()).to.include({ scheduled: 2, cancelled: 4 });
-    });
-  });
-
-  it('have an empty state with a task that fails, and can be edited and queued again', async () => {
-    const { tasks } = services();
-    await visit(`${tasks}/?state=failed`, {}, async (page) => {
-      await page.getByText('No task has failed').waitFor();
-      const curl = await part(page, 'empty-curl').textContent();
-      expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
-      await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
-      await rows(page)
-        .filter({ hasText: /sum.*permanent/s })
-        .waitFor();
-
-      await fail(tasks, 2, breaks('x'.repeat(300)));
-      await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();
-      await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#json')?.value.includes('xxx'));
-      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ reason: 'x'.repeat(300) });
-      expect(await page.locator('#choice').inputValue()).to.equal('breaks');
-      await page.locator('#json').fill('{"reason": "other"}');
-      await queueButton(page).click();
-      await reasons(page).filter({ hasText: 'other' }).waitFor();
     });
   });
 });

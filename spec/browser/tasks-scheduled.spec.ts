@@ -2,12 +2,12 @@ import { expect } from 'chai';
 import { onceForSuite } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { describeInBrowser, part, partShows, visit } from './chromium.ts';
-import { rows } from './task-rows.ts';
+import { rows, tab } from './task-rows.ts';
 
 describeInBrowser('a task on the board', () => {
   const services = onceForSuite(() => startServices());
 
-  it('that is scheduled is listed with its time, next due first, and runs now on request', async () => {
+  it('that is scheduled is listed with its time, next due first, and runs now on request; one that waits for a limit is listed with what it waits for', async () => {
     const { tasks } = services();
     for (const [action, delay] of [
       ['next week', 604_800],
@@ -34,20 +34,17 @@ describeInBrowser('a task on the board', () => {
       await partShows(page, 'inspector-state', 'completed');
       expect(await inspector.getByRole('button', { name: 'Run now' }).isVisible()).to.equal(false);
       await part(page, 'count-scheduled').getByText('2', { exact: true }).waitFor();
-    });
-  });
 
-  it('that waits for a limit is counted and listed in a tab of its own, with what it waits for', async () => {
-    const { tasks } = services();
-    const limits = await fetch(`${tasks}/limits/sum`, {
-      method: 'PUT',
-      body: JSON.stringify({ rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } }),
-    });
-    expect(limits.status).to.equal(200);
-    for (const priority of [3, 3, 1]) {
-      await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] }, limit_key: 'acme', priority });
-    }
-    await visit(`${tasks}/?state=limited`, {}, async (page) => {
+      await page.keyboard.press('Escape');
+      const limits = await fetch(`${tasks}/limits/sum`, {
+        method: 'PUT',
+        body: JSON.stringify({ rate: { count: 1, seconds: 86_400 }, per_key: { concurrency: 1 } }),
+      });
+      expect(limits.status).to.equal(200);
+      for (const priority of [3, 3, 1]) {
+        await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1] }, limit_key: 'acme', priority });
+      }
+      await tab(page, 'Limited').click();
       await rows(page).nth(1).waitFor();
       await part(page, 'count-limited').getByText('2', { exact: true }).waitFor();
       expect(await part(page, 'count-queued').textContent()).to.equal('0');
@@ -56,7 +53,6 @@ describeInBrowser('a task on the board', () => {
         .waitFor();
       await rows(page).filter({ hasText: 'acme: 0 of 1 running, the rest reserved' }).waitFor();
       await rows(page).filter({ hasText: 'priority 1' }).locator('.task-name').click();
-      const inspector = page.getByRole('dialog');
       await inspector.getByText(/^Waiting for the limit of (acme|sum): /).waitFor();
       await partShows(page, 'inspector-state', 'limited');
       expect(await part(page, 'facts').locator('dd').allTextContents()).to.deep.equal(['1', 'acme']);

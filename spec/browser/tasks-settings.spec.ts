@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { afterTest, onceForSuite } from '../support/cleanup.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
-import { describeInBrowser, part, partShows, reaches, visit } from './chromium.ts';
+import { describeInBrowser, part, partShows, visit } from './chromium.ts';
 import { startWithHandlers } from './task-rows.ts';
 
 const HANDLERS = `
@@ -16,7 +16,7 @@ describeInBrowser('schedules and limits on the board', () => {
   });
   const find = async (path: string) => (await request(`${services().tasks}${path}`)).body;
 
-  it('lets a schedule be made, paused, run, edited and deleted, with errors at their fields', async () => {
+  it('are made, paused, run, edited and deleted, with errors at their fields; those of the handlers module are edited there; a task leads to its schedule', async () => {
     await visit(services().tasks, { tolerated: /status of 40/ }, async (page) => {
       await page.getByRole('link', { name: 'Schedules' }).click();
       await page.waitForURL(/\?view=schedules$/);
@@ -72,38 +72,30 @@ describeInBrowser('schedules and limits on the board', () => {
       await row.waitFor({ state: 'detached' });
       expect((await find('/schedules')).count).to.equal(1);
       expect(await page.evaluate(() => document.activeElement?.textContent)).to.equal('New schedule');
-    });
-  });
 
-  it('leads from a task to its schedule, runs one of the handlers module, and says that it is edited there', async () => {
-    const { tasks } = services();
-    await request(`${tasks}/queue/pause`, { method: 'POST' });
-    afterTest(() => request(`${tasks}/queue/resume`, { method: 'POST' }));
-    const { id } = (await request(`${tasks}/schedules/nightly/run`, { method: 'POST' })).body;
-    await visit(`${tasks}/?task=${id}`, {}, async (page) => {
+      const { tasks } = services();
+      await request(`${tasks}/queue/pause`, { method: 'POST' });
+      const { id } = (await request(`${tasks}/schedules/nightly/run`, { method: 'POST' })).body;
+      await page.goto(`${tasks}/?task=${id}`);
       await part(page, 'facts').getByRole('link', { name: 'nightly' }).click();
       await page.waitForURL(`${tasks}/?view=schedules&q=nightly`);
-      const row = page.locator('.setting');
-      await row.getByText('From the handlers module. Edit it there.').waitFor();
-      expect(await row.count()).to.equal(1);
-      expect(await row.getByRole('button').allTextContents()).to.deep.equal(['Run now']);
-      expect(await row.getByLabel('Active').isDisabled()).to.equal(true);
-      await row.getByRole('button', { name: 'Run now' }).click();
+      const own = page.locator('.setting');
+      await own.getByText('From the handlers module. Edit it there.').waitFor();
+      expect(await own.count()).to.equal(1);
+      expect(await own.getByRole('button').allTextContents()).to.deep.equal(['Run now']);
+      expect(await own.getByLabel('Active').isDisabled()).to.equal(true);
+      await own.getByRole('button', { name: 'Run now' }).click();
       await part(page, 'settings-status').first().getByText('Queued a task of nightly').waitFor();
       await page.locator('#find').fill('nowhere');
-      await row.waitFor({ state: 'detached' });
+      await own.waitFor({ state: 'detached' });
       await page.locator('#find').blur();
       await page.keyboard.press('1');
       await page.waitForURL(`${tasks}/?state=scheduled`);
       expect(await part(page, 'schedules').isVisible()).to.equal(false);
-    });
-  });
 
-  it('lets limits be set, changed and removed, and shows their use', async () => {
-    await visit(`${services().tasks}/?view=limits`, { tolerated: /status of 400/ }, async (page) => {
-      await reaches(page, 'live');
-      const dialog = page.getByRole('dialog');
-      const row = page.locator('.setting[data-name="sum"]');
+      await page.getByRole('link', { name: 'Limits' }).click();
+      await page.waitForURL(`${tasks}/?view=limits`);
+      const limits = page.locator('.setting[data-name="sum"]');
       await page.getByRole('button', { name: 'New limits' }).click();
       await dialog.getByLabel('Action').fill('sum');
       await dialog.getByRole('button', { name: 'Save' }).click();
@@ -115,18 +107,18 @@ describeInBrowser('schedules and limits on the board', () => {
       await dialog.getByLabel('Starts', { exact: true }).fill('100');
       await dialog.getByLabel('Tasks of each key at once').fill('5');
       await dialog.getByRole('button', { name: 'Save' }).click();
-      await row.getByText('100 in 60 s').waitFor();
-      await row.getByText('5 at once per key').waitFor();
-      await row.getByRole('button', { name: 'Edit' }).click();
+      await limits.getByText('100 in 60 s').waitFor();
+      await limits.getByText('5 at once per key').waitFor();
+      await limits.getByRole('button', { name: 'Edit' }).click();
       await dialog.getByLabel('Starts', { exact: true }).fill('');
       await dialog.getByLabel('Period in seconds').fill('');
       await dialog.getByLabel('Tasks at once').fill('2000');
       await dialog.getByRole('button', { name: 'Save' }).click();
-      await row.getByText('0 of 2,000 running').waitFor();
-      await row.getByText('2,000 at once').waitFor();
-      await row.getByRole('button', { name: 'Delete' }).click();
+      await limits.getByText('0 of 2,000 running').waitFor();
+      await limits.getByText('2,000 at once').waitFor();
+      await limits.getByRole('button', { name: 'Delete' }).click();
       await dialog.getByRole('button', { name: 'Delete' }).click();
-      await row.waitFor({ state: 'detached' });
+      await limits.waitFor({ state: 'detached' });
       const report = page.locator('.setting[data-name="report"]');
       await report.getByText('From the handlers module, until you edit it here.').waitFor();
       expect(await report.getByRole('button').allTextContents()).to.deep.equal(['Edit']);

@@ -13,9 +13,56 @@ describeInBrowser('the task board', () => {
   /** Services whose listing holds the tasks of other tests too. */
   const services = onceForSuite(() => startServices({ env: { BODY_LIMIT: String(BODY_LIMIT) } }));
 
-  it('takes tasks of each form to their rows, which are listed once the board is not paused', async () => {
+  it('shows what others queue as it happens, without asking again and again, with the focus in place, and can be used by keyboard only', async () => {
     const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
+    let listings = 0;
+    const prepare = async (page: Page) => {
+      page.on('request', (request) => {
+        if (request.url().startsWith(`${tasks}/tasks/search?`)) listings += 1;
+      });
+    };
+    await visit(tasks, { prepare }, async (page) => {
+      const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
+      await reaches(page, 'live');
+      expect((await following).status()).to.equal(200);
+      for (const action of ['one', 'two', 'three']) {
+        await post(`${tasks}/tasks`, { action });
+        await row(page, action).waitFor();
+      }
+      // At most one listing per task, and the initial ones.
+      expect(listings).to.be.within(1, 6);
+      await row(page, 'three').locator('a').focus();
+      await post(`${tasks}/tasks`, { action: 'newer' });
+      await page.getByRole('button', { name: '1 new – show' }).waitFor();
+      await page.keyboard.press('u');
+      await row(page, 'newer').waitFor();
+      expect(await page.locator(':focus').textContent()).to.equal('three');
+
+      await page.keyboard.press('n');
+      await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('ArrowRight');
+      await page.keyboard.press('Tab');
+      await page.keyboard.type(', 4');
+      await page.keyboard.press('Control+Enter');
+      await ownTask(page, 'completed').waitFor();
+      await page.locator('.task-row').first().filter({ hasText: 'sum' }).waitFor();
+      await page.locator('#find').focus();
+      const names: string[] = [];
+      await page.keyboard.press('Tab');
+      expect(await page.evaluate(() => document.activeElement?.getAttribute('name'))).to.equal('last');
+      for (let stop = 0; stop < 2; stop++) {
+        await page.keyboard.press('Tab');
+        names.push(await page.evaluate(() => document.activeElement?.textContent?.replace(/\s+/g, ' ').trim() ?? ''));
+      }
+      expect(names).to.deep.equal(['Pause list', 'sum']);
+      await page.keyboard.press('Enter');
+      await page.waitForURL(/\?task=/);
+    });
+  });
+
+  it('takes tasks of each form to their rows, gives the request as a curl command, and says why input is invalid or a task is refused or failed', async () => {
+    const { tasks } = services();
+    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
       await post(`${tasks}/tasks`, { action: 'first' });
       await row(page, 'first').waitFor();
       await page.getByRole('button', { name: 'Pause list' }).click();
@@ -45,39 +92,8 @@ describeInBrowser('the task board', () => {
       await row(page, 'resize').waitFor();
       const actions = await rows(page).locator('.task-name').allTextContents();
       expect(actions.slice(0, 2)).to.deep.equal(['resize', 'sum']);
-    });
-  });
 
-  it('shows what others queue as it happens, without asking again and again, and keeps the focus in place', async () => {
-    const { tasks } = services();
-    let listings = 0;
-    const prepare = async (page: Page) => {
-      page.on('request', (request) => {
-        if (request.url().startsWith(`${tasks}/tasks/search?`)) listings += 1;
-      });
-    };
-    await visit(tasks, { prepare }, async (page) => {
-      const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
-      await reaches(page, 'live');
-      expect((await following).status()).to.equal(200);
-      for (const action of ['one', 'two', 'three']) {
-        await post(`${tasks}/tasks`, { action });
-        await row(page, action).waitFor();
-      }
-      // At most one listing per task, and the initial ones.
-      expect(listings).to.be.within(1, 6);
-      await row(page, 'three').locator('a').focus();
-      await post(`${tasks}/tasks`, { action: 'newer' });
-      await page.getByRole('button', { name: '1 new – show' }).waitFor();
-      await page.keyboard.press('u');
-      await row(page, 'newer').waitFor();
-      expect(await page.locator(':focus').textContent()).to.equal('three');
-    });
-  });
-
-  it('gives the request as a curl command, names the problem of invalid input instead of submitting it, and says why a task is refused or failed', async () => {
-    const { tasks } = services();
-    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
+      await page.getByLabel('uppercase').check();
       await page.getByLabel('Text').fill(`it's "quoted" $HOME \\n ü`);
       await page.locator('.request').getByRole('button', { name: 'Copy' }).click();
       await page.getByRole('button', { name: 'Copied' }).waitFor();
@@ -105,6 +121,7 @@ describeInBrowser('the task board', () => {
       await page.getByLabel('Numbers').fill('1, two');
       await refusal('“two” is not a number.');
       await page.getByLabel('other').check();
+      await page.locator('#action').fill('');
       await refusal('Give the action a name.');
       await page.locator('#action').fill('x');
       await page.getByLabel('Data').fill('{x');
@@ -115,42 +132,13 @@ describeInBrowser('the task board', () => {
       await page.getByLabel('Text').fill('x'.repeat(BODY_LIMIT));
       await queueButton(page).click();
       await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
-      expect(await page.locator('.own-task').count()).to.equal(0);
-      await page.getByLabel('Text').fill('short');
-      await queueButton(page).click();
-      await ownTask(page, 'completed').waitFor();
+      expect(await page.locator('.own-task').count()).to.equal(3);
       await page.getByLabel('sum').check();
       await page.getByLabel('Numbers').fill('1e308 1e308');
       await queueButton(page).click();
       await ownTask(page, 'failed').waitFor();
       expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
       expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
-    });
-  });
-
-  it('can be used by keyboard only', async () => {
-    const { tasks } = services();
-    await visit(tasks, {}, async (page) => {
-      await reaches(page, 'live');
-      await page.keyboard.press('n');
-      await page.keyboard.press('Shift+Tab');
-      await page.keyboard.press('ArrowRight');
-      await page.keyboard.press('Tab');
-      await page.keyboard.type(', 4');
-      await page.keyboard.press('Control+Enter');
-      await ownTask(page, 'completed').waitFor();
-      await page.locator('.task-row').first().filter({ hasText: 'sum' }).waitFor();
-      await page.locator('#find').focus();
-      const names: string[] = [];
-      await page.keyboard.press('Tab');
-      expect(await page.evaluate(() => document.activeElement?.getAttribute('name'))).to.equal('last');
-      for (let stop = 0; stop < 2; stop++) {
-        await page.keyboard.press('Tab');
-        names.push(await page.evaluate(() => document.activeElement?.textContent?.replace(/\s+/g, ' ').trim() ?? ''));
-      }
-      expect(names).to.deep.equal(['Pause list', 'sum']);
-      await page.keyboard.press('Enter');
-      await page.waitForURL(/\?task=/);
     });
   });
 });

@@ -2,14 +2,44 @@ import { readFile } from 'node:fs/promises';
 import { expect } from 'chai';
 import type { CDPSession, Page } from 'playwright-core';
 import { onceForSuite } from '../support/cleanup.ts';
-import { request, startServices } from '../support/program.ts';
-import { severable } from '../support/severable.ts';
+import { startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
-import { violations } from './accessibility.ts';
-import { describeInBrowser, LOST, part, partShows, reaches, signIn, visit } from './chromium.ts';
-import { drawnTexts, recordDrawnTexts } from './drawn-texts.ts';
+import { describeInBrowser, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
-import { shown, waitLongToReconnect } from './ticker-page.ts';
+import { shown } from './ticker-page.ts';
+
+/** Text that a page has drawn on a canvas, and where its canvas is. */
+interface DrawnText {
+  /** Symbol of the chart, or an empty string for a picture that is saved. */
+  symbol: string;
+  text: string;
+  x: number;
+  y: number;
+}
+
+/** Records the texts that the page draws on canvases. Call it before the page loads. */
+const recordDrawnTexts = (page: Page) =>
+  page.addInitScript(() => {
+    const drawn = new Map<HTMLCanvasElement, DrawnText[]>();
+    Object.assign(window, { drawnTexts: () => [...drawn.values()].flat() });
+    const { fillText, clearRect } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.clearRect = function (...area) {
+      drawn.delete(this.canvas);
+      clearRect.apply(this, area);
+    };
+    CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...more) {
+      const { symbol = '' } = this.canvas.closest<HTMLElement>('.price-card')?.dataset ?? {};
+      drawn.set(this.canvas, [...(drawn.get(this.canvas) ?? []), { symbol, text, x, y }]);
+      fillText.call(this, text, x, y, ...more);
+    };
+  });
+
+/** Returns the non-empty texts that are on the canvas of a symbol's chart. */
+async function drawnTexts(page: Page, symbol = 'BTC-USD'): Promise<DrawnText[]> {
+  // @ts-expect-error: defined above
+  const all: DrawnText[] = await page.evaluate(() => window.drawnTexts());
+  return all.filter((each) => each.symbol === symbol && each.text !== '');
+}
 
 const START = 1_800_000_000;
 /** A minute of prices that go up and down by a few cents. */
@@ -24,38 +54,48 @@ async function priceLabels(page: Page): Promise<string[]> {
   return texts.slice(0, -1);
 }
 
-const timeLabels = async (page: Page) => (await drawnTexts(page)).map(({ text }) => text).filter(isTime);
-
-const slider = (page: Page) => page.getByRole('slider').first();
-const edge = async (page: Page) => Number(await slider(page).getAttribute('aria-valuemax'));
-
-/** Returns the Unix time of the oldest point in the first chart. */
-async function oldest(page: Page): Promise<number> {
-  await slider(page).press('Home');
-  return Number(await slider(page).getAttribute('aria-valuenow'));
-}
-
 describeInBrowser('a chart of the ticker client', () => {
   const services = onceForSuite(startServices);
-  const opened = async (test: (page: Page, stream: ReturnType<typeof imitateStream>) => Promise<void>) => {
+  const opened = async (
+    past: readonly (readonly [second: number, price: number])[],
+    test: (page: Page, stream: ReturnType<typeof imitateStream>, requested: (string | null)[]) => Promise<void>,
+  ) => {
     const { ticker, apiKey } = services();
     const stream = imitateStream(() => START, 60_000);
+    const requested: (string | null)[] = [];
     const prepare = async (page: Page) => {
+      page.on('request', (each) => {
+        if (each.url().includes('/prices/history')) requested.push(new URL(each.url()).searchParams.get('seconds'));
+      });
       await recordDrawnTexts(page);
       // Otherwise the charts move on.
       await page.clock.setFixedTime(Date.now());
-      await stream.prepare(page, TICKS);
+      await stream.prepare(page, past);
     };
     await visit(ticker, { prepare }, async (page) => {
       await signIn(page, apiKey);
       await page.getByText('Last 1 min', { exact: true }).waitFor();
-      await until(async () => (await shown(page, 'BTC-USD', 'low')) === '$100.00');
-      await test(page, stream);
+      await partShows(page, 'low', '$100.00');
+      await test(page, stream, requested);
     });
   };
 
-  it('has an axis in steps of 1, 2 or 5 times a power of ten, with labels of the true values, and a label of the newest price', async () => {
-    await opened(async (page, stream) => {
+  it('shows the prices of its time span from the history, with an axis in steps of 1, 2 or 5 times a power of ten and a label of the newest price, also while it is low, resized and paused', async () => {
+    await opened([[START - 7_200, 400], [START - 800, 200], ...TICKS], async (page, stream, requested) => {
+      expect(await page.getByText('Last 1 min', { exact: true }).count()).to.equal(1);
+      const changes = async () => [await shown(page, 'BTC-USD', 'change-since'), await shown(page, 'BTC-USD', 'share')];
+      expect(await changes()).to.deep.equal(['Change in 1 min', '0.00%']);
+      await page.getByLabel('15 min').check();
+      await partShows(page, 'high', '$200.00');
+      const [since, share] = await changes();
+      expect(since, 'the start of the history').to.match(/^Change since \d\d:\d\d:\d\d$/);
+      expect(share).to.equal('−50.00%');
+      await page.getByLabel('24 h').check();
+      await partShows(page, 'high', '$400.00');
+      expect((await changes())[1]).to.equal('−75.00%');
+      expect(requested).to.deep.equal(['900', '900', '86400']);
+      await page.getByLabel('1 min', { exact: true }).check();
+
       for (const [index, spread] of [0.02, 0.07, 0.3, 1.3, 11, 40].entries()) {
         stream.send(START + 1 + index, 100 + spread);
         await page
@@ -80,11 +120,39 @@ describeInBrowser('a chart of the ticker client', () => {
         async () => (await drawnTexts(page)).map(({ text }) => text),
         (texts) => texts.at(-1) === (toNumber(covered ?? '') + 0.01).toFixed(2) && !texts.includes(covered ?? ''),
       );
+
+      await page.getByLabel('Kind of chart').selectOption('Line');
+      await page.getByText('Last 1 min', { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await reaches(page, 'paused');
+      for (const width of [600, 2000, 400]) {
+        await page.setViewportSize({ width, height: 800 });
+        // A wider chart has labels farther to the right.
+        await eventually(
+          async () => {
+            const { width: canvas = 0 } = (await page.locator('canvas').boundingBox()) ?? {};
+            const times = (await drawnTexts(page)).filter(({ text }) => isTime(text));
+            return times.length > 1 ? (times.at(-1)?.x ?? 0) / canvas : 0;
+          },
+          (place) => place > 0.6 && place < 1,
+        );
+      }
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await reaches(page, 'live');
+      await page.setViewportSize({ width: 1280, height: 600 });
+      stream.send(START + 11, 107);
+      await page.getByText('$107.00').first().waitFor();
+      await until(async () => (await priceLabels(page)).length > 1);
+      stream.send(START + 13, 1_000_000);
+      await page.getByText('$1,000,000.00').first().waitFor();
+      stream.send(START + 73, 999_999.86);
+      await partShows(page, 'change', '−0.14');
+      expect(await shown(page, 'BTC-USD', 'share'), 'no zero beside a change').to.equal('−<0.01%');
     });
   });
 
-  it('shows candles, built from the ticks, and their prices under the crosshair, which follows a finger and stays until something else is touched', async () => {
-    await opened(async (page) => {
+  it('shows candles with their prices under the crosshair, which follows a finger; is opened large by a click, zooms and pans, is saved as a PNG, and has an address', async () => {
+    await opened(TICKS, async (page) => {
       await page.getByLabel('Kind of chart').selectOption('Candles, 15 s');
       await page.getByText('Last 1 min, candles of 15 s').waitFor();
       const chart = page.getByRole('slider');
@@ -94,60 +162,24 @@ describeInBrowser('a chart of the ticker client', () => {
         await chart.press('Home');
         return Number(await chart.getAttribute('aria-valuenow')) === first;
       });
-      const inCandle = TICKS.filter(([second]) => second >= first && second < first + 15).map(([, price]) => price);
-      const [open = 0, close = 0] = [inCandle[0], inCandle.at(-1)];
-      expect(await shown(page, 'BTC-USD', 'readout')).to.match(new RegExp(`\\$${close.toFixed(2)}$`));
-      const [high, low] = [Math.max(...inCandle), Math.min(...inCandle)].map((price) => price.toFixed(2));
-      const share = ((close / open - 1) * 100)
-        .toFixed(2)
-        .replace(/^([^-])/, '+$1')
-        .replace('-', '−');
-      const others = `O\u00a0${open.toFixed(2)}  H\u00a0${high}  L\u00a0${low}  C\u00a0${close.toFixed(2)}  ${share}%`;
-      expect(await shown(page, 'BTC-USD', 'candle-readout')).to.equal(others);
-      expect(await chart.getAttribute('aria-valuetext')).to.include(others);
-      await page.getByLabel('Kind of chart').selectOption('Line');
-      await page.getByText('Last 1 min', { exact: true }).waitFor();
-      await chart.press('Escape');
-      await page.locator('.readout:not([data-point])').waitFor();
+      expect(await shown(page, 'BTC-USD', 'readout')).to.match(/\$100\.\d\d$/);
+      const prices = (await shown(page, 'BTC-USD', 'candle-readout')) ?? '';
+      expect(prices).to.match(
+        /^O\u00a0100\.0\d {2}H\u00a0100\.09 {2}L\u00a0100\.00 {2}C\u00a0100\.0\d {2}[+−]0\.0\d%$/,
+      );
+      expect(await chart.getAttribute('aria-valuetext')).to.include(prices);
 
-      const devtools = await page.context().newCDPSession(page);
-      await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
-      const { x, y, width, height } = (await page.locator('.u-over').boundingBox()) ?? {
-        x: 0,
-        y: 0,
-        width: 0,
-        height: 0,
-      };
-      const at = (share: number) => [{ x: x + share * width, y: y + height / 2 }];
-      const chosen = () => page.getByRole('slider').getAttribute('aria-valuenow').then(Number);
-      await touch(devtools, 'touchStart', at(0.2));
-      const start = await eventually(chosen, (second) => second < START - 40);
-      for (const share of [0.3, 0.5, 0.7]) await touch(devtools, 'touchMove', at(share));
-      const end = await eventually(chosen, (second) => second > start + 20);
-      await touch(devtools, 'touchEnd', []);
-      expect(await chosen()).to.equal(end);
-      await page.locator('.readout[data-point]').waitFor();
-      const elsewhere = (await part(page, 'price').boundingBox()) ?? { x: 0, y: 0 };
-      await touch(devtools, 'touchStart', [{ x: elsewhere.x + 5, y: elsewhere.y + 5 }]);
-      await touch(devtools, 'touchEnd', []);
-      await page.locator('.readout:not([data-point])').waitFor();
-    });
-  });
-
-  it('is opened large by a click, zooms and pans by keys, wheel, mouse and buttons, is saved as a PNG, and has an address', async () => {
-    await opened(async (page) => {
       await page.getByLabel('Kind of chart').selectOption('Candles, 5 s');
       await page.locator('.price-card .u-over').click();
       const back = page.getByRole('link', { name: 'All prices' });
       await back.waitFor();
       expect(new URL(page.url()).search).to.equal('?symbol=BTC-USD&candles=5s');
       expect(await back.evaluate((each) => each.matches(':focus'))).to.equal(true);
-      const chart = page.getByRole('slider');
       const edges = () =>
         Promise.all(['aria-valuemin', 'aria-valuemax'].map(async (name) => Number(await chart.getAttribute(name))));
       const becomes = (fits: (from: number, to: number) => boolean) =>
         eventually(edges, ([from = 0, to = 0]) => fits(from, to));
-      const [first = 0, last = 0] = await becomes((from, to) => to - from === 60);
+      const [left = 0, last = 0] = await becomes((from, to) => to - from === 60);
       await chart.press('+');
       await becomes((from, to) => to - from === 48);
       await chart.press('Shift+ArrowLeft');
@@ -167,7 +199,7 @@ describeInBrowser('a chart of the ticker client', () => {
       await page.mouse.up();
       await becomes((_, to) => to < right);
       await page.getByRole('button', { name: 'Now' }).click();
-      await becomes((from, to) => from === first && to === last);
+      await becomes((from, to) => from === left && to === last);
 
       const saving = page.waitForEvent('download');
       await page.getByRole('button', { name: 'Save as PNG' }).click();
@@ -190,145 +222,29 @@ describeInBrowser('a chart of the ticker client', () => {
       await becomes((from, to) => to - from < 45);
       await touch(devtools, 'touchEnd', []);
 
-      expect(await violations(page)).to.deep.equal([]);
       await page.goBack();
       await page.locator('h2 a:focus', { hasText: 'BTC-USD' }).waitFor();
       expect(new URL(page.url()).search).to.equal('?candles=5s');
-    });
-  });
 
-  it('keeps its time labels when the window is resized while it is paused, several price labels even if it is low, one “Last 1 min”, and no share of zero beside a change', async () => {
-    await opened(async (page, stream) => {
-      await reaches(page, 'live');
-      expect(await page.getByText('Last 1 min', { exact: true }).count()).to.equal(1);
-      await page.getByRole('button', { name: 'Pause' }).click();
-      await reaches(page, 'paused');
-      for (const width of [600, 1280, 2000, 400]) {
-        await page.setViewportSize({ width, height: 800 });
-        // A wider chart has labels farther to the right.
-        await eventually(
-          async () => {
-            const { width: canvas = 0 } = (await page.locator('canvas').boundingBox()) ?? {};
-            const times = (await drawnTexts(page)).filter(({ text }) => isTime(text));
-            return (times.at(-1)?.x ?? 0) / canvas;
-          },
-          (share) => share > 0.6 && share < 1,
-        );
-        expect(await timeLabels(page)).to.have.length.above(1);
-      }
-      await page.getByRole('button', { name: 'Resume' }).click();
-      await reaches(page, 'live');
-      await page.setViewportSize({ width: 1280, height: 600 });
-      stream.send(START + 1, 107);
-      stream.send(START + 2, 103.9);
-      await page.getByText('$103.90').first().waitFor();
-      await until(async () => (await priceLabels(page)).length > 1);
-      stream.send(START + 3, 1_000_000);
-      stream.send(START + 4, 1_000_000);
-      await page.getByText('$1,000,000.00').first().waitFor();
-      stream.send(START + 63, 999_999.86);
-      await partShows(page, 'change', '−0.14');
-      expect(await shown(page, 'BTC-USD', 'share')).to.equal('−<0.01%');
-    });
-  });
+      await page.getByLabel('Kind of chart').selectOption('Line');
+      await page.getByText('Last 1 min', { exact: true }).waitFor();
+      await chart.press('Escape');
+      await page.locator('.readout:not([data-point])').waitFor();
 
-  async function recordedSeconds(): Promise<number[]> {
-    const { ticker, token } = services();
-    const headers = { Authorization: `Bearer ${await token()}` };
-    return (await request(`${ticker}/prices/history`, { headers })).body.timestamps;
-  }
-
-  it('is filled at once with the ticks from before the page was opened, and again after a lost connection', async () => {
-    const { ticker, apiKey } = services();
-    const network = await severable(ticker);
-    const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
-    await visit(network.url, { tolerated: LOST, prepare: waitLongToReconnect }, async (page) => {
-      const requests: string[] = [];
-      page.on('request', (request) => requests.push(request.url()));
-      await signIn(page, apiKey);
-      await until(async () => (await oldest(page)) === recorded[0]);
-      await slider(page).press('Escape');
-      network.cut();
-      await reaches(page, 'reconnecting');
-      const lostAt = (await recordedSeconds()).at(-1) ?? 0;
-      await eventually(recordedSeconds, (seconds) => (seconds.at(-1) ?? 0) > lostAt + 3);
-      network.mend();
-      await page.getByRole('button', { name: 'Retry' }).click();
-      await reaches(page, 'live');
-      // Each step to the left reaches the second before, so there is no gap.
-      await eventually(
-        async () => {
-          await slider(page).press('End');
-          const seconds = [Number(await slider(page).getAttribute('aria-valuenow'))];
-          while ((seconds.at(-1) ?? 0) > lostAt) {
-            await slider(page).press('ArrowLeft');
-            seconds.push(Number(await slider(page).getAttribute('aria-valuenow')));
-          }
-          return seconds;
-        },
-        (seconds) => seconds.every((second, index) => index === 0 || (seconds[index - 1] ?? 0) - second === 1),
-      );
-      expect(requests.filter((url) => url.includes('/prices/history'))).to.have.length(1);
-    });
-  });
-
-  it('shows the highest and lowest price of its time span, and the change over it, from the history', async () => {
-    const { ticker, apiKey } = services();
-    const stream = imitateStream(() => START);
-    const ticks = [
-      [START - 7_200, 400],
-      [START - 800, 200],
-      [START - 60, 50],
-      [START - 1, 90],
-    ] as const;
-    const prepare = async (page: Page) => {
-      // Otherwise the charts move on, and the oldest tick leaves them.
-      await page.clock.setFixedTime(Date.now());
-      await stream.prepare(page, ticks);
-    };
-    await visit(ticker, { prepare }, async (page) => {
-      const requested: (string | null)[] = [];
-      page.on('request', (each) => {
-        if (each.url().includes('/prices/history')) requested.push(new URL(each.url()).searchParams.get('seconds'));
-      });
-      await signIn(page, apiKey);
-      await partShows(page, 'low', '$50.00');
-      expect(await shown(page, 'BTC-USD', 'high')).to.equal('$100.00');
-      const changes = async () => [await shown(page, 'BTC-USD', 'change-since'), await shown(page, 'BTC-USD', 'share')];
-      expect(await changes()).to.deep.equal(['Change in 1 min', '+100.00%']);
-      await page.getByLabel('15 min').check();
-      await partShows(page, 'high', '$200.00');
-      const [since, share] = await changes();
-      expect(since, 'the start of the history').to.match(/^Change since \d\d:\d\d:\d\d$/);
-      expect(share).to.equal('−50.00%');
-      await page.getByLabel('24 h').check();
-      await partShows(page, 'high', '$400.00');
-      expect((await changes())[1]).to.equal('−75.00%');
-      expect(requested).to.deep.equal(['900', '900', '86400']);
-    });
-  });
-
-  it('starts with the stream if the history cannot be read, moves on while no price arrives, so that the gap grows, and stops when the user is signed out', async () => {
-    const { ticker, apiKey } = services();
-    const stream = imitateStream(() => START);
-    const prepare = async (page: Page) => {
-      await page.clock.install();
-      await stream.prepare(page);
-    };
-    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
-      await signIn(page, apiKey);
-      await until(async () => (await edge(page)) >= START);
-      await page.clock.runFor(30_000);
-      await until(async () => (await edge(page)) >= START + 30);
-      await slider(page).press('End');
-      expect(await slider(page).getAttribute('aria-valuenow'), 'the newest point').to.equal(String(START));
-      stream.send(START + 40, 101);
-      await until(async () => (await edge(page)) >= START + 40);
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await reaches(page, 'signed-out');
-      const last = await edge(page);
-      await page.clock.runFor(10_000);
-      expect(await edge(page)).to.equal(last);
+      const small = (await page.locator('.u-over').boundingBox()) ?? { x: 0, y: 0, width: 0, height: 0 };
+      const at = (share: number) => [{ x: small.x + share * small.width, y: small.y + small.height / 2 }];
+      const chosen = () => chart.getAttribute('aria-valuenow').then(Number);
+      await touch(devtools, 'touchStart', at(0.2));
+      const start = await eventually(chosen, (second) => second < START - 40);
+      for (const share of [0.3, 0.5, 0.7]) await touch(devtools, 'touchMove', at(share));
+      const end = await eventually(chosen, (second) => second > start + 20);
+      await touch(devtools, 'touchEnd', []);
+      expect(await chosen()).to.equal(end);
+      await page.locator('.readout[data-point]').waitFor();
+      const elsewhere = (await part(page, 'price').boundingBox()) ?? { x: 0, y: 0 };
+      await touch(devtools, 'touchStart', [{ x: elsewhere.x + 5, y: elsewhere.y + 5 }]);
+      await touch(devtools, 'touchEnd', []);
+      await page.locator('.readout:not([data-point])').waitFor();
     });
   });
 });

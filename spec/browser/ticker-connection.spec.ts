@@ -1,14 +1,18 @@
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
-import { startServices } from '../support/program.ts';
+import { request, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
+import { eventually, until } from '../support/until.ts';
 import { describeInBrowser, LOST, noteStates, part, partShows, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
-import { LONG_RECONNECT, shown } from './ticker-page.ts';
+import { LONG_RECONNECT } from './ticker-page.ts';
 
 const START = 1_800_000_000;
 const INTERVAL_MS = 2_000;
+
+const slider = (page: Page) => page.getByRole('slider').first();
+const edge = async (page: Page) => Number(await slider(page).getAttribute('aria-valuemax'));
 
 describeInBrowser('the connection of the ticker client', () => {
   const services = onceForSuite(startServices);
@@ -18,18 +22,39 @@ describeInBrowser('the connection of the ticker client', () => {
     'the tab becomes visible': (page) => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))),
     'the user wants it': (page) => page.getByRole('button', { name: 'Retry' }).click(),
   };
-  it(`reconnects automatically, at once when ${Object.keys(causes).join(', when ')}, and keeps the charts`, async () => {
-    const { ticker, apiKey } = services();
+  it(`reconnects automatically, at once when ${Object.keys(causes).join(', when ')}, and fills the charts with the ticks from before and from the outage`, async () => {
+    const { ticker, apiKey, token } = services();
     const network = await severable(ticker);
+    const headers = { Authorization: `Bearer ${await token()}` };
+    const recordedSeconds = async (): Promise<number[]> =>
+      (await request(`${ticker}/prices/history`, { headers })).body.timestamps;
+    const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
     await visit(network.url, { tolerated: LOST }, async (page) => {
+      const requests: string[] = [];
+      page.on('request', (each) => requests.push(each.url()));
       await signIn(page, apiKey);
-      const low = async () => Number.parseFloat((await shown(page, 'BTC-USD', 'low'))?.replace(/[$,]/g, '') ?? '');
-      const before = await low();
+      const second = async (key: string) => {
+        await slider(page).press(key);
+        return Number(await slider(page).getAttribute('aria-valuenow'));
+      };
+      await until(async () => (await second('Home')) === recorded[0]);
+      await slider(page).press('Escape');
       network.cut();
       await partShows(page, 'connection-text', /^Reconnecting in \d+ s$/);
-      expect(await low()).to.be.at.most(before);
+      const lostAt = (await recordedSeconds()).at(-1) ?? 0;
+      await eventually(recordedSeconds, (seconds) => (seconds.at(-1) ?? 0) > lostAt + 3);
       network.mend();
       await reaches(page, 'live');
+      // Each step to the left reaches the second before, so there is no gap.
+      await eventually(
+        async () => {
+          const seconds = [await second('End')];
+          while ((seconds.at(-1) ?? 0) > lostAt) seconds.push(await second('ArrowLeft'));
+          return seconds;
+        },
+        (seconds) => seconds.every((each, index) => index === 0 || (seconds[index - 1] ?? 0) - each === 1),
+      );
+      expect(requests.filter((url) => url.includes('/prices/history'))).to.have.length(1);
 
       await page.evaluate(LONG_RECONNECT);
       for (const bringAbout of Object.values(causes)) {
@@ -48,8 +73,7 @@ describeInBrowser('the connection of the ticker client', () => {
     const TICKER_PORT = new URL(first.ticker).port;
     await visit(first.ticker, { tolerated: LOST }, async (page) => {
       await signIn(page, first.apiKey);
-      const seconds = async () => Number(await page.locator('[role=slider]').first().getAttribute('aria-valuemax'));
-      const before = await seconds();
+      const before = await edge(page);
       first.child.kill('SIGKILL');
       await reaches(page, 'reconnecting');
       const TICKER_SYMBOLS = 'BTC-USD:42000,ETH-USD:2500,NEW-USD:1';
@@ -60,17 +84,13 @@ describeInBrowser('the connection of the ticker client', () => {
       await signIn(page, first.apiKey);
       await page.locator('.price-card', { hasText: 'NEW-USD' }).waitFor();
       expect(await page.locator('.price-card').count(), 'without SOL-USD').to.equal(3);
-      await page.waitForFunction(
-        (was) => Number(document.querySelector('[role=slider]')?.getAttribute('aria-valuemax')) > was,
-        before,
-      );
-      await page.getByRole('slider').first().focus();
-      await page.keyboard.press('Home');
-      expect(Number(await page.getByRole('slider').first().getAttribute('aria-valuenow'))).to.be.at.most(before);
+      await until(async () => (await edge(page)) > before);
+      await slider(page).press('Home');
+      expect(Number(await slider(page).getAttribute('aria-valuenow'))).to.be.at.most(before);
     });
   });
 
-  it('takes prices for stale after three intervals, also if the clock was set back', async () => {
+  it('starts without a history, takes prices for stale after three intervals, also if the clock was set back, and moves its charts on until the user signs out', async () => {
     const { ticker, apiKey } = services();
     let now = START;
     const stream = imitateStream(() => now, INTERVAL_MS);
@@ -93,6 +113,10 @@ describeInBrowser('the connection of the ticker client', () => {
       expect(await states()).to.deep.equal(['live']);
       await page.clock.runFor(INTERVAL_MS);
       await reaches(page, 'stale');
+      await page.clock.runFor(10_000);
+      await until(async () => (await edge(page)) >= now + 10);
+      await slider(page).press('End');
+      expect(await slider(page).getAttribute('aria-valuenow'), 'the newest point').to.equal(`${now}`);
 
       await tick();
       await page.clock.setSystemTime((START - 3_600) * 1000);
@@ -100,6 +124,11 @@ describeInBrowser('the connection of the ticker client', () => {
       await reaches(page, 'stale');
       expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
       await tick();
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await reaches(page, 'signed-out');
+      const last = await edge(page);
+      await page.clock.runFor(10_000);
+      expect(await edge(page)).to.equal(last);
     });
   });
 });

@@ -4,7 +4,7 @@ import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually, until } from '../support/until.ts';
 import { changes, describeInBrowser, LOST, overflow, part, partShows, reaches, signIn, visit } from './chromium.ts';
-import { type ImitatedStream, imitateStream } from './imitated-stream.ts';
+import { imitateStream } from './imitated-stream.ts';
 
 const MAX_FRAMES = 50;
 const START = 1_800_000_000;
@@ -16,33 +16,6 @@ const openDiagnostics = (page: Page) => part(page, 'connection').click();
 
 describeInBrowser('the drawer for developers and the diagnostics on the price page', () => {
   const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '50' } }));
-
-  /** Opens the page with an imitated stream, signs in, and then stops the page's clock, which `tick` advances by a second. */
-  const opened = async (
-    test: (
-      page: Page,
-      stream: ImitatedStream,
-      tick: (timestamp: number, skipped?: number) => Promise<unknown>,
-    ) => Promise<void>,
-  ) => {
-    const { ticker, apiKey } = services();
-    const stream = imitateStream(() => START);
-    const prepare = async (page: Page) => {
-      await page.clock.install({ time: START * 1_000 });
-      await stream.prepare(page);
-    };
-    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
-      await signIn(page, apiKey);
-      await partShows(page, 'round-trip', 'ms');
-      await page.clock.pauseAt((START + 60) * 1_000);
-      await test(page, stream, async (timestamp, skipped) => {
-        await page.clock.runFor(1_000);
-        stream.send(timestamp, timestamp, skipped);
-        const price = `$${timestamp.toLocaleString('en-US')}.00 `;
-        await until(async () => (await page.title()).startsWith(price));
-      });
-    });
-  };
 
   it("shows the last 50 frames as received, newest first, with their sizes, copies them, and never the token, and has snippets with the page's own address, of which the one for browsers streams", async () => {
     const { ticker, stream, apiKey } = services();
@@ -96,7 +69,7 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     });
   });
 
-  it('opens and closes by keyboard, and so do the diagnostics; the focus comes back', async () => {
+  it('opens and closes by keyboard, and so do the diagnostics; the focus comes back, nothing moves, and nothing scrolls sideways with text twice as large', async () => {
     const { ticker, apiKey } = services();
     await visit(ticker, {}, async (page) => {
       await signIn(page, apiKey);
@@ -130,13 +103,7 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
       await page.keyboard.press('Escape');
       expect(await part(page, 'diagnostics').isHidden()).to.equal(true);
       expect(await isFocused('connection')).to.equal(true);
-    });
-  });
 
-  it('moves nothing when the drawer or the diagnostics open, and scrolls nothing sideways with text twice as large', async () => {
-    const { ticker, apiKey } = services();
-    await visit(ticker, {}, async (page) => {
-      await signIn(page, apiKey);
       const boxes = () =>
         page
           .locator('.masthead > :visible:not(.connection, .diagnostics), .tools > :visible, .price-card')
@@ -176,8 +143,23 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
     });
   });
 
-  it('shows in the diagnostics what the stream is like', async () => {
-    await opened(async (page, stream, tick) => {
+  it('shows in the diagnostics what the stream is like, and sends more pings while they or the drawer are open', async () => {
+    const { ticker, apiKey } = services();
+    const stream = imitateStream(() => START);
+    const prepare = async (page: Page) => {
+      await page.clock.install({ time: START * 1_000 });
+      await stream.prepare(page);
+    };
+    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
+      await signIn(page, apiKey);
+      await partShows(page, 'round-trip', 'ms');
+      await page.clock.pauseAt((START + 60) * 1_000);
+      const tick = async (timestamp: number, skipped?: number) => {
+        await page.clock.runFor(1_000);
+        stream.send(timestamp, timestamp, skipped);
+        const price = `$${timestamp.toLocaleString('en-US')}.00 `;
+        await until(async () => (await page.title()).startsWith(price));
+      };
       await openDrawer(page);
       await openDiagnostics(page);
       expect(await reading(page, 'last-close')).to.equal('none');
@@ -194,26 +176,10 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
       expect(await reading(page, 'reconnects')).to.equal('0');
       expect(await reading(page, 'token-expiry')).to.match(/^expires in 5[89] min \d+ s$/);
 
-      await stream.close(1001, 'server is shutting down');
-      await reaches(page, 'reconnecting');
-      await page.clock.runFor(1_500);
-      await reaches(page, 'live');
-      await page.clock.runFor(500);
-      expect(await reading(page, 'reconnects')).to.equal('1');
-      expect(await reading(page, 'last-close')).to.match(/^1001: server is shutting down \(\d\d:\d\d:\d\d\)$/);
-
       await page.getByRole('button', { name: 'Close the drawer' }).click();
       await page.getByRole('button', { name: 'Close the diagnostics' }).click();
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await openDiagnostics(page);
-      expect(await reading(page, 'token-expiry')).to.equal('no token');
-      expect(await reading(page, 'tick-age')).to.equal('none yet');
-    });
-  });
 
-  it('sends a ping every two seconds while the diagnostics or the drawer are open, and fewer otherwise', async () => {
-    await opened(async (page, stream, tick) => {
-      let timestamp = START;
+      let timestamp = START + 8;
       const pingsDuring = async (seconds: number) => {
         const before = stream.pings;
         for (let second = 0; second < seconds; second++) await tick(++timestamp);
@@ -229,6 +195,21 @@ describeInBrowser('the drawer for developers and the diagnostics on the price pa
         await page.getByRole('button', { name: close }).click();
         expect(await pingsDuring(20), 'after it was closed').to.be.within(1, 5);
       }
+
+      await openDiagnostics(page);
+      await stream.close(1001, 'server is shutting down');
+      await reaches(page, 'reconnecting');
+      await page.clock.runFor(1_500);
+      await reaches(page, 'live');
+      await page.clock.runFor(500);
+      expect(await reading(page, 'reconnects')).to.equal('1');
+      expect(await reading(page, 'last-close')).to.match(/^1001: server is shutting down \(\d\d:\d\d:\d\d\)$/);
+
+      await page.getByRole('button', { name: 'Close the diagnostics' }).click();
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await openDiagnostics(page);
+      expect(await reading(page, 'token-expiry')).to.equal('no token');
+      expect(await reading(page, 'tick-age')).to.equal('none yet');
     });
   });
 });

@@ -11,10 +11,14 @@ const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 describeInBrowser('the ticker client', () => {
   const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '100' } }));
 
-  it('says why a key is refused, exchanges the right one for live prices, leaves nothing secret, and signs out on request', async () => {
+  it('exchanges the key for live prices, leaves nothing secret, freezes the prices while paused, announces a summary only if asked to, names the tab after the open symbol, and signs out', async () => {
     const { ticker, apiKey } = services();
     const logged: string[] = [];
-    const prepare = async (page: Page) => void page.on('console', (message) => logged.push(message.text()));
+    const frames: string[] = [];
+    const prepare = async (page: Page) => {
+      page.on('console', (message) => logged.push(message.text()));
+      page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => frames.push(String(payload))));
+    };
     await visit(ticker, { prepare, tolerated: /status of 401/ }, async (page) => {
       const field = page.getByLabel('API key', { exact: true });
       expect(await field.getAttribute('autocomplete')).to.equal('current-password');
@@ -46,6 +50,7 @@ describeInBrowser('the ticker client', () => {
       for (const secret of [apiKey, token]) expect(traces + logged.join()).to.not.include(secret);
 
       expect(await page.locator('.price-card h2').allTextContents()).to.deep.equal(SYMBOLS);
+      expect(await part(page, 'filter').isVisible(), 'a filter for three symbols').to.equal(false);
       for (const symbol of SYMBOLS) {
         const read = () => shown(page, symbol, 'price');
         expect(await changes(read, await read())).to.match(/^\$[\d,]+\.\d\d$/);
@@ -63,21 +68,6 @@ describeInBrowser('the ticker client', () => {
       await page.locator('[data-part="round-trip"]:not(:empty)').waitFor();
       expect(await part(page, 'round-trip').textContent()).to.match(/^[\d.]+ ms$/);
 
-      await page.getByRole('button', { name: 'Sign out' }).click();
-      await reaches(page, 'signed-out');
-      const headers = { Authorization: `Bearer ${token}` };
-      await until(async () => (await request(`${ticker}/prices/history`, { headers })).status === 401);
-      await field.waitFor();
-      expect(await part(page, 'sign-in-reason').isHidden()).to.equal(true);
-    });
-  });
-
-  it('freezes the prices while paused, and announces nothing unless it is asked to, and then a summary; names the tab after the first or the open symbol while its price is current', async () => {
-    const { ticker, apiKey } = services();
-    await visit(ticker, {}, async (page) => {
-      const frames: string[] = [];
-      page.on('websocket', (socket) => socket.on('framereceived', ({ payload }) => frames.push(String(payload))));
-      await signIn(page, apiKey);
       await changes(price(page), await price(page)());
       await page.getByRole('button', { name: 'Pause' }).click();
       await page.evaluate(() => new Promise(requestAnimationFrame));
@@ -115,49 +105,15 @@ describeInBrowser('the ticker client', () => {
       await named(/SOL-USD/);
       await page.getByRole('button', { name: 'Sign out' }).click();
       await reaches(page, 'signed-out');
+      const headers = { Authorization: `Bearer ${token}` };
+      await until(async () => (await request(`${ticker}/prices/history`, { headers })).status === 401);
+      await field.waitFor();
+      expect(await part(page, 'sign-in-reason').isHidden()).to.equal(true);
       expect(await page.title()).to.equal('Ticker');
     });
   });
 
-  it('shows time and price under the crosshair, for pointer and keyboard', async () => {
-    const { ticker, apiKey } = services();
-    await visit(ticker, {}, async (page) => {
-      await signIn(page, apiKey);
-      const chart = page.getByRole('slider', { name: 'Crosshair in the chart of BTC-USD' });
-      await chart.and(page.locator(':not([aria-valuemax="0"])')).waitFor();
-      expect(await shown(page, 'BTC-USD', 'readout')).to.equal('Last 1 min');
-      // The chart has one point per second.
-      const latest = () => chart.getAttribute('aria-valuemax');
-      await changes(latest, await latest());
-      const box = await page.locator('.u-over').first().boundingBox();
-      if (box === null) throw new Error('there is no chart');
-      await page.mouse.move(box.x + box.width - 2, box.y + box.height / 2);
-      await page.locator('[data-symbol="ETH-USD"] .readout[data-point]').waitFor();
-      expect(await shown(page, 'BTC-USD', 'readout')).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
-      await page.mouse.move(5, 5);
-      await page.locator('[data-symbol="BTC-USD"] .readout:not([data-point])').waitFor();
-
-      await chart.focus();
-      await page.keyboard.press('Home');
-      const oldest = await chart.getAttribute('aria-valuetext');
-      expect(oldest).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
-      await page.keyboard.press('ArrowRight');
-      expect(await chart.getAttribute('aria-valuetext')).to.not.equal(oldest);
-      // A point keeps its price once its second has passed.
-      await changes(latest, await latest());
-      const chosen = await shown(page, 'BTC-USD', 'readout');
-      await changes(price(page), await price(page)());
-      expect(await shown(page, 'BTC-USD', 'readout'), 'the crosshair stays at its second').to.equal(chosen);
-      expect((await shown(page, 'SOL-USD', 'readout'))?.slice(0, 8), 'in all charts').to.equal(chosen?.slice(0, 8));
-      await page.keyboard.press('Escape');
-      expect(await chart.getAttribute('aria-valuetext')).to.equal('no point chosen');
-
-      await page.getByLabel('15 min').check();
-      await page.locator('.readout', { hasText: 'Last 15 min' }).first().waitFor();
-    });
-  });
-
-  it('can be used by keyboard only', async () => {
+  it('can be used by keyboard only, and shows time and price under the crosshair, for pointer and keyboard', async () => {
     const { ticker, apiKey } = services();
     await visit(ticker, {}, async (page) => {
       const focus = () =>
@@ -187,11 +143,42 @@ describeInBrowser('the ticker client', () => {
       ]);
       for (let stop = 0; stop < 13; stop++) await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('ArrowRight');
-      expect(await page.getByLabel('5 min', { exact: true }).isChecked()).to.equal(true);
+      await page.locator('.readout', { hasText: 'Last 5 min' }).first().waitFor();
       await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Space');
       await reaches(page, 'paused');
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await page.getByLabel('1 min', { exact: true }).check();
+
+      const chart = page.getByRole('slider', { name: 'Crosshair in the chart of BTC-USD' });
+      await chart.and(page.locator(':not([aria-valuemax="0"])')).waitFor();
+      await page.locator('[data-symbol="BTC-USD"] .readout', { hasText: /^Last 1 min$/ }).waitFor();
+      // The chart has one point per second.
+      const latest = () => chart.getAttribute('aria-valuemax');
+      await changes(latest, await latest());
+      const box = await page.locator('.u-over').first().boundingBox();
+      if (box === null) throw new Error('there is no chart');
+      await page.mouse.move(box.x + box.width - 2, box.y + box.height / 2);
+      await page.locator('[data-symbol="ETH-USD"] .readout[data-point]').waitFor();
+      expect(await shown(page, 'BTC-USD', 'readout')).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
+      await page.mouse.move(5, 5);
+      await page.locator('[data-symbol="BTC-USD"] .readout:not([data-point])').waitFor();
+
+      await chart.focus();
+      await page.keyboard.press('Home');
+      const oldest = await chart.getAttribute('aria-valuetext');
+      expect(oldest).to.match(/^\d\d:\d\d:\d\d {2}\$[\d,]+\.\d\d$/);
+      await page.keyboard.press('ArrowRight');
+      expect(await chart.getAttribute('aria-valuetext')).to.not.equal(oldest);
+      // A point keeps its price once its second has passed.
+      await changes(latest, await latest());
+      const chosen = await shown(page, 'BTC-USD', 'readout');
+      await changes(price(page), await price(page)());
+      expect(await shown(page, 'BTC-USD', 'readout'), 'the crosshair stays at its second').to.equal(chosen);
+      expect((await shown(page, 'SOL-USD', 'readout'))?.slice(0, 8), 'in all charts').to.equal(chosen?.slice(0, 8));
+      await page.keyboard.press('Escape');
+      expect(await chart.getAttribute('aria-valuetext')).to.equal('no point chosen');
     });
   });
 });

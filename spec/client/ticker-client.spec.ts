@@ -2,9 +2,9 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import {
   ClosedError,
-  type Price,
   ServiceError,
   type Status,
+  type Tick,
   TickerClient,
   type TickerOptions,
 } from '../../www/client.ts';
@@ -25,7 +25,7 @@ function clientOf(url: string, options: TickerOptions) {
 }
 
 /** Reads one value of an iterator. */
-async function next(iterator: AsyncIterator<Price[]>): Promise<Price[]> {
+async function next<Value>(iterator: AsyncIterator<Value>): Promise<Value> {
   return (await iterator.next()).value;
 }
 
@@ -202,5 +202,88 @@ describe('the client of the ticker', () => {
       TypeError,
       /^this runtime has no WebSocket: pass .*ws/,
     );
+  });
+});
+
+async function readUntil(ticks: AsyncIterator<Tick>, isLast: (tick: Tick) => boolean): Promise<Tick[]> {
+  const read = [await next(ticks)];
+  while (!isLast(read.at(-1) as Tick)) read.push(await next(ticks));
+  return read;
+}
+
+const numbersFrom = (first: number, count: number) => Array.from({ length: count }, (_, index) => first + index);
+
+describe('the ticks of the client', () => {
+  const running = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '20' } }));
+
+  /** Follows the service without a fault. */
+  function witness() {
+    const { client } = clientOf(running().ticker, { apiKey: running().apiKey });
+    const ticks = new Map<number, Tick>();
+    client.on('tick', (tick) => ticks.set(tick.seq, tick));
+    return ticks;
+  }
+
+  it('have no hole after a cut of more than sixty ticks, each with the prices of its time', async () => {
+    const truth = witness();
+    await until(() => truth.size > 0);
+    const network = await severable(running().ticker);
+    const { client } = clientOf(network.url, { apiKey: running().apiKey });
+    const heard: number[] = [];
+    client.on('tick', ({ seq }) => heard.push(seq));
+    const ticks = client.ticks({ symbols: ['ETH-USD'] });
+    const first = await next(ticks);
+    const slow = client.prices();
+    await slow.next();
+    network.cut();
+    const { size } = truth;
+    await until(() => truth.size > size + 60);
+    network.mend();
+    client.wake();
+    const end = [...truth.keys()].at(-1) ?? 0;
+    const read = [first, ...(await readUntil(ticks, ({ seq }) => seq >= end))];
+    expect(read.map(({ seq }) => seq)).to.deep.equal(numbersFrom(first.seq, read.length));
+    await until(() => truth.has(first.seq + read.length - 1));
+    for (const { seq, prices, missed } of read) {
+      expect(missed).to.equal(0);
+      expect(prices).to.deep.equal(truth.get(seq)?.prices.filter(({ symbol }) => symbol === 'ETH-USD'));
+    }
+    expect(heard.slice(0, read.length)).to.deep.equal(numbersFrom(heard[0] ?? 0, read.length));
+    const newest = [...truth.keys()].at(-1) ?? 0;
+    expect((await slow.next()).value).to.deep.equal(truth.get(newest)?.prices);
+  });
+
+  it('tell a slow reader how many it has missed before the newest one', async () => {
+    const truth = witness();
+    const { client } = clientOf(running().ticker, { apiKey: running().apiKey });
+    const ticks = client.ticks();
+    const [first, second] = [await next(ticks), await next(ticks)];
+    expect(second.seq).to.equal(first.seq + 1);
+    await until(() => truth.has(second.seq + 30));
+    const third = await next(ticks);
+    expect(third.missed).to.equal(third.seq - second.seq - 1);
+    expect(third.missed).to.be.above(20);
+    expect(await next(ticks)).to.include({ missed: 0 });
+  });
+
+  it('continue with a new token in a new epoch after the service was killed and restarted', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const env = { DATA_DIR, TICK_INTERVAL_MS: '20' };
+    const before = await startServices({ env });
+    const { client, names } = clientOf(before.ticker, { apiKey: before.apiKey });
+    const read: Tick[] = [];
+    client.on('tick', (tick) => read.push(tick));
+    await until(() => read.length > 1);
+    await before.end('SIGKILL');
+    await until(() => client.status.state === 'offline');
+    const { length } = read;
+    await startServices({ env: { ...env, TICKER_PORT: new URL(before.ticker).port } });
+    client.wake();
+    await until(() => read.length > length + 1);
+    const [last, first, second] = read.slice(length - 1) as [Tick, Tick, Tick];
+    expect(first.epoch).to.be.above(last.epoch);
+    expect(first).to.include({ seq: 0, missed: Number.POSITIVE_INFINITY });
+    expect(second).to.include({ epoch: first.epoch, missed: second.seq - first.seq - 1 });
+    expect(names()).to.match(/^connecting live offline connecting( offline connecting)* live$/);
   });
 });

@@ -1,7 +1,7 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { projectFolder, type RunningServices } from './program.ts';
+import { projectFolder, type RunningServices, watch } from './program.ts';
 
 /** Returns the text below a `##` heading of a document. */
 export function section(file: string, heading: string): string {
@@ -29,4 +29,12 @@ export function adapt(example: string | undefined, { ticker, tasks }: RunningSer
  */
 export function paste(example: string, env: Record<string, string> = {}): ChildProcessWithoutNullStreams {
   return spawn('bash', ['-c', `set -e\n${example}`], { cwd: projectFolder, env: { ...process.env, ...env } });
+}
+
+/** Runs an example to its end, which must be successful. Returns its output. */
+export async function outputOf(example = '', env: Record<string, string> = {}): Promise<string> {
+  const shell = watch(paste(example, env));
+  const { code } = await shell.exited;
+  if (code !== 0) throw new Error(`the example exited with ${code}: ${shell.output()}${shell.errors()}`);
+  return shell.output();
 }

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import { describePrices } from '../../../main/admin/api-documents.ts';
 import { defaults } from '../../../main/config.ts';
@@ -5,6 +7,7 @@ import { catalogue } from '../../../main/http/errors.ts';
 import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { streamErrors } from '../../../main/ticker/connection-handler.ts';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
+import { MAX_SYMBOLS } from '../../../workers/shared/symbols.ts';
 import {
   asyncApi,
   checkEvent,
@@ -16,6 +19,8 @@ import {
   responsesIn,
   sentMessages,
 } from '../../support/contract.ts';
+import { lint } from '../../support/lint-document.ts';
+import { projectFolder } from '../../support/program.ts';
 
 type Node = Record<string, unknown>;
 
@@ -30,7 +35,25 @@ function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Genera
   for (const [key, value] of Object.entries(node)) yield* find(value, fits, `${path}/${key.replaceAll('/', '~1')}`);
 }
 
+const guide = readFileSync(join(projectFolder, 'www/guide/errors.md'), 'utf8');
+
+/** Returns the cells of the guide's table rows that begin with a number in this range. */
+function guideRows(from: number, to: number): string[][] {
+  const cells = [...guide.matchAll(/^\| (\d+) \|(.*)\|$/gm)].map(([, code = '', rest = '']) => [
+    code,
+    ...rest.split('|').map((cell) => cell.trim().replaceAll('`', '')),
+  ]);
+  return cells.filter(([code]) => Number(code) >= from && Number(code) <= to);
+}
+
 describe('the API documents', () => {
+  it('pass the linter, also with the largest number of symbols', async () => {
+    expect(await lint('openapi', openApi)).to.deep.equal([]);
+    const symbols = Array.from({ length: MAX_SYMBOLS }, (_, index) => ({ symbol: `S${index}`, price: 1, decimals: 8 }));
+    for (const document of [asyncApi, describePrices(asyncApi, symbols)])
+      expect(await lint('asyncapi', document)).to.deep.equal([]);
+  });
+
   it('have only examples that match their schemas', () => {
     const schemas = [...find(openApi, ({ examples }) => Array.isArray(examples))];
     for (const [path, schema] of schemas) {
@@ -89,7 +112,7 @@ describe('the API documents', () => {
     checkEvent(name, data);
   });
 
-  it('have every error of the catalogue, with its status, and no others', () => {
+  it('and the guide have every error of the catalogue, with its status, and no others', () => {
     type ErrorSchema = { properties?: { error?: { enum: string[] } } } | undefined;
     const described = new Set<string>();
     for (const [status, reference] of Object.values(openApi.paths).flatMap(responsesIn).flatMap(Object.entries)) {
@@ -99,15 +122,21 @@ describe('the API documents', () => {
         expect(description, status).to.include(`\`${text}\``);
       }
     }
-    expect([...described]).to.have.members(Object.values(catalogue).map(([status, text]) => `${status} ${text}`));
+    const answered = Object.values(catalogue).map(([status, text]) => `${status} ${text}`);
+    expect([...described]).to.have.members(answered);
+    const advised = guideRows(400, 599).map(
+      ([status, text, advice]) => /\w{2}/.test(`${advice}`) && `${status} ${text}`,
+    );
+    expect(advised).to.have.members(answered);
   });
 
-  it('have every close code, and no others', () => {
-    const rows = [...asyncApi.info.description.matchAll(/^\| (\d+) \| (?:`(.+?)` )?\| (yes|no) \| [\w`]/gm)];
-    const described = rows.map(([, code, reason = '', reconnect]) => {
-      return { code: Number(code), reason, reconnect: reconnect === 'yes' };
-    });
-    expect(described).to.have.deep.members(Object.values(closeCodes));
+  it('and the guide have every close code, with whether to reconnect, and no others', () => {
+    const inDocument = asyncApi.info.description.matchAll(/^\| (\d+) \| (?:`(.+?)` )?\| (yes|no) \| [\w`]/gm);
+    const inGuide = guideRows(1000, 4999).map(([code, reason, again = '']) => ['', code, reason, again.slice(0, 3)]);
+    for (const rows of [[...inDocument], inGuide])
+      expect(
+        rows.map(([, code, reason = '', again]) => ({ code: Number(code), reason, reconnect: again === 'yes' })),
+      ).to.have.deep.members(Object.values(closeCodes));
   });
 
   it('name the default ports', () => {

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/pid-registry.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, paste, section } from '../../support/examples.ts';
+import { adapt, examples, outputOf, paste, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
@@ -38,41 +38,17 @@ async function expectStop(command: string, reason: string): Promise<void> {
   expect(client.errors().trim()).to.equal(reason);
 }
 
-/** Runs a client, and restarts the services on the same port after its first prices. Returns its error output. */
-async function outputOverRestart(start: (services: RunningServices) => Promise<string>): Promise<string> {
-  const DATA_DIR = await temporaryFolder();
-  const before = await startServices({ env: { DATA_DIR } });
-  const client = watch(paste(await start(before), { API_KEY: before.apiKey }));
-  const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
-  await nextPrices();
-  before.child.kill();
-  await before.exited;
-  await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-  await nextPrices();
-  return client.errors();
-}
-
 describe('the clients of the guide', () => {
   const running = onceForSuite(startServices);
 
-  /** Saves the client of the services and the program for Node. Returns the command that runs it. */
-  async function nodeProgram(services: RunningServices): Promise<string> {
-    const path = await write(services, CLIENT, 'Node', 'js', 'prices.mjs');
-    const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, services));
-    return `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
-  }
-
   it('stream in Node, and stop without a valid key with a line that says why', async () => {
-    const command = await nodeProgram(running());
+    const path = await write(running(), CLIENT, 'Node', 'js', 'prices.mjs');
+    const [download] = examples(CLIENT, 'Node').map((example) => adapt(example, running()));
+    const command = `cd ${dirname(path)}; ${download} exec ${process.execPath} prices.mjs`;
     await expectPrices(watch(paste(command, { API_KEY: running().apiKey })));
     const client = watch(paste(command, { API_KEY: 'none' }));
     expect(await client.exited).to.include({ code: 1 });
     expect(client.errors()).to.include('stopped invalid API key\n').and.include('ServiceError: invalid API key');
-  });
-
-  it('come back in Node after a restart of the server', async () => {
-    const errors = await outputOverRestart(nodeProgram);
-    expect(errors).to.match(/^connecting \nlive \noffline server is shutting down\nconnecting \n/);
   });
 
   describeWith(lackingPython, 'in Python', () => {
@@ -87,7 +63,15 @@ describe('the clients of the guide', () => {
     });
 
     it('come back after a restart of the server', async () => {
-      expect(await outputOverRestart(pythonProgram)).to.match(/^reconnecting: 1001 server is shutting down\n/);
+      const DATA_DIR = await temporaryFolder();
+      const before = await startServices({ env: { DATA_DIR } });
+      const client = watch(paste(await pythonProgram(before), { API_KEY: before.apiKey }));
+      const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
+      await nextPrices();
+      await before.end();
+      await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
+      await nextPrices();
+      expect(client.errors()).to.match(/^reconnecting: 1001 server is shutting down\n/);
     });
   });
 
@@ -101,30 +85,22 @@ describe('the clients of the guide', () => {
 
   it('stop in the shell without a valid key with a line that says why', async () => {
     const example = adapt(examples(OTHERS, 'The shell')[0], running());
-    const shell = watch(paste(example, { API_KEY: 'none' }));
-    expect(await shell.exited).to.include({ code: 0 });
-    expect(shell.output().trim()).to.equal('no token: {"error":"invalid API key"}');
+    expect((await outputOf(example, { API_KEY: 'none' })).trim()).to.equal('no token: {"error":"invalid API key"}');
   });
 
   it('get the key of the demo user, also if the example is repeated', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
     const [example = ''] = examples(CLIENT, 'Before you start');
-    const shell = watch(paste(`${example}${example}echo $API_KEY`, { DATA_DIR }));
-    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    expect(shell.output()).to.equal(`${services.apiKey}\n`);
+    expect(await outputOf(`${example}${example}echo $API_KEY`, { DATA_DIR })).to.equal(`${services.apiKey}\n`);
   });
 
   it('submit a task twice, which makes one task, and wait for its row', async () => {
     const [submitting, waiting] = examples(OTHERS, 'Tasks').map((example) => adapt(example, running()));
-    const submitter = watch(paste(submitting ?? ''));
-    expect(await submitter.exited).to.include({ code: 0 });
-    const [first, second] = submitter.lines;
-    expect(first).to.deep.include({ status: 'queued' });
-    expect(second).to.deep.equal(first);
-    const waiter = watch(paste(waiting ?? ''));
-    expect(await waiter.exited).to.include({ code: 0 });
-    expect(JSON.parse(waiter.output())).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
+    const [first, second] = (await outputOf(submitting)).trim().split('\n');
+    expect(JSON.parse(first ?? '')).to.deep.include({ status: 'queued' });
+    expect(second).to.equal(first);
+    expect(JSON.parse(await outputOf(waiting))).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
   });
 
   it('follow the events of tasks', async () => {

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
 import { afterTest, onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
-import { adapt, examples, paste } from '../../support/examples.ts';
-import { projectFolder, startServices, watch } from '../../support/program.ts';
+import { adapt, examples, outputOf } from '../../support/examples.ts';
+import { projectFolder, startServices } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/load-testing.md';
@@ -20,9 +20,7 @@ describe('the load tests of the guide', () => {
     const services = running();
     // Without `preload`, which installs what `npm test` has installed.
     const env = { API_KEY: services.apiKey, npm_config_ignore_scripts: 'true' };
-    const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[0], services)), env));
-    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    const text = shell.output();
+    const text = await outputOf(brief(adapt(examples(FILE, 'The stream')[0], services)), env);
     expect(text)
       .to.match(/^missed +\d+$/m)
       .and.to.include('20 of 20');
@@ -36,19 +34,16 @@ describe('the load tests of the guide', () => {
     const TMPDIR = await temporaryFolder();
     const services = running();
     const env = { TOKEN: await services.token(), TMPDIR };
-    const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[1], services)), env));
-    expect(await shell.exited).to.include({ code: 0 });
-    const counts = Array.from(shell.output().trim().split('\n'), (line) => Number(line.split(':')[1]));
+    const output = await outputOf(brief(adapt(examples(FILE, 'The stream')[1], services)), env);
+    const counts = Array.from(output.trim().split('\n'), (line) => Number(line.split(':')[1]));
     expect(counts).to.have.lengthOf(3);
     // The snapshot and at least one tick. The clients start slowly on a loaded machine.
     for (const count of counts) expect(count).to.be.at.least(2);
   });
 
   it('load the task queue with curl', async () => {
-    const services = running();
-    const shell = watch(paste(brief(adapt(examples(FILE, 'Tasks')[0], services))));
-    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    expect(JSON.parse(shell.output())).to.include({ accepted: 10 });
+    const output = await outputOf(brief(adapt(examples(FILE, 'Tasks')[0], running())));
+    expect(JSON.parse(output)).to.include({ accepted: 10 });
   });
 
   it('are a k6 script that fits the types of k6', async () => {
@@ -59,8 +54,7 @@ describe('the load tests of the guide', () => {
     const modules = { lib: ['esnext'], types: ['k6'], module: 'esnext', moduleResolution: 'bundler' };
     const config = { compilerOptions: { ...checking, ...modules }, files: ['stream.js'] };
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
-    const compiler = watch(paste(`node_modules/.bin/tsc -p ${folder}`));
-    expect(await compiler.exited, compiler.output()).to.include({ code: 0 });
+    await outputOf(`node_modules/.bin/tsc -p ${folder}`);
   });
 
   it('are a k6 script that gets a token and streams, with an imitation of k6', async () => {
@@ -103,9 +97,7 @@ describe('the load tests of the guide', () => {
     it('load the task queue', async () => {
       const file = join(await temporaryFolder(), 'tasks.lua');
       const text = adapt(examples(FILE, 'Tasks')[1], running()).replace('-d 30', '-d 1').replaceAll('tasks.lua', file);
-      const shell = watch(paste(text));
-      expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-      expect(shell.output()).to.not.match(/Non-2xx/);
+      expect(await outputOf(text)).to.not.match(/Non-2xx/);
     });
   });
 });

@@ -1,4 +1,3 @@
-import { describeBehind } from './behind-proxy.ts';
-import { startCaddy } from './proxy.ts';
+import { describeBehind, startCaddy } from './behind-proxy.ts';
 
 describeBehind('caddy', startCaddy);

@@ -2,8 +2,7 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
 import { request, startServices, watch } from '../../support/program.ts';
-import { describeBehind } from './behind-proxy.ts';
-import { startNginx } from './proxy.ts';
+import { describeBehind, startNginx } from './behind-proxy.ts';
 
 describeBehind('nginx', startNginx);
 

@@ -4,16 +4,28 @@ import type { QueueStatus } from '../../../www/client/queue-api.ts';
 import type { TaskEvent } from '../../../www/client/task-state.ts';
 import { Model } from '../../../www/tasks/model.ts';
 import { client } from '../../../www/tasks/service.ts';
+import { afterTest } from '../../support/cleanup.ts';
 import { until } from '../../support/until.ts';
-import { imitatePage } from './imitated-page.ts';
 
 const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', payload_bytes: 2, accepted_at_ms: 1 };
 const ALL = { q: '', action: '', cause: '', last: '' } as const;
 const queued = { ...running, id: 'b', status: 'queued' };
 
+/** Defines the document of a visible page until the end of the test. Returns a function that hides or shows the page. */
+function imitatePage(): (isVisible: boolean) => void {
+  let visibilityState = 'visible';
+  const document = Object.defineProperty(new EventTarget(), 'visibilityState', { get: () => visibilityState });
+  Object.assign(globalThis, { document });
+  afterTest(() => Reflect.deleteProperty(globalThis, 'document'));
+  return (isVisible) => {
+    visibilityState = isVisible ? 'visible' : 'hidden';
+    document.dispatchEvent(new Event('visibilitychange'));
+  };
+}
+
 /** Starts a model on a page whose clock and listings the spec controls. */
 function startModel() {
-  const page = imitatePage();
+  const setVisible = imitatePage();
   let now = 0;
   mock.timers.enable({ apis: ['setTimeout'] });
   mock.method(performance, 'now', () => now);
@@ -25,7 +37,7 @@ function startModel() {
   });
   const model = new Model();
   return {
-    page,
+    setVisible,
     model,
     requested: () => requested,
     pass(milliseconds: number) {
@@ -129,36 +141,8 @@ describe('the model of the task board', () => {
     expect(model.list('completed')?.next).to.equal('c');
   });
 
-  it('lists only tasks that match the filter, also after an event', async () => {
-    const { model, answer } = startModel();
-    model.open('running', { ...ALL, action: 'resize' });
-    await answer([running, { ...running, id: 'b', action: 'other' }]);
-    expect(ids(model, 'running')).to.deep.equal(['a']);
-    model.apply([event('completed', 'a')]);
-    expect(ids(model, 'running')).to.deep.equal([]);
-  });
-
-  it('lists limited tasks again if the counts of the queue have changed, also those whose acceptance was an event', async () => {
-    const { model, answer, pass, requested } = startModel();
-    const status = { accepted: 1, completed: 0, limited: 1, waiting: 0, in_flight: 0, limits: {} } as QueueStatus;
-    model.apply([event('accepted', 'b')]);
-    model.setQueue(status);
-    pass(100);
-    model.open('limited', ALL);
-    await answer([{ ...queued, status: 'limited' }]);
-    expect(ids(model, 'limited')).to.deep.equal(['b']);
-    model.setQueue(status);
-    pass(60_000);
-    expect(requested()).to.equal(1);
-    model.setQueue({ ...status, limited: 0, waiting: 1 });
-    pass(1_000);
-    expect(requested()).to.equal(2);
-    await answer([]);
-    expect(ids(model, 'limited')).to.deep.equal([]);
-  });
-
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
-    const { model, answer, page, pass, requested } = startModel();
+    const { model, answer, setVisible, pass, requested } = startModel();
     model.open('running', ALL);
     await answer([]);
     model.reload();
@@ -170,11 +154,11 @@ describe('the model of the task board', () => {
     expect(requested()).to.equal(3);
     await answer([]);
 
-    page.setVisible(false);
+    setVisible(false);
     model.reload();
     pass(60_000);
     expect(requested()).to.equal(3);
-    page.setVisible(true);
+    setVisible(true);
     pass(1_000);
     expect(requested()).to.equal(4);
     await answer([running]);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { type SnippetName, snippets, TOKEN_PLACEHOLDER, tokenCommand } from '../../../www/ticker/snippets.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
-import { paste } from '../../support/examples.ts';
+import { outputOf, paste } from '../../support/examples.ts';
 import { startServices, watch } from '../../support/program.ts';
 import { lackingPython, python } from '../../support/python.ts';
 import { describeWith } from '../../support/requirements.ts';
@@ -45,9 +45,8 @@ describe('the snippets of the price page', () => {
 
   it('get a token with curl', async () => {
     const { ticker, apiKey } = running();
-    const client = watch(paste(tokenCommand(ticker).replace('YOUR_API_KEY', apiKey)));
-    expect(await client.exited).to.include({ code: 0 });
-    expect(JSON.parse(client.output())).to.include({ user_id: 'demo', expires_in: 3600 });
+    const output = await outputOf(tokenCommand(ticker).replace('YOUR_API_KEY', apiKey));
+    expect(JSON.parse(output)).to.include({ user_id: 'demo', expires_in: 3600 });
   });
 
   it('use TLS if the page does, and quote the address', () => {
