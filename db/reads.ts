@@ -13,17 +13,13 @@ import {
   type Stored,
   type TaskRows,
 } from './task-rows.ts';
-import type { ActionCount, FoundFailure, FoundTask, StoredMessage } from './task-store.ts';
-
-export type TaskReads = ReturnType<typeof taskReads>;
+import type { ActionCount, FoundFailure, FoundTask, StoredMessage, TaskReads } from './task-store.ts';
 
 /**
- * Returns the reads that both stores make by the same statements, see `TaskStore`.
- *
  * @param readQueue reads the tables of the queue
  * @param readRows reads the other tables
  */
-export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Read = readQueue) {
+export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Read = readQueue): TaskReads {
   const { decodeName } = dialect;
   const readMessages = (body: string) =>
     readerById<StoredRow>(dialect, readQueue, 'messages', `${body}, ${MESSAGE} ${dialect.messageColumns}`);
@@ -41,12 +37,12 @@ export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Rea
     rows,
     search,
     read,
-    failures: (filter: SearchFilter, after: Position | undefined, limit: number) =>
+    failures: (filter, after, limit) =>
       andThen(search({ ...filter, state: 'failed' }, after, limit, FAILURE), (page): SearchPage<FoundFailure> => {
         const found = (page.found as FoundFailure[]).map((each) => ({ ...each, action: actionOf(each.action) }));
         return { ...page, found };
       }),
-    countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>> {
+    countActions(after) {
       const steps = searchMessages(dialect, {}, after, 0, '', 'action, state');
       return andThen(runSearch(readQueue, steps), ({ found, next }) => {
         const counts = found as unknown as ActionCount[];
@@ -54,7 +50,7 @@ export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Rea
       });
     },
     // The message first, because a row is written when its message is deleted or later.
-    find: (id: string) =>
+    find: (id) =>
       andThen(read([id]), ([message]): Awaitable<FoundTask | undefined> => {
         return message ? { message } : andThen(rows.find(id, 'detailed'), (row) => row && { row });
       }),
@@ -63,7 +59,7 @@ export function taskReads(dialect: SearchDialect, readQueue: Read, readRows: Rea
         readQueue<{ at: number | null }>('SELECT paused_at AS at FROM queue_state'),
         ([state]) => state?.at ?? undefined,
       ),
-    readHistory: (id: number) =>
+    readHistory: (id) =>
       andThen(
         readRows<{ history: string }>('SELECT history FROM queue_history WHERE id = $1', [id]),
         ([row]) => row?.history,

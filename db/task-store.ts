@@ -27,7 +27,7 @@ type HistoryId = (typeof HISTORIES)[keyof typeof HISTORIES];
  * @throws {DatabaseUnavailable} from any method if the file or server cannot be used
  */
 export interface TaskStore {
-  readonly rows: TaskRows;
+  readonly reads: TaskReads;
   readonly schedules: Schedules;
   /** Whether several nodes share this store. */
   readonly isShared: boolean;
@@ -86,13 +86,6 @@ export interface TaskStore {
   runNow(id: string, onDue?: (task: TaskSubject) => void): Promise<RunNow | undefined>;
   /** Cancels a task. Returns undefined if the task is unknown. */
   cancel(id: string): Promise<Cancellation | undefined>;
-  /**
-   * Returns up to `limit` unfinished or failed tasks that match, after a position, in the order of `searchMessages`. Fewer do
-   * not mean that there are no more, because the number of messages that are read has a bound.
-   */
-  search(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage>;
-  /** Like `search`, of dead letters, with the reasons of the failures. */
-  failures(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage<FoundFailure>>;
   /** Returns those ids of running tasks whose cancellation was requested. */
   cancelRequests(ids: readonly string[]): Awaitable<readonly string[]>;
   /**
@@ -100,8 +93,6 @@ export interface TaskStore {
    * can show it.
    */
   report(running: readonly Report[]): Awaitable<void>;
-  /** Counts unfinished tasks and dead letters by action and state, in a slice after a position. */
-  countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
   /** Sets the listener that is called after each commit that recovers messages of a dead node. */
   onRecovered?(listener: (recovery: Recovery) => void): void;
   /** Returns the limits of all actions that have some. */
@@ -115,14 +106,8 @@ export interface TaskStore {
   /** Returns the limit of an action, or of one of its keys, with its use. */
   limitOf(action: string, limitKey?: string): Awaitable<UsedLimit>;
   isPaused(): Awaitable<boolean>;
-  /** Returns when the queue was paused, in milliseconds since the epoch, if it is paused. */
-  pausedAt(): Awaitable<number | undefined>;
   /** @param at time of a new pause. A queue that is paused already keeps its time */
   setPaused(isPaused: boolean, at?: number): Promise<void>;
-  /** Returns a task's message, or its row if it has no message. */
-  find(id: string): Awaitable<FoundTask | undefined>;
-  /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
-  read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
   /**
    * Requeues the dead letters with these positions, in this order, until the queue is full, with their attempts reset.
    *
@@ -136,8 +121,6 @@ export interface TaskStore {
   ): Promise<BulkResult>;
   /** Deletes dead letters. */
   purge(arrivals: readonly number[]): Promise<BulkResult>;
-  /** Returns the JSON text that `saveHistory` stored last. */
-  readHistory(id: HistoryId): Awaitable<string | undefined>;
   saveHistory(id: HistoryId, text: string): Awaitable<void>;
   /** Returns true counts, without reading messages. */
   counts(): Awaitable<QueueCounts>;
@@ -147,6 +130,28 @@ export interface TaskStore {
   problem(): string | undefined;
   /** Closes the store. Returns whether unfinished messages are kept for the next start or for other nodes. */
   close(): Promise<boolean>;
+}
+
+/** Reads of a store that depend on nothing but its tables. Both stores make them by the same statements. */
+export interface TaskReads {
+  readonly rows: TaskRows;
+  /**
+   * Returns up to `limit` unfinished or failed tasks that match, after a position, in the order of `searchMessages`. Fewer do
+   * not mean that there are no more, because the number of messages that are read has a bound.
+   */
+  search(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage>;
+  /** Like `search`, of dead letters, with the reasons of the failures. */
+  failures(filter: SearchFilter, after: Position | undefined, limit: number): Awaitable<SearchPage<FoundFailure>>;
+  /** Counts unfinished tasks and dead letters by action and state, in a slice after a position. */
+  countActions(after: Position | undefined): Awaitable<SearchPage<ActionCount>>;
+  /** Returns a task's message, or its row if it has no message. */
+  find(id: string): Awaitable<FoundTask | undefined>;
+  /** Returns the messages with these ids, in this order, with bodies cut to `bodyLength` characters. */
+  read(ids: readonly string[], bodyLength?: number): Awaitable<readonly StoredMessage[]>;
+  /** Returns when the queue was paused, in milliseconds since the epoch, if it is paused. */
+  pausedAt(): Awaitable<number | undefined>;
+  /** Returns the JSON text that `saveHistory` stored last. */
+  readHistory(id: HistoryId): Awaitable<string | undefined>;
 }
 
 /*

@@ -1,5 +1,5 @@
 import { changeInSlices, changeOf, deathOf, type LostMessage, type MessageChange } from '../message-change.ts';
-import { type TaskReads, taskReads } from '../reads.ts';
+import { taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import { actionText } from '../task-rows.ts';
 import type * as db from '../task-store.ts';
@@ -47,14 +47,7 @@ const SET_PAUSED = `WITH state AS (
 
 /** Task store in PostgreSQL, which several nodes share. The tables must be migrated. */
 export class PostgresStore implements db.TaskStore {
-  readonly rows: TaskReads['rows'];
-  readonly search: TaskReads['search'];
-  readonly failures: TaskReads['failures'];
-  readonly countActions: TaskReads['countActions'];
-  readonly read: TaskReads['read'];
-  readonly find: TaskReads['find'];
-  readonly pausedAt: TaskReads['pausedAt'];
-  readonly readHistory: TaskReads['readHistory'];
+  readonly reads: db.TaskReads;
   readonly schedules: Schedules;
   readonly isShared = true;
   readonly isDurable = true;
@@ -93,9 +86,7 @@ export class PostgresStore implements db.TaskStore {
     this.#now = now;
     this.#owner = owner;
     this.#nextSuspectAt = now() + SUSPECT_INTERVAL_MS;
-    const shared = taskReads(dialect, reads.query);
-    ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = shared);
-    ({ read: this.read, find: this.find, pausedAt: this.pausedAt, readHistory: this.readHistory } = shared);
+    this.reads = taskReads(dialect, reads.query);
     this.#retention = new Retention(writes);
     this.schedules = new Schedules({
       read: reads.query,
@@ -178,7 +169,7 @@ export class PostgresStore implements db.TaskStore {
     const values = [...this.#counter('operations'), id, this.#now()];
     const [found] = await this.#operate(() => this.#write<FoundState>(messages.RUN_NOW, values));
     if (found?.state === 'running') return 'running';
-    if (found === undefined || found.state === 'failed') return (await this.find(id)) && 'ended';
+    if (found === undefined || found.state === 'failed') return (await this.reads.find(id)) && 'ended';
     if (found.state === 'scheduled' || found.state === 'retrying') onDue(deadLetters.subjectOf(found));
     return 'due';
   }

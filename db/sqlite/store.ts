@@ -7,7 +7,7 @@ import {
   type MessageChange,
   rowOf,
 } from '../message-change.ts';
-import { type TaskReads, taskReads } from '../reads.ts';
+import { taskReads } from '../reads.ts';
 import { type Advanced, Schedules, type Value } from '../schedules.ts';
 import type * as db from '../task-store.ts';
 import {
@@ -65,14 +65,7 @@ const BUSY_TIMEOUT_MS = 50;
  * the file, so the caller must have locked the data folder.
  */
 export class SqliteStore implements db.TaskStore {
-  readonly rows: TaskReads['rows'];
-  readonly search: TaskReads['search'];
-  readonly failures: TaskReads['failures'];
-  readonly countActions: TaskReads['countActions'];
-  readonly read: TaskReads['read'];
-  readonly find: TaskReads['find'];
-  readonly pausedAt: TaskReads['pausedAt'];
-  readonly readHistory: TaskReads['readHistory'];
+  readonly reads: db.TaskReads;
   readonly schedules: Schedules;
   readonly isShared = false;
   readonly isDurable: boolean;
@@ -114,9 +107,7 @@ export class SqliteStore implements db.TaskStore {
     this.#log = this.isDurable ? new WalSync(path, syncFile) : undefined;
     this.#writer = new TurnWriter({ queue: this.#queue, file: this.#file, counters: this.#counters });
     this.#messages = new Messages(this.#queue, this.#counters);
-    const reads = taskReads({ ...dialect, running: () => [...this.#running] }, this.#queue.read, this.#file.read);
-    ({ rows: this.rows, search: this.search, failures: this.failures, countActions: this.countActions } = reads);
-    ({ read: this.read, find: this.find, pausedAt: this.pausedAt, readHistory: this.readHistory } = reads);
+    this.reads = taskReads({ ...dialect, running: () => [...this.#running] }, this.#queue.read, this.#file.read);
     this.#keys = new IdempotencyKeys(this.#queue, this.#counters, bounds.maxKeys);
     this.schedules = new Schedules({
       read: this.#queue.read,
@@ -216,7 +207,7 @@ export class SqliteStore implements db.TaskStore {
       }
       return message;
     });
-    if (found === undefined) return (await this.rows.position(id)) && 'ended';
+    if (found === undefined) return (await this.reads.rows.position(id)) && 'ended';
     if (found.state === 'failed') return 'ended';
     if (found.state === 'running') return 'running';
     if (found.state === 'scheduled' || found.state === 'retrying') onDue(subjectOf(found));
@@ -228,7 +219,7 @@ export class SqliteStore implements db.TaskStore {
     const cancellation = await this.#writer.write(() => this.#cancel(id));
     // Also if the message is gone, because another cancellation may have deleted it a moment ago.
     await this.#sync();
-    return cancellation ?? ((await this.rows.position(id)) && { outcome: 'ended', action: undefined });
+    return cancellation ?? ((await this.reads.rows.position(id)) && { outcome: 'ended', action: undefined });
   }
 
   cancelRequests(ids: readonly string[]): string[] {

@@ -197,7 +197,7 @@ export class Queue extends EventEmitter<QueueEvents> {
 
   /** Returns ids of unfinished tasks. Positions tell which were accepted before, because the clocks of nodes may differ. */
   async #unfinished({ state = 'unfinished', ...filter }: Filter): Promise<string[]> {
-    const [newest] = (await this.store.search({}, undefined, 1)).found;
+    const [newest] = (await this.store.reads.search({}, undefined, 1)).found;
     const found = await this.#select({ ...filter, state });
     return found.flatMap(({ id, arrival }) => (newest && arrival <= newest.arrival ? [id] : []));
   }
@@ -212,12 +212,12 @@ export class Queue extends EventEmitter<QueueEvents> {
   }
 
   async find(id: string): Promise<db.FoundTask | undefined> {
-    const found = await this.store.find(id);
+    const found = await this.store.reads.find(id);
     return found !== undefined && 'message' in found ? { message: this.#withAttempt(found.message) } : found;
   }
 
   async read(ids: readonly string[], bodyLength?: number): Promise<db.StoredMessage[]> {
-    return (await this.store.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
+    return (await this.store.reads.read(ids, bodyLength)).map((message) => this.#withAttempt(message));
   }
 
   /** Requeues dead letters, oldest first. @param perSecond tasks that become due per second; by default, all at once */
@@ -259,7 +259,7 @@ export class Queue extends EventEmitter<QueueEvents> {
 
   /** Gives other requests their turn between slices, because a local store answers at once. */
   #select(filter: Filter): Promise<Found[]> {
-    return select(this.store, filter, () => setImmediate());
+    return select(this.store.reads, filter, () => setImmediate());
   }
 
   async counts(): Promise<LiveCounts> {
@@ -390,7 +390,7 @@ export class Queue extends EventEmitter<QueueEvents> {
     if (this.#isClosed) return;
     try {
       const isPaused = await this.store.isPaused();
-      this.pausedAt = isPaused ? await this.store.pausedAt() : undefined;
+      this.pausedAt = isPaused ? await this.store.reads.pausedAt() : undefined;
       const isChanged = isPaused !== this.isPaused;
       this.isPaused = isPaused;
       if (isChanged) this.emit('pause', isPaused);

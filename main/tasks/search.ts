@@ -1,5 +1,5 @@
 import type { Found, Position, SearchFilter, SearchPage } from '../../db/task-rows.ts';
-import type { TaskStore } from '../../db/task-store.ts';
+import type { TaskReads } from '../../db/task-store.ts';
 import { Causes, causeOf } from './causes.ts';
 
 /** Filter of a search, or of a bulk operation. */
@@ -15,8 +15,8 @@ const MAX_SLICES = 20;
 /** Maximum number of tasks that a slice returns, so that it takes a few milliseconds. */
 const SLICE_LENGTH = 1000;
 
-/** What {@link select} reads: the messages of a store, or its rows. */
-type Table = Pick<TaskStore, 'search'> & Partial<Pick<TaskStore, 'failures'>>;
+/** What {@link select} reads: messages, or rows. */
+type Table = Pick<TaskReads, 'search'> & Partial<Pick<TaskReads, 'failures'>>;
 
 async function searchIn(table: Table, { cause, ...filter }: Filter, after: Position | undefined, limit: number) {
   if (cause === undefined || table.failures === undefined) return table.search(filter, after, limit);
@@ -48,7 +48,7 @@ export async function select(
 
 /** Groups the dead letters that match by their causes. @param now milliseconds since the epoch */
 export async function causesOf(
-  store: TaskStore,
+  reads: TaskReads,
   filter: Filter,
   now: number,
   turn: () => Promise<unknown>,
@@ -57,7 +57,7 @@ export async function causesOf(
   let after: Position | undefined;
   do {
     await turn();
-    const page = await store.failures(filter, after, SLICE_LENGTH);
+    const page = await reads.failures(filter, after, SLICE_LENGTH);
     for (const failure of page.found)
       if (filter.cause === undefined || causeOf(failure.reason) === filter.cause) causes.add(failure);
     after = page.next;
@@ -70,14 +70,14 @@ export async function causesOf(
  *
  * @param actions by name, with further fields. `other` stands for all that are not named
  */
-export async function countActions(store: TaskStore, actions: Map<string, object>, turn: () => Promise<unknown>) {
+export async function countActions(reads: TaskReads, actions: Map<string, object>, turn: () => Promise<unknown>) {
   const none = { queued: 0, limited: 0, scheduled: 0, retrying: 0, in_flight: 0, failed: 0 };
   const counts = new Map([...actions].map(([action, fields]) => [action, { action, ...none, ...fields }]));
   let after: Position | undefined;
   let slices = 0;
   do {
     await turn();
-    const { found, next } = await store.countActions(after);
+    const { found, next } = await reads.countActions(after);
     for (const { action, state, count } of found) {
       const counted = counts.get(action ?? 'other') ?? counts.get('other');
       const name = state === 'waiting' ? 'queued' : state === 'running' ? 'in_flight' : state;
@@ -123,7 +123,7 @@ interface Source {
  * there is a next one.
  */
 export async function search(
-  store: TaskStore,
+  reads: TaskReads,
   filter: Filter,
   { cursor, limit, isCounted }: { cursor: Cursor | undefined; limit: number; isCounted: boolean },
   turn: () => Promise<unknown>,
@@ -144,8 +144,8 @@ export async function search(
   const { state, schedule, reasons } = filter;
   const hasRows = (state ?? 'completed') === 'completed' && schedule === undefined && reasons === undefined;
   const tables = [
-    state !== 'completed' && ((after?: Position) => searchIn(store, filter, after, SLICE_LENGTH)),
-    hasRows && ((after?: Position) => store.rows.search(filter, after, SLICE_LENGTH)),
+    state !== 'completed' && ((after?: Position) => searchIn(reads, filter, after, SLICE_LENGTH)),
+    hasRows && ((after?: Position) => reads.rows.search(filter, after, SLICE_LENGTH)),
   ];
   const sources = tables.map((table, index): Source => {
     const start = table ? ((cursor ?? START)[index] ?? []) : null;

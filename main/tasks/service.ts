@@ -97,7 +97,7 @@ export async function startTasks(
     task_queue: () => dispatcher.writeFailure ?? store.problem(),
   };
   const problems = Object.values(checks);
-  const savedHistory = await store.readHistory(HISTORIES.queue);
+  const savedHistory = await store.reads.readHistory(HISTORIES.queue);
   const monitor = createQueueMonitor({
     ...{ queue, pool, dispatcher, bounds, prefetch, problems, moduleProblem, savedHistory, clock },
   });

@@ -1,6 +1,6 @@
 import cors from '@koa/cors';
 import type { Middleware } from 'koa';
-import { HISTORIES, type TaskStore } from '../../db/task-store.ts';
+import { HISTORIES, type TaskReads, type TaskStore } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import type { TickerSymbol } from '../../workers/shared/symbols.ts';
 import { HttpError, serverBusy } from '../http/errors.ts';
@@ -122,9 +122,9 @@ export function parseSeconds(text = String(HISTORY_SECONDS)): number {
 
 const INTERVAL_MS = 60_000;
 
-interface KeptPricesOptions {
+export interface KeptPricesOptions {
   history: Pick<PriceHistory, 'save' | 'merge'>;
-  store: Pick<TaskStore, 'readHistory' | 'saveHistory'>;
+  store: Pick<TaskStore, 'saveHistory'> & { readonly reads: Pick<TaskReads, 'readHistory'> };
   /** Whether this node makes the ticks. */
   isLeader(): boolean;
   clock: Clock;
@@ -140,7 +140,7 @@ export async function keepPrices({ history, store, isLeader, clock, log }: KeptP
   const sync = async (isSaving: boolean, isFirst = false) => {
     try {
       if (isSaving) return await store.saveHistory(HISTORIES.prices, history.save());
-      const text = await store.readHistory(HISTORIES.prices);
+      const text = await store.reads.readHistory(HISTORIES.prices);
       if (text !== undefined && !history.merge(text, Math.floor(clock.now() / 1000)) && isFirst)
         log.warn('a new history of the prices begins, because the saved one lacks a symbol');
     } catch (err) {

@@ -2,7 +2,6 @@ import { randomBytes } from 'node:crypto';
 import Koa from 'koa';
 import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { Awaitable } from '../../db/task-rows.ts';
-import type { TaskStore } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { type Config, defaults } from '../config.ts';
 import type { ConnectionShares } from '../http/connection-limiter.ts';
@@ -17,7 +16,7 @@ import { createHandler, createHandlersByToken, TICKER } from './connection-handl
 import { localPrices } from './local-prices.ts';
 import { PidRegistry } from './pid-registry.ts';
 import type { ScopeOf } from './policy.ts';
-import { keepPrices, type PricesOptions, pricesRoutes } from './prices.ts';
+import { type KeptPricesOptions, keepPrices, type PricesOptions, pricesRoutes } from './prices.ts';
 import { Ticker, type TickFeed } from './ticker.ts';
 import type { KeptTokens, TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
@@ -31,7 +30,7 @@ export interface TickerBackend {
   openTokenStore(): Awaitable<TokenStore>;
   /** Tokens that an orderly stop has kept, and the present API keys. Undefined if the token store outlives the process. */
   lastTokens?: { take(): Awaitable<KeptTokens & { apiKeys: string[] }>; keep(key: string | undefined): void };
-  store: Pick<TaskStore, 'readHistory' | 'saveHistory'>;
+  store: KeptPricesOptions['store'];
   /** Returns undefined if each node makes its own ticks. */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }

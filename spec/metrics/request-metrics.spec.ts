@@ -74,8 +74,8 @@ describe('the metrics of requests', () => {
       await until(() => sockets.size === 0);
       return result;
     };
-    const [page, found] = [await queue.store.rows.search({}, undefined, 100), await queue.find('a')];
-    mock.method(queue.store.rows, 'search', () => whenGone({ ...page, next: undefined }));
+    const [page, found] = [await queue.store.reads.rows.search({}, undefined, 100), await queue.find('a')];
+    mock.method(queue.store.reads.rows, 'search', () => whenGone({ ...page, next: undefined }));
     mock.method(queue, 'find', () => whenGone(found));
     for (const path of ['/tasks', '/tasks/a']) {
       await (await connectRaw(port, `GET ${path} HTTP/1.1`, 'Host: x')).ended;

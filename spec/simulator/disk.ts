@@ -64,7 +64,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
     return {
       store: opened,
       stateOf(id) {
-        const found = driver === 'memory' ? opened.read([id], 1) : disk.read(STATE, id);
+        const found = driver === 'memory' ? opened.reads.read([id], 1) : disk.read(STATE, id);
         return (found as readonly StoredState[])[0]?.state;
       },
       start() {
@@ -337,7 +337,7 @@ export class Disk {
 }
 
 function listed(store: SqliteStore, state: MessageState): StoredState[] {
-  const { found } = store.search({ state }, undefined, 10_000) as SearchPage;
+  const { found } = store.reads.search({ state }, undefined, 10_000) as SearchPage;
   return found.map(({ id }) => ({ id, state }));
 }
 

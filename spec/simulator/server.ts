@@ -240,7 +240,7 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
     const last = settled.get(arrival);
     if (last?.delivery.delivery !== delivery || last.settlement.kind !== kind) return false;
     if (kind === 'complete' || kind === 'ack') return true;
-    const [message] = store.read([id], 1) as readonly db.StoredMessage[];
+    const [message] = store.reads.read([id], 1) as readonly db.StoredMessage[];
     return message !== undefined && (message.state === 'failed') === (kind === 'discard');
   }
 
@@ -298,7 +298,7 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
       notify('{"from":"","topic":"pause"}');
     };
     return asked<Partial<NodeStore>>(store, ask, {
-      ...{ rows: store.rows, schedules: asked(store.schedules, ask), isShared: true, isDurable: true },
+      ...{ rows: store.reads.rows, schedules: asked(store.schedules, ask), isShared: true, isDurable: true },
       take: (max, isIdle) => inTurn(() => takeNext(max, isIdle)),
       settle: (all) => inTurn(() => settleAll(all)),
       report: (reports) => inTurn(() => ask(() => store.report(reports))),

@@ -17,7 +17,7 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       await queue.settleAll((await queue.takeAll(3)).toReversed(), discard('x'));
       expect(await queue.letterIds()).to.equal('bAcDeFxyz');
       const page = async (filter: SearchFilter, after?: Position) =>
-        queue.store.search({ state: 'failed', ...filter }, after, 4);
+        queue.store.reads.search({ state: 'failed', ...filter }, after, 4);
       const first = await page({});
       const second = await page({}, first.next);
       const last = await page({}, second.next);
@@ -40,7 +40,7 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       const [first, second] = await queue.letters();
       expect(first).to.include({ ...common, reason: 'bad data', failedAt: START + 1, isPermanent: true });
       expect(second).to.include({ ...common, reason: 'timeout', failedAt: START + 2, isPermanent: false });
-      const { found } = await queue.store.failures({}, undefined, 9);
+      const { found } = await queue.store.reads.failures({}, undefined, 9);
       const told = found.map(({ id, action, reason, failedAt, permanent }) => [
         ...[id, action, reason, failedAt - START, Boolean(permanent)],
       ]);
@@ -83,7 +83,7 @@ export function describeDeadLetters({ it, itWith }: QueueTests): void {
       expect(await queue.letterIds()).to.equal('cgh');
       const done = [{ id: 'c', action: 'sum' }];
       expect(await purgeIn(queue.store, { ids: ['c', 'c', 'w', 'x'] })).to.deep.equal({ done, remaining: 0 });
-      expect(await queue.store.find('c')).to.equal(undefined);
+      expect(await queue.store.reads.find('c')).to.equal(undefined);
       const { store } = queue;
       const results = await Promise.all([
         redriveIn(store, { all: true }),

@@ -35,7 +35,7 @@ export async function leaveEverything(queue: TestQueue) {
   for (const id of 'pq') await store.publish({ ...messageOf(id, 'mail'), limitKey: 'one', priority: 4 });
   await store.setPaused(true);
   const { bytes, oldest } = await store.counts();
-  return { messages: await store.read([...'xybcdepq']), limits: await store.limits(), bytes, oldest };
+  return { messages: await store.reads.read([...'xybcdepq']), limits: await store.limits(), bytes, oldest };
 }
 
 /** Expects what {@link leaveEverything} has left. Returns the waiting messages, which are taken. */
@@ -43,7 +43,7 @@ export async function expectEverything(queue: TestQueue, left: Awaited<ReturnTyp
   const { store } = queue;
   const { bytes, oldest } = left;
   await queue.expectCounts({ dead: 2, waiting: 4, limited: 1, retrying: 1, inFlight: 0, bytes, oldest });
-  expect(await store.read([...'xybcdepq'])).to.deep.equal(left.messages);
+  expect(await store.reads.read([...'xybcdepq'])).to.deep.equal(left.messages);
   expect(await store.limits()).to.deep.equal(left.limits);
   expect(await queue.stateOf('a')).to.equal('completed');
   expect(await queue.publishKeyed('z', 'key')).to.equal('a');
@@ -310,13 +310,13 @@ export function describeDelivering({ it }: QueueTests): void {
       await queue.publish('ab');
       expect(await queue.takeIds(1)).to.equal('a');
       for (const at of [5_000, 6_000]) await store.setPaused(true, at);
-      expect(await store.pausedAt()).to.equal(5_000);
+      expect(await store.reads.pausedAt()).to.equal(5_000);
       expect(await store.isPaused()).to.equal(true);
       await queue.publish('cd');
       expect(await store.take(5, true)).to.deep.equal({ deliveries: [], nextRunAt: undefined });
       await queue.expectCounts({ accepted: 4, inFlight: 1, waiting: 3 });
       for (const isPaused of [false, false]) await store.setPaused(isPaused);
-      expect(await store.pausedAt()).to.equal(undefined);
+      expect(await store.reads.pausedAt()).to.equal(undefined);
       expect(await store.isPaused()).to.equal(false);
       expect(await queue.takeIds(5)).to.equal('bcd');
     });

@@ -62,7 +62,7 @@ describe('a queue in memory', () => {
     const inFile = () => idsOf(file.prepare('SELECT id FROM messages ORDER BY arrival').all() as { id: string }[]);
     const store = openIn(folder, 'memory', { bounds: roomy, now: () => START });
     afterTest(() => store.close());
-    expect(await store.find('a')).to.have.property('message');
+    expect(await store.reads.find('a')).to.have.property('message');
     file.exec('BEGIN IMMEDIATE');
     expect((await errorOf(() => store.start())).message).to.equal('database is locked');
     file.exec('COMMIT');
@@ -82,7 +82,7 @@ describe('a queue in memory', () => {
       const queue = await start(folder, 'memory');
       await queue.publish(ids);
       await queue.settleAll(await queue.takeAll(2), complete());
-      expect(idsOf(await listIn(queue.store.rows))).to.equal(ids === 'ab' ? 'ba' : 'dcba');
+      expect(idsOf(await listIn(queue.store.reads.rows))).to.equal(ids === 'ab' ? 'ba' : 'dcba');
     }
   });
 });

@@ -311,7 +311,7 @@ export function describeLimits({ it }: QueueTests): void {
         const { waiting, limited } = await queue.store.counts();
         if (limited > 0 && waiting === 0 && running.length < concurrency) {
           const located = await searchIn(queue.store, { state: 'limited' });
-          for (const { limitKey: key } of await queue.store.read(located.map((each) => each.id))) {
+          for (const { limitKey: key } of await queue.store.reads.read(located.map((each) => each.id))) {
             expect(key === undefined ? 9 : ofKey(key)).to.be.at.least(perKey?.concurrency ?? 0);
           }
         }

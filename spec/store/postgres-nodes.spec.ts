@@ -46,7 +46,7 @@ describeWithPostgres('two nodes with one queue', () => {
     await one.publish('a');
     await one.settle(await one.next(), retry(one.now, 'no'));
     await other.settle(await other.next(), complete());
-    const row = await one.store.rows.find('a', 'detailed');
+    const row = await one.store.reads.rows.find('a', 'detailed');
     expect([row?.node, JSON.parse(row?.history ?? '')[0].node]).to.deep.equal(['other', 'one']);
     await one.publish('b');
     for (let deaths = 0; deaths < 3; deaths++) {

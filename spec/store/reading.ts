@@ -37,7 +37,10 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
           const body = JSON.stringify({ data, created_at: 1 });
           await queue.store.publish({ ...messageOf(id), body });
           await queue.settle(await queue.next(), complete(output));
-          expect(await queue.store.rows.find(id)).to.include({ payload: body, result: JSON.stringify({ output }) });
+          expect(await queue.store.reads.rows.find(id)).to.include({
+            payload: body,
+            result: JSON.stringify({ output }),
+          });
         }),
         { numRuns: 60 },
       );
@@ -48,12 +51,12 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       await driver.insertRows(queue.store, rows);
       await queue.publish('a');
       await queue.settle(await queue.next(), complete(2));
-      expect(idsOf(await listIn(queue.store.rows))).to.equal('ab');
-      expect(await queue.store.rows.find('a')).to.deep.include({ status: 'completed', result: '{"output":2}' });
+      expect(idsOf(await listIn(queue.store.reads.rows))).to.equal('ab');
+      expect(await queue.store.reads.rows.find('a')).to.deep.include({ status: 'completed', result: '{"output":2}' });
     });
 
     it('are found by their status and action, to the letter', async (queue) => {
-      const { rows } = queue.store;
+      const { rows } = queue.store.reads;
       const long = 'a'.repeat(MAX_ACTION_LENGTH);
       const found = ['sum', 'Sum', '', '"', '\\"', '","data":', '\0', '\ud800', 'ü', '\u{1f600}'.repeat(256), long];
       await publishAll(queue, [...found, `${long}b`, '\u{1f600}'.repeat(300)]);
@@ -77,7 +80,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
     });
 
     it('are listed page by page, by the time of submission and by arrival, whenever they were completed', async (queue) => {
-      const { rows } = queue.store;
+      const { rows } = queue.store.reads;
       const actions = numbers(260).map((number) => (Number(number) % 2 === 0 ? 'sum' : 'uppercase'));
       await publishAll(queue, actions, (number) => number % 3);
       await queue.settleAll((await queue.takeAll(260)).toReversed(), complete());
@@ -105,7 +108,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
     });
 
     itWith({ maxBytes: 1e8 }, 'have summaries, which cut payload and result, and tell their sizes', async (queue) => {
-      const { rows } = queue.store;
+      const { rows } = queue.store.reads;
       const body = JSON.stringify({ text: 'ü'.repeat(3000), created_at: 1 });
       const bytes = Buffer.byteLength(body);
       await queue.store.publish({ ...messageOf('a'), body });
@@ -153,7 +156,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const { id, body, action } = messageOf('c', 'ü'.repeat(300), { text: '€'.repeat(3000) });
       await queue.store.publish({ id, body, action });
       await queue.settle(await queue.next(), complete());
-      const read = await queue.store.read(['c', 'x', 'a', 'd', 'b', '__proto__']);
+      const read = await queue.store.reads.read(['c', 'x', 'a', 'd', 'b', '__proto__']);
       expect(read.map((each) => `${each.id} ${each.state}`)).to.deep.equal(['c waiting', 'd failed', 'b waiting']);
       expect(read[0])
         .to.deep.equal(await queue.message('c'))
@@ -161,22 +164,22 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const bodyBytes = Buffer.byteLength(body);
       const [{ bytes } = { bytes: 0 }] = await searchIn(queue.store, { ids: ['c'] });
       expect(bytes).to.equal(bodyBytes);
-      const [cut] = await queue.store.read(['c'], 256);
+      const [cut] = await queue.store.reads.read(['c'], 256);
       expect(cut).to.deep.include({ body: body.slice(0, 256), bodyBytes, action });
-      expect(await queue.store.read([])).to.deep.equal([]);
+      expect(await queue.store.reads.read([])).to.deep.equal([]);
       for (const unknown of ['x', '', '__proto__', "'", '%'])
-        expect(await queue.store.find(unknown)).to.equal(undefined);
+        expect(await queue.store.reads.find(unknown)).to.equal(undefined);
     });
   });
 
   describe('the history', () => {
     it('is what was saved last, also for the next process', async (queue) => {
-      expect(await queue.store.readHistory(1)).to.equal(undefined);
+      expect(await queue.store.reads.readHistory(1)).to.equal(undefined);
       for (const text of ['{"a":1}', '{"ü":2}']) await queue.store.saveHistory(1, text);
       await queue.store.saveHistory(2, '{}');
       await queue.restart();
-      expect(await queue.store.readHistory(1)).to.equal('{"ü":2}');
-      expect(await queue.store.readHistory(2)).to.equal('{}');
+      expect(await queue.store.reads.readHistory(1)).to.equal('{"ü":2}');
+      expect(await queue.store.reads.readHistory(2)).to.equal('{}');
     });
   });
 
@@ -254,7 +257,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       await queue.settle(await queue.next(), complete('DONE € "at" last'));
       const { store } = queue;
       const located = async (text: string) => {
-        const rows = await store.rows.search({ text }, undefined, 9);
+        const rows = await store.reads.rows.search({ text }, undefined, 9);
         return (await queue.located({ text })) + rows.found.map(({ id }) => id.slice(-1)).join('');
       };
       for (const text of ['SKU-20468', 'sku-2', '"sure"', '100 %', '\\ ü', 'order', 'order "x', 'ünï_x'])
@@ -276,7 +279,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
         await queue.settle(await queue.next(), complete());
       }
       const located = async (filter: SearchFilter, after?: Position, limit = 9) => {
-        const { found } = await store.rows.search(filter, after, limit);
+        const { found } = await store.reads.rows.search(filter, after, limit);
         return found.map(({ id }) => id.slice(-1)).join('');
       };
       expect(await located({})).to.equal('3210');
@@ -291,7 +294,7 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       expect(await located({ idPrefix: '0123abc' })).to.equal('0123');
       expect(await located({ idPrefix: `${ID}2` })).to.equal('2');
       expect(await located({ idPrefix: '0124' })).to.equal('');
-      const { next } = await store.rows.search({ action: 'a' }, undefined, 2);
+      const { next } = await store.reads.rows.search({ action: 'a' }, undefined, 2);
       expect(await located({ action: 'a' }, next)).to.equal('0');
       expect(await errorOf(() => located({ idPrefix: '0' }, next))).to.be.instanceOf(UnknownPosition);
     });
@@ -300,20 +303,20 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       const { store } = queue;
       for (const id of 'abcd') await store.publish(messageOf(id, id === 'd' ? 'ü"' : 'mail'));
       await queue.settle(await queue.next(), discard());
-      const { found, next } = await store.countActions(undefined);
+      const { found, next } = await store.reads.countActions(undefined);
       const counted = found.map(({ action, state, count }) => `${action} ${state} ${count}`);
       expect(counted.sort()).to.deep.equal(['mail failed 1', 'mail waiting 2', 'ü" waiting 1']);
-      expect(await store.countActions(next)).to.deep.equal({ found: [], next: undefined });
+      expect(await store.reads.countActions(next)).to.deep.equal({ found: [], next: undefined });
     });
 
     itWith({ maxLength: 7000 }, 'reads a bounded number of tasks, and continues after them', async (queue) => {
       for (let from = 0; from < 7000; from += 1000)
         await queue.store.publishAll(numbers(1000, from).map((id) => ({ message: messageOf(id), key: undefined })));
       for (const filter of [{}, { text: 'x' }, { state: 'waiting' }] as const) {
-        const first = await queue.store.search({ ...filter, action: 'none' }, undefined, 9);
+        const first = await queue.store.reads.search({ ...filter, action: 'none' }, undefined, 9);
         expect(first.found).to.deep.equal([]);
         expect(first.next).to.have.length('state' in filter ? 4 : 1);
-        const rest = await queue.store.search(filter.state ? filter : {}, first.next, 9000);
+        const rest = await queue.store.reads.search(filter.state ? filter : {}, first.next, 9000);
         expect(rest.found).to.have.length(2000);
       }
     });
@@ -336,8 +339,8 @@ export function describeReading({ it, itWith }: QueueTests, driver: Driver): voi
       for (const delivery of early) await queue.settle(delivery, ack);
       for (const delivery of early) await queue.settle(delivery, row(1));
       for (const filter of [{ limitKey }, { view: { limit_key: limitKey } }, { view: { submitter: 'alice' } }])
-        expect([...idsOf(await listIn(store.rows, filter))]).to.have.members(['a', 'b', 'c']);
-      const [named, plain] = [await store.find('a'), await store.find('x')];
+        expect([...idsOf(await listIn(store.reads.rows, filter))]).to.have.members(['a', 'b', 'c']);
+      const [named, plain] = [await store.reads.find('a'), await store.reads.find('x')];
       expect(named).to.have.property('row').that.includes({ limit_key: 'ü\\u0000\\"acme\\"', submitter: 'alice' });
       expect(plain).to.have.property('row').that.includes({ limit_key: null, submitter: null });
     });

@@ -8,11 +8,11 @@ const EVERY: readonly Settlement[] = [complete('late'), ack, retry(START + HOUR)
 
 /** Expects that no settlement of `delivery` has an effect. */
 async function expectLate(queue: TestQueue, delivery: Delivery): Promise<void> {
-  const before = await queue.store.find(delivery.id);
+  const before = await queue.store.reads.find(delivery.id);
   await queue.unchanged(async () => {
     for (const late of EVERY) expect(await queue.settle(delivery, late), late.kind).to.equal('late');
   });
-  expect(await queue.store.find(delivery.id)).to.deep.equal(before);
+  expect(await queue.store.reads.find(delivery.id)).to.deep.equal(before);
 }
 
 /** No less than the longest time for which a suspect waits while other messages are due. */
@@ -37,7 +37,7 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       expect(await queue.settle({ body, ...delivery }, complete('x'))).to.equal('applied');
       const times = { created_at: START / 1000, processed_at: START / 1000 + 7 };
       const expected = { id: 'a', payload: body, status: 'completed', result: output('x'), ...times };
-      expect({ row: await queue.store.rows.find('a') }).to.deep.equal({ row: expected });
+      expect({ row: await queue.store.reads.rows.find('a') }).to.deep.equal({ row: expected });
       await queue.expectEnded({ accepted: 1, completed: 1 });
     });
 
@@ -90,7 +90,7 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       await queue.publish('a');
       const delivery = await queue.next();
       await queue.settle(delivery, ack);
-      expect(await queue.store.find('a')).to.equal(undefined);
+      expect(await queue.store.reads.find('a')).to.equal(undefined);
       expect(await queue.cancel('a')).to.equal(undefined);
       expect(await queue.settle(delivery, row('later'))).to.equal('applied');
       expect(await queue.stateOf('a')).to.equal('completed');
@@ -112,7 +112,7 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
     /** Returns the columns of the attempts in a row, except the node. */
     const attemptsOf = async ({ store }: TestQueue, id: string) => {
       const { attempts, waited_ms, ran_ms, started_at, ended_at, history } =
-        (await store.rows.find(id, 'detailed')) ?? {};
+        (await store.reads.rows.find(id, 'detailed')) ?? {};
       const failed: Attempt[] = JSON.parse(history ?? '[]');
       const reasons = failed.map(({ startedAt, endedAt, reason }) => [startedAt, endedAt, reason]);
       return [attempts, waited_ms, ran_ms, started_at, ended_at, reasons];
@@ -148,7 +148,7 @@ export function describeSettling({ it }: QueueTests, { isDurable }: Pick<Driver,
       await queue.publishKeyed('k', 'key');
       for (const id of 'bak')
         expect(await queue.store.cancel(id)).to.deep.equal({ outcome: 'cancelled', action: 'sum' });
-      expect(await queue.store.find('b')).to.equal(undefined);
+      expect(await queue.store.reads.find('b')).to.equal(undefined);
       expect(await queue.publishKeyed('l', 'key')).to.equal('k');
       await queue.expectCounts({ accepted: 5, cancelled: 3, waiting: 2 });
       expect(await queue.takenAt(queue.now + HOUR)).to.equal('cd');

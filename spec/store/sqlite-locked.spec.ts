@@ -120,7 +120,7 @@ describe('the submissions of one event loop turn', () => {
     const { mock: spy } = mock.method(Database.prototype, 'transaction');
     const submitted = queue.publishTogether([...'abcdefgh']);
     await queue.expectCounts({ accepted: 0, waiting: 0 });
-    expect(await queue.store.find('a')).to.equal(undefined);
+    expect(await queue.store.reads.find('a')).to.equal(undefined);
     await submitted;
     expect(spy.callCount()).to.equal(1);
     const others = openBeside(folder).prepare('SELECT id FROM messages ORDER BY arrival').all();

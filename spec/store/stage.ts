@@ -200,19 +200,19 @@ export class TestQueue {
 
   /** Returns the stored message of a task that is not completed. */
   async message(id: string): Promise<StoredMessage> {
-    const found = await this.store.find(id);
+    const found = await this.store.reads.find(id);
     if (found === undefined || !('message' in found)) throw new Error(`no message has the id ${id}`);
     return found.message;
   }
 
   /** Returns the state of a task's message, or `completed` if it has a row. */
   async stateOf(id: string): Promise<string | undefined> {
-    const found = await this.store.find(id);
+    const found = await this.store.reads.find(id);
     return found && ('row' in found ? found.row.status : found.message.state);
   }
 
   async resultOf(id: string): Promise<string | null | undefined> {
-    return (await this.store.rows.find(id))?.result;
+    return (await this.store.reads.rows.find(id))?.result;
   }
 
   async located(filter: SearchFilter, limit = 100): Promise<string> {
@@ -222,7 +222,7 @@ export class TestQueue {
   /** Returns all dead letters, oldest first. */
   async letters(): Promise<readonly StoredMessage[]> {
     const located = await searchIn(this.store, { state: 'failed' }, 20_000);
-    return this.store.read(located.map(({ id }) => id).reverse());
+    return this.store.reads.read(located.map(({ id }) => id).reverse());
   }
 
   async letterIds(): Promise<string> {

@@ -19,7 +19,7 @@ export function boundDeadLetters(bounds: Partial<typeof deadLetterBounds>): void
 
 /** Returns the first unfinished tasks or dead letters that match. */
 export function searchIn(store: TaskStore, filter: SearchFilter, limit = 10_000): Promise<Found[]> {
-  return select(store, filter, async () => {}, { limit });
+  return select(store.reads, filter, async () => {}, { limit });
 }
 
 /** Returns the newest matching rows. */

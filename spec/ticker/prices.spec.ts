@@ -104,7 +104,7 @@ async function startNode(store: { saved?: string; isDown: boolean }, clock: Manu
   const kept = await keepPrices({
     history,
     store: {
-      readHistory: async () => (await fail()) || store.saved,
+      reads: { readHistory: async () => (await fail()) || store.saved },
       saveHistory: async (_, text) => {
         await fail();
         store.saved = text;

@@ -22,7 +22,7 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
         const filter = { ...filterOf(fields), state: 'failed' } as const;
         const after = last && [last.failedAt ?? 0, last.arrival];
         const turn = () => turns.enter(LISTING_COST, ctx.res);
-        const located = await ask(() => select(queue.store, filter, turn, { limit: LISTING_SIZE, after }));
+        const located = await ask(() => select(queue.store.reads, filter, turn, { limit: LISTING_SIZE, after }));
         const shown = isShort ? failedTaskSummary : failedTask;
         const read = async (ids: readonly string[]) =>
           (await ask(() => queue.read(ids, isShort ? SUMMARY_LENGTH : undefined))).map(shown);
@@ -33,7 +33,7 @@ export function deadLettersRoutes(options: RouterOptions): Routes {
       GET: authorized('read', 'dead_letter', async (ctx) => {
         const filter = filterOf(queryParameters(ctx, 'cause', ...FILTERS));
         const turn = () => turns.enter(LISTING_COST, ctx.res);
-        const causes = await ask(() => causesOf(queue.store, filter, clock.now(), turn));
+        const causes = await ask(() => causesOf(queue.store.reads, filter, clock.now(), turn));
         if (!replyWithin(responses, ctx, causes)) throw serverBusy();
       }),
     },

@@ -29,7 +29,7 @@ export interface Listing {
 
 /** Responds to `GET /tasks` with the newest rows that match the query parameters. */
 export async function replyTasks(ctx: ParameterizedContext, options: RouterOptions, view?: TaskView): Promise<void> {
-  const { rows } = options.queue.store;
+  const { rows } = options.queue.store.reads;
   const { status, action, before: id, summary } = queryParameters(ctx, 'status', 'action', 'before', 'summary');
   const isShort = isSummary(summary);
   if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');

@@ -68,7 +68,7 @@ export function queueRoutes(options: RouterOptions): Routes {
         const period = ACTIVITY_SECONDS.find((each) => String(each) === seconds);
         if (period === undefined) throw invalidParameter('seconds', `must be one of ${ACTIVITY_SECONDS.join(', ')}`);
         const turn = () => turns.enter(LISTING_COST, ctx.res);
-        const { counts, isExact } = await ask(() => countActions(queue.store, monitor.actions(period), turn));
+        const { counts, isExact } = await ask(() => countActions(queue.store.reads, monitor.actions(period), turn));
         const running = await firstMessages('running', options, ctx.res);
         const workers = running.filter(({ startedAt }) => startedAt !== undefined).map(workerOf);
         const activity = { actions: counts, window_seconds: monitor.coveredSeconds(period), counts_are_exact: isExact };
@@ -97,7 +97,7 @@ export function queueRoutes(options: RouterOptions): Routes {
 async function firstMessages(state: ListedState, options: RouterOptions, response: ServerResponse) {
   const { queue, turns } = options;
   const turn = () => turns.enter(LISTING_COST, response);
-  const located = await ask(() => select(queue.store, { state }, turn, { limit: LISTING_SIZE }));
+  const located = await ask(() => select(queue.store.reads, { state }, turn, { limit: LISTING_SIZE }));
   const messages: StoredMessage[] = [];
   for (const { ids, bytes } of slicesOf(located)) {
     await turns.enter(bytes);

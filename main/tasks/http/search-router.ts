@@ -22,7 +22,7 @@ export function searchRoutes(options: RouterOptions): Routes {
         const page = { cursor: cursorOf(cursor), limit: limitOf(limit), isCounted };
         const turn = () => turns.enter(LISTING_COST, ctx.res);
         const filter = { ...filterOf(fields), view };
-        const result = await query(() => search(queue.store, filter, page, turn).catch(refuseCursor));
+        const result = await query(() => search(queue.store.reads, filter, page, turn).catch(refuseCursor));
         const tasks: object[] = [];
         for (const { ids, bytes } of slicesOf(result.found)) {
           await turns.enter(bytes, ctx.res);
@@ -48,7 +48,7 @@ async function read(ids: readonly string[], { queue }: RouterOptions): Promise<o
   });
   const shown = new Map<string, object>(listed);
   const others = ids.filter((id) => !shown.has(id));
-  for (const row of await queue.store.rows.read(others, 'summary')) shown.set(row.id, summaryOf(row));
+  for (const row of await queue.store.reads.rows.read(others, 'summary')) shown.set(row.id, summaryOf(row));
   return ids.flatMap((id) => shown.get(id) ?? []);
 }
 

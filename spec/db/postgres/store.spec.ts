@@ -106,9 +106,9 @@ describeWithPostgres('PostgresStore', () => {
     const { store } = await freshStore();
     await publishAll(store, 'a');
     const { deliveries } = await store.take(1, true);
-    const finds = Array.from({ length: 20 }, () => store.find('a'));
+    const finds = Array.from({ length: 20 }, () => store.reads.find('a'));
     await settleAll(store, deliveries, complete());
-    finds.push(store.find('a'));
+    finds.push(store.reads.find('a'));
     const found = (await Promise.all(finds)).map((each) => each && Object.keys(each)[0]);
     expect(found.slice(0, -1)).to.not.include(undefined);
     expect(found.at(-1)).to.equal('row');

@@ -15,7 +15,7 @@ describe('the dispatcher', () => {
     (await pool.given(2)).end(returned);
     await pool.given(7);
     expect(pool.ids).to.equal('abcdefg');
-    expect(await listIn(queue.store.rows)).to.deep.equal([]);
+    expect(await listIn(queue.store.reads.rows)).to.deep.equal([]);
   });
 
   it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
@@ -58,12 +58,12 @@ describe('the dispatcher', () => {
     run.onAcknowledged('ack');
     (await pool.given(2)).end(returned);
     await reach({ completed: 2, inFlight: 1, waiting: 1 });
-    expect((await listIn(queue.store.rows)).map(({ id }) => id)).to.deep.equal(['b']);
+    expect((await listIn(queue.store.reads.rows)).map(({ id }) => id)).to.deep.equal(['b']);
     run.end({ ended: 'returned', output: '"late"' });
     await new Promise(setImmediate);
     expect(await queue.counts()).to.include({ inFlight: 1, waiting: 1 });
     await dispatcher.stop(now);
-    expect(await queue.store.rows.find('a')).to.include({ result: '{"output":"late"}' });
+    expect(await queue.store.reads.rows.find('a')).to.include({ result: '{"output":"late"}' });
   });
 
   it('records the start of each attempt, and its end before the settlement is written, without a jump of the clock', async () => {
@@ -82,7 +82,7 @@ describe('the dispatcher', () => {
     await new Promise(setImmediate);
     await dispatcher.stop(now);
     const times = { started_at: startedAt, ended_at: startedAt + 100, ran_ms: 100, waited_ms: 0, attempts: 1 };
-    expect(await queue.store.rows.find('a', 'detailed')).to.include(times);
+    expect(await queue.store.reads.rows.find('a', 'detailed')).to.include(times);
     const [failed] = (await queue.read(['b']))[0]?.history.attempts ?? [];
     expect(failed).to.include({ startedAt, endedAt: startedAt + 20 });
   });

@@ -56,7 +56,7 @@ describe('the dispatcher, while ends cannot be written,', () => {
       if (isAcked) run.onAcknowledged('ack');
       run.end(returned);
       expect(await dispatcher.stop(now)).to.equal(isWritten);
-      if (isWritten) expect(await store.find('a')).to.have.nested.property('row.result', '{"output":1}');
+      if (isWritten) expect(await store.reads.find('a')).to.have.nested.property('row.result', '{"output":1}');
     }
   });
 

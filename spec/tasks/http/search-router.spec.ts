@@ -104,7 +104,7 @@ describe('GET /tasks/search', () => {
       if (turns === 2) await server.complete(await server.take());
     };
     const page = { cursor: undefined, limit: 10, isCounted: true };
-    const { found, count } = await findTasks(server.queue.store, {}, page, turn);
+    const { found, count } = await findTasks(server.queue.store.reads, {}, page, turn);
     expect([found.length, count]).to.deep.equal([1, 1]);
   });
 
@@ -114,13 +114,13 @@ describe('GET /tasks/search', () => {
     expect(await search(server, { limit: '0' })).to.include({ total: 10_000, total_is_exact: true });
     await publish(server, 1, 'rare');
     expect(await search(server, { limit: '0' })).to.include({ total: 10_000, total_is_exact: false });
-    const { store } = server.queue;
-    const { search: searchSlice } = store;
+    const { reads } = server.queue.store;
+    const { search: searchSlice } = reads;
     let slices = 0;
     // As if twenty slices of other tasks had been accepted later.
-    store.search = (...values) => {
+    reads.search = (...values) => {
       slices += 1;
-      return slices > 20 ? searchSlice.apply(store, values) : { found: [], next: [Number.MAX_SAFE_INTEGER - slices] };
+      return slices > 20 ? searchSlice.apply(reads, values) : { found: [], next: [Number.MAX_SAFE_INTEGER - slices] };
     };
     const first = await search(server, { action: 'rare' });
     expect(first).to.include({ count: 0, total: 0, total_is_exact: false });

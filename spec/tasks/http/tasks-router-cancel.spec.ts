@@ -38,9 +38,9 @@ describe('POST /tasks/cancel', () => {
     await server.settle(await server.take(), discard());
     const early = await server.submitTask();
     const { store } = server.queue;
-    const search = store.search.bind(store);
+    const search = store.reads.search.bind(store);
     const later: string[] = [];
-    store.search = async (...values) => {
+    store.reads.search = async (...values) => {
       const page = await search(...values);
       later.push(await server.submitTask());
       return page;

@@ -58,7 +58,7 @@ describe('a turn of the event loop', () => {
       storeRow({ id, ...row });
       await queue.publish({ id: `waiting ${id}`, action: 'x', body: payload });
     }
-    const rows = countByTurn(queue.store.rows, 'read', (ids: string[]) => ids.length * payload.length);
+    const rows = countByTurn(queue.store.reads.rows, 'read', (ids: string[]) => ids.length * payload.length);
     const waiting = countByTurn(queue, 'read', (ids: string[]) => ids.length * payload.length);
     for (const [path, read] of Object.entries({ '/tasks': rows, '/queue/tasks?state=queued': waiting })) {
       const answers = await Promise.all(Array.from({ length: 10 }, () => request(url + path)));

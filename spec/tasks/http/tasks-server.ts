@@ -168,7 +168,7 @@ export async function startTasksServer(options: Options = {}) {
     /** Settles a delivery as completed. Returns its row. */
     async complete(delivery: Delivery, times?: AttemptTimes): Promise<TaskRow> {
       await settle(delivery, { kind: 'complete', result: RESULT }, times);
-      return store.rows.find(delivery.id) as TaskRow;
+      return store.reads.rows.find(delivery.id) as TaskRow;
     },
     database,
     /** Writes rows, without messages. */
