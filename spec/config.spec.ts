@@ -100,7 +100,7 @@ const variables: Record<string, Variable> = {
     },
     bad: allBad(
       'names or addresses without ports, separated by commas, or *',
-      ...['a.example:80', 'http://a.example', '::1', 'a b', 'a,,b'],
+      ...['a.example:80', 'http://a.example', '::1', 'a b', 'a,,b', '*.a.example'],
     ),
   },
   CORS_ORIGINS: {

@@ -44,7 +44,7 @@ export async function loadScope(file: string): Promise<Scope> {
       unknownName('resource', policy.resources === '*' ? [] : policy.resources, RESOURCES);
     if (unknown !== undefined) throw unknown;
     if (policy.tasks !== undefined && !policy.resources.includes('task'))
-      throw new Error('a policy with `tasks` must list "task" in `resources`, not "*", which would open the others');
+      throw new Error('a policy with `tasks` must list "task" in `resources`');
   }
   for (const action of ACTIONS) {
     const restrictions = scope.map(({ actions, tasks }) => tasks && covers(actions, action) && JSON.stringify(tasks));

@@ -78,7 +78,7 @@ describe('the client of the task queue', () => {
     expect((await (await client.submit('early', { ms: 1500 })).result()).output).to.equal('late');
   });
 
-  it('submits again after 429, 500 and a lost answer, and makes one task', async () => {
+  it('submits again after 429, 500 and a lost answer, and makes one task of each', async () => {
     const proxy = await faultyProxy(running().tasks);
     const client = clientOf(proxy.url);
     const { accepted } = await client.queue.status();
@@ -88,7 +88,9 @@ describe('the client of the task queue', () => {
     expect(performance.now() - startedAt).to.be.at.least(1000);
     expect(proxy.requests.filter((each) => each === 'POST /tasks')).to.have.length(5);
     expect((await task.result()).output.width).to.equal(2);
-    expect((await client.queue.status()).accepted).to.equal(accepted + 1);
+    proxy.fail('/tasks/batch', 'lost');
+    await client.batch([{ action: 'resize', data: { width: 3 }, idempotency_key: undefined }]);
+    expect((await client.queue.status()).accepted).to.equal(accepted + 2);
     // A request that may have been done is not repeated, unless it has the same effect twice.
     proxy.fail(`/tasks/${task.id}/run`, 'lost');
     expect(await thrown(task.run())).to.be.instanceOf(UnreachableError);

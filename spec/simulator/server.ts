@@ -298,7 +298,8 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
       notify('{"from":"","topic":"pause"}');
     };
     return asked<Partial<NodeStore>>(store, ask, {
-      ...{ rows: store.reads.rows, schedules: asked(store.schedules, ask), isShared: true, isDurable: true },
+      ...{ schedules: asked(store.schedules, ask), isShared: true, isDurable: true },
+      reads: asked(store.reads, ask, { rows: store.reads.rows }),
       take: (max, isIdle) => inTurn(() => takeNext(max, isIdle)),
       settle: (all) => inTurn(() => settleAll(all)),
       report: (reports) => inTurn(() => ask(() => store.report(reports))),

@@ -64,7 +64,7 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect(times).to.deep.equal([START + 10, START + 10, START + 30, null, null, START + 40]);
     });
 
-    it(`are at most ${MAX_SCHEDULES}, and those of the module replace those of the API, not the other way round`, async (queue) => {
+    it(`are at most ${MAX_SCHEDULES}, and those of the module are always added, and replace those of the API, not the other way round`, async (queue) => {
       const { schedules } = queue.store;
       await Promise.all(numbers(MAX_SCHEDULES - 1).map((name) => schedules.put(schedule(name))));
       const both = await Promise.all(['x', 'y'].map((name) => schedules.put(schedule(name))));
@@ -73,6 +73,7 @@ export function describeSchedules({ it, itWith }: QueueTests, { isDurable }: Pic
       expect(await schedules.put(schedule('x', { definition: '1' }))).to.equal(false);
       expect(await find(queue, 'x')).to.include({ source: 'module', definition: '[]' });
       expect([(await schedules.list()).length, await schedules.count()]).to.deep.equal([MAX_SCHEDULES, MAX_SCHEDULES]);
+      expect(await schedules.put(schedule('y', { source: 'module' }))).to.equal(true);
     });
 
     it('are due in the order of their times, without those that are paused', async (queue) => {

@@ -52,12 +52,19 @@ describe('policies', () => {
     await writeFile(join(folder, 'auditor.json'), JSON.stringify([base, deny()]));
     await writeFile(join(folder, 'notes.txt'), 'no policy');
     const { log } = captureLog();
+    const read = { actions: ['read'], resources: ['task'] };
     expect((await loadRoles(log, folder))('auditor')).to.deep.equal([base, deny()]);
     for (const [name, content, reason] of [
       ['clerk.json', [], 'cannot be used: it does not contain a policy'],
       ['clerk.json', { ...base, task: 'own' }, 'cannot be used: unknown field "task": did you mean tasks?'],
       ['clerk.json', policy({ actions: ['raed'] }), 'cannot be used: unknown action "raed": did you mean read?'],
       ['clerk.json', policy({ resources: ['x'] }), 'cannot be used: unknown resource "x"'],
+      ['clerk.json', policy({ tasks: 'own' }), 'cannot be used: a policy with `tasks` must list "task" in `resources`'],
+      [
+        'clerk.json',
+        [policy({ resources: ['task'], tasks: 'own' }), policy({ ...read, tasks: { limit_key: 'k' } })],
+        'cannot be used: policies restrict the action read to different `tasks`: keep one',
+      ],
       ['viewer.json', [], 'has the name of a built-in role: rename it'],
     ] as const) {
       await writeFile(join(folder, name), JSON.stringify(content));

@@ -54,8 +54,6 @@ export function misspeltOption(
 }
 
 function isMisspelt(name: string, option: string): boolean {
-  // Only `callback` and `idempotency` are so long without their last word.
-  if (name.length >= 8 && option.startsWith(name)) return true;
   if (name === option || (name.startsWith(option) && UNIT.test(name.slice(option.length)))) return true;
   if (Math.abs(name.length - option.length) > 1 || editsBetween(name, option) !== 1) return false;
   const isReplaced = name.length === option.length && [...name].sort().join() !== [...option].sort().join();

@@ -110,11 +110,11 @@ for (const isolation of ['thread', 'process'])
       expect([pid === process.pid, settings]).to.deep.equal([isolation === 'thread', []]);
     });
 
-    it('replaces a built-in action of the same name, and leaves the others', async () => {
+    it('replaces a built-in action of the same name, and leaves the others; an action without a handler fails', async () => {
       expect(await outputOf('uppercase', { text: 'a' })).to.equal('own');
       expect(await outputOf('sum', { numbers: [1, 2] })).to.equal(3);
       for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty']) {
-        expect(await outputOf(name), name).to.equal('processed');
+        expect(await shared().run(name), name).to.deep.equal(failed(`no handler has the action ${name}`));
       }
     });
 

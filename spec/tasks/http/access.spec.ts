@@ -164,6 +164,21 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     expect(await inBatch('c')).to.not.equal(first[1].id);
   });
 
+  it('accepts only submissions of the limit key to which the token is restricted', async () => {
+    const { tasks, token } = shared();
+    const only = { actions: ['create'], resources: ['task'], tasks: { limit_key: 'acme' } };
+    const headers = bearer(await token('c', [{ ...policy, ...only, effect: 'allow' }]));
+    for (const [limit_key, status] of [['acme', 202] as const, ['globex', 403] as const, [undefined, 403] as const]) {
+      const task = { action: 'sum', limit_key };
+      const batch = { tasks: [{ ...task, limit_key: 'acme' }, task] };
+      const [[alone], [together]] = [
+        await tasks.ask('POST /tasks', task, headers),
+        await tasks.ask('POST /tasks/batch', batch, headers),
+      ];
+      expect([alone, together], limit_key).to.deep.equal([status, status]);
+    }
+  });
+
   it('ends an event stream once its token is revoked, and sends nothing more', async () => {
     const { tasks, ticker, token } = shared();
     const text = await token();

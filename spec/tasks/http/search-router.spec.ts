@@ -44,7 +44,7 @@ describe('GET /tasks/search', () => {
       [{ id: (completed as string).slice(0, 14).toUpperCase() }, [completed]],
       [{ schedule: 'nightly' }, []],
       [{ since: '9999999999' }, []],
-      [{ until: '9999999999.5', limit: '1' }, [scheduled]],
+      [{ until: '9999999999.1234567', limit: '1' }, [scheduled]],
     ] as [Record<string, string>, string[]][])
       expect(idsOf(await search(server, query)), JSON.stringify(query)).to.deep.equal(ids);
   });

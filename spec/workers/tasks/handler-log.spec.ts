@@ -10,6 +10,16 @@ const report = (suppressed: number): HandlerLogLine => ({
 });
 
 describe('the log of handlers', () => {
+  it('takes an error in place of the fields, and its message in place of the text', () => {
+    const lines: HandlerLogLine[] = [];
+    const log = new HandlerLog((line) => void lines.push(line));
+    for (const args of [[new Error('full')], ['cannot save', new Error('full')]])
+      log.write('error', { task: 'a' }, args);
+    expect(lines.map(({ message }) => message)).to.deep.equal(['full', 'cannot save']);
+    for (const { fields = '' } of lines)
+      expect(JSON.parse(fields)).to.nested.include({ task: 'a', 'err.message': 'full' });
+  });
+
   it('sends 100 lines a second, and reports how many it left out with a later line or after the second', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     let nowMs = 5;

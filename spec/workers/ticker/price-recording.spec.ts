@@ -57,6 +57,7 @@ describe('a recording of prices', () => {
     for (const [text, message] of [
       ['', 'line 1 names no column BTC-USD'],
       ['time,BTC-USD\n1,2\n', 'line 1 names no column DOGE-USD'],
+      ['time,BTC-USD,DOGE-USD,BTC-USD\n', 'line 1 names the column BTC-USD twice'],
       [header, 'the file has no prices'],
       [`${header}1,2,3\n1,2\n`, 'line 3 has 2 fields, and line 1 has 3'],
       [`${header}1,x,3\n`, `line 2: BTC-USD ${noPrice} 2 decimals, got "x"`],
