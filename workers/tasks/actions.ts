@@ -10,10 +10,8 @@ const actions = new Map<string, (data: Data) => unknown>([
 export const builtInActions: readonly string[] = [...actions.keys()];
 
 /**
- * Returns `processed` for an unknown action, unless those are rejected.
- *
- * @throws {PermanentError} if the data is invalid
- * @throws {Error} if the action is rejected. Another node, or a later version of the module, may have its handler
+ * Returns `processed` for an unknown action. @throws {PermanentError} if the data is invalid
+ * @throws {Error} if unknown actions are rejected: another node, or a later version of the module, may have the handler
  */
 export function perform(action: string, data: Data, rejectUnknown = false): unknown {
   const run = actions.get(action);

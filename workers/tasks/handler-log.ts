@@ -22,12 +22,8 @@ export class HandlerLog {
     const [first, second] = args;
     const [text, given] = typeof first === 'string' ? [first, second] : [second, first];
     const [message, fields] = given instanceof Error ? [text ?? given.message, { err: given }] : [text, given];
-    const serialized = fieldsText(fields, own) ?? fieldsText({ omitted: 'the fields of this line' }, own);
-    this.#post({
-      level,
-      message: cut(typeof message === 'string' ? message : ''),
-      ...(serialized && { fields: serialized }),
-    });
+    const json = fieldsText(fields, own) ?? fieldsText({ omitted: 'the fields of this line' }, own);
+    this.#post({ level, message: cut(typeof message === 'string' ? message : ''), ...(json && { fields: json }) });
   }
 
   /** Writes Node's warnings and the output of `console`, stdout and stderr to the log. @param own fields of every line */

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { TaskView } from '../../../db/task-rows.ts';
-import type { FoundTask, Message, Published } from '../../../db/task-store.ts';
+import type { FoundTask, Published } from '../../../db/task-store.ts';
 import { builtInActions } from '../../../workers/tasks/actions.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
@@ -37,7 +37,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
           await turns.enter(Math.max(body.length * PARSING_COST, minCost));
           return prepare(body, ctx.req.headers, ctx.state.actor?.userId, options);
         });
-        refuseOutside(view, [{ message }]);
+        if (!sees(view, message)) throw new HttpError('actionNotAllowed');
         const { id } = await queue.publish(message, key).catch((cause) => failedToQueue(cause, queue));
         const waitSeconds = preferredWait(ctx.req.headers);
         if (waitSeconds > 0) await untilEnd(options, id, waitSeconds, ctx.res);
@@ -53,7 +53,7 @@ export function tasksRoutes(options: RouterOptions): Routes {
           await turns.enter(Math.max(body.length * PARSING_COST, TURN_BYTES));
           return prepareBatch(body, ctx.req.headers, ctx.state.actor?.userId, options);
         });
-        refuseOutside(view, submissions);
+        if (!submissions.every(({ message }) => sees(view, message))) throw new HttpError('actionNotAllowed');
         const results = await queue.publishAll(submissions).catch((cause) => failedToQueue(cause, queue));
         const reused = results.flatMap((each, index) => (each instanceof Error ? { index, error: KEY_REUSED } : []));
         if (reused.length > 0) throw invalidBatch(reused);
@@ -109,11 +109,6 @@ export function tasksRoutes(options: RouterOptions): Routes {
       }),
     },
   };
-}
-
-/** @throws {HttpError} if the actor may not create one of these tasks, because a view restricts it to others */
-function refuseOutside(view: TaskView | undefined, submissions: readonly { message: Message }[]): void {
-  if (!submissions.every(({ message }) => sees(view, message))) throw new HttpError('actionNotAllowed');
 }
 
 /** Reads a task's row, or its message. @throws {HttpError} if the task cannot be read */
