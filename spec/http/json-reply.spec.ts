@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import createError from 'http-errors';
 import Koa, { type Middleware } from 'koa';
 import { HttpError, serverBusy } from '../../main/http/errors.ts';
-import { jsonErrors, logLateError, replyListing, replyWithin } from '../../main/http/json-reply.ts';
+import { jsonErrors, logLateError, replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
 import { ByteBudget } from '../../main/http/request-body.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -28,6 +28,15 @@ const MIB = 1024 * 1024;
 const LARGE = 'x'.repeat(16 * MIB);
 
 describe('a reply in JSON', () => {
+  it('is the only one, even if an error follows', async () => {
+    const { url, errors } = await start((ctx) => {
+      replyJson(ctx, 200, { first: true });
+      throw new Error('too late');
+    });
+    expect(await request(url)).to.deep.include({ status: 200, body: { first: true } });
+    expect(errors).to.deep.equal([]);
+  });
+
   it('that may be large holds the budget until the client has read it or is gone, and is refused without room', async () => {
     const budget = new ByteBudget(40 * MIB);
     const { listener, url } = await start((ctx) => {

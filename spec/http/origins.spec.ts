@@ -20,11 +20,11 @@ describe('the hosts that a listener answers to', () => {
       [[], ['0.0.0.0', '::', '10.0.0.1'], [...always, ...foreign], []],
       [['a.example'], ['0.0.0.0', '127.0.0.1'], [...always, 'a.example'], [...foreign, 'b.a.example']],
       [['*'], ['127.0.0.1'], foreign, []],
-    ]) {
-      for (const address of addresses ?? []) {
-        const isAllowed = hostCheck(set ?? [], address);
-        for (const host of allowed ?? []) expect(isAllowed(host), `${host} ${address}`).to.equal(true);
-        for (const host of refused ?? []) expect(isAllowed(host), `${host} ${address}`).to.equal(false);
+    ] as const) {
+      for (const address of addresses) {
+        const isAllowed = hostCheck(set, address);
+        for (const host of allowed) expect(isAllowed(host), `${host} ${address}`).to.equal(true);
+        for (const host of refused) expect(isAllowed(host), `${host} ${address}`).to.equal(false);
       }
     }
     expect(hostCheck([], '127.0.1.1', 'Node-1')('node-1'), 'the configured name').to.equal(true);

@@ -33,19 +33,17 @@ describe('TokenBucket', () => {
     const gaps = fc.array(fc.integer({ min: 0, max: 3000 }), { minLength: 1, maxLength: 300 });
     fc.assert(
       fc.property(rates, starts, gaps, (perSecond, start, all) => {
-        const [rate, polite, burst] = [1, 2, 3].map(() => new TokenBucket(perSecond, 2)) as [
-          TokenBucket,
-          ...TokenBucket[],
-        ];
+        const bucket = () => new TokenBucket(perSecond, 2);
+        const [rate, polite, burst] = [bucket(), bucket(), bucket()];
         let now = start;
         let allowed = 0;
         for (const [index, gap] of all.entries()) {
           now += gap;
           if (rate.take(now) === 0) allowed++;
-          expect(polite?.take(start + (index * 1000) / perSecond)).to.equal(0);
+          expect(polite.take(start + (index * 1000) / perSecond)).to.equal(0);
         }
         expect(allowed).to.be.at.most(((now - start + 2000 + ROUNDING_MS) * perSecond) / 1000 + 1e-6);
-        const atOnce = Array.from({ length: 3 * perSecond }, () => burst?.take(start) === 0);
+        const atOnce = Array.from({ length: 3 * perSecond }, () => burst.take(start) === 0);
         expect(atOnce.filter(Boolean)).to.have.lengthOf(2 * perSecond);
       }),
     );

@@ -50,8 +50,10 @@ const kinds: [kind: string, check: Check, usable: string, reason: string][] = [
 
 for (const [kind, check, usable, noExport] of kinds) {
   describe(`the check of ${kind}`, () => {
-    it('discards what a module writes, and ends what it leaves running', async () => {
-      const source = `setInterval(() => console.log('noise'), 1); export default ${usable};`;
+    it('discards what a module writes and posts, and ends what it leaves running', async () => {
+      const posts = "for (const each of [null, 1, {}, { failure: 'own' }]) parentPort.postMessage(each);";
+      const source = `import { parentPort } from 'node:worker_threads'; ${posts}
+        setInterval(() => console.log('noise'), 1); export default ${usable};`;
       expect(await refusal(check, await file('noisy.mjs', source))).to.equal(undefined);
     });
 

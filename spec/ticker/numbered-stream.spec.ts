@@ -213,7 +213,7 @@ describe('a client of ticker.v2 that resumes', () => {
   });
 
   it('is told exactly how many ticks are left out, whether it reads slowly, or the node misses or only keeps some', async () => {
-    const { join, tick, firstSocket, numbered } = await start();
+    const { join, tick, firstSocket, numbered, relay } = await start();
     const client = await join();
     const server = firstSocket();
     const miss = (count: number) => numbered.add({ ...numbered.newest, number: numbered.newest.number + count + 1 });
@@ -228,6 +228,7 @@ describe('a client of ticker.v2 that resumes', () => {
     miss(3);
     keep();
     tick();
+    expect(relay.metrics.framesSkipped, 'replaced by newer ones').to.equal(2);
     server.uncork();
     const { number } = numbered.newest;
     const messages = [client.snapshot];

@@ -23,13 +23,16 @@ describe('the token store in memory', () => {
 });
 
 describe('the token store in memory, as time goes by', () => {
-  it('removes a token that expires before those that were put earlier, as a cache of another store has them', () => {
+  it('removes each token at its end, also one that expires before those that were put earlier, as a cache of another store has them', () => {
     const clock = new ManualClock();
     const store = create({ clock });
     store.put({ id: 'late', keyId: 'k', expiresAt: clock.now() + 3000 });
     store.put({ id: 'early', keyId: 'k', expiresAt: clock.now() + 1000 });
+    store.put({ id: 'last', keyId: 'k', expiresAt: clock.now() + 9000 });
     clock.advance(1000);
-    expect(store.records().map(({ id }) => id)).to.deep.equal(['late']);
+    expect(store.records().map(({ id }) => id)).to.deep.equal(['late', 'last']);
+    clock.advance(2000);
+    expect(store.records().map(({ id }) => id)).to.deep.equal(['last']);
   });
 });
 

@@ -46,7 +46,7 @@ function stopTime(): { now: number } {
 }
 
 describe('prices of a source', () => {
-  it('are those of its last answer, rounded to the decimals of each symbol', async () => {
+  it('are those of its last answer, rounded to the decimals of each symbol, and the last ones of invalid ones only', async () => {
     const { prices, answers, values, counts, problems } = create();
     await prices.step(0);
     expect(values()).to.deep.equal([1, 2]);
@@ -54,6 +54,9 @@ describe('prices of a source', () => {
     await prices.step(1000);
     expect(values()).to.deep.equal([10.13, 20.1235]);
     expect([counts(), problems]).to.deep.equal([[0, 0, 0], []]);
+    answers.push([Number.NaN, 30]);
+    await prices.step(2000);
+    expect(values()).to.deep.equal([10.13, 30]);
   });
 
   it('are asked for with the time of the tick and the last prices, after one start', async () => {
@@ -76,7 +79,7 @@ describe('prices of a source', () => {
     expect(started).to.have.length(2);
   });
 
-  it('are kept, all or only those that are invalid, if an answer is none or fails, until the next answer', async () => {
+  it('are kept if an answer is none, invalid, or fails, until the next answer', async () => {
     const refused = (got: string) => [`prices() returned ${got} for 2 symbols`, 0, 0, 2];
     const broken = Object.defineProperty([10, 2], 1, { get: () => thrower(new Error('no price')) });
     const thrown = [
@@ -206,6 +209,16 @@ describe('prices of a source', () => {
     time.now = 2000;
     await prices.step(2000);
     expect([starts, values(), problems.at(-1)]).to.deep.equal([2, [1, 2], undefined]);
+  });
+
+  it('take over the first of the errors that the source raises outside of a call until its next answer', async () => {
+    const { prices, counts, problems } = create();
+    for (const text of ['first', 'second']) prices.fail(new Error(text));
+    await prices.step(0);
+    expect([counts(), problems]).to.deep.equal([
+      [2, 0, 0],
+      ['the source failed: first', undefined],
+    ]);
   });
 });
 
