@@ -81,9 +81,11 @@ describe('a command-line program', () => {
       const expected = { code: 1, stdout: '', stderr: `unknown command "${name}"\n\n${help.stdout}` };
       expect(await runMain([name])).to.deep.equal(expected);
     }
-    const usage = await runMain(['handlers', '--help']);
-    expect(usage).to.include({ code: 0, stderr: '' });
-    expect(usage.stdout.startsWith('npm run handlers -- <')).to.equal(true);
+    for (const name of ['keys', 'handlers']) {
+      const usage = await runMain([name, '--help']);
+      expect(usage).to.include({ code: 0, stderr: '' });
+      expect(usage.stdout.startsWith(`npm run ${name} -- <`)).to.equal(true);
+    }
   });
 
   it('names in an installed package its own commands instead of npm scripts', () => {

@@ -62,6 +62,8 @@ describe('a process that watches its handlers module', () => {
     const { schedules } = (await request(`${tasks}/schedules`)).body;
     expect([...limits, ...schedules].map(({ action, name }) => name ?? action)).to.deep.equal(['fresh', 'nightly']);
     expect((await request(`${admin}/metrics`)).body).to.include('tasks_attempts_total{action="fresh",');
+    const { Submission } = (await request(`${admin}/openapi.json`)).body.components.schemas;
+    expect(Submission.properties.action.enum).to.deep.equal(['uppercase', 'sum', 'slow', 'say', 'fresh']);
   });
 
   it('keeps the previous module while the changed one cannot be loaded or imports a file that is missing, also in a thread that is replaced', async () => {
