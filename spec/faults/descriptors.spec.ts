@@ -1,8 +1,10 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
+import { defaults } from '../../main/config.ts';
+import { shareDescriptors } from '../../main/http/connection-limiter.ts';
 import { afterTest, onceForSuite } from '../support/cleanup.ts';
-import { openFiles } from '../support/proc.ts';
+import { openDescriptors, openFiles } from '../support/proc.ts';
 import { limitedTo, post, type RunningServices, startServices, untilServed, untilTask } from '../support/program.ts';
 import { head } from '../support/raw-connection.ts';
 import { until } from '../support/until.ts';
@@ -49,8 +51,10 @@ describe('a process with few descriptors', () => {
     expect(errors()).to.equal('');
   });
 
-  it('has fewer connections, which it logs, and opens no file for a slow reader of static files', async () => {
+  it('has fewer connections, which it logs, keeps enough for itself, and opens no file for a slow reader of static files', async () => {
     const services = started();
+    const { ticker, tasks, admin } = shareDescriptors(256, defaults.tasks.concurrency);
+    expect(openDescriptors(services.child.pid as number) + ticker + tasks + admin).to.be.at.most(256);
     const bounded = services.lines.find((line) => line.openFiles !== undefined);
     expect(bounded).to.include({ openFiles: 256 });
     expect(bounded?.maxConnections).to.be.within(1, 255);
