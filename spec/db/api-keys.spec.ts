@@ -44,7 +44,7 @@ function describeApiKeys(open: typeof freshInSqlite | typeof freshInPostgres): v
     return { ...opened, sql, insert };
   };
 
-  it('makes the demo user once, with a key of 32 characters and the role user, unless there is a record', async () => {
+  it('makes the demo user once, with a key of 32 characters and the role user, unless there is a record, and counts those left after a revocation', async () => {
     const { keys, sql, insert } = await fresh();
     const { apiKey, created } = await keys.ensureDemoUser(1_700_000_000);
     expect(created).to.equal(true);
@@ -55,6 +55,8 @@ function describeApiKeys(open: typeof freshInSqlite | typeof freshInPostgres): v
       { id: 1, api_key: apiKey, user_id: 'demo', role: 'user', created_at: 1_700_000_000 },
       { id: 2, api_key: 'later', user_id: 'demo', role: 'admin', created_at: 1 },
     ]);
+    expect(await keys.revoke(2)).to.deep.equal({ user_id: 'demo', role: 'admin', others: 1 });
+    expect(await keys.revoke(1)).to.include({ others: 0 });
   });
 
   it('finds user and role of a key to the letter', async () => {

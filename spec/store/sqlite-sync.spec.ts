@@ -160,7 +160,15 @@ describe('what no client waits for', () => {
 });
 
 describe('a sync of the log', () => {
-  it('needs a log, and leaves no descriptor open', async () => {
+  it('that has begun covers no later commit: calls made meanwhile share the next one', async () => {
+    const wal = new WalSync('a.db', () => new Promise(() => {}));
+    const first = wal.sync();
+    await new Promise(setImmediate);
+    const second = wal.sync();
+    expect(wal.sync()).to.equal(second).and.not.equal(first);
+  });
+
+  it('has nothing to do without a log, and leaves no descriptor open', async () => {
     const folder = await migratedFolder();
     const path = join(folder, 'tasks.db');
     openBeside(folder).exec('DELETE FROM tasks');

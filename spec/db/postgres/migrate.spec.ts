@@ -62,6 +62,7 @@ describeWithPostgres('migratePostgres', () => {
       const migration = failure(url, 1500);
       // Longer than the client's timeout, which is 500 ms above that of the server.
       await query('SELECT pg_sleep(2.5)');
+      expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
       return { migration };
     });
     expect(await migrated.migration).to.equal('');

@@ -277,6 +277,18 @@ describeWithPostgres('PostgresStore', () => {
     }
   });
 
+  it('evicts the keys beyond a lowered bound in steps', async () => {
+    const { url, sql } = await migratedSchema();
+    const roomyStore = await openStore(url, 'one', { ...roomy, maxKeys: 5000 });
+    const publish = (store: PostgresStore, id: string) => store.publish(messageOf(id), { key: id, fingerprint: 'x' });
+    await Promise.all(numbers(2100).map((id) => publish(roomyStore, id)));
+    const smaller = await openStore(url, 'two', { ...roomy, maxKeys: 1 });
+    for (const [id, count] of Object.entries({ a: 101, b: 1 })) {
+      await publish(smaller, id);
+      expect(await sql('SELECT count(*) AS count FROM idempotency_keys')).to.deep.equal([{ count }]);
+    }
+  });
+
   it('keeps the newest rows by submission and arrival, more if some are equal, and lets one node delete at a time', async () => {
     const { url, sql, store } = await freshStore();
     const insert = (from: number, to: number, createdAt: number, arrival: string) =>

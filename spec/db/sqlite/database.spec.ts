@@ -114,6 +114,15 @@ describe('Database', () => {
     expect(existsSync(`${path}-wal`)).to.equal(true);
   });
 
+  it('waits for a lock no longer than its busy timeout', async () => {
+    const { path, database } = await fresh();
+    using other = new DatabaseSync(path);
+    other.exec('BEGIN IMMEDIATE');
+    const begun = performance.now();
+    expect(() => database.statement("INSERT INTO words VALUES ('second')").run()).to.throw('database is locked');
+    expect(performance.now() - begun).to.be.within(40, 30_000);
+  });
+
   it('lets the write-ahead log grow where another thread restarts it', async () => {
     const { path } = await fresh();
     const database = connectTo(path, { checkpointPages: 0 });
