@@ -7,7 +7,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 import { until } from '../support/until.ts';
 import { openNode } from './postgres-driver.ts';
-import { complete, discard, retry } from './settlements.ts';
+import { complete, discard, release, retry } from './settlements.ts';
 import { messageOf, TestQueue } from './stage.ts';
 
 /** Opens one queue on two nodes, the owners `one` and `other`. */
@@ -84,6 +84,19 @@ describeWithPostgres('two nodes with one queue', () => {
       expect(fired[3]).to.equal(dueAt % 2 === 1 ? 'skipped' : 'fired');
     }
     for (const node of [one, other]) await node.expectCounts({ accepted: 10, waiting: 10 });
+  });
+
+  it('show each other when an attempt started and its progress, until it has ended', async () => {
+    const [one, other] = await twoNodes();
+    await one.publish('a');
+    const delivery = await one.next();
+    const report = { startedAt: 5, progress: { fraction: 0.5, note: 'half' } };
+    await one.store.report([{ delivery, ...report }]);
+    expect(await other.message('a')).to.deep.include(report);
+    await one.settle(delivery, release);
+    await other.next();
+    await one.store.report([{ delivery, ...report }]);
+    expect(await other.message('a')).to.include({ startedAt: undefined, progress: undefined });
   });
 
   it('recover the messages of a node that is gone, once, and none of a node that is there', async () => {
