@@ -7,6 +7,7 @@ import { afterTest, onceForSuite } from '../support/cleanup.ts';
 import { openDescriptors, openFiles } from '../support/proc.ts';
 import { limitedTo, post, type RunningServices, startServices, untilServed, untilTask } from '../support/program.ts';
 import { head } from '../support/raw-connection.ts';
+import { statusFrom } from '../support/server.ts';
 import { until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
@@ -69,6 +70,17 @@ describe('a process with few descriptors', () => {
     expect(openFiles(services.child.pid as number).filter((file) => file.includes('/www/'))).to.deep.equal([]);
     await expectTasksServed(services);
     await expectStreamServed(services);
+  });
+
+  it('leaves every port open to other addresses while one address sends half of many requests', async () => {
+    const { ticker, tasks, admin } = started();
+    for (const url of [`${ticker}/`, `${tasks}/queue`, `${admin}/healthz`]) {
+      const sockets = await connectMany(url, 500);
+      for (const socket of sockets) socket.write('GET / HTTP/1.1\r\nHost');
+      const { port, pathname } = new URL(url);
+      expect(await statusFrom('127.0.0.2', Number(port), pathname), url).to.equal(200);
+      for (const socket of sockets) socket.destroy();
+    }
   });
 
   it('processes tasks while connections fill the ticker, and serves the stream while they fill the task queue', async () => {
