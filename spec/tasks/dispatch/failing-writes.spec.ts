@@ -1,9 +1,6 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import { pino } from 'pino';
-import type { Delivery, SettleResult } from '../../../db/task-store.ts';
-import { Settlements } from '../../../main/tasks/dispatch/settlements.ts';
-import { ManualClock } from '../../support/manual-clock.ts';
+import { numbers } from '../../store/stage.ts';
 import { now, returned, startDispatching } from './dispatching.ts';
 
 describe('the dispatcher, while ends cannot be written,', () => {
@@ -72,20 +69,22 @@ describe('the dispatcher, while ends cannot be written,', () => {
     expect(dispatcher.writeFailure).to.equal(undefined);
   });
 
-  for (const [what, count, bytes] of [
-    ['64 results', 64, 1],
-    ['256 KiB of results', 4, 64 * 1024],
+  for (const [what, output, most] of [
+    ['64 results', '1', 140],
+    ['256 KiB of results', JSON.stringify('x'.repeat(60 * 1024)), 10],
   ] as const) {
-    it(`takes nothing while more than ${what} wait`, () => {
-      const queue = { settle: () => new Promise<SettleResult>(() => {}) };
-      const clock = new ManualClock();
-      const settlements = new Settlements({ queue, onWritten: () => {}, clock, log: pino({ enabled: false }) });
-      const delivery = { id: 'a', arrival: 1, delivery: 1 } as Delivery;
-      for (let added = 0; added <= count; added++) {
-        expect(settlements.isFull).to.equal(false);
-        settlements.add({ delivery, settlement: { kind: 'complete', result: 'x'.repeat(bytes) } });
+    it(`takes nothing while more than ${what} wait behind a slow write`, async () => {
+      const { store, pool, publish } = await startDispatching();
+      const settle = store.settle.bind(store);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      store.settle = async (settled) => promise.then(() => settle(settled));
+      await publish(numbers(200));
+      for (let turn = 0; turn < 300; turn += 1) {
+        for (const { end } of pool.runs) end({ ended: 'returned', output });
+        await setImmediate();
       }
-      expect(settlements.isFull).to.equal(true);
+      resolve();
+      expect(pool.runs.length).to.be.at.most(most);
     });
   }
 });
