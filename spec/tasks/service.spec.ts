@@ -37,7 +37,7 @@ async function start() {
   afterTest(() => service.stop({ connections: now, abort: now, all: now }));
   /** Stops the service, which must not wait for tasks. */
   const stop = () => service.stop({ connections: now, abort: new Promise(() => {}), all: new Promise(() => {}) });
-  return { ...service, faults, lines, sent, stop, recover: (recovery: Recovery) => recover(recovery) };
+  return { ...service, config, faults, lines, sent, stop, recover: (recovery: Recovery) => recover(recovery) };
 }
 
 describe('service B', () => {
@@ -48,6 +48,12 @@ describe('service B', () => {
     Object.assign(faults, { evicted: 3, problem: 'database or disk is full' });
     const evicted = '3 dead letters were evicted because of their bound';
     expect(await state()).to.deep.equal([evicted, 'database or disk is full']);
+  });
+
+  it('keeps at most as many bytes of requests, and of responses that clients do not read, as its settings say', async () => {
+    const { config, metrics } = await start();
+    const { bodyBudgetBytes, responseBudgetBytes } = config.tasks;
+    expect([metrics.bodies.limit, metrics.responses.limit]).to.deep.equal([bodyBudgetBytes, responseBudgetBytes]);
   });
 
   it('warns of a pause, logs each change once, and does not wait for the tasks of a paused queue when it stops', async () => {
