@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { ActionLimits, TaskStore } from '../../db/task-store.ts';
 import { ownLimits, storeOwnLimits } from '../../main/tasks/limits.ts';
@@ -18,7 +19,11 @@ describe('the limits of the handlers module', () => {
     const api = [{ concurrency: 9 }, 'api'];
     const [b, e] = [{ perKey: { rate: { count: 2, ms: 1000 } } }, { concurrency: 7 }];
     for (const limits of [{ a: { concurrency: 1 }, b }, { b, c: { concurrency: 3 }, e }, {}]) {
-      await storeOwnLimits(store, ownLimits(manifestOf(limits).set('d', {}), []));
+      const own = ownLimits(manifestOf(limits).set('d', {}), []);
+      await storeOwnLimits(store, own);
+      const { mock: changes } = mock.method(store, 'setLimits');
+      await storeOwnLimits(store, own);
+      expect(changes.callCount(), 'equal limits place no message anew').to.equal(0);
       const stored = Object.entries(limits).map(([action, each]) => [action, [each, 'module']]);
       expect(await limitsOf(store)).to.deep.equal({ ...Object.fromEntries(stored), x: api, e: api });
     }

@@ -100,6 +100,19 @@ describe('a pool whose threads have processes of their own', () => {
     expect(error.message).to.match(/^the task threads do not start: no, at \S+:2:\d+: /);
   });
 
+  it('does not start if only some of its processes can be created, and ends those', async () => {
+    const children: ChildProcess[] = [];
+    mockFork((start) => {
+      if (children.length === 1) throw new Error('spawn ENOMEM');
+      const child = start();
+      children.push(child);
+      return child;
+    });
+    const error = await startHandlers(handlers, { ...own, TASK_CONCURRENCY: '2' }).catch((failure) => failure);
+    expect(error.message).to.equal('spawn ENOMEM');
+    await until(() => children.every(({ exitCode, signalCode }) => (exitCode ?? signalCode) !== null));
+  });
+
   it('does not start if a process ends after its own test, while another loads', async () => {
     const closed = Promise.withResolvers<unknown>();
     let first: ChildProcess | undefined;
