@@ -2,7 +2,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { type ProgramOptions, type RunningServices, startServices } from '../support/program.ts';
 import { sharedSettings } from '../support/servers.ts';
 
-/** Returns a function that starts nodes, which share a database, and waits until they listen. */
+/** Returns the settings of nodes that share a database, and a function that starts one and waits until it listens. */
 export async function startCluster() {
   const shared = await sharedSettings();
   const nodes: RunningServices[] = [];
@@ -12,6 +12,7 @@ export async function startCluster() {
     await Promise.all(nodes.map(({ exited }) => exited));
   });
   return {
+    env: shared,
     async node({ env = {}, ...options }: ProgramOptions = {}): Promise<RunningServices> {
       const node = await startServices({ ...options, env: { ...shared, ...env } });
       nodes.push(node);

@@ -1,0 +1,93 @@
+import { expect } from 'chai';
+import { afterTest } from '../support/cleanup.ts';
+import { Ledger } from '../support/ledger.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { post, type RunningServices, untilAnswer, untilTask } from '../support/program.ts';
+import { randomFrom } from '../support/seed.ts';
+import { describeWithPostgres } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
+import { connect } from '../support/websocket.ts';
+import { startCluster } from './cluster.ts';
+
+const task = { action: 'sum', data: { numbers: [1, 2] } };
+const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, task);
+/** Submits tasks until one is accepted, or until one is refused. */
+const untilSubmitted = ({ tasks }: RunningServices, isAccepted = true) =>
+  untilAnswer(`${tasks}/tasks`, ({ status }) => (status === 202) === isAccepted, {
+    method: 'POST',
+    body: JSON.stringify(task),
+  });
+
+describeWithPostgres('nodes whose server or connections fail', () => {
+  it('without PostgreSQL for a while: submissions and tokens are refused, sockets stay open, and everything recovers', async () => {
+    const postgres = await startPostgres();
+    afterTest(() => postgres.remove());
+    const { node } = await startCluster();
+    const start = () => node({ env: { DATABASE_URL: postgres.url } });
+    const [one, other] = [await start(), await start()];
+    const token = await one.token();
+    const client = await connect(one.stream, { token });
+    const before = await submit(one);
+    expect(before.status).to.equal(202);
+    await postgres.stop('immediate');
+    const refused = await untilSubmitted(one, false);
+    expect(refused).to.deep.include({ status: 500, body: { error: 'failed to queue task' } });
+    expect(refused.headers.get('retry-after')).to.equal('1');
+    const listing = await untilAnswer(`${one.tasks}/tasks`, ({ status }) => status !== 200);
+    expect([listing.status, listing.body]).to.deep.equal([500, { error: 'database unavailable' }]);
+    const exchange = await post(`${other.ticker}/auth/token`, { api_key: other.apiKey });
+    expect(exchange).to.deep.include({ status: 500, body: { error: 'database unavailable' } });
+    const headers = { Authorization: `Bearer ${token}` };
+    const history = await untilAnswer(`${one.ticker}/prices/history`, ({ status }) => status !== 200, { headers });
+    expect([history.status, history.body]).to.deep.equal([503, { error: 'token store unavailable' }]);
+    await untilAnswer(
+      `${one.admin}/readyz`,
+      ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
+    );
+    await postgres.start();
+    for (const node of [one, other]) {
+      const { body } = await untilSubmitted(node);
+      const task = await untilTask(other.tasks, body.id);
+      expect(task.result).to.equal('{"output":3}');
+    }
+    await untilTask(other.tasks, before.body.id);
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+    const resumed = Date.now() / 1000;
+    for (let timestamp = 0; timestamp < resumed; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);
+    await connect(other.stream, { token: await other.token() });
+    for (const node of [one, other]) {
+      await untilAnswer(`${node.admin}/readyz`, ({ status }) => status === 200);
+      for (const { msg } of node.lines) expect(msg).to.not.match(/is gone|stood still/);
+    }
+  });
+
+  for (const [fault, what] of [
+    ['cut', 'is cut off from PostgreSQL'],
+    ['stall', 'gets no answer from PostgreSQL'],
+  ] as const) {
+    it(`of which one ${what}: the others continue and process its tasks, and it recovers`, async () => {
+      const cluster = await startCluster();
+      const way = await severable(cluster.env.DATABASE_URL);
+      const stays = await cluster.node();
+      const lost = await cluster.node({ env: { DATABASE_URL: way.url } });
+      const client = await connect(lost.stream, { token: await lost.token() });
+      const ledger = new Ledger();
+      const stops = [stays, lost].map((node, index) => ledger.flood(node.tasks, randomFrom(10 + index)));
+      await ledger.grows(300);
+      way[fault]();
+      await untilAnswer(
+        `${lost.admin}/readyz`,
+        ({ status, body }) => status === 503 && body.checks.notifications.state === 'failed',
+      );
+      await untilSubmitted(lost, false);
+      await ledger.grows(200);
+      expect((await submit(stays)).status).to.equal(202);
+      way.mend();
+      await untilSubmitted(lost);
+      for (const stopped of stops) await stopped();
+      await ledger.accountedFor(lost.tasks);
+      expect(client.socket.readyState).to.equal(client.socket.OPEN);
+      await untilAnswer(`${lost.admin}/readyz`, ({ status }) => status === 200);
+    });
+  }
+});
