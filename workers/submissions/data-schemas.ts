@@ -83,6 +83,8 @@ export function compileSchema(schema: object): DataCheck {
   }
   checkReferences(schema);
   const validator = Compile(schema as XSchemaObject);
+  // Throws if the schema refers to itself only, without an end.
+  validator.Check({});
   const explained = withLinearErrors(schema);
   return (data) => (validator.Check(data) ? undefined : firstError(explained, data));
 }

@@ -54,7 +54,7 @@ describe('a compiled schema', () => {
     expect(annotated({ pointer: {} })?.path).to.equal('/pointer');
   });
 
-  it('is refused if it refers to a part that is not there, even below a property with the name of a keyword', () => {
+  it('is refused if it refers only to itself, or to a part that is not there, even below a property with the name of a keyword', () => {
     for (const name of ['const', 'enum', 'default', 'examples', '$ref']) {
       for (const map of ['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas']) {
         const dangling = { [map]: { [name]: { $ref: '#/nowhere' } } };
@@ -62,6 +62,7 @@ describe('a compiled schema', () => {
       }
     }
     expect(() => compileSchema({ anyOf: [{ items: { $ref: '#/nowhere' } }] })).to.throw('leads nowhere');
+    expect(() => compileSchema({ $ref: '#' })).to.throw('Maximum call stack size exceeded');
   });
 
   it('returns the path of an array with duplicate items', () => {
