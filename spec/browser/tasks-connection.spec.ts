@@ -212,7 +212,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
           route.fulfill({ status: 500, json: { error }, headers: { 'Retry-After': retryAfter } }),
         );
       await refuse('**/tasks', 'failed to queue task');
-      await refuse('**/queue', 'queue unavailable');
+      await refuse('**/queue', 'queue unavailable', '3');
       await queueButton(page).click();
       await failing('queue unavailable');
       const refusal = page.getByRole('alert').filter({ hasText: /^The service answers: failed to queue task\.$/ });
@@ -226,7 +226,7 @@ describeInBrowser('the state of the connection and of the queue on the task boar
         (count) => count > 1,
       );
       const pauses = asked.slice(1).map((at, index) => at - (asked[index] ?? 0));
-      expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(1_500);
+      expect(Math.min(...pauses), 'as long as Retry-After says').to.be.above(2_000);
       await refuse('**/queue', 'queue unavailable', '3600');
       await page.waitForResponse('**/queue');
       for (const pattern of ['**/tasks', '**/queue']) await page.unroute(pattern);
