@@ -60,7 +60,7 @@ describeInBrowser('both clients', () => {
     }
   });
 
-  it('weigh less than 162 kB together, with every module preloaded; the price page has figures of equal width, charts in the colours of the chosen theme at once, and no motion where reduced motion is preferred', async () => {
+  it('weigh less than 162 kB together and preload every module; the price page follows the theme at once, and moves nothing where reduced motion is preferred', async () => {
     const { ticker, apiKey } = services();
     const network = await severable(ticker);
     const tolerated = new RegExp(`${LOST.source}|willReadFrequently`);

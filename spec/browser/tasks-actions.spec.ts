@@ -35,7 +35,7 @@ async function openForm(page: Page): Promise<void> {
 describeInBrowser('the task board with a handlers module', () => {
   const services = onceForSuite(() => startWithHandlers(HANDLERS, { TASK_UNKNOWN_ACTIONS: 'process' }));
 
-  it('offers the actions with a template and the fields of their data, keeps the text of each over a reload, takes any name unless the service refuses others, and shows which part of the data is refused', async () => {
+  it('offers the actions with templates and fields of their data, keeps their texts over a reload, and shows what the service refuses', async () => {
     await visit(services().tasks, { tolerated: /status of 400/ }, async (page) => {
       await openForm(page);
       expect(await actionChoice(page).locator('option').allTextContents()).to.deep.equal([
