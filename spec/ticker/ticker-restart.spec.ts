@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import type { TickFeed } from '../../main/ticker/ticker.ts';
+import type { Ticker, TickFeed } from '../../main/ticker/ticker.ts';
 import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
@@ -45,6 +45,12 @@ describe('a ticker thread that dies', () => {
   });
 });
 
+/** Waits for a heartbeat of the thread, which follows each measurement of the delay of its event loop. */
+async function heartbeat({ loopDelays }: Pick<Ticker, 'loopDelays'>): Promise<void> {
+  const { count } = loopDelays.cumulative();
+  await until(() => loopDelays.cumulative().count > count + 1);
+}
+
 describe('a ticker thread that hangs', () => {
   for (const subscribed of [true, false]) {
     it(`is terminated and replaced, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
@@ -70,16 +76,12 @@ describe('a ticker thread that hangs', () => {
   it('is not confused with a thread whose heartbeats are seen late', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { ticker, lines } = await startTicker({ intervalMs: 20 });
-    const heartbeat = async () => {
-      const { count } = ticker.loopDelays.cumulative();
-      await until(() => ticker.loopDelays.cumulative().count > count + 1);
-    };
     for (let round = 0; round < 5; round++) {
-      await heartbeat();
+      await heartbeat(ticker);
       // Three checks in a row, of which only the first sees a new heartbeat.
       mock.timers.tick(3000);
     }
-    await heartbeat();
+    await heartbeat(ticker);
     expect(lines).to.deep.equal([]);
   });
 
@@ -93,8 +95,7 @@ describe('a ticker thread that hangs', () => {
     };
     const { ticker, subscribe, lines, ticks } = await startTicker({ intervalMs: 10, feed });
     for (let second = 0; second < 10; second++) {
-      const { count } = ticker.loopDelays.cumulative();
-      await until(() => ticker.loopDelays.cumulative().count > count);
+      await heartbeat(ticker);
       mock.timers.tick(1_000);
     }
     expect([lines, ticks]).to.deep.equal([[], []]);
