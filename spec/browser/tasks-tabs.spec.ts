@@ -113,6 +113,8 @@ describeInBrowser('tabs of the task board', () => {
 
       for (const tab of [page, ...others]) await setVisible(tab, false);
       await streams.heldBy(undefined);
+      // Once these are answered, each tab has told of its earlier requests.
+      for (const tab of [page, ...others]) await tab.evaluate(async () => void (await fetch('/icon.svg')));
       let requests = 0;
       page.context().on('request', () => requests++);
       await post(`${tasks}/tasks`, { action: 'unseen' });
