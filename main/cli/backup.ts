@@ -12,8 +12,7 @@ If DATABASE_URL is set, there is nothing to copy: back up PostgreSQL with pg_dum
 `;
 
 await runCommand(USAGE, async (args) => {
-  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
-  const [folder, ...others] = positionals;
+  const [folder, ...others] = parseArgs({ args, allowPositionals: true }).positionals;
   if (folder === undefined || folder === '') throw new UsageError('name a folder for the backup');
   if (others.length > 0) throw new UsageError('too many arguments: name one folder');
   if (databaseUrl() !== undefined) {

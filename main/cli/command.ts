@@ -34,9 +34,8 @@ export async function runCommand(usage: string, work: (args: string[]) => void |
     await work(args);
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
-    const line = message.replace(/\p{Cc}+/gu, ' ');
     const isUsageError = error instanceof UsageError || code?.startsWith('ERR_PARSE_ARGS_');
-    process.stderr.write(asInstalled(isUsageError ? `${line}\n\n${usage}` : `${line}\n`));
+    process.stderr.write(asInstalled(`${message.replace(/\p{Cc}+/gu, ' ')}\n${isUsageError ? `\n${usage}` : ''}`));
     process.exitCode = 1;
   }
 }

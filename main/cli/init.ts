@@ -13,8 +13,7 @@ const TEMPLATES = new URL('../../www/init/', import.meta.url);
 const FILES = ['handlers.ts', 'handlers.test.ts', 'tsconfig.json'];
 
 await runCommand(USAGE, (args) => {
-  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
-  const [folder = '', ...others] = positionals;
+  const [folder = '', ...others] = parseArgs({ args, allowPositionals: true }).positionals;
   if (others.length > 0) throw new UsageError('too many arguments: name one folder');
   const existing = FILES.find((name) => existsSync(join(folder, name)));
   if (existing !== undefined) throw new Error(`${resolve(folder, existing)} exists: move it, or name another folder`);

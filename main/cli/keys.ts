@@ -77,8 +77,7 @@ async function demo(args: string[]): Promise<void> {
 }
 
 async function revoke(args: string[]): Promise<void> {
-  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
-  const [text, ...others] = positionals;
+  const [text, ...others] = parseArgs({ args, allowPositionals: true }).positionals;
   if (text === undefined) throw new UsageError('the id of a key is missing');
   if (others.length > 0) throw new UsageError('revoke takes one id');
   const id = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
@@ -114,7 +113,7 @@ function printTable(rows: readonly string[][]): void {
 }
 
 /** Opens the API key database for `work`. @throws {Error} with a one-line message that says what to fix */
-export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
   return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);
 }
