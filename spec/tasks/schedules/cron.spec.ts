@@ -65,7 +65,9 @@ describe('the times of a cron expression', () => {
         for (let time = start; single.length < 90; single.push(time)) time = times.after(time, 1)[0] as number;
         expect(single, cron).to.deep.equal(many);
         const [before, end] = many.slice(-2) as [number, number];
-        expect(times.until(end).take(90).toArray(), cron).to.deep.equal(many.toReversed());
+        const backwards: number[] = [];
+        for (const time of times.until(end)) if (backwards.push(time) === 90) break;
+        expect(backwards.toReversed(), cron).to.deep.equal(many);
         expect([times.until(end - 1).next().value, times.until(end + 999).next().value]).to.deep.equal([before, end]);
       }
     }

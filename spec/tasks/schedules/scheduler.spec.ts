@@ -135,7 +135,8 @@ describe('the scheduler', () => {
 
   it('tries again each second while the queue is full, or the store fails, and logs it once', async () => {
     const { put, queue, pass, made, lines, store, scheduler, found } = await open({ maxLength: 1 });
-    await queue.publish({ id: 'x', body: `{"id":"x","action":"sum","created_at":${START / 1000}}` });
+    const body = JSON.stringify({ id: 'x', action: 'sum', created_at: START / 1000 });
+    await queue.publish({ id: 'x', action: 'sum', body });
     await put();
     await pass(35_000);
     expect(await found()).to.include({ nextAt: START + 30_000 });
