@@ -18,26 +18,20 @@ function isOpen(descriptor: number): boolean {
 describe('standard output', () => {
   it('loses the newest lines beyond the size of its buffer, reports their number once all others are written, and takes lines again', async () => {
     const { path, reader } = await namedPipe();
-    const lines: StandardOutput = new StandardOutput(
-      (lost) => lines.write(`lost ${lost}\n`),
-      openForWrites(path),
-      MAX_BYTES,
-    );
+    const report = (lost: number) => lines.write(`lost ${lost}\n`);
+    const lines: StandardOutput = new StandardOutput(report, openForWrites(path), MAX_BYTES);
     const line = `${'x'.repeat(1023)}\n`;
     for (let count = 0; count < 1000; count++) lines.write(line);
     expect(lines.lost).to.equal(1000 - MAX_BYTES / 1024);
     const bytes = Buffer.alloc(1024 * 1024);
     let text = '';
-    const read = () => {
-      try {
-        text += bytes.toString('utf8', 0, readSync(reader, bytes));
-      } catch (error) {
-        expect((error as NodeJS.ErrnoException).code).to.equal('EAGAIN');
-      }
-    };
     const untilRead = (end: string) =>
       until(() => {
-        read();
+        try {
+          text += bytes.toString('utf8', 0, readSync(reader, bytes));
+        } catch (error) {
+          expect(error).to.have.property('code', 'EAGAIN');
+        }
         return text.endsWith(end);
       });
     await untilRead(`lost ${lines.lost}\n`);
@@ -48,8 +42,7 @@ describe('standard output', () => {
   });
 
   it('keeps the lines of a write that fails, and says why', async () => {
-    const descriptor = openSync('/dev/full', constants.O_WRONLY);
-    const lines = new StandardOutput(() => {}, descriptor);
+    const lines = new StandardOutput(() => {}, openForWrites('/dev/full'));
     lines.write('one\n');
     await until(() => lines.failure !== undefined);
     expect([lines.failure, lines.lost]).to.deep.equal(['ENOSPC: no space left on device, write', 0]);

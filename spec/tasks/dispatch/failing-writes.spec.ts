@@ -31,10 +31,9 @@ describe('the dispatcher, while ends cannot be written,', () => {
   });
 
   it('dead-letters only the task whose value the database refuses', async () => {
-    const { pool, publish, reach, queue } = await startDispatching();
-    await publish('abc');
-    await pool.given(3);
-    for (const [index, run] of pool.runs.entries()) run.end({ ended: 'returned', output: index === 1 ? '"BAD"' : '1' });
+    const { run, reach, queue } = await startDispatching();
+    for (const { delivery, end } of await run('abc'))
+      end(delivery.id === 'b' ? { ended: 'returned', output: '"BAD"' } : returned);
     await reach({ completed: 2, dead: 1 });
     const [letter] = await queue.read(['b']);
     expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
@@ -46,12 +45,11 @@ describe('the dispatcher, while ends cannot be written,', () => {
       [true, false],
       [false, false],
     ]) {
-      const { faults, pool, publish, dispatcher, store } = await startDispatching();
-      await publish('a');
-      const run = await pool.given(1);
+      const { faults, run, dispatcher, store } = await startDispatching();
+      const [{ onAcknowledged, end }] = await run('a');
       if (!isWritten) faults.settle = new Error('disk full');
-      if (isAcked) run.onAcknowledged('ack');
-      run.end(returned);
+      if (isAcked) onAcknowledged('ack');
+      end(returned);
       expect(await dispatcher.stop(now)).to.equal(isWritten);
       if (isWritten) expect(await store.reads.find('a')).to.have.nested.property('row.result', '{"output":1}');
     }
