@@ -92,7 +92,8 @@ describe('the log', () => {
       await output.end();`;
     const { lines, errors } = await logBy(json, code);
     const parsed = lines.map((line) => JSON.parse(line));
-    for (const [msg, count] of Object.entries({ 'task failed': 20 + 1, 'internal error': 20 + 1 + 1, fact: 50, end: 50 }))
+    const counts = { 'task failed': 20 + 1, 'internal error': 20 + 1 + 1, fact: 50, end: 50 };
+    for (const [msg, count] of Object.entries(counts))
       expect(parsed.filter((line) => line.msg === msg)).to.have.length(count);
     expect(Number(errors)).to.equal(980 + 80);
     const reports = parsed.filter(({ suppressed }) => suppressed !== undefined);

@@ -23,23 +23,12 @@ const cases: [what: string, end: 'crashed' | 'failed' | 'failed for good', reaso
   ['needs too much memory', 'crashed', /memory limit/, '() => { for (const a = []; ; ) a.push(Array(1e4).fill({})); }'],
   ['calls process.exit', 'failed', /^process.exit\(0\) was called in a task thread$/, '() => process.exit(0)'],
   ['throws null', 'failed', /^null$/, '() => { throw null; }'],
-  [
-    'throws an error whose message throws',
-    'failed',
-    /^an error that cannot be read$/,
-    `() => { throw Object.defineProperty(new Error(), 'message', { get() { throw new Error('no'); } }); }`,
-  ],
   ['throws a huge message', 'failed for good', /^x{1000}$/, `() => { throw new PermanentError('x'.repeat(1e7)); }`],
   ['returns a circular object', 'failed for good', toJson('Conv.* circ.*'), '() => { const a = {}; return a.a = a; }'],
   ['returns a BigInt', 'failed for good', toJson('.*BigInt.*'), '() => 1n'],
   ['returns a function', 'failed for good', toJson('it is a function'), '() => () => {}'],
   ['returns a toJSON that throws', 'failed for good', toJson('null'), '() => ({ toJSON() { throw null; } })'],
-  [
-    'returns more bytes than a body may have',
-    'failed for good',
-    /^the output has more than 1048576 bytes$/,
-    `() => 'ü'.repeat(600_000)`,
-  ],
+  ['returns 1.2 MB', 'failed for good', /^the output has more than 1048576 bytes$/, `() => 'ü'.repeat(600_000)`],
 ];
 
 describe('a handler disturbs no other task', () => {
@@ -59,11 +48,6 @@ describe('a handler disturbs no other task', () => {
 
   for (const [what, bad, message] of [
     [
-      'calls process.exit',
-      '() => { setTimeout(() => process.exit(1), 1); }',
-      'process.exit(1) was called in a task thread',
-    ],
-    [
       'calls the process.exit that the import of the module has saved',
       '((exit) => () => { setTimeout(() => exit(1), 1); })(process.exit)',
       'process.exit(1) was called in a task thread',
@@ -75,9 +59,8 @@ describe('a handler disturbs no other task', () => {
       const started = await startHandlers(`bad: ${bad}, ${common}`);
       expect(await runBetween(started, 'bad')).to.deep.equal(returned);
       expect(await started.run('wait')).to.deep.equal(returned);
-      const { level, origin } = await started.logged(({ err }) => String(err).includes(message));
-      const origins = { throws: 'uncaughtException', rejects: 'unhandledRejection' } as Record<string, string>;
-      expect([level, origin]).to.deep.equal([50, origins[what] ?? origin]);
+      const line = await started.logged(({ err }) => String(err).includes(message));
+      expect(line).to.include({ level: 50, origin: what === 'rejects' ? 'unhandledRejection' : 'uncaughtException' });
     });
   }
 
@@ -118,10 +101,8 @@ describe('a handler disturbs no other task', () => {
     }`);
     expect(await runBetween(started, 'bad')).to.deep.equal(returned);
     const { suppressed } = await started.logged(({ msg }) => msg === 'log lines of a handlers module were left out');
-    const written = started.lines.filter(({ msg }) => msg.startsWith('xxx'));
-    expect(written.length + Number(suppressed)).to.be.at.most(900);
-    for (const line of written) expect(JSON.stringify(line).length).to.be.below(8 * 1024 + 200);
     expect(suppressed).to.be.above(100);
+    for (const line of started.lines) expect(JSON.stringify(line).length).to.be.below(8 * 1024 + 200);
   });
 
   it('if it logs what JSON cannot hold', async () => {

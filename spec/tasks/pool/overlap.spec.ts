@@ -6,8 +6,8 @@ import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
 import { returned, startHandlers } from '../handlers/handling.ts';
 
-/** Code of handlers that can count how many of them run in their thread, one of which ends it by `death`. */
-async function countingHandlers(death = 'process.reallyExit(7)') {
+/** Starts a pool with handlers that can count how many of them run in their thread, one of which ends it by `death`. */
+async function start(env: Record<string, string> = {}, death = 'process.reallyExit(7)') {
   const dead = join(await temporaryFolder(), 'dead');
   const isDead = `process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})`;
   const handlers = `
@@ -25,15 +25,13 @@ async function countingHandlers(death = 'process.reallyExit(7)') {
     hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },
     alone: { overlap: false, async handler() { running += 1; await new Promise(setImmediate); return running--; } },
   `;
-  return { handlers, die: () => writeFileSync(dead, '') };
+  const started = await startHandlers(handlers, { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000', ...env });
+  return { ...started, die: () => writeFileSync(dead, '') };
 }
-
-const overlapping = { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000' };
 
 describe('handlers that share threads', () => {
   it('run at once, as many as the threads take', async () => {
-    const { handlers } = await countingHandlers();
-    const { run, told, pool } = await startHandlers(handlers, { ...overlapping, TASK_CONCURRENCY: '2' });
+    const { run, told, pool } = await start({ TASK_CONCURRENCY: '2' });
     expect([pool.threads, pool.overlap]).to.deep.equal([2, 10]);
     const outcomes = Array.from({ length: 21 }, () => run('wait'));
     await until(() => told.length === 20);
@@ -45,8 +43,7 @@ describe('handlers that share threads', () => {
   });
 
   it('start in order as others end', async () => {
-    const { handlers } = await countingHandlers();
-    const { run, told, cancel } = await startHandlers(handlers, { ...overlapping, TASK_OVERLAP: '2' });
+    const { run, told, cancel } = await start({ TASK_OVERLAP: '2' });
     const [first, , third, fourth] = [run('wait'), run('wait'), run('wait'), run('wait')];
     await until(() => told.length === 2);
     expect(cancel(4)).to.equal(true);
@@ -63,8 +60,7 @@ describe('handlers that share threads', () => {
     ['process', { TASK_ISOLATION: 'process' }, 'process.kill(process.pid, "SIGABRT")', 'process died: SIGABRT'],
   ] as const) {
     it(`run again, each alone, if their ${place} ends, and only the one that ends it again is charged`, async () => {
-      const { handlers, die } = await countingHandlers(death);
-      const { run, told, output } = await startHandlers(handlers, { ...overlapping, ...env });
+      const { run, told, output, die } = await start(env, death);
       const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
       await until(() => told.length === 4);
       die();
@@ -75,8 +71,7 @@ describe('handlers that share threads', () => {
   }
 
   it('have their time limits also when they run again alone', async () => {
-    const { handlers, die } = await countingHandlers();
-    const { run, told } = await startHandlers(handlers, { ...overlapping, TASK_CANCEL_GRACE_MS: '20' });
+    const { run, told, die } = await start({ TASK_CANCEL_GRACE_MS: '20' });
     const outcomes = [run('hang'), run('die')];
     await until(() => told.length === 2);
     die();
@@ -87,9 +82,8 @@ describe('handlers that share threads', () => {
   });
 
   it('run again alone if one of them ignores its signal', async () => {
-    const { handlers, die } = await countingHandlers();
     const watched = watchThreads();
-    const { run, told, cancel, output } = await startHandlers(handlers, { ...overlapping, TASK_CANCEL_GRACE_MS: '50' });
+    const { run, told, cancel, output, die } = await start({ TASK_CANCEL_GRACE_MS: '50' });
     const outcomes = [run('wait'), run('wait'), run('ignore')];
     await until(() => told.length === 3);
     die();
@@ -100,8 +94,7 @@ describe('handlers that share threads', () => {
   });
 
   it('do not run again if they have settled their tasks', async () => {
-    const { handlers, die } = await countingHandlers();
-    const { run, told } = await startHandlers(handlers, overlapping);
+    const { run, told, die } = await start();
     const outcomes = [run('acked'), run('die')];
     await until(() => told.length === 3);
     die();
@@ -110,8 +103,7 @@ describe('handlers that share threads', () => {
   });
 
   it('leave a thread to an action that must not share, in the order of the tasks', async () => {
-    const { handlers } = await countingHandlers();
-    const { run, told, cancel, output } = await startHandlers(handlers, overlapping);
+    const { run, told, cancel, output } = await start();
     const waits = run('wait');
     await until(() => told.length === 1);
     const outcomes = [run('alone'), run('alone')];
