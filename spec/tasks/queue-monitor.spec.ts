@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
 import type { LiveCounts } from '../../main/tasks/queue.ts';
 import { queueHistory } from '../../main/tasks/queue-history.ts';
@@ -238,25 +237,5 @@ describe('the history of the queue', () => {
       expect(startHistory({}, damaged).history.read()).to.include({ seconds: 0 });
     const future = startHistory({}, history.save(), -100);
     expect(future.history.read()).to.deep.include({ seconds: 0, starts: [START - 100] });
-  });
-
-  it('loses and invents no event, however late the totals arrive', () => {
-    const step = fc.record({ events: fc.nat(5), seconds: fc.double({ min: 0, max: 5, noNaN: true }) });
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 100 }), (steps) => {
-        const { history, totals, advance } = startHistory();
-        let clock = 0;
-        for (const { events, seconds } of steps) {
-          clock += seconds;
-          advance(clock, { completed: totals.completed + events });
-        }
-        advance(clock + 5);
-        const { seconds, ...columns } = history.read();
-        expect(columns.completed.reduce((sum, count) => sum + count, 0)).to.equal(totals.completed);
-        for (const name of ['accepted', 'completed', 'failed', 'retried', 'depth'] as const) {
-          expect(columns[name]).to.have.length(seconds as number);
-        }
-      }),
-    );
   });
 });
