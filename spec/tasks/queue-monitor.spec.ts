@@ -199,10 +199,10 @@ describe('the history of the queue', () => {
 
   it('counts all events of a stall in its first second, and is idle for the time that a suspended machine skips', () => {
     const { history, advance } = startHistory();
-    advance(4.2, { accepted: 2, waiting: 7 });
-    expect(history.read()).to.deep.include({ end: START + 3, accepted: [2, 0, 0, 0], depth: [7, 7, 7, 7] });
-    advance(1e6);
-    const idle = { end: START + 1e6 - 1, accepted: Array(900).fill(0), depth: Array(900).fill(7) };
+    advance(2.2, { accepted: 2, waiting: 7 });
+    expect(history.read()).to.deep.include({ end: START + 1, accepted: [2, 0], depth: [7, 7] });
+    advance(1e6, { accepted: 3 });
+    const idle = { end: START + 1e6 - 1, accepted: [1, ...Array(899).fill(0)], depth: Array(900).fill(7) };
     expect(history.read()).to.deep.include(idle);
   });
 

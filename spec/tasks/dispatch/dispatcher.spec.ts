@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
+import { numbers } from '../../store/stage.ts';
 import { listIn } from '../../store/store-calls.ts';
 import { until } from '../../support/until.ts';
 import { never, now, raised, returned, startDispatching } from './dispatching.ts';
@@ -158,6 +159,90 @@ describe('the dispatcher, before a stop,', () => {
     const { deliveries } = await store.take(10, true);
     expect(deliveries.map(({ id, attempt }) => `${id}${attempt}`)).to.deep.equal(['a1', 'b1', 'c1', 'd1']);
   });
+});
+
+describe('the dispatcher, while ends cannot be written,', () => {
+  it('keeps the outcome, takes nothing, and repeats the write after growing delays', async () => {
+    const { faults, settled, pool, publish, clock, dispatcher, queue } = await startDispatching();
+    faults.settle = new Error('disk full');
+    await publish('abcdef');
+    (await pool.given(1)).end(returned);
+    await turn();
+    clock.advance(5);
+    await turn();
+    expect([dispatcher.writeFailure, settled.length]).to.deep.equal(['disk full', 1]);
+    for (const delayMs of [100, 200, 400, 800, 1600, 3200, 5000, 5000]) {
+      clock.advance(delayMs - 1);
+      const before = settled.length;
+      clock.advance(1);
+      expect(settled).to.have.length(before + 1);
+      await turn();
+    }
+    (await pool.given(2)).end(returned);
+    await turn();
+    expect(pool.ids).to.equal('abcdef');
+    delete faults.settle;
+    clock.advance(5000);
+    await turn();
+    expect(dispatcher.writeFailure).to.equal(undefined);
+    expect(await queue.counts()).to.include({ completed: 2 });
+  });
+
+  it('dead-letters only the task whose value the database refuses', async () => {
+    const { run, reach, queue } = await startDispatching();
+    for (const { delivery, end } of await run('abc'))
+      end(delivery.id === 'b' ? { ended: 'returned', output: '"BAD"' } : returned);
+    await reach({ completed: 2, dead: 1 });
+    const [letter] = await queue.read(['b']);
+    expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
+  });
+
+  it('stops, and says whether it has written the end of each task, also of one that was acked just before', async () => {
+    for (const [isAcked, isWritten] of [
+      [true, true],
+      [true, false],
+      [false, false],
+    ]) {
+      const { faults, run, dispatcher, store } = await startDispatching();
+      const [{ onAcknowledged, end }] = await run('a');
+      if (!isWritten) faults.settle = new Error('disk full');
+      if (isAcked) onAcknowledged('ack');
+      end(returned);
+      expect(await dispatcher.stop(now)).to.equal(isWritten);
+      if (isWritten) expect(await store.reads.find('a')).to.have.nested.property('row.result', '{"output":1}');
+    }
+  });
+
+  it('takes again a second after a take that failed', async () => {
+    const { faults, pool, publish, clock, dispatcher } = await startDispatching();
+    faults.take = new Error('the file is locked');
+    await publish('a');
+    await turn();
+    expect(dispatcher.writeFailure).to.equal('the file is locked');
+    delete faults.take;
+    clock.advance(1000);
+    (await pool.given(1)).end(returned);
+    expect(dispatcher.writeFailure).to.equal(undefined);
+  });
+
+  for (const [what, output, most] of [
+    ['64 results', '1', 140],
+    ['256 KiB of results', JSON.stringify('x'.repeat(60 * 1024)), 10],
+  ] as const) {
+    it(`takes nothing while more than ${what} wait behind a slow write`, async () => {
+      const { store, pool, publish } = await startDispatching();
+      const settle = store.settle.bind(store);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      store.settle = async (settled) => promise.then(() => settle(settled));
+      await publish(numbers(200));
+      for (let count = 0; count < 300; count += 1) {
+        for (const { end } of pool.runs) end({ ended: 'returned', output });
+        await turn();
+      }
+      resolve();
+      expect(pool.runs.length).to.be.at.most(most);
+    });
+  }
 });
 
 describe('the dispatcher takes as idle, and so perhaps a suspect,', () => {

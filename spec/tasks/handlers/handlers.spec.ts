@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
-import { eventually, until } from '../../support/until.ts';
+import { until } from '../../support/until.ts';
 import { failed, failedForGood, returned, startHandlers } from './handling.ts';
 
 const patient = { TASK_CANCEL_GRACE_MS: '60000' };
@@ -219,31 +219,22 @@ describe('a handler of a handlers module', () => {
   });
 
   it('does not use a connection that was closed while its thread was idle', async () => {
-    const server = createServer((request, response) => {
-      request.resume();
-      response.end('ok');
-    });
+    const server = createServer((request, response) => void request.resume().on('end', () => response.end('ok')));
     const port = await listenLocally(server);
     const { run, output } = await startHandlers(`
       fetch: async () => {
-        const { once } = await import('node:events');
-        const { request } = await import('node:http');
-        const sent = request({ port: ${port}, method: 'POST' });
-        sent.end('x');
-        const [response] = await once(sent, 'response');
-        await once(response.resume(), 'end');
+        const [http, events] = ['http', 'events'].map(process.getBuiltinModule);
+        const request = http.request({ port: ${port}, method: 'POST' }).end('x');
+        const [response] = await events.once(request, 'response');
+        await response.toArray();
       },
-      'idle connections': async () => Object.keys((await import('node:http')).globalAgent.freeSockets).length,
+      idle: () => Object.keys(process.getBuiltinModule('http').globalAgent.freeSockets).length,
     `);
-    const idleConnections = async () => {
-      await run('idle connections');
-      return output();
-    };
     for (let time = 0; time < 5; time++) {
       expect(await run('fetch')).to.deep.equal(returned);
       expect(await promisify(server.getConnections.bind(server))()).to.equal(1);
       server.closeAllConnections();
-      await eventually(idleConnections, (count) => count === 0);
+      await until(async () => (await run('idle')) === returned && output() === 0);
     }
   });
 

@@ -1,4 +1,5 @@
 import childProcess, { type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
 import { expect } from 'chai';
@@ -19,13 +20,7 @@ const handlers = `
 
 const crashed = { ended: 'crashed', reason: 'process died: SIGABRT' };
 
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
+const isAlive = (pid: number) => existsSync(`/proc/${pid}`);
 
 /** Calls `fork` instead of Node's function of this name, with Node's function, until the test ends. */
 function mockFork(fork: (start: () => ChildProcess) => ChildProcess): void {

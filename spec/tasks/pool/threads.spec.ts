@@ -1,9 +1,12 @@
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import type { Clock } from '../../../workers/shared/clock.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
+import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
-import { returned, startHandlers } from '../handlers/handling.ts';
+import { returned, startHandlers, startPool } from '../handlers/handling.ts';
 
 /** Code of a module's handlers, whose import runs `code` in the second thread. The check of the module comes first. */
 async function secondThread(code: string): Promise<string> {
@@ -81,5 +84,89 @@ describe('the threads of a pool', () => {
     await until(() => !pool.serving);
     await pool.stop(Promise.resolve());
     expect(await outcome).to.include({ ended: 'released' });
+  });
+});
+
+/** Starts a pool of one thread without a handlers module. */
+async function startBuiltIns(env: Record<string, string> = {}, clock?: Clock) {
+  const started = await startPool(env, clock, new URL('threads/built-in.ts', import.meta.url));
+  const folder = await temporaryFolder();
+  /** Data of a task that waits until it is released. */
+  const data = { begun: join(folder, 'begun'), go: join(folder, 'go') };
+  return {
+    ...started,
+    /** Returns the numbers of the started tasks, in order. */
+    started: () =>
+      started.told
+        .filter((event) => event.endsWith('started'))
+        .map((event) => event[0])
+        .join(''),
+    held: { data, release: () => writeFileSync(data.go, '') },
+  };
+}
+
+describe('a pool without a handlers module', () => {
+  it('runs as many tasks as its window holds without a round trip between two, in order', async () => {
+    const { pool, run, started } = await startBuiltIns({ TASK_PREFETCH: '3' });
+    expect([pool.threads, pool.overlap, pool.busy, pool.serving]).to.deep.equal([1, 1, 0, true]);
+    const outcomes = [1, 2, 3, 4].map(() => run('return'));
+    expect([started(), pool.busy]).to.deep.equal(['123', 1]);
+    expect(await Promise.all(outcomes)).to.deep.equal(Array(4).fill(returned));
+    expect(started()).to.equal('1234');
+    expect(pool.durations.cumulative()).to.include({ count: 4, sum: 6 });
+  });
+
+  it('gives a task to the thread with the fewest', async () => {
+    const { pool, run, held } = await startBuiltIns({ TASK_CONCURRENCY: '2', TASK_PREFETCH: '4' });
+    const waits = run('wait', held.data);
+    expect(await run('return')).to.deep.equal(returned);
+    expect(pool.busy).to.equal(1);
+    held.release();
+    expect(await waits).to.deep.equal(returned);
+  });
+
+  it('ends the thread of a task that reaches its time limit, which counts elapsed time from the end of the previous one', async () => {
+    const clock = new ManualClock();
+    const { pool, run, held } = await startBuiltIns({ TASK_TIMEOUT_MS: '1000' }, clock);
+    const watched = watchThreads();
+    const [waits, hangs] = [run('wait', held.data), run('hang')];
+    await until(() => existsSync(held.data.begun));
+    clock.advance(900);
+    held.release();
+    expect(await waits).to.deep.equal(returned);
+    clock.jump(60_000);
+    clock.advance(900);
+    const after = run('return');
+    clock.advance(100);
+    // Both run again, alone.
+    await until(() => watched.threads.length === 1 && pool.busy === 1);
+    clock.advance(1000);
+    expect(await hangs).to.deep.equal({ ended: 'crashed', reason: 'took longer than 1000 ms' });
+    expect(await after).to.deep.equal(returned);
+  });
+
+  it('runs a task alone whose earlier attempt has crashed', async () => {
+    const { run, started } = await startBuiltIns();
+    const outcomes = [run('return'), run('return', {}, { crashes: 1 }), run('return')];
+    expect(started()).to.equal('1');
+    await Promise.all(outcomes);
+    expect(started()).to.equal('123');
+  });
+
+  it('replaces a thread that dies while it has nothing to do', async () => {
+    const watched = watchThreads();
+    const { run } = await startBuiltIns();
+    await watched.threads[0]?.terminate();
+    expect(await run('return')).to.deep.equal(returned);
+  });
+
+  it('releases tasks that wait, and after a stop all others', async () => {
+    const { pool, run } = await startBuiltIns({ TASK_PREFETCH: '1' });
+    const [hangs, waits] = [run('hang'), run('return')];
+    pool.releaseWaiting();
+    expect(await waits).to.deep.equal({ ended: 'released', reason: 'no thread was free' });
+    const last = run('return');
+    await pool.stop(Promise.resolve());
+    for (const outcome of [hangs, last, run('return')]) expect(await outcome).to.include({ ended: 'released' });
   });
 });
