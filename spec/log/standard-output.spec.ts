@@ -33,14 +33,6 @@ describe('standard output', () => {
     await lines.end();
   });
 
-  it('keeps the lines of a write that fails, and says why', async () => {
-    const lines = new StandardOutput(() => {}, openForWrites('/dev/full'));
-    lines.write('one\n');
-    await until(() => lines.failure !== undefined);
-    expect([lines.failure, lines.lost]).to.deep.equal(['ENOSPC: no space left on device, write', 0]);
-    await lines.end();
-  });
-
   it('ends although nothing is read, closes its descriptor, and accepts no more', async () => {
     const descriptor = openForWrites(await fullPipe());
     const lines = new StandardOutput(() => {}, descriptor);

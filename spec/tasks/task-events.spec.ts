@@ -5,6 +5,7 @@ import { liveHeapBytes } from '../support/heap.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
 const MIB = 1024 * 1024;
+const ignore = () => {};
 
 function create(clock = new ManualClock(), onFollow?: (isFollowing: boolean) => void): TaskEvents {
   return new TaskEvents({ clock, random: systemRandom, follow: onFollow });
@@ -23,11 +24,7 @@ function rest(events: TaskEvents, cursor: Cursor): string[] {
 }
 
 /** Follows the events until the returned function is called. */
-const follow = (events: TaskEvents): (() => void) =>
-  events.subscribe(
-    () => {},
-    () => {},
-  );
+const follow = (events: TaskEvents) => events.subscribe(ignore, ignore);
 
 describe('the events of tasks', () => {
   it('use a bounded amount of memory, also for waits that have ended', async () => {
@@ -80,13 +77,13 @@ describe('the events of tasks', () => {
     const followed: boolean[] = [];
     const events = create(clock, (isFollowing) => followed.push(isFollowing));
     const leave = follow(events);
-    const remove = events.onEnd('a', () => {});
+    const remove = events.onEnd('a', ignore);
     leave();
     clock.advance(60_000);
     expect(followed).to.deep.equal([true]);
     remove();
     clock.advance(59_999);
-    events.onEnd('b', () => {})();
+    events.onEnd('b', ignore)();
     clock.advance(59_999);
     expect(followed).to.deep.equal([true]);
     clock.advance(1);

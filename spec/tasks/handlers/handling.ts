@@ -69,6 +69,8 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
   return {
     ...captured,
     ...{ pool, run, reports, told },
+    /** Returns the numbers of the started tasks, in order. */
+    starts: () => told.flatMap((event) => /^\d+(?= started$)/.exec(event) ?? []),
     /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
     cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
     /** Returns the output of the handler that returned last. */

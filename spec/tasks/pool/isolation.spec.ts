@@ -26,12 +26,10 @@ const isAlive = (pid: number) => existsSync(`/proc/${pid}`);
 function mockFork(fork: (start: () => ChildProcess) => ChildProcess): void {
   const original = childProcess.fork;
   const replacement = (...args: unknown[]) => fork(() => Reflect.apply(original, childProcess, args));
-  const { mock: forks } = mock.method(childProcess, 'fork', replacement as typeof original);
+  mock.method(childProcess, 'fork', replacement as typeof original);
   syncBuiltinESMExports();
-  afterTest(() => {
-    forks.restore();
-    syncBuiltinESMExports();
-  });
+  // The mock is restored by then.
+  afterTest(syncBuiltinESMExports);
 }
 
 describe('a pool whose threads have processes of their own', () => {

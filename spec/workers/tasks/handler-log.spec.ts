@@ -30,11 +30,9 @@ describe('the log of handlers', () => {
     const write = (at: number, count: number) => {
       nowMs = at;
       lines.length = 0;
-      for (let line = 0; line < count; line++) log.write('info', {}, [`at ${at}`]);
-      return [
-        lines.filter(({ message }) => message === `at ${at}`).length,
-        lines.filter(({ level }) => level === 'warn'),
-      ];
+      for (let line = 0; line < count; line++) log.write('info', {}, ['text']);
+      const reports = lines.filter(({ level }) => level === 'warn');
+      return [lines.length - reports.length, reports];
     };
     expect(write(5, 150)).to.deep.equal([100, []]);
     expect(write(1004, 1)).to.deep.equal([0, []]);

@@ -35,10 +35,7 @@ describe('a recording of prices', () => {
     const start = (...prices: number[]) =>
       recording.start(SYMBOLS.map((each, index) => ({ ...each, price: prices[index] ?? 0 })));
     start(2, 1);
-    expect(replay(recording, 2)).to.deep.equal([
-      [3, 1],
-      [1, 1],
-    ]);
+    expect(replay(recording, 2).flat()).to.deep.equal([3, 1, 1, 1]);
     start(3, 1);
     expect(replay(recording, 1)).to.deep.equal([[1, 1]]);
     start(2, 2);
