@@ -121,7 +121,6 @@ describe('prices of a source', () => {
   });
 
   it('are kept while an answer is missing, which is counted for each tick; a late answer ends that', async () => {
-    mock.timers.enable({ apis: ['setTimeout'] });
     const time = stopTime();
     const answer = Promise.withResolvers<number[]>();
     let calls = 0;
