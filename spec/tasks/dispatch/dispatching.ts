@@ -1,10 +1,5 @@
-import {
-  type Delivery,
-  type QueueCounts,
-  type Settlement,
-  type TaskStore,
-  ValueRefused,
-} from '../../../db/task-store.ts';
+import type { Delivery, QueueCounts, Settlement, TaskStore } from '../../../db/task-store.ts';
+import { ValueRefused } from '../../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
 import type { AttemptListener, Outcome } from '../../../main/tasks/pool/run.ts';
 import { Queue } from '../../../main/tasks/queue.ts';

@@ -5,19 +5,14 @@ import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
 import { until } from '../../support/until.ts';
-import { failed, failedForGood, returned, startHandlers } from './handling.ts';
+import { failed, returned, startHandlers } from './handling.ts';
 
 const patient = { TASK_CANCEL_GRACE_MS: '60000' };
 
 /** Code of handlers that report progress once they run. */
 const interruptible = `
   ok: () => 'ok',
-  async heed(_, { signal, progress }) { progress(0); await aborted(signal); throw signal.reason; },
-  async 'throw another error'(_, { signal, progress }) {
-    progress(0);
-    await aborted(signal);
-    throw new PermanentError('it was told to stop');
-  },
+  async heed(_, { signal, progress }) { progress(0); await aborted(signal); throw new PermanentError('told to stop'); },
   async 'nack, then return'(_, { signal, progress, nack }) {
     progress(0);
     await aborted(signal);
@@ -109,24 +104,22 @@ for (const isolation of ['thread', 'process'])
     it('replaces a built-in action of the same name, and leaves the others; an action without a handler fails', async () => {
       expect(await outputOf('uppercase', { text: 'a' })).to.equal('own');
       expect(await outputOf('sum', { numbers: [1, 2] })).to.equal(3);
-      for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty']) {
+      for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty'])
         expect(await shared().run(name), name).to.deep.equal(failed(`no handler has the action ${name}`));
-      }
     });
 
     it('decides by the name of its error whether and when the task is retried', async () => {
       const later = failed('the handler asked for a retry after 1500 ms');
       for (const [action, outcome] of Object.entries({
         fail: failed('it failed'),
-        permanent: failedForGood('it will never work'),
-        'own class': failedForGood('no copy of the class'),
+        permanent: failed('it will never work', true),
+        'own class': failed('no copy of the class', true),
         'retry later': { ...later, retryAfterMs: 1500 },
         'retry much later': { ...failed('next year'), retryAfterMs: 86_400_000 },
         'retry never': failed('when?'),
         'retry before': failed('before?'),
-      })) {
+      }))
         expect(await shared().run(action), action).to.deep.equal(outcome);
-      }
     });
 
     it('may settle its task while it runs, at once, once, and not after it has ended', async () => {
@@ -189,8 +182,7 @@ for (const isolation of ['thread', 'process'])
     });
 
     it('whose task is cancelled completes it by returning, or ends as cancelled in its thread', async () => {
-      const ways = ['heed', 'throw another error', 'nack, then return', 'read the signal after the cancellation'];
-      for (const action of ways) {
+      for (const action of ['heed', 'nack, then return', 'read the signal after the cancellation']) {
         expect(await runAndCancel(shared(), action), action).to.deep.equal({ ended: 'cancelled' });
         expect(await outputOf('is aborted')).to.equal(false);
       }

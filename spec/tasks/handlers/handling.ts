@@ -81,12 +81,5 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
 /** Outcome of a handler that returned, without its output. */
 export const returned = { ended: 'returned' } as Outcome;
 
-/** Returns the outcome of an attempt that failed and may be retried. */
-export function failed(reason: string): Outcome {
-  return { ended: 'raised', reason, permanent: false };
-}
-
-/** Returns the outcome of an attempt that failed for good. */
-export function failedForGood(reason: string): Outcome {
-  return { ended: 'raised', reason, permanent: true };
-}
+/** Returns the outcome of a handler that threw. */
+export const failed = (reason: string, permanent = false): Outcome => ({ ended: 'raised', reason, permanent });

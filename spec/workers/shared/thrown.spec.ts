@@ -44,11 +44,9 @@ function boom(cause?: unknown): Error {
 describe('the stack of a failed attempt', () => {
   it('has the class of the error and the frames in files of the user, and its causes, each with its own frames', () => {
     const lines = stackOf(boom(boom('no row')))?.split('\n') ?? [];
-    const second = lines.indexOf('caused by RangeError: too wide');
-    for (const [at, text] of [[0, 'RangeError'] as const, [second, lines[second]] as const]) {
-      expect(lines[at]).to.equal(text);
-      expect(lines[at + 1]).to.match(/^ {4}at boom /);
-    }
+    expect(lines[0]).to.equal('RangeError');
+    for (const first of [1, lines.indexOf('caused by RangeError: too wide') + 1])
+      expect(lines[first]).to.match(/^ {4}at boom /);
     expect(lines.at(-1)).to.equal('caused by no row');
     for (const frame of lines.filter((line) => line.startsWith(' '))) expect(frame).to.match(HERE);
   });

@@ -16,7 +16,6 @@ async function record(text: string | Buffer): Promise<string> {
   return file;
 }
 
-/** Replays a number of ticks. */
 const replay = (recording: ReturnType<typeof priceRecording>, ticks: number) =>
   Array.from({ length: ticks }, () => [...recording.prices()]);
 
