@@ -20,7 +20,6 @@ async function settings(own: StartOptions['settings'] = {}): Promise<NonNullable
   return { HOST: '127.0.0.1', TICKER_PORT: 0, TASKS_PORT: 0, ADMIN_PORT: 0, LOG_LEVEL: 'silent', DATA_DIR, ...own };
 }
 
-/** Starts services that are stopped after the test. */
 async function embed(own?: StartOptions['settings']): Promise<RunningServices> {
   const services = await start({ settings: await settings(own) });
   afterTest(() => services.stop());
@@ -200,9 +199,8 @@ describe('embedded services', () => {
     ];
     for (const [options, message, own] of faults) {
       const refused = { ...options, settings: await settings(own) };
-      expect((await errorOf(() => start(refused))).message)
-        .to.match(message)
-        .and.not.include('\n');
+      const error = await errorOf(() => start(refused));
+      expect(error.message).to.match(message).and.not.include('\n');
     }
     await complete(running);
   });

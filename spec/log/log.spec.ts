@@ -21,7 +21,6 @@ function script(options: typeof json, code: string): string[] {
   return ['--input-type=module', '--eval', source];
 }
 
-/** Runs `code` in a separate process. */
 async function logBy(options: typeof json, code: string) {
   const { stdout, stderr, code: exitCode } = await run(process.execPath, script(options, code));
   return { lines: stdout.split('\n').filter((line) => line !== ''), errors: stderr, exitCode };

@@ -4,12 +4,10 @@ import { systemRandom } from '../../workers/shared/clock.ts';
 import { liveHeapBytes } from '../support/heap.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
-const MIB = 1024 * 1024;
 const ignore = () => {};
 
-function create(clock = new ManualClock(), onFollow?: (isFollowing: boolean) => void): TaskEvents {
-  return new TaskEvents({ clock, random: systemRandom, follow: onFollow });
-}
+const create = (clock = new ManualClock(), onFollow?: (isFollowing: boolean) => void) =>
+  new TaskEvents({ clock, random: systemRandom, follow: onFollow });
 
 function note(events: TaskEvents, ...ids: (string | number)[]): void {
   for (const id of ids) events.record({ event: 'completed', id: String(id), at: 1 });
@@ -43,7 +41,7 @@ describe('the events of tasks', () => {
     await waitFor(10_000);
     const before = await liveHeapBytes();
     await waitFor(30_000);
-    expect((await liveHeapBytes()) - before).to.be.below(MIB);
+    expect((await liveHeapBytes()) - before).to.be.below(1024 * 1024);
   });
 
   it('are kept while there is a follower and for a minute after it, otherwise only counted', () => {

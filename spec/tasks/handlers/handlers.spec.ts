@@ -295,9 +295,9 @@ describe('a handler disturbs no other task', () => {
 
   for (const [what, bad, message] of [
     [
-      'calls the process.exit that the import of the module has saved',
-      '((exit) => () => { setTimeout(() => exit(1), 1); })(process.exit)',
-      'process.exit(1) was called in a task thread',
+      'calls a saved process.exit',
+      '((exit) => () => { setImmediate(() => exit(1)); })(process.exit)',
+      'process.exit(1)',
     ],
     ['throws', '() => { setInterval(() => { throw new TypeError("left behind"); }, 1); }', 'left behind'],
     ['rejects', '() => { setImmediate(() => Promise.reject(null)); }', 'null'],

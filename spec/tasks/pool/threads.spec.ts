@@ -30,11 +30,8 @@ const crashed = { ended: 'crashed', reason: 'thread died: exit code 7' };
 describe('the threads of a pool', () => {
   it('are replaced if they are blocked while idle, and the task is not charged', async () => {
     const clock = new ManualClock();
-    const { run, told, logged, pool } = await startHandlers(
-      `block() { setImmediate(() => { console.log('blocked'); ${BLOCK}; }); }, ok: () => 'ok',`,
-      {},
-      clock,
-    );
+    const handlers = `block() { setImmediate(() => { console.log('blocked'); ${BLOCK}; }); }, ok: () => 'ok',`;
+    const { run, told, logged, pool } = await startHandlers(handlers, {}, clock);
     expect(await run('block')).to.deep.equal(returned);
     await logged(({ msg }) => msg === 'blocked');
     const outcome = run('ok');

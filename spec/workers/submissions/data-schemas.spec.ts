@@ -43,12 +43,8 @@ describe('a compiled schema', () => {
 
   it('may have a property named $ref in its constants, enumerations, defaults and examples', () => {
     const pointer = { $ref: '#/nowhere' };
-    const annotated = compileSchema({
-      type: 'object',
-      default: { pointer },
-      examples: [{ pointer }],
-      properties: { pointer: { const: pointer }, either: { enum: [pointer, 1] } },
-    });
+    const properties = { pointer: { const: pointer }, either: { enum: [pointer, 1] } };
+    const annotated = compileSchema({ type: 'object', default: { pointer }, examples: [{ pointer }], properties });
     expect(annotated({ pointer, either: pointer })).to.equal(undefined);
     expect(annotated({ pointer: {} })?.path).to.equal('/pointer');
   });

@@ -3,11 +3,8 @@ import { expect } from 'chai';
 import { HandlerLog } from '../../../workers/tasks/handler-log.ts';
 import type { HandlerLogLine } from '../../../workers/tasks/messages.ts';
 
-const report = (suppressed: number): HandlerLogLine => ({
-  level: 'warn',
-  message: 'log lines of a handlers module were left out',
-  fields: JSON.stringify({ suppressed }),
-});
+const message = 'log lines of a handlers module were left out';
+const report = (suppressed: number) => ({ level: 'warn', message, fields: JSON.stringify({ suppressed }) });
 
 describe('the log of handlers', () => {
   it('takes an error in place of the fields, and its message in place of the text', () => {

@@ -95,9 +95,7 @@ describe('prices of a source', () => {
         [() => thrower(error), async () => thrower(error)].map((fail) => [fail, `prices() failed: ${reason}`, 1, 0, 0]),
       ),
     ] as [() => number[], string, ...number[]][]) {
-      const { step, counts, problems } = create({
-        prices: () => (problems.length === 0 ? answer() : [6, 7]),
-      });
+      const { step, counts, problems } = create({ prices: () => (problems.length === 0 ? answer() : [6, 7]) });
       expect([await step(), counts(), problems]).to.deep.equal([SAME, counted, [problem]]);
       expect([await step(), problems[1]]).to.deep.equal([[6, 7], undefined]);
     }
@@ -176,12 +174,9 @@ describe('prices of a source', () => {
     const time = stopTime();
     let opened = 0;
     let starts = 0;
-    const source: PriceSource = {
-      start: () => (++starts === 1 ? Promise.reject(new Error('not yet')) : undefined),
-      prices: () => [1, 2],
-    };
-    const openOnce = () => (++opened === 1 ? thrower(new Error('no file')) : source);
-    const { open, step, problems } = create(openOnce);
+    const start = () => (++starts === 1 ? Promise.reject(new Error('not yet')) : undefined);
+    const source: PriceSource = { start, prices: () => [1, 2] };
+    const { open, step, problems } = create(() => (++opened === 1 ? thrower(new Error('no file')) : source));
     await open();
     expect(problems).to.deep.equal(['loading failed: no file']);
     await step();
