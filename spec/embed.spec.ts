@@ -11,6 +11,7 @@ import { post, request, untilTask } from './support/program.ts';
 import { until } from './support/until.ts';
 
 const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR1', 'uncaughtException', 'unhandledRejection', 'disconnect'];
+const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
 const listeners = () => SIGNALS.map((event) => process.listenerCount(event));
 
 /** Settings on free ports, with an own data folder unless one is given. */
@@ -19,7 +20,6 @@ async function settings(own: StartOptions['settings'] = {}): Promise<NonNullable
   return { HOST: '127.0.0.1', TICKER_PORT: 0, TASKS_PORT: 0, ADMIN_PORT: 0, LOG_LEVEL: 'silent', DATA_DIR, ...own };
 }
 
-/** Starts services that are stopped after the test. */
 async function embed(own?: StartOptions['settings']): Promise<RunningServices> {
   const services = await start({ settings: await settings(own) });
   afterTest(() => services.stop());
@@ -30,16 +30,13 @@ const tasksAt = ({ ports }: RunningServices) => `http://127.0.0.1:${ports.tasks}
 
 /** Submits a task and waits until its row is stored. */
 async function complete(services: RunningServices): Promise<void> {
-  const { status, body } = await post(tasksAt(services), { action: 'uppercase', data: { text: 'hello' } });
-  expect(status).to.equal(202);
+  const { body } = await post(tasksAt(services), { action: 'uppercase', data: { text: 'hello' } });
   const { result } = await untilTask(tasksAt(services).replace('/tasks', ''), body.id);
   expect(JSON.parse(result)).to.deep.equal({ output: 'HELLO' });
 }
 
 describe('embedded services', () => {
   describe('without listeners', () => {
-    const OFF = { TICKER_PORT: 'off', TASKS_PORT: 'off', ADMIN_PORT: 'off' };
-
     it('process tasks of the program by its handlers, not those of the settings, and let it see progress and results, and manage the queue', async () => {
       const folder = await temporaryFolder();
       const file = join(folder, 'handlers.mjs');
@@ -61,10 +58,9 @@ describe('embedded services', () => {
       expect(services.ports).to.deep.equal({ ticker: undefined, tasks: undefined, admin: undefined });
       const { tasks } = services;
       await tasks.queue.pause();
-      const task = await tasks.submit('half', { text: 'ink' }, { priority: 1, idempotency_key: 'one' });
-      expect((await tasks.submit('half', { text: 'ink' }, { priority: 1, idempotency_key: 'one' })).id).to.equal(
-        task.id,
-      );
+      const submit = () => tasks.submit('half', { text: 'ink' }, { priority: 1, idempotency_key: 'one' });
+      const task = await submit();
+      expect((await submit()).id).to.equal(task.id);
       const progress: unknown[] = [];
       task.on('progress', (value) => progress.push(value));
       expect(await task.get()).to.include({ status: 'queued', priority: 1 });
@@ -85,12 +81,8 @@ describe('embedded services', () => {
       const { tasks } = await embed({ ...OFF, TASK_UNKNOWN_ACTIONS: 'reject', QUEUE_MAX_LENGTH: 2 });
       const unhandled: unknown[] = [];
       const record = (reason: unknown) => unhandled.push(reason);
-      const others = process.listeners('unhandledRejection');
-      process.removeAllListeners('unhandledRejection').on('unhandledRejection', record);
-      afterTest(() => {
-        process.removeAllListeners('unhandledRejection');
-        for (const listener of others) process.on('unhandledRejection', listener);
-      });
+      process.on('unhandledRejection', record);
+      afterTest(() => process.off('unhandledRejection', record));
       const signal = AbortSignal.abort();
       for (const request of [tasks.submit('sum', {}, { signal }), tasks.task('none').get({ signal })])
         expect(await request.catch(({ name }) => name)).to.equal('AbortError');
@@ -115,19 +107,13 @@ describe('embedded services', () => {
 
     it('tick for the chosen symbols, with a history, and end all reading when they stop', async () => {
       const { ticker, stop } = await embed({ ...OFF, TICK_INTERVAL_MS: 50 });
-      const seen: unknown[] = [];
-      for await (const prices of ticker.prices({ symbols: ['ETH-USD'] })) {
-        seen.push(prices);
-        expect(prices.map(({ symbol }) => symbol)).to.deep.equal(['ETH-USD']);
-        if (seen.length === 3) break;
-      }
+      const prices = ticker.prices({ symbols: ['ETH-USD'] });
+      for (let tick = 0; tick < 3; tick++)
+        expect((await prices.next()).value?.map(({ symbol }) => symbol)).to.deep.equal(['ETH-USD']);
       expect((await ticker.history({ seconds: 60 })).interval_ms).to.equal(50);
       expect(await ticker.history({ seconds: 0 }).catch(({ status }) => status)).to.equal(400);
-      const unknown = await ticker
-        .prices({ symbols: ['DOGE-USD'] })
-        .next()
-        .catch(({ message }) => message);
-      expect(unknown).to.equal('unknown symbol DOGE-USD: the service has BTC-USD, ETH-USD, SOL-USD');
+      const unknown = await errorOf(() => ticker.prices({ symbols: ['DOGE-USD'] }).next());
+      expect(unknown.message).to.equal('unknown symbol DOGE-USD: the service has BTC-USD, ETH-USD, SOL-USD');
       const last = ticker.prices();
       await last.next();
       const end = (async () => {
@@ -139,13 +125,8 @@ describe('embedded services', () => {
   });
 
   it('give a page a token for one task, and keep the tokens of their users over a restart', async () => {
-    const own = await settings({
-      TICKER_PORT: 'off',
-      ADMIN_PORT: 'off',
-      QUEUE_DRIVER: 'sqlite',
-      TASKS_REQUIRE_TOKEN: true,
-      TOKENS_PER_KEY: 1,
-    });
+    const limits = { TASKS_REQUIRE_TOKEN: true, TOKENS_PER_KEY: 1 };
+    const own = await settings({ ...OFF, TASKS_PORT: 0, QUEUE_DRIVER: 'sqlite', ...limits });
     const first = await embed(own);
     const { id } = await first.tasks.submit('sum', {});
     const visitor = await first.tasks.task(id).token({ expiresIn: 600 });
@@ -203,24 +184,23 @@ describe('embedded services', () => {
     const symbols = { 'SHIB-USD': 8.1e-7, 'PEPE-USD': 1e-8 };
     const running = await start({ symbols, settings: await settings({ DATA_DIR }) });
     afterTest(() => running.stop());
-    const faults: (readonly [Omit<StartOptions, 'settings'>, StartOptions['settings'], RegExp])[] = [
-      [{ handlers: './none.mjs' }, {}, /^the handlers module \.\/none\.mjs cannot be used: /],
+    const faults: (readonly [Omit<StartOptions, 'settings'>, RegExp, StartOptions['settings']?])[] = [
+      [{ handlers: './none.mjs' }, /^the handlers module \.\/none\.mjs cannot be used: /],
       // A program in JavaScript is not stopped by the types.
-      [{ handlers: { words: () => 1 } as never }, {}, /^handlers must be a path, a file URL or a package name, /],
-      [{ setings: {} } as never, {}, /^unknown option "setings": did you mean settings\?$/],
-      [{ symbols: {} }, {}, /^TICKER_SYMBOLS must be /],
-      [{ symbols: { btc: 1 } }, {}, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
+      [{ handlers: { words: () => 1 } as never }, /^handlers must be a path, a file URL or a package name, /],
+      [{ setings: {} } as never, /^unknown option "setings": did you mean settings\?$/],
+      [{ symbols: {} }, /^TICKER_SYMBOLS must be /],
+      [{ symbols: { btc: 1 } }, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
       ...Object.entries({ NaN: 'NaN', '1e-9': '0.000000001', '1.23e-8': '0.0000000123', '1e-300': '0' }).map(
         ([price, text]) =>
-          [{ symbols: { A: Number(price) } }, {}, new RegExp(`TICKER_SYMBOLS .*got "A:${text}"$`)] as const,
+          [{ symbols: { A: Number(price) } }, new RegExp(`TICKER_SYMBOLS .*got "A:${text}"$`)] as const,
       ),
-      [{}, { DATA_DIR }, /^\S+ is in use: .*DATA_DIR/],
+      [{}, /^\S+ is in use: .*DATA_DIR/, { DATA_DIR }],
     ];
-    for (const [options, own, message] of faults) {
+    for (const [options, message, own] of faults) {
       const refused = { ...options, settings: await settings(own) };
-      expect((await errorOf(() => start(refused))).message)
-        .to.match(message)
-        .and.not.include('\n');
+      const error = await errorOf(() => start(refused));
+      expect(error.message).to.match(message).and.not.include('\n');
     }
     await complete(running);
   });

@@ -1,23 +1,17 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { spawnSync } from 'node:child_process';
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
-import { text } from 'node:stream/consumers';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { RepeatLimit } from '../../workers/shared/repeat-limit.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-
-interface Options {
-  level: string;
-  format: string;
-}
+import { run } from '../support/command.ts';
 
 const json = { level: 'info', format: 'json' };
 const pretty = { level: 'info', format: 'pretty' };
 
 /** Returns the arguments of a Node that runs `code` with a log named `log`. */
-function script(options: Options, code: string): string[] {
+function script(options: typeof json, code: string): string[] {
   const module = new URL('../../main/log/log.ts', import.meta.url).href;
   const source = `
     import { createLog } from ${JSON.stringify(module)};
@@ -27,12 +21,9 @@ function script(options: Options, code: string): string[] {
   return ['--input-type=module', '--eval', source];
 }
 
-/** Runs `code` in a separate process. */
-async function run(options: Options, code: string) {
-  const child = spawn(process.execPath, script(options, code), { stdio: ['ignore', 'pipe', 'pipe'] });
-  const ended = [text(child.stdout), text(child.stderr), once(child, 'close')] as const;
-  const [output, errors, [exitCode]] = await Promise.all(ended);
-  return { lines: output.split('\n').filter((line) => line !== ''), errors, exitCode };
+async function logBy(options: typeof json, code: string) {
+  const { stdout, stderr, code: exitCode } = await run(process.execPath, script(options, code));
+  return { lines: stdout.split('\n').filter((line) => line !== ''), errors: stderr, exitCode };
 }
 
 describe('the log', () => {
@@ -40,7 +31,7 @@ describe('the log', () => {
     const before = Date.now();
     const failure = "new Error('outer', { cause: new Error('inner') })";
     const code = `log.info({ port: 1, text: 'two\\nlines' }, 'listening'); log.error({ err: ${failure} }, 'failed');`;
-    const { lines, errors } = await run(json, code);
+    const { lines, errors } = await logBy(json, code);
     expect([lines.length, errors]).to.deep.equal([2, '']);
     const [first, second] = lines.map((line) => JSON.parse(line));
     expect(first).to.deep.equal({ level: 30, time: first.time, port: 1, text: 'two\nlines', msg: 'listening' });
@@ -53,11 +44,8 @@ describe('the log', () => {
 
   it('omits lines below its level', async () => {
     const all = "for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level);";
-    for (const [level, format, count] of [
-      ['trace', 'json', 6],
-      ['silent', 'json', 0],
-    ] as const)
-      expect((await run({ level, format }, all)).lines, `${level} ${format}`).to.have.lengthOf(count);
+    for (const [level, count] of Object.entries({ trace: 6, silent: 0 }))
+      expect((await logBy({ ...json, level }, all)).lines, level).to.have.lengthOf(count);
   });
 
   for (const options of [json, pretty]) {
@@ -69,7 +57,7 @@ describe('the log', () => {
         for (let n = 1; n <= 1000; n++) log.info({ n }, 'line ' + n);
         await output.end();
         process.exit(3);`;
-      const { lines, exitCode } = await run(options, code);
+      const { lines, exitCode } = await logBy(options, code);
       expect(exitCode).to.equal(3);
       const all = lines.join('\n');
       expect(all).to.include('/ws?token=v3.local.[redacted]').and.to.not.include('x-Y_9').and.not.include('nothing');
@@ -86,8 +74,7 @@ describe('the log', () => {
     const file = openSync(path, 'w');
     afterTest(() => closeSync(file));
     const code = "log.info('first'); await output.end(); console.error('second');";
-    const child = spawn(process.execPath, script(json, code), { stdio: ['ignore', file, file] });
-    await once(child, 'exit');
+    spawnSync(process.execPath, script(json, code), { stdio: ['ignore', file, file] });
     writeSync(file, 'third');
     expect(readFileSync(path, 'utf8')).to.match(/^\{.*"first"\}\nsecond\nthird$/);
   });
@@ -102,12 +89,11 @@ describe('the log', () => {
       for (let n = 0; n < 50; n++) { log.info('fact'); log.fatal('end'); }
       console.error(output.metrics.suppressed());
       await output.end();`;
-    const { lines, errors } = await run(json, code);
+    const { lines, errors } = await logBy(json, code);
     const parsed = lines.map((line) => JSON.parse(line));
-    const counts = ['task failed', 'internal error', 'fact', 'end'].map(
-      (msg) => parsed.filter((line) => line.msg === msg).length,
-    );
-    expect(counts).to.deep.equal([20 + 1, 20 + 1 + 1, 50, 50]);
+    const counts = { 'task failed': 20 + 1, 'internal error': 20 + 1 + 1, fact: 50, end: 50 };
+    for (const [msg, count] of Object.entries(counts))
+      expect(parsed.filter((line) => line.msg === msg)).to.have.length(count);
     expect(Number(errors)).to.equal(980 + 80);
     const reports = parsed.filter(({ suppressed }) => suppressed !== undefined);
     expect(reports.map(({ time: _, ...fields }) => fields)).to.deep.equal([
@@ -118,9 +104,7 @@ describe('the log', () => {
 });
 
 describe('the limit of repeated lines', () => {
-  beforeEach(() => {
-    mock.timers.enable({ apis: ['setTimeout'] });
-  });
+  beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
 
   const admitted = (limit: RepeatLimit, kind: string, lines: number, report: (suppressed: number) => void = () => {}) =>
     Array.from({ length: lines }, () => limit.admit(kind, report)).filter(Boolean).length;

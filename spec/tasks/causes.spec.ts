@@ -15,7 +15,6 @@ describe('the cause of a failure', () => {
     ['"'.repeat(300), '…'],
     [`${'x'.repeat(299)}\u{1f600}`, `${'x'.repeat(299)}\ufffd`],
   ];
-  for (const [reason, cause] of reasons) {
+  for (const [reason, cause] of reasons)
     it(`of ${reason?.slice(0, 40)} is ${cause.slice(0, 40)}`, () => expect(causeOf(reason)).to.equal(cause));
-  }
 });

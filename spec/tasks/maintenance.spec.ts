@@ -3,13 +3,15 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { createMaintenance } from '../../main/tasks/maintenance.ts';
+import { createMaintenance, startRetention } from '../../main/tasks/maintenance.ts';
 import { freshRows, range } from '../support/aged-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
+import { ManualClock } from '../support/manual-clock.ts';
 import { until } from '../support/until.ts';
 
 const MIB = 1024 * 1024;
+const DAY = 86_400;
 const ENDED = 'the maintenance thread ended: it is restarted';
 
 /** Prepares a thread beside a connection that writes, and records when the thread holds the writes. */
@@ -107,5 +109,66 @@ describe('the maintenance thread', () => {
     expect(await maintenance.excessRows(20)).to.equal(0);
     await maintenance.stop();
     expect(lines).to.deep.equal([]);
+  });
+});
+
+/** Starts the retention over a store whose steps return these answers: whether more may be left, or an error. */
+async function retain(
+  answers: (boolean | Error)[],
+  { stepMs = 0, ...limits }: { rows?: number; days?: number; stepMs?: number } = { rows: 1 },
+) {
+  const clock = new ManualClock(100 * DAY * 1000);
+  const [asked, pauses]: [unknown[], number[]] = [[], []];
+  const { log, lines } = captureLog();
+  const sleep = clock.sleep.bind(clock);
+  // Each pause but the last one has passed at once.
+  clock.sleep = async (delayMs, signal) => {
+    pauses.push(delayMs);
+    if (answers.length === 0) await sleep(delayMs, signal);
+  };
+  const store = {
+    async deleteOldRows(limit: unknown) {
+      asked.push(limit);
+      clock.advance(stepMs);
+      clock.jump(DAY * 1000);
+      const answer = answers.shift();
+      if (answer instanceof Error) throw answer;
+      return answer ?? false;
+    },
+  };
+  const retention = startRetention({ rows: 0, days: 0, ...limits, log, store, clock });
+  afterTest(() => retention.stop());
+  await until(() => answers.length === 0 && pauses.length === asked.length);
+  return { asked, pauses, lines, retention };
+}
+
+describe('the retention', () => {
+  it('gives the store the limits that are set, and does nothing without one', async () => {
+    const before = 98 * DAY;
+    expect((await retain([false], { rows: 7 })).asked).to.deep.equal([{ rows: 7, before: undefined }]);
+    expect((await retain([false], { days: 2 })).asked).to.deep.equal([{ rows: undefined, before }]);
+    expect((await retain([false], { rows: 7, days: 2 })).asked).to.deep.equal([{ rows: 7, before }]);
+    expect((await retain([], {})).asked).to.deep.equal([]);
+  });
+
+  it('leaves two thirds of the time to others between the steps of a pass, at least a second after it, and 95 % if a search takes long', async () => {
+    const { pauses } = await retain([true, true, false, true, false], { rows: 1, stepMs: 5 });
+    expect(pauses).to.deep.equal([10, 10, 1000, 10, 1000]);
+    expect((await retain([false], { rows: 1, stepMs: 400 })).pauses).to.deep.equal([8000]);
+  });
+
+  it('logs an error, and tries again after 15 s', async () => {
+    const { pauses, lines } = await retain([new Error('database is locked'), false]);
+    expect(pauses).to.deep.equal([15_000, 1000]);
+    expect(lines).to.have.lengthOf(1);
+    expect(lines[0]).to.include({ level: 50, msg: 'old rows cannot be deleted: retrying', delayMs: 15_000 });
+    expect(lines[0]?.err).to.include({ message: 'database is locked' });
+  });
+
+  it('ends its pause when it is stopped, which may be asked for twice, and deletes no more', async () => {
+    const { asked, retention } = await retain([false]);
+    await retention.stop();
+    await retention.stop();
+    expect(asked).to.have.lengthOf(1);
   });
 });

@@ -2,12 +2,14 @@ import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { DispatchMetrics } from '../../main/tasks/dispatch/dispatcher.ts';
 import type { LiveCounts } from '../../main/tasks/queue.ts';
+import { queueHistory } from '../../main/tasks/queue-history.ts';
 import { createQueueMonitor } from '../../main/tasks/queue-monitor.ts';
 import { Histogram, TASK_DURATION_BOUNDS } from '../../workers/shared/histogram.ts';
 import { ManualClock } from '../support/manual-clock.ts';
-import { NO_COUNTS } from './no-counts.ts';
 
 const START = 1_790_000_000;
+const NO_ENDS = { completed: 0, retried: 0, failed: 0, dead: 0, dropped: 0, refused: 0 };
+const NO_COUNTS = { accepted: 0, ...NO_ENDS, waiting: 0, limited: 0, retrying: 0, inFlight: 0 } as LiveCounts;
 
 /** Starts a monitor, on a clock and with totals that the spec changes. */
 function startMonitor() {
@@ -36,32 +38,28 @@ function startMonitor() {
     clock.advance(ms);
     await setImmediate();
   };
-  const advanceSeconds = async (seconds: number) => {
-    for (let second = 0; second < seconds; second++) await advance(1000);
-  };
-  return { monitor, attempts, queue, saved, totals, problems, waits, advance, advanceSeconds };
+  return { monitor, attempts, queue, saved, totals, problems, waits, advance };
 }
 
 describe('the monitor of the queue', () => {
   it('tells the rate, the share of failures and the percentiles of each action', async () => {
-    const { monitor, attempts, advanceSeconds } = startMonitor();
+    const { monitor, attempts, advance } = startMonitor();
     const { outcomes, waits, durations } = attempts.of('sum');
-    const ended = { per_second: 0.133, failure_share: 0.5 };
     for (const outcome of ['completed', 'retried', 'failed', 'cancelled']) outcomes.count(outcome);
     waits.observe(0.3);
     durations.observe(3);
     const actions = monitor.actions(300);
-    expect(actions.get('sum')).to.include(ended);
+    expect(actions.get('sum')).to.include({ per_second: 0.133, failure_share: 0.5 });
     expect(actions.get('sum')?.waiting?.p95).to.be.within(0.25, 0.5);
     expect(actions.get('sum')?.running?.p95).to.be.within(2.5, 5);
     const nothing = { per_second: 0, failure_share: null, waiting: null, running: null };
     expect(actions.get('other')).to.deep.equal(nothing);
-    await advanceSeconds(300);
+    await advance(300_000);
     expect(monitor.actions(300).get('sum')).to.deep.equal(nothing);
     // Longer periods still have the attempts, and cover the time since the start.
     expect(monitor.actions(900).get('sum')).to.include({ per_second: 0.0133, failure_share: 0.5 });
     expect([300, 900, 86_400].map((seconds) => monitor.coveredSeconds(seconds as 300))).to.deep.equal([275, 300, 300]);
-    await advanceSeconds(600);
+    await advance(600_000);
     expect(monitor.actions(900).get('sum')).to.deep.equal(nothing);
     expect(monitor.actions(3_600).get('sum')?.running?.p95).to.be.within(2.5, 5);
   });
@@ -108,12 +106,12 @@ describe('the monitor of the queue', () => {
   });
 
   it('saves the history once a minute and at the stop', async () => {
-    const { monitor, queue, saved, advanceSeconds } = startMonitor();
-    await advanceSeconds(125);
+    const { monitor, queue, saved, advance } = startMonitor();
+    await advance(125_000);
     expect(saved).to.have.length(2);
     const { saveHistory } = queue.store;
     queue.store.saveHistory = () => Promise.reject(new Error('the disk is full'));
-    await advanceSeconds(60);
+    await advance(60_000);
     queue.store.saveHistory = saveHistory;
     await monitor.stop();
     expect(JSON.parse(saved[2] as string).series[0].columns.depth).to.have.length(185);
@@ -145,17 +143,99 @@ describe('the monitor of the queue', () => {
   });
 
   it('has the percentiles of the last five minutes', async () => {
-    const { monitor, waits, advanceSeconds } = startMonitor();
+    const { monitor, waits, advance } = startMonitor();
     const percentiles = () => monitor.status().latency.waiting;
-    await advanceSeconds(1000);
+    await advance(1_000_000);
     expect(percentiles()).to.equal(null);
     waits.observe(20);
-    await advanceSeconds(269);
+    await advance(269_000);
     expect(percentiles()?.p50).to.be.within(10, 30);
     waits.observe(0.3);
-    await advanceSeconds(31);
+    await advance(31_000);
     expect(percentiles()?.p99).to.be.within(0.25, 0.5);
-    await advanceSeconds(300);
+    await advance(300_000);
     expect(percentiles()).to.equal(null);
+  });
+});
+
+/** A history whose totals the spec changes, on a clock in seconds after the start. */
+function startHistory(initial: Partial<LiveCounts> = {}, saved?: string, at = 0) {
+  const history = queueHistory((START + at) * 1000, saved);
+  const totals = { ...NO_COUNTS, ...initial };
+  const advance = (seconds: number, changed: Partial<LiveCounts> = {}) =>
+    history.advance({ ...Object.assign(totals, changed) }, Math.round((START + seconds) * 1000));
+  advance(at);
+  return { history, totals, advance };
+}
+
+describe('the history of the queue', () => {
+  it('has a number of each kind of event for each complete second', () => {
+    const { history, advance } = startHistory();
+    advance(1.001, { accepted: 3, retried: 1, waiting: 1, retrying: 1, inFlight: 1 });
+    advance(2, { completed: 1, failed: 1, dead: 1, cancelled: 1, waiting: 0, retrying: 0, inFlight: 0 });
+    advance(2.999, { accepted: 4, refused: 4 });
+    const retried = { retried: [1, 0], refused: [0, 0], depth: [3, 0] };
+    const ends = { accepted: [3, 0], completed: [0, 1], failed: [0, 1], ...retried };
+    expect(history.read()).to.deep.equal({ end: START + 1, seconds: 2, ...ends, starts: [START] });
+    advance(3);
+    expect(history.read().refused).to.deep.equal([0, 0, 4]);
+    expect(history.lastMinute('refused')).to.equal(4);
+  });
+
+  it('counts redriven dead letters as accepted, but not those that were purged', () => {
+    const { history, advance } = startHistory({ accepted: 5, failed: 5, dead: 5 });
+    advance(1, { dead: 3, waiting: 2 });
+    advance(2, { dead: 0, dropped: 3 });
+    expect(history.read()).to.deep.include({ accepted: [2, 0], failed: [0, 0], depth: [2, 2] });
+  });
+
+  it('keeps 900 seconds', () => {
+    const { history, advance } = startHistory();
+    for (let second = 1; second <= 1000; second++) advance(second, { accepted: second, waiting: second });
+    const depth = Array.from({ length: 900 }, (_, index) => 101 + index);
+    const kept = { end: START + 999, seconds: 900, accepted: Array(900).fill(1), depth };
+    expect(history.read()).to.deep.include(kept);
+  });
+
+  it('counts all events of a stall in its first second, and is idle for the time that a suspended machine skips', () => {
+    const { history, advance } = startHistory();
+    advance(2.2, { accepted: 2, waiting: 7 });
+    expect(history.read()).to.deep.include({ end: START + 1, accepted: [2, 0], depth: [7, 7] });
+    advance(1e6, { accepted: 3 });
+    const idle = { end: START + 1e6 - 1, accepted: [1, ...Array(899).fill(0)], depth: Array(900).fill(7) };
+    expect(history.read()).to.deep.include(idle);
+  });
+
+  it('continues after the totals were reset', () => {
+    const { history, advance } = startHistory({ completed: 100 });
+    advance(1, { completed: 2 });
+    advance(2, { completed: 5 });
+    expect(history.read()).to.deep.include({ completed: [0, 3] });
+  });
+
+  it('has the sums of each complete minute, for 24 hours', () => {
+    const { history, advance } = startHistory();
+    // The epoch's minutes begin 40 seconds later.
+    for (let second = 1; second <= 200; second++) advance(second, { completed: second, waiting: second });
+    const minutes = { end: START + 100, minutes: 3, completed: [40, 60, 60], depth: [40, 100, 160] };
+    expect(history.read(0, 60)).to.deep.include(minutes);
+    expect(history.read(START + 40, 60)).to.deep.include({ minutes: 1, completed: [60] });
+    advance(100_010);
+    expect(history.read(0, 60)).to.deep.include({ minutes: 1439 });
+  });
+
+  it('continues after a restart, which it marks, and is idle between', () => {
+    const before = startHistory();
+    before.advance(1, { completed: 5, waiting: 2 });
+    const { history, advance } = startHistory({ completed: 7 }, before.history.save(), 100);
+    advance(101, { completed: 8 });
+    const completed = [5, ...Array(99).fill(0), 1];
+    const starts = [START, START + 100];
+    expect(history.read()).to.deep.include({ end: START + 100, seconds: 101, completed, starts });
+    expect(history.read(0, 60)).to.deep.include({ minutes: 2, completed: [5, 0] });
+    for (const damaged of ['', '{', '{}', 'null', '{"series":[],"starts":[]}', '{"series":[{}],"starts":[1]}'])
+      expect(startHistory({}, damaged).history.read()).to.include({ seconds: 0 });
+    const future = startHistory({}, history.save(), -100);
+    expect(future.history.read()).to.deep.include({ seconds: 0, starts: [START - 100] });
   });
 });

@@ -1,29 +1,29 @@
 import { expect } from 'chai';
-import type { Awaitable } from '../../db/task-store.ts';
+import type { Awaitable, TaskStore } from '../../db/task-store.ts';
 import { type NodeMessage, Queue, type QueueBus } from '../../main/tasks/queue.ts';
 import type { QueueEvent, TaskEvent } from '../../main/tasks/task-events.ts';
 import { ack, complete, discard, release } from '../store/settlements.ts';
-import { sqliteDriver } from '../store/sqlite-driver.ts';
-import { messageOf, roomy, TestQueue } from '../store/stage.ts';
+import { messageOf } from '../store/stage.ts';
 import { ManualClock } from '../support/manual-clock.ts';
+import { openFreshStore } from '../support/store.ts';
 import { until } from '../support/until.ts';
 
-/** Opens a queue in memory, with a record of its events. */
-async function start(bounds = roomy) {
-  const test = new TestQueue(sqliteDriver('memory'), bounds);
-  await test.open();
+/** Opens a queue in memory, with a record of its events. @param aheadMs of the clock of the store */
+async function start({ aheadMs = 0, maxLength = 100 } = {}) {
+  const clock = new ManualClock();
+  const bounds = { maxLength, maxBytes: 1_000_000, maxKeys: 100 };
+  const store = await openFreshStore({ now: () => clock.now() + aheadMs, bounds });
   const events: QueueEvent[] = [];
-  const onEvent = (event: QueueEvent) => events.push(event);
-  const queue = await Queue.open({ store: test.store, onEvent, clock: new ManualClock(test.now) });
+  const queue = await Queue.open({ store, onEvent: (event) => events.push(event), clock });
   const next = async () => (await queue.take(1, true)).deliveries[0] ?? expect.fail('no message is due');
   /** Returns names and ids of the events since the last call. */
   const told = () => events.splice(0).map((event) => `${event.event} ${'id' in event ? event.id : ''}`);
-  return { queue, next, told, test };
+  return { queue, next, told };
 }
 
 describe('the queue', () => {
   it('reports no event of a message that was refused or repeated, or settled or reported late', async () => {
-    const { queue, next, told } = await start({ ...roomy, maxLength: 1 });
+    const { queue, next, told } = await start({ maxLength: 1 });
     const key = { key: 'key', fingerprint: 'x' };
     await queue.publish(messageOf('a'), key);
     await queue.publish(messageOf('b'), key);
@@ -79,8 +79,7 @@ describe('the queue', () => {
   });
 
   it('cancels all tasks, also those whose time of acceptance is ahead of its clock', async () => {
-    const { queue, test, told } = await start();
-    test.now += 1000;
+    const { queue, told } = await start({ aheadMs: 1000 });
     await queue.publish(messageOf('a'));
     expect(await queue.cancelAll({})).to.deep.equal({ count: 1, remaining: 0 });
     expect(told()).to.deep.equal(['accepted a', 'cancelled a']);
@@ -97,14 +96,12 @@ describe('the queue', () => {
   });
 });
 
-type Node = Awaited<ReturnType<typeof openNode>>;
+type Node = Awaited<ReturnType<typeof openNode>>['node'];
 
 /** Opens the queue of one node of several, on a store whose reads fail, or answer late, as a spec says. */
 async function openNode({ isPaused = false, gate = Promise.resolve() } = {}) {
   const clock = new ManualClock();
-  const test = new TestQueue(sqliteDriver('memory'), roomy);
-  await test.open();
-  const { store } = test;
+  const store: TaskStore = await openFreshStore({ now: () => clock.now() });
   await store.setPaused(isPaused);
   const events: QueueEvent[] = [];
   const node = { receive: (_: NodeMessage) => {}, miss: () => {}, readyCalls: 0 };
@@ -142,7 +139,7 @@ describe('the queue of several nodes', () => {
   for (const [what, announce] of [
     ['it is announced', ({ receive }) => receive({ topic: 'pause' })],
     ['messages were missed', ({ miss }) => miss()],
-  ] as [string, (node: Node['node']) => void][]) {
+  ] as [string, (node: Node) => void][]) {
     it(`learns of a resumption and of cancellations after ${what}, though the first read fails`, async () => {
       const { opening, store, node, failOnce } = await openNode({ isPaused: true });
       const queue = await opening;

@@ -4,11 +4,10 @@ import { systemRandom } from '../../workers/shared/clock.ts';
 import { liveHeapBytes } from '../support/heap.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
-const MIB = 1024 * 1024;
+const ignore = () => {};
 
-function create(clock = new ManualClock(), onFollow?: (isFollowing: boolean) => void): TaskEvents {
-  return new TaskEvents({ clock, random: systemRandom, follow: onFollow });
-}
+const create = (clock = new ManualClock(), onFollow?: (isFollowing: boolean) => void) =>
+  new TaskEvents({ clock, random: systemRandom, follow: onFollow });
 
 function note(events: TaskEvents, ...ids: (string | number)[]): void {
   for (const id of ids) events.record({ event: 'completed', id: String(id), at: 1 });
@@ -22,15 +21,8 @@ function rest(events: TaskEvents, cursor: Cursor): string[] {
   return ids;
 }
 
-/** Follows the events until the end of the test. */
-function follow(events: TaskEvents): { woken: () => number; leave: () => void } {
-  let count = 0;
-  const leave = events.subscribe(
-    () => count++,
-    () => {},
-  );
-  return { woken: () => count, leave };
-}
+/** Follows the events until the returned function is called. */
+const follow = (events: TaskEvents) => events.subscribe(ignore, ignore);
 
 describe('the events of tasks', () => {
   it('use a bounded amount of memory, also for waits that have ended', async () => {
@@ -49,7 +41,7 @@ describe('the events of tasks', () => {
     await waitFor(10_000);
     const before = await liveHeapBytes();
     await waitFor(30_000);
-    expect((await liveHeapBytes()) - before).to.be.below(MIB);
+    expect((await liveHeapBytes()) - before).to.be.below(1024 * 1024);
   });
 
   it('are kept while there is a follower and for a minute after it, otherwise only counted', () => {
@@ -57,21 +49,21 @@ describe('the events of tasks', () => {
     const events = create(clock);
     const before = events.now();
     note(events, 'counted', 'only');
-    const { leave } = follow(events);
+    const leave = follow(events);
     expect(events.skipMissed(before)).to.equal(2);
     const cursor = events.now();
     leave();
     expect(events.subscribers).to.equal(0);
     note(events, 'a');
     clock.advance(59_000);
-    const again = follow(events);
+    const leaveAgain = follow(events);
     expect(events.skipMissed(cursor)).to.equal(0);
     expect(rest(events, cursor)).to.deep.equal(['a']);
     // Events are kept as long as there is a follower.
     clock.advance(60_000);
     note(events, 'b');
     expect(rest(events, cursor)).to.deep.equal(['b']);
-    again.leave();
+    leaveAgain();
     note(events, 'c');
     clock.advance(60_000);
     note(events, 'd');
@@ -82,14 +74,14 @@ describe('the events of tasks', () => {
     const clock = new ManualClock();
     const followed: boolean[] = [];
     const events = create(clock, (isFollowing) => followed.push(isFollowing));
-    const { leave } = follow(events);
-    const remove = events.onEnd('a', () => {});
+    const leave = follow(events);
+    const remove = events.onEnd('a', ignore);
     leave();
     clock.advance(60_000);
     expect(followed).to.deep.equal([true]);
     remove();
     clock.advance(59_999);
-    events.onEnd('b', () => {})();
+    events.onEnd('b', ignore)();
     clock.advance(59_999);
     expect(followed).to.deep.equal([true]);
     clock.advance(1);

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { lookup } from 'node:dns';
 import { once } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:net';
@@ -8,14 +9,13 @@ import { expect } from 'chai';
 import { NO_ATTEMPTS } from '../../../db/attempt-history.ts';
 import type { CallbackData, Delivery, FoundTask, StoredMessage } from '../../../db/task-store.ts';
 import { CallbackSender } from '../../../main/tasks/callbacks/callback-sender.ts';
-import type { Outcome } from '../../../main/tasks/pool/run.ts';
+import { isPublicAddress, lookupPublic } from '../../../main/tasks/callbacks/public-addresses.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
 import { serve } from '../../support/server.ts';
 import { until } from '../../support/until.ts';
 
-const DAY = 86_400_000;
 const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
 
 /** Starts a receiver, and a sender whose only allowed host is the receiver unless another one is named. */
@@ -51,8 +51,22 @@ const failure = { state: 'failed', attempts: 1, reason: 'no', history: NO_ATTEMP
 const message = { id: 't', body: '{}', ...failure } as unknown as StoredMessage;
 
 describe('the sender of callbacks', () => {
-  it('posts what is known of a task that has ended differently since, with its id, time and traceparent', async () => {
-    const { send, received, known, clock } = await open(status(200));
+  it('posts a completed task with its result and a failed one with its reason, each with its id, time and traceparent', async () => {
+    const { sender, send, received, known, clock } = await open(status(204));
+    known.task = { row };
+    await send();
+    known.task = { message };
+    await send({ status: 'failed' });
+    const [completed, failed] = received.map(({ body }) => JSON.parse(body));
+    expect(completed).to.deep.equal(row);
+    expect(failed).to.include({ id: 't', status: 'failed', attempts: 1, reason: 'no' });
+    const webhook = { 'webhook-id': 'c', 'webhook-timestamp': `${Math.floor(clock.now() / 1000)}`, traceparent };
+    expect(received[0]?.headers).to.include({ ...webhook, 'content-type': 'application/json' });
+    expect([...sender.outcomes]).to.deep.include(['delivered', 2]);
+  });
+
+  it('posts only the id, the action and the end of a task that has ended differently since', async () => {
+    const { send, received, known } = await open(status(200));
     for (const [end, task] of [
       ['completed', { message }],
       ['failed', { row }],
@@ -60,24 +74,8 @@ describe('the sender of callbacks', () => {
     ] as const) {
       known.task = task;
       await send({ status: end });
-      const [{ headers, body } = expect.fail('nothing was sent')] = received.splice(0);
-      expect(JSON.parse(body)).to.deep.equal({ id: 't', action: 'sum', status: end });
-      const timestamp = `${Math.floor(clock.now() / 1000)}`;
-      const webhook = { 'webhook-id': 'c', 'webhook-timestamp': timestamp, traceparent };
-      expect(headers).to.include({ ...webhook, 'content-type': 'application/json' });
+      expect(JSON.parse(received.pop()?.body ?? '')).to.deep.equal({ id: 't', action: 'sum', status: end });
     }
-  });
-
-  it('posts a completed task with its result, and a failed one with its reason, and counts them', async () => {
-    const { sender, send, received, known } = await open(status(204));
-    known.task = { row };
-    await send({ status: 'completed' });
-    known.task = { message };
-    await send({ status: 'failed' });
-    const [completed, failed] = received.map(({ body }) => JSON.parse(body));
-    expect(completed).to.deep.equal(row);
-    expect(failed).to.include({ id: 't', status: 'failed', attempts: 1, reason: 'no' });
-    expect([...sender.outcomes]).to.deep.include(['delivered', 2]);
   });
 
   it('keeps the first 200 characters of an answer, and reads 64 KiB of it', async () => {
@@ -104,21 +102,16 @@ describe('the sender of callbacks', () => {
   it('tries again with growing delays, which last a day, or later if the receiver asks, at most a day', async () => {
     let headers = {};
     const { send, clock } = await open((response) => status(503, headers)(response));
-    const delayMs = async (attempt: number, retryAfter?: string) => {
-      headers = retryAfter === undefined ? {} : { 'Retry-After': retryAfter };
-      return ((await send({}, attempt)) as Extract<Outcome, { ended: 'raised' }>).retryAfterMs ?? 0;
-    };
-    const delays: number[] = [];
-    for (let attempt = 1; attempt <= 8; attempt += 1) delays.push(await delayMs(attempt));
-    expect(delays.map((ms) => ms / 1000)).to.deep.equal([5, 60, 300, 1800, 7200, 14_400, 28_800, 36_000]);
-    expect(delays.reduce((sum, ms) => sum + ms)).to.be.greaterThan(DAY);
-    const inAnHour = new Date(Math.ceil(clock.now() / 1000) * 1000 + 3_600_000).toUTCString();
-    expect(await delayMs(1, inAnHour)).to.be.within(3_600_000, 3_601_000);
-    for (const [retryAfter, ms] of Object.entries({ 120: 120_000, 999999: DAY })) {
-      expect(await delayMs(1, retryAfter)).to.equal(ms);
+    for (const [index, seconds] of [5, 60, 300, 1800, 7200, 14_400, 28_800, 36_000].entries())
+      expect(await send({}, index + 1)).to.include({ retryAfterMs: seconds * 1000 });
+    const inAnHour = new Date(clock.now() + 3_600_000).toUTCString();
+    for (const [retryAfter, seconds] of [
+      ...[['120', 120] as const, ['999999', 86_400] as const, [inAnHour, 3600] as const],
+      ...['0', 'soon', '-5', '1e5', 'Thu, 01 Jan 1970 00:00:00 GMT'].map((ignored) => [ignored, 5] as const),
+    ]) {
+      headers = { 'Retry-After': retryAfter };
+      expect(await send(), retryAfter).to.include({ retryAfterMs: seconds * 1000 });
     }
-    for (const ignored of ['0', 'soon', '-5', '1e5', 'Thu, 01 Jan 1970 00:00:00 GMT'])
-      expect(await delayMs(1, ignored), ignored).to.equal(5000);
   });
 
   it('gives up at 410, or if the host is not allowed any more', async () => {
@@ -133,9 +126,11 @@ describe('the sender of callbacks', () => {
   it('connects to no private address of a name', async () => {
     const host = hostname().toLowerCase();
     const { send, received } = await open(status(200), host);
-    const { reason, ...outcome } = (await send({ url: `http://${host}/` })) as Extract<Outcome, { ended: 'raised' }>;
+    const outcome = await send({ url: `http://${host}/` });
     expect(outcome).to.include({ ended: 'raised', permanent: false });
-    expect(reason).to.match(/ has no public address$|ENOTFOUND|EAI_AGAIN/);
+    expect(outcome)
+      .to.have.property('reason')
+      .that.matches(/ has no public address$|ENOTFOUND|EAI_AGAIN/);
     expect(received).to.deep.equal([]);
   });
 
@@ -144,14 +139,13 @@ describe('the sender of callbacks', () => {
     const server = createServer((socket) => void socket.resume().end(`${answer}\r\n\r\n`));
     const host = `127.0.0.1:${await listenLocally(server)}`;
     const { send } = await open(status(200), host);
-    expect(await send({ url: `http://${host}/` })).to.include({ ended: 'raised', permanent: false });
+    const url = `http://${host}/`;
+    expect(await send({ url })).to.include({ ended: 'raised', permanent: false });
     answer = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x';
-    expect(await send({ url: `http://${host}/` })).to.include(failed('the receiver answered 101'));
+    expect(await send({ url })).to.include(failed('the receiver answered 101'));
     server.close();
     await once(server, 'close');
-    expect(await send({ url: `http://${host}/` }))
-      .to.have.property('reason')
-      .that.matches(/^connect ECONNREFUSED/);
+    expect(await send({ url })).to.include(failed(`connect ECONNREFUSED ${host}`));
   });
 
   it('fails if there is no whole answer within 10 s', async () => {
@@ -176,5 +170,45 @@ describe('the sender of callbacks', () => {
     sender.stop();
     expect(await outcomes[1]).to.include({ ended: 'released' });
     expect(Object.fromEntries(sender.outcomes)).to.deep.equal({ delivered: 0, failed: 0 });
+  });
+});
+
+const NOT_PUBLIC = [
+  ...['0.0.0.0', '10.1.2.3', '100.64.0.1', '100.127.255.255', '127.0.0.1', '127.255.0.1', '169.254.169.254'],
+  ...['172.16.0.1', '172.31.255.255', '192.0.0.1', '192.0.2.1', '192.88.99.1', '192.168.1.1', '198.18.0.1'],
+  ...['198.51.100.1', '203.0.113.1', '224.0.0.1', '239.1.1.1', '240.0.0.1', '255.255.255.255'],
+  ...['::', '::1', '::127.0.0.1', '::ffff:127.0.0.1', '::ffff:10.0.0.1', '::ffff:8.8.8.8', '64:ff9b::a00:1'],
+  ...['64:ff9b:1::1', '100::1', '2001::1', '2001:db8::1', '2002:7f00:1::', '3fff::1', '5f00::1', 'fc00::1'],
+  ...['fd12::1', 'fe80::1', 'fec0::1', 'ff02::1', 'fe80::1%eth0', 'no address'],
+];
+const PUBLIC = ['1.1.1.1', '8.8.8.8', '100.63.255.255', '172.32.0.1', '223.255.255.255', '2606:4700::1111'];
+
+/** Resolves a name that has these addresses. Returns the error or what was found. */
+function resolve(addresses: string[], all: boolean): Promise<unknown> {
+  const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
+  const resolver = (_: string, __: object, callback: (error: null, found: object[]) => void) => callback(null, found);
+  return new Promise((done) =>
+    lookupPublic(resolver as unknown as typeof lookup)('name.example', { all }, (error, address) =>
+      done(error?.message ?? address),
+    ),
+  );
+}
+
+describe('an address', () => {
+  it('is public unless it is private, loopback, link-local, multicast, reserved or contains an IPv4 address', () => {
+    for (const address of NOT_PUBLIC) expect(isPublicAddress(address), address).to.equal(false);
+    for (const address of PUBLIC) expect(isPublicAddress(address), address).to.equal(true);
+  });
+
+  it('of a receiver is found only if it is public', async () => {
+    const addresses = ['10.0.0.1', '1.1.1.1', '::1', '2606:4700::1111'];
+    const found = [
+      { address: '1.1.1.1', family: 4 },
+      { address: '2606:4700::1111', family: 6 },
+    ];
+    expect(await resolve(addresses, true)).to.deep.equal(found);
+    expect(await resolve(addresses, false)).to.equal('1.1.1.1');
+    for (const all of [true, false])
+      expect(await resolve(['10.0.0.1', '::ffff:1.1.1.1'], all)).to.equal('name.example has no public address');
   });
 });

@@ -1,7 +1,9 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { expect } from 'chai';
+import { numbers } from '../../store/stage.ts';
 import { listIn } from '../../store/store-calls.ts';
 import { until } from '../../support/until.ts';
-import { now, raised, returned, startDispatching } from './dispatching.ts';
+import { never, now, raised, returned, startDispatching } from './dispatching.ts';
 
 describe('the dispatcher', () => {
   it('has at most the prefetch in flight, and takes the next message for each that ends, before the end is written', async () => {
@@ -19,14 +21,12 @@ describe('the dispatcher', () => {
   });
 
   it('writes the ends once their results exceed 256 KiB, the rest in further turns', async () => {
-    const { pool, publish, queue } = await startDispatching();
-    await publish('abcde');
-    await pool.given(5);
+    const { run, queue } = await startDispatching();
     const output = JSON.stringify('x'.repeat(200 * 1024));
-    for (const run of pool.runs) run.end({ ended: 'returned', output });
+    for (const { end } of await run('abcde')) end({ ended: 'returned', output });
     const completed: number[] = [];
     while (completed.at(-1) !== 5) {
-      await new Promise(setImmediate);
+      await turn();
       completed.push((await queue.counts()).completed);
     }
     for (const [turn, count] of completed.entries()) expect(count - (completed[turn - 1] ?? 0)).to.be.at.most(2);
@@ -34,11 +34,10 @@ describe('the dispatcher', () => {
 
   it('decides by the retry policy of the action, and counts outcomes by kind and the wait of each task once', async () => {
     const actions = new Map([['d', { maxAttempts: 1 }]]);
-    const { pool, publish, dispatcher, clock, reach } = await startDispatching({ actions });
-    await publish('abcd');
+    const { pool, run, dispatcher, clock, reach } = await startDispatching({ actions });
     const crashed = { ended: 'crashed', reason: 'thread died' } as const;
-    for (const [index, outcome] of [raised, crashed, { ...raised, permanent: true }, raised].entries())
-      (await pool.given(index + 1)).end(outcome);
+    const outcomes = [raised, crashed, { ...raised, permanent: true }, raised];
+    for (const [index, { end }] of (await run('abcd')).entries()) end(outcomes[index] ?? returned);
     await reach({ retrying: 2, dead: 2 });
     clock.advance(60_000);
     for (const number of [5, 6]) (await pool.given(number)).end(returned);
@@ -60,26 +59,25 @@ describe('the dispatcher', () => {
     await reach({ completed: 2, inFlight: 1, waiting: 1 });
     expect((await listIn(queue.store.reads.rows)).map(({ id }) => id)).to.deep.equal(['b']);
     run.end({ ended: 'returned', output: '"late"' });
-    await new Promise(setImmediate);
+    await turn();
     expect(await queue.counts()).to.include({ inFlight: 1, waiting: 1 });
     await dispatcher.stop(now);
     expect(await queue.store.reads.rows.find('a')).to.include({ result: '{"output":"late"}' });
   });
 
   it('records the start of each attempt, and its end before the settlement is written, without a jump of the clock', async () => {
-    const { pool, publish, queue, clock, reach, dispatcher } = await startDispatching();
-    await publish('ab');
-    const [a, b] = [await pool.given(1), await pool.given(2)];
+    const { run, queue, clock, reach, dispatcher } = await startDispatching();
+    const [a, b] = await run('ab');
     a.onAcknowledged('ack');
     const startedAt = clock.now();
     clock.advance(20);
-    b.end(raised);
-    await new Promise(setImmediate);
+    b?.end(raised);
+    await turn();
     await reach({ retrying: 1 });
     clock.advance(startedAt + 100 - clock.now());
     clock.jump(60_000);
     a.end(returned);
-    await new Promise(setImmediate);
+    await turn();
     await dispatcher.stop(now);
     const times = { started_at: startedAt, ended_at: startedAt + 100, ran_ms: 100, waited_ms: 0, attempts: 1 };
     expect(await queue.store.reads.rows.find('a', 'detailed')).to.include(times);
@@ -95,7 +93,7 @@ describe('the dispatcher', () => {
       await publish('a');
       await reach({ inFlight: 1 });
       const ended = when === 'the stop began' ? dispatcher.stop(now) : queue.setPaused(true);
-      await new Promise(setImmediate);
+      await turn();
       resolve();
       await ended;
       // The clock stands still, so no timer writes the release.
@@ -104,36 +102,166 @@ describe('the dispatcher', () => {
     });
 
   it('writes no row of a task whose ack came too late, because another node runs it', async () => {
-    const { pool, publish, dispatcher, faults, settled } = await startDispatching();
+    const { run, dispatcher, faults, settled } = await startDispatching();
     faults.isLate = true;
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('ack');
-    run.end(returned);
+    const [{ onAcknowledged, end }] = await run('a');
+    onAcknowledged('ack');
+    end(returned);
     await dispatcher.stop(now);
     expect(settled).to.deep.equal(['ack']);
   });
 });
 
+describe('the dispatcher, before a stop,', () => {
+  it('waits for a limited task that gets the place of one that runs, and for none that waits for a rate', async () => {
+    const { pool, dispatcher, queue } = await startDispatching();
+    await queue.setLimits('single', { concurrency: 1 }, 'api');
+    await queue.setLimits('rated', { rate: { count: 1, ms: 60_000 } }, 'api');
+    const body = '{"created_at":1790000000}';
+    for (const id of 'ab') await queue.publish({ id, action: 'single', body });
+    for (const id of 'cd') await queue.publish({ id, action: 'rated', body });
+    const drained = dispatcher.drain(never);
+    for (const number of [1, 2, 3]) (await pool.given(number)).end(returned);
+    await drained;
+    expect(pool.ids).to.equal('acb');
+    expect(await queue.counts()).to.include({ completed: 3, limited: 1, inFlight: 0 });
+  });
+
+  it('waits neither for a retry that is due later, nor for the tasks of a paused queue', async () => {
+    const { run, dispatcher, publish, reach, queue } = await startDispatching();
+    (await run('a'))[0].end(raised);
+    await reach({ retrying: 1 });
+    await dispatcher.drain(never);
+    await queue.setPaused(true);
+    await publish('b');
+    await dispatcher.drain(never);
+  });
+
+  it('waits no longer than its deadline, also while it counts what is left, and after its abort time for no handler', async () => {
+    const { run, dispatcher, queue } = await startDispatching();
+    const { promise: deadline, resolve: expire } = Promise.withResolvers<void>();
+    const counts = queue.counts.bind(queue);
+    queue.counts = async () => {
+      expire();
+      await turn();
+      return { ...(await counts()), waiting: 1 };
+    };
+    await dispatcher.drain(deadline);
+    await run('a');
+    await dispatcher.drain(turn());
+    await dispatcher.drain(never, now);
+  });
+
+  it('releases what still runs at its deadline, in order and uncharged', async () => {
+    const { run, dispatcher, store } = await startDispatching();
+    await run('abcd');
+    await dispatcher.stop(now);
+    const { deliveries } = await store.take(10, true);
+    expect(deliveries.map(({ id, attempt }) => `${id}${attempt}`)).to.deep.equal(['a1', 'b1', 'c1', 'd1']);
+  });
+});
+
+describe('the dispatcher, while ends cannot be written,', () => {
+  it('keeps the outcome, takes nothing, and repeats the write after growing delays', async () => {
+    const { faults, settled, pool, publish, clock, dispatcher, queue } = await startDispatching();
+    faults.settle = new Error('disk full');
+    await publish('abcdef');
+    (await pool.given(1)).end(returned);
+    await turn();
+    clock.advance(5);
+    await turn();
+    expect([dispatcher.writeFailure, settled.length]).to.deep.equal(['disk full', 1]);
+    for (const delayMs of [100, 200, 400, 800, 1600, 3200, 5000, 5000]) {
+      clock.advance(delayMs - 1);
+      const before = settled.length;
+      clock.advance(1);
+      expect(settled).to.have.length(before + 1);
+      await turn();
+    }
+    (await pool.given(2)).end(returned);
+    await turn();
+    expect(pool.ids).to.equal('abcdef');
+    delete faults.settle;
+    clock.advance(5000);
+    await turn();
+    expect(dispatcher.writeFailure).to.equal(undefined);
+    expect(await queue.counts()).to.include({ completed: 2 });
+  });
+
+  it('dead-letters only the task whose value the database refuses', async () => {
+    const { run, reach, queue } = await startDispatching();
+    for (const { delivery, end } of await run('abc'))
+      end(delivery.id === 'b' ? { ended: 'returned', output: '"BAD"' } : returned);
+    await reach({ completed: 2, dead: 1 });
+    const [letter] = await queue.read(['b']);
+    expect(letter).to.include({ reason: 'its result cannot be stored: invalid byte', isPermanent: true });
+  });
+
+  it('stops, and says whether it has written the end of each task, also of one that was acked just before', async () => {
+    for (const [isAcked, isWritten] of [
+      [true, true],
+      [true, false],
+      [false, false],
+    ]) {
+      const { faults, run, dispatcher, store } = await startDispatching();
+      const [{ onAcknowledged, end }] = await run('a');
+      if (!isWritten) faults.settle = new Error('disk full');
+      if (isAcked) onAcknowledged('ack');
+      end(returned);
+      expect(await dispatcher.stop(now)).to.equal(isWritten);
+      if (isWritten) expect(await store.reads.find('a')).to.have.nested.property('row.result', '{"output":1}');
+    }
+  });
+
+  it('takes again a second after a take that failed', async () => {
+    const { faults, pool, publish, clock, dispatcher } = await startDispatching();
+    faults.take = new Error('the file is locked');
+    await publish('a');
+    await turn();
+    expect(dispatcher.writeFailure).to.equal('the file is locked');
+    delete faults.take;
+    clock.advance(1000);
+    (await pool.given(1)).end(returned);
+    expect(dispatcher.writeFailure).to.equal(undefined);
+  });
+
+  for (const [what, output, most] of [
+    ['64 results', '1', 140],
+    ['256 KiB of results', JSON.stringify('x'.repeat(60 * 1024)), 10],
+  ] as const) {
+    it(`takes nothing while more than ${what} wait behind a slow write`, async () => {
+      const { store, pool, publish } = await startDispatching();
+      const settle = store.settle.bind(store);
+      const { promise, resolve } = Promise.withResolvers<void>();
+      store.settle = async (settled) => promise.then(() => settle(settled));
+      await publish(numbers(200));
+      for (let count = 0; count < 300; count += 1) {
+        for (const { end } of pool.runs) end({ ended: 'returned', output });
+        await turn();
+      }
+      resolve();
+      expect(pool.runs.length).to.be.at.most(most);
+    });
+  }
+});
+
 describe('the dispatcher takes as idle, and so perhaps a suspect,', () => {
   it('when a handler ends that has nacked before', async () => {
-    const { pool, publish, takes, isIdle } = await startDispatching();
-    await publish('a');
-    const run = await pool.given(1);
-    run.onAcknowledged('nack');
+    const { run, takes, isIdle } = await startDispatching();
+    const [{ onAcknowledged, end }] = await run('a');
+    onAcknowledged('nack');
     await until(() => takes.at(-1)?.written === 1);
     expect(isIdle()).to.equal(false);
-    run.end(returned);
+    end(returned);
     await until(() => isIdle() === true);
   });
 
   it('once the row of an acked task was refused', async () => {
-    const { pool, publish, clock, takes, isIdle } = await startDispatching();
-    await publish('a');
-    const run = await pool.given(1);
+    const { run, clock, takes, isIdle } = await startDispatching();
+    const [{ onAcknowledged, end }] = await run('a');
     takes.length = 0;
-    run.onAcknowledged('ack');
-    run.end({ ended: 'returned', output: '"BAD"' });
+    onAcknowledged('ack');
+    end({ ended: 'returned', output: '"BAD"' });
     await until(() => {
       clock.advance(10);
       return isIdle() === true;
@@ -141,15 +269,14 @@ describe('the dispatcher takes as idle, and so perhaps a suspect,', () => {
   });
 
   it('once all settlements are written, even if a write fails', async () => {
-    const { pool, publish, clock, faults, takes, isIdle } = await startDispatching();
-    await publish('ab');
+    const { run, clock, faults, takes, isIdle } = await startDispatching();
+    const runs = await run('ab');
     faults.settle = new Error('disk I/O error');
-    const runs = [await pool.given(1), await pool.given(2)];
     takes.length = 0;
-    for (const run of runs) run.end(returned);
+    for (const { end } of runs) end(returned);
     await until(() => isIdle() === false);
     clock.advance(5);
-    await new Promise(setImmediate);
+    await turn();
     delete faults.settle;
     await until(() => {
       clock.advance(100);
@@ -170,7 +297,7 @@ describe('the dispatcher gives callbacks to the sender', () => {
     }
     await reach({ completed: 1005, inFlight: 1005 });
     await publish(['waits']);
-    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+    for (let count = 0; count < 5; count += 1) await turn();
     expect(pool.runs).to.have.length(1005);
     sender.runs.at(-1)?.end(returned);
     expect((await pool.given(1006)).delivery.id).to.equal('waits');
@@ -186,7 +313,7 @@ describe('the dispatcher gives callbacks to the sender', () => {
     clock.advance(1000);
     await sender.given(1);
     await cancelled('b');
-    await new Promise(setImmediate);
+    await turn();
     expect(sender.runs).to.have.length(1);
     clock.advance(1000);
     const { end } = await sender.given(2);
@@ -196,22 +323,10 @@ describe('the dispatcher gives callbacks to the sender', () => {
     expect(pool.ids).to.equal('12345');
   });
 
-  it('up to nine times', async () => {
-    const { sender, pool, publish, reach, clock } = await startDispatching();
-    await publish('a', URL);
-    (await pool.given(1)).end(returned);
-    for (let attempt = 1; attempt <= 9; attempt += 1) {
-      (await sender.given(attempt)).end({ ...raised, retryAfterMs: 1000 } as typeof raised);
-      await reach(attempt < 9 ? { retrying: 1 } : { dead: 1 });
-      clock.advance(1000);
-    }
-  });
-
   it('cancels them there, and releases them at a stop', async () => {
     const { sender, pool, queue, publish, reach, dispatcher, store } = await startDispatching();
     await publish('ab', URL);
     for (const number of [1, 2]) (await pool.given(number)).end(returned);
-    await reach({ completed: 2 });
     await sender.given(2);
     await queue.cancel(sender.runs[0]?.delivery.id ?? '');
     await reach({ cancelled: 1 });

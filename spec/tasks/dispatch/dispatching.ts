@@ -1,5 +1,5 @@
-import type { Delivery } from '../../../db/task-store.ts';
-import { type QueueCounts, type Settlement, type TaskStore, ValueRefused } from '../../../db/task-store.ts';
+import type { Delivery, QueueCounts, Settlement, TaskStore } from '../../../db/task-store.ts';
+import { ValueRefused } from '../../../db/task-store.ts';
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
 import type { AttemptListener, Outcome } from '../../../main/tasks/pool/run.ts';
 import { Queue } from '../../../main/tasks/queue.ts';
@@ -15,9 +15,11 @@ export const now = Promise.resolve();
 export const returned: Outcome = { ended: 'returned', output: '1' };
 export const raised: Outcome = { ended: 'raised', reason: 'it failed', permanent: false };
 
+type Run = AttemptListener & { delivery: Delivery; end(outcome: Outcome): void };
+
 /** Replacement of the task pool, or of the sender of callbacks. A spec ends each run with an outcome of its choice. */
 class HandDrivenPool {
-  readonly runs: (AttemptListener & { delivery: Delivery; end(outcome: Outcome): void })[] = [];
+  readonly runs: Run[] = [];
   readonly isUsed = true;
   readonly #given = new Condition();
 
@@ -99,6 +101,12 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
       await queue.publish({ id, action: id, body, callbackUrl });
     }
   };
+  /** Publishes messages with these ids to a pool without runs, and waits until all run. */
+  const run = async (ids: string) => {
+    await publish(ids);
+    await pool.given(ids.length);
+    return pool.runs as [Run, ...Run[]];
+  };
   /** Lets time pass until the queue's counts fit, so that retries become due and settlements are written. */
   const reach = async (expected: Partial<QueueCounts>) => {
     let counts: Partial<QueueCounts> = {};
@@ -110,5 +118,5 @@ export async function startDispatching(options: Partial<Pick<DispatcherOptions, 
       return Object.entries(expected).every(([name, count]) => counts[name as keyof QueueCounts] === count);
     });
   };
-  return { ...controlled, ...{ pool, sender, queue, store, dispatcher, clock, publish, reach } };
+  return { ...controlled, ...{ pool, sender, queue, store, dispatcher, clock, publish, run, reach } };
 }

@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
 import { decide, retriesOf, retryPolicy } from '../../../main/tasks/dispatch/retry-policy.ts';
 import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import type { ActionSettings } from '../../../workers/tasks/messages.ts';
@@ -29,15 +28,16 @@ describe('the retry policy', () => {
     const outcome = { ...raised, reason: 'busy', retryAfterMs: 86_400_000 } as const;
     const settlement = { kind: 'retry', runAt: 86_400_000, reason: 'busy', failure: 'transient' };
     expect(settle(4, 0, outcome)).to.deep.equal(settlement);
-    expect(settle(5, 0, outcome)).to.include({ kind: 'discard', failure: 'transient' });
+    expect(settle(5, 0, outcome)).to.include({ kind: 'discard', reason: 'busy', failure: 'transient' });
   });
 
   it('draws the delay evenly from zero to a bound, which triples with each attempt up to an hour', () => {
     const retries = retriesOfAction({ maxAttempts: 3000 });
-    for (const [attempt, seconds] of Object.entries({ 1: 6, 2: 18, 3: 54, 4: 162, 30: 3600, 2000: 3600 })) {
-      for (const share of [0, 0.25, 0.5, 0.999])
-        expect(settle(Number(attempt), 0, raised, share, retries)).to.include({ runAt: seconds * 1000 * share });
-    }
+    for (const [attempt, seconds] of Object.entries({ 1: 6, 2: 18, 3: 54, 4: 162, 30: 3600, 2000: 3600 }))
+      for (const share of [0, 0.25, 0.5, 0.999, 1 / 7])
+        expect(settle(Number(attempt), 0, raised, share, retries)).to.include({
+          runAt: Math.floor(seconds * 1000 * share),
+        });
   });
 
   it('has the attempts and delays that the action of a task says', () => {
@@ -49,21 +49,5 @@ describe('the retry policy', () => {
     const { backoff: partly } = retriesOfAction({ backoff: { factor: 2 } });
     expect(partly).to.deep.equal({ firstMs: 6000, factor: 2, maxMs: 3_600_000 });
     for (const action of ['b', undefined]) expect(retriesOf({ action, body: '' }, new Map())).to.equal(retryPolicy);
-  });
-
-  it('passes the reason on and never delays longer than it may, whatever the limit of attempts', () => {
-    const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-    const outcomes = fc.constantFrom(raised, crashed);
-    const [limits, attempts] = [fc.integer({ min: 1, max: 50 }), fc.integer({ min: 1, max: 60 })];
-    fc.assert(
-      fc.property(limits, outcomes, shares, attempts, (maxAttempts, outcome, share, attempt) => {
-        const settlement = settle(attempt, 0, outcome, share, retriesOfAction({ maxAttempts }));
-        expect(settlement).to.include({ reason: 'no', failure: outcome === crashed ? 'crash' : 'transient' });
-        if (settlement.kind !== 'retry') return;
-        expect(attempt).to.be.below(maxAttempts);
-        expect(settlement.runAt).to.satisfy(Number.isSafeInteger);
-        expect(settlement.runAt).to.be.within(0, retryPolicy.backoff.maxMs);
-      }),
-    );
   });
 });

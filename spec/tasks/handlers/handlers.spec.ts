@@ -1,32 +1,23 @@
 import { createServer } from 'node:http';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
+import type { Outcome } from '../../../main/tasks/pool/run.ts';
 import { onceForSuite } from '../../support/cleanup.ts';
 import { listenLocally } from '../../support/free-port.ts';
-import { eventually, until } from '../../support/until.ts';
-import { failed, failedForGood, returned, startHandlers } from './handling.ts';
+import { until } from '../../support/until.ts';
+import { failed, returned, startHandlers } from './handling.ts';
 
 const patient = { TASK_CANCEL_GRACE_MS: '60000' };
 
 /** Code of handlers that report progress once they run. */
 const interruptible = `
   ok: () => 'ok',
-  async heed(_, { signal, progress }) { progress(0); await aborted(signal); throw signal.reason; },
-  async 'throw another error'(_, { signal, progress }) {
-    progress(0);
-    await aborted(signal);
-    throw new PermanentError('it was told to stop');
-  },
+  async heed(_, { signal, progress }) { progress(0); await aborted(signal); throw new PermanentError('told to stop'); },
   async 'nack, then return'(_, { signal, progress, nack }) {
     progress(0);
     await aborted(signal);
     nack();
     return 'returned';
-  },
-  async 'read the signal late'(_, task) {
-    task.progress(0);
-    while (!task.signal.aborted) await new Promise(setImmediate);
-    throw task.signal.reason;
   },
   async 'read the signal after the cancellation'(_, task) {
     task.progress(0);
@@ -113,24 +104,22 @@ for (const isolation of ['thread', 'process'])
     it('replaces a built-in action of the same name, and leaves the others; an action without a handler fails', async () => {
       expect(await outputOf('uppercase', { text: 'a' })).to.equal('own');
       expect(await outputOf('sum', { numbers: [1, 2] })).to.equal(3);
-      for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty']) {
+      for (const name of ['unknown', 'constructor', '__proto__', 'toString', 'hasOwnProperty'])
         expect(await shared().run(name), name).to.deep.equal(failed(`no handler has the action ${name}`));
-      }
     });
 
     it('decides by the name of its error whether and when the task is retried', async () => {
       const later = failed('the handler asked for a retry after 1500 ms');
       for (const [action, outcome] of Object.entries({
         fail: failed('it failed'),
-        permanent: failedForGood('it will never work'),
-        'own class': failedForGood('no copy of the class'),
+        permanent: failed('it will never work', true),
+        'own class': failed('no copy of the class', true),
         'retry later': { ...later, retryAfterMs: 1500 },
         'retry much later': { ...failed('next year'), retryAfterMs: 86_400_000 },
         'retry never': failed('when?'),
         'retry before': failed('before?'),
-      })) {
+      }))
         expect(await shared().run(action), action).to.deep.equal(outcome);
-      }
     });
 
     it('may settle its task while it runs, at once, once, and not after it has ended', async () => {
@@ -193,8 +182,7 @@ for (const isolation of ['thread', 'process'])
     });
 
     it('whose task is cancelled completes it by returning, or ends as cancelled in its thread', async () => {
-      const ways = ['heed', 'throw another error', 'nack, then return', 'read the signal late'];
-      for (const action of [...ways, 'read the signal after the cancellation']) {
+      for (const action of ['heed', 'nack, then return', 'read the signal after the cancellation']) {
         expect(await runAndCancel(shared(), action), action).to.deep.equal({ ended: 'cancelled' });
         expect(await outputOf('is aborted')).to.equal(false);
       }
@@ -214,7 +202,7 @@ describe('a handler of a handlers module', () => {
   });
 
   it('has its signal aborted at a shutdown, and its task is released unless it returns', async () => {
-    for (const [action, ended] of Object.entries({ 'read the signal late': 'released', finish: 'returned' })) {
+    for (const [action, ended] of Object.entries({ heed: 'released', finish: 'returned' })) {
       const { run, pool, reports } = await startHandlers(interruptible);
       const outcome = run(action);
       await until(() => reports.length > 0);
@@ -224,37 +212,26 @@ describe('a handler of a handlers module', () => {
   });
 
   it('does not use a connection that was closed while its thread was idle', async () => {
-    const server = createServer((request, response) => {
-      request.resume();
-      response.end('ok');
-    });
+    const server = createServer((request, response) => void request.resume().on('end', () => response.end('ok')));
     const port = await listenLocally(server);
     const { run, output } = await startHandlers(`
       fetch: async () => {
-        const { once } = await import('node:events');
-        const { request } = await import('node:http');
-        const sent = request({ port: ${port}, method: 'POST' });
-        sent.end('x');
-        const [response] = await once(sent, 'response');
-        await once(response.resume(), 'end');
+        const [http, events] = ['http', 'events'].map(process.getBuiltinModule);
+        const request = http.request({ port: ${port}, method: 'POST' }).end('x');
+        const [response] = await events.once(request, 'response');
+        await response.toArray();
       },
-      'idle connections': async () => Object.keys((await import('node:http')).globalAgent.freeSockets).length,
+      idle: () => Object.keys(process.getBuiltinModule('http').globalAgent.freeSockets).length,
     `);
-    const idleConnections = async () => {
-      await run('idle connections');
-      return output();
-    };
     for (let time = 0; time < 5; time++) {
       expect(await run('fetch')).to.deep.equal(returned);
       expect(await promisify(server.getConnections.bind(server))()).to.equal(1);
       server.closeAllConnections();
-      await eventually(idleConnections, (count) => count === 0);
+      await until(async () => (await run('idle')) === returned && output() === 0);
     }
   });
-});
 
-describe('a handler with a time limit of its own', () => {
-  it('has its signal aborted, and may end well or badly', async () => {
+  it('has its signal aborted at its own time limit, and may end well or badly', async () => {
     const { run, output } = await startHandlers(
       `heed: { timeoutMs: 30, async handler(_, { signal }) {
         await aborted(signal);
@@ -268,9 +245,140 @@ describe('a handler with a time limit of its own', () => {
     expect(output()).to.equal('took longer than 30 ms');
   });
 
-  it('may have a longer one than other tasks', async () => {
+  it('may have a longer time limit than other tasks', async () => {
     const limits = { TASK_TIMEOUT_MS: '20', TASK_CANCEL_GRACE_MS: '0' };
     const { run } = await startHandlers('slow: { timeoutMs: 60000, handler: () => pause(100) }', limits);
     expect(await run('slow')).to.deep.equal(returned);
+  });
+});
+
+const common = "ok: () => 'ok', wait: () => pause(20),";
+
+/** Runs a handler between two good ones. Asserts that those are completed, and that the pool continues. */
+async function runBetween({ run }: Started, action: string): Promise<Outcome> {
+  const [before, outcome, after] = await Promise.all([run('ok'), run(action), run('ok')]);
+  expect([before, after, await run('ok')]).to.deep.equal([returned, returned, returned]);
+  return outcome;
+}
+
+const toJson = (why: string) => new RegExp(`^JSON cannot hold the output: ${why}$`);
+
+/** Handlers, with the end of their tasks and its reason. A task that `failed` may be retried. */
+const cases: [what: string, end: 'crashed' | 'failed' | 'failed for good', reason: RegExp, handler: string][] = [
+  ['never returns', 'crashed', /^took longer than 30 ms$/, '{ timeoutMs: 30, handler: () => new Promise(() => {}) }'],
+  ['blocks its thread', 'crashed', /^took longer than 30 ms$/, '{ timeoutMs: 30, handler() { for (;;); } }'],
+  ['needs too much memory', 'crashed', /memory limit/, '() => { for (const a = []; ; ) a.push(Array(1e4).fill({})); }'],
+  ['calls process.exit', 'failed', /^process.exit\(0\) was called in a task thread$/, '() => process.exit(0)'],
+  ['throws null', 'failed', /^null$/, '() => { throw null; }'],
+  ['throws a huge message', 'failed for good', /^x{1000}$/, `() => { throw new PermanentError('x'.repeat(1e7)); }`],
+  ['returns a circular object', 'failed for good', toJson('Conv.* circ.*'), '() => { const a = {}; return a.a = a; }'],
+  ['returns a BigInt', 'failed for good', toJson('.*BigInt.*'), '() => 1n'],
+  ['returns a function', 'failed for good', toJson('it is a function'), '() => () => {}'],
+  ['returns a toJSON that throws', 'failed for good', toJson('null'), '() => ({ toJSON() { throw null; } })'],
+  ['returns 1.2 MB', 'failed for good', /^the output has more than 1048576 bytes$/, `() => 'ü'.repeat(600_000)`],
+];
+
+describe('a handler disturbs no other task', () => {
+  const shared = onceForSuite(() => {
+    const handlers = cases.map(([action, , , handler]) => `'${action}': ${handler},`);
+    return startHandlers(`${common} ${handlers.join('\n')}`, { TASK_MEMORY_MB: '32' });
+  });
+
+  for (const [action, end, reason] of cases) {
+    it(`if it ${action}`, async () => {
+      const outcome = await runBetween(shared(), action);
+      const expected = end === 'crashed' ? { ended: end } : { ended: 'raised', permanent: end === 'failed for good' };
+      expect(outcome).to.include(expected);
+      expect(outcome).to.have.property('reason').that.matches(reason);
+    });
+  }
+
+  for (const [what, bad, message] of [
+    [
+      'calls a saved process.exit',
+      '((exit) => () => { setImmediate(() => exit(1)); })(process.exit)',
+      'process.exit(1)',
+    ],
+    ['throws', '() => { setInterval(() => { throw new TypeError("left behind"); }, 1); }', 'left behind'],
+    ['rejects', '() => { setImmediate(() => Promise.reject(null)); }', 'null'],
+  ] as const) {
+    it(`if a timer that it left behind ${what} while other tasks run`, async () => {
+      const started = await startHandlers(`bad: ${bad}, ${common}`);
+      expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+      expect(await started.run('wait')).to.deep.equal(returned);
+      const line = await started.logged(({ err }) => String(err).includes(message));
+      expect(line).to.include({ level: 50, origin: what === 'rejects' ? 'unhandledRejection' : 'uncaughtException' });
+    });
+  }
+
+  it('if it leaves a timer behind that blocks its idle thread, and the next task is cancelled', async () => {
+    const { run, cancel, told, logged } = await startHandlers(`
+      bad() { setImmediate(() => { console.log('blocked'); for (;;); }); },
+      ok: () => 'ok',
+    `);
+    expect(await run('bad')).to.deep.equal(returned);
+    await logged(({ msg }) => msg === 'blocked');
+    const outcome = run('ok');
+    expect(cancel()).to.equal(false);
+    expect(await outcome).to.deep.equal({ ended: 'cancelled' });
+    expect(await run('ok')).to.deep.equal(returned);
+    expect(told).to.deep.equal(['1 started', '1 ended', '2 ended', '3 started', '3 ended']);
+  });
+
+  it('if it reports megabytes of progress', async () => {
+    // The outcome may arrive before a report that was sent just before it.
+    const started = await startHandlers(`${common} async bad(_, { progress }) {
+      const note = 'x'.repeat(1e6);
+      for (let step = 0; step < 1e4; step++) progress(step, note);
+      await pause(150);
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    expect(started.reports.length).to.be.within(1, 100);
+    for (const { note } of started.reports) expect(note).to.have.length(200);
+  });
+
+  it('if it writes megabytes of log lines', async () => {
+    const started = await startHandlers(`${common} bad(_, { log }) {
+      const text = 'x'.repeat(1e6);
+      for (let line = 0; line < 300; line++) {
+        log.info(text, { text });
+        console.log(text);
+        process.stderr.write(text);
+      }
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    const { suppressed } = await started.logged(({ msg }) => msg === 'log lines of a handlers module were left out');
+    expect(suppressed).to.be.above(100);
+    for (const line of started.lines) expect(JSON.stringify(line).length).to.be.below(8 * 1024 + 200);
+  });
+
+  it('if it logs what JSON cannot hold', async () => {
+    const started = await startHandlers(`${common} bad(_, { log }) {
+      const circular = {};
+      log.info('circular', Object.assign(circular, { circular }));
+      log.info('hostile', { get a() { throw new Error('no'); } });
+      log.info();
+      log.info(Symbol('odd'), 5);
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    for (const text of ['circular', 'hostile']) {
+      const line = await started.logged(({ msg }) => msg === text);
+      expect(line).to.include({ action: 'bad', omitted: 'the fields of this line' });
+    }
+  });
+
+  it('if it sends messages of its own to the main thread', async () => {
+    const started = await startHandlers(`${common} async bad() {
+      const { parentPort } = await import('node:worker_threads');
+      const post = (...messages) => messages.forEach((message) => parentPort.postMessage(message));
+      post(null, 5, 'text', {}, { logLine: null }, { logLine: { level: 'none', fields: '{' } });
+      for (const acknowledged of [null, 'other']) post({ run: 1e9, acknowledged });
+      post({ run: 2, progress: null });
+    }`);
+    expect(await runBetween(started, 'bad')).to.deep.equal(returned);
+    expect(started.reports).to.deep.equal([]);
+    const invalid = 'a task thread sent an invalid message';
+    await started.logged(({ msg }) => msg === invalid);
+    expect(new Set(started.lines.map(({ msg }) => msg))).to.deep.equal(new Set([invalid]));
   });
 });

@@ -32,8 +32,7 @@ export function newDelivery(id: string, action: string, data: object = {}, about
 
 /** Starts a pool of one thread with a handlers module, whose default export is `{ <handlers> }`. */
 export async function startHandlers(handlers: string, env: Record<string, string> = {}, clock?: Clock) {
-  const module = await writeHandlers(`export default {${handlers}};`);
-  return { module, ...(await startPool({ TASK_HANDLERS: module, ...env }, clock)) };
+  return startPool({ TASK_HANDLERS: await writeHandlers(`export default {${handlers}};`), ...env }, clock);
 }
 
 /** Starts a pool of one thread. @param file the code of the thread, instead of the product's */
@@ -48,7 +47,7 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
   const told: string[] = [];
   const deliveries: Delivery[] = [];
   let output: string | undefined;
-  let stack: string | undefined;
+  /** Runs a task. Its outcome has neither the output, nor the stack of what was thrown. */
   const run = async (action: string, data: object = {}, about: Partial<Delivery> = {}): Promise<Outcome> => {
     const id = String(deliveries.length + 1);
     const delivery = newDelivery(id, action, data, about);
@@ -60,7 +59,6 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
     });
     told.push(`${id} ended`);
     if (outcome.ended === 'raised') {
-      stack = outcome.stack;
       const { stack: _, ...others } = outcome;
       return others;
     }
@@ -71,10 +69,10 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
   return {
     ...captured,
     ...{ pool, run, reports, told },
+    /** Returns the numbers of the started tasks, in order. */
+    starts: () => told.flatMap((event) => /^\d+(?= started$)/.exec(event) ?? []),
     /** Cancels a task, by default the last one. Returns whether it was withdrawn. */
     cancel: (id = deliveries.length) => pool.cancel(deliveries[id - 1] as Delivery),
-    /** Returns the stack of the handler that threw last, which the outcomes of `run` do not have. */
-    stack: () => stack,
     /** Returns the output of the handler that returned last. */
     output: () => output && JSON.parse(output),
   };
@@ -83,12 +81,5 @@ export async function startPool(env: Record<string, string>, clock: Clock = syst
 /** Outcome of a handler that returned, without its output. */
 export const returned = { ended: 'returned' } as Outcome;
 
-/** Returns the outcome of an attempt that failed and may be retried. */
-export function failed(reason: string): Outcome {
-  return { ended: 'raised', reason, permanent: false };
-}
-
-/** Returns the outcome of an attempt that failed for good. */
-export function failedForGood(reason: string): Outcome {
-  return { ended: 'raised', reason, permanent: true };
-}
+/** Returns the outcome of a handler that threw. */
+export const failed = (reason: string, permanent = false): Outcome => ({ ended: 'raised', reason, permanent });

@@ -1,4 +1,5 @@
 import childProcess, { type ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
 import { expect } from 'chai';
@@ -19,24 +20,16 @@ const handlers = `
 
 const crashed = { ended: 'crashed', reason: 'process died: SIGABRT' };
 
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
+const isAlive = (pid: number) => existsSync(`/proc/${pid}`);
 
 /** Calls `fork` instead of Node's function of this name, with Node's function, until the test ends. */
 function mockFork(fork: (start: () => ChildProcess) => ChildProcess): void {
   const original = childProcess.fork;
   const replacement = (...args: unknown[]) => fork(() => Reflect.apply(original, childProcess, args));
-  const { mock: forks } = mock.method(childProcess, 'fork', replacement as typeof original);
+  mock.method(childProcess, 'fork', replacement as typeof original);
   syncBuiltinESMExports();
-  afterTest(() => {
-    forks.restore();
-    syncBuiltinESMExports();
-  });
+  // The mock is restored by then.
+  afterTest(syncBuiltinESMExports);
 }
 
 describe('a pool whose threads have processes of their own', () => {

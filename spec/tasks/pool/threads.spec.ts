@@ -1,9 +1,12 @@
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import type { Clock } from '../../../workers/shared/clock.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { ManualClock } from '../../support/manual-clock.ts';
+import { watchThreads } from '../../support/threads.ts';
 import { until } from '../../support/until.ts';
-import { returned, startHandlers } from '../handlers/handling.ts';
+import { returned, startHandlers, startPool } from '../handlers/handling.ts';
 
 /** Code of a module's handlers, whose import runs `code` in the second thread. The check of the module comes first. */
 async function secondThread(code: string): Promise<string> {
@@ -27,11 +30,8 @@ const crashed = { ended: 'crashed', reason: 'thread died: exit code 7' };
 describe('the threads of a pool', () => {
   it('are replaced if they are blocked while idle, and the task is not charged', async () => {
     const clock = new ManualClock();
-    const { run, told, logged, pool } = await startHandlers(
-      `block() { setImmediate(() => { console.log('blocked'); ${BLOCK}; }); }, ok: () => 'ok',`,
-      {},
-      clock,
-    );
+    const handlers = `block() { setImmediate(() => { console.log('blocked'); ${BLOCK}; }); }, ok: () => 'ok',`;
+    const { run, told, logged, pool } = await startHandlers(handlers, {}, clock);
     expect(await run('block')).to.deep.equal(returned);
     await logged(({ msg }) => msg === 'blocked');
     const outcome = run('ok');
@@ -81,5 +81,187 @@ describe('the threads of a pool', () => {
     await until(() => !pool.serving);
     await pool.stop(Promise.resolve());
     expect(await outcome).to.include({ ended: 'released' });
+  });
+});
+
+/** Starts a pool of one thread without a handlers module. */
+async function startBuiltIns(env: Record<string, string> = {}, clock?: Clock) {
+  const started = await startPool(env, clock, new URL('threads/built-in.ts', import.meta.url));
+  const folder = await temporaryFolder();
+  /** Data of a task that waits until it is released. */
+  const data = { begun: join(folder, 'begun'), go: join(folder, 'go') };
+  return { ...started, held: { data, release: () => writeFileSync(data.go, '') } };
+}
+
+describe('a pool without a handlers module', () => {
+  it('runs as many tasks as its window holds without a round trip between two, in order', async () => {
+    const { pool, run, starts } = await startBuiltIns({ TASK_PREFETCH: '3' });
+    expect([pool.threads, pool.overlap, pool.busy, pool.serving]).to.deep.equal([1, 1, 0, true]);
+    const outcomes = [1, 2, 3, 4].map(() => run('return'));
+    expect([starts().join(''), pool.busy]).to.deep.equal(['123', 1]);
+    expect(await Promise.all(outcomes)).to.deep.equal(Array(4).fill(returned));
+    expect(starts().join('')).to.equal('1234');
+    expect(pool.durations.cumulative()).to.include({ count: 4, sum: 6 });
+  });
+
+  it('gives a task to the thread with the fewest', async () => {
+    const { pool, run, held } = await startBuiltIns({ TASK_CONCURRENCY: '2', TASK_PREFETCH: '4' });
+    const waits = run('wait', held.data);
+    expect(await run('return')).to.deep.equal(returned);
+    expect(pool.busy).to.equal(1);
+    held.release();
+    expect(await waits).to.deep.equal(returned);
+  });
+
+  it('ends the thread of a task that reaches its time limit, which counts elapsed time from the end of the previous one', async () => {
+    const clock = new ManualClock();
+    const { pool, run, held } = await startBuiltIns({ TASK_TIMEOUT_MS: '1000' }, clock);
+    const watched = watchThreads();
+    const [waits, hangs] = [run('wait', held.data), run('hang')];
+    await until(() => existsSync(held.data.begun));
+    clock.advance(900);
+    held.release();
+    expect(await waits).to.deep.equal(returned);
+    clock.jump(60_000);
+    clock.advance(900);
+    const after = run('return');
+    clock.advance(100);
+    // Both run again, alone.
+    await until(() => watched.threads.length === 1 && pool.busy === 1);
+    clock.advance(1000);
+    expect(await hangs).to.deep.equal({ ended: 'crashed', reason: 'took longer than 1000 ms' });
+    expect(await after).to.deep.equal(returned);
+  });
+
+  it('runs a task alone whose earlier attempt has crashed', async () => {
+    const { run, starts } = await startBuiltIns();
+    const outcomes = [run('return'), run('return', {}, { crashes: 1 }), run('return')];
+    expect(starts().join('')).to.equal('1');
+    await Promise.all(outcomes);
+    expect(starts().join('')).to.equal('123');
+  });
+
+  it('replaces a thread that dies while it has nothing to do', async () => {
+    const watched = watchThreads();
+    const { run } = await startBuiltIns();
+    await watched.threads[0]?.terminate();
+    expect(await run('return')).to.deep.equal(returned);
+  });
+
+  it('releases tasks that wait, and after a stop all others', async () => {
+    const { pool, run } = await startBuiltIns({ TASK_PREFETCH: '1' });
+    const [hangs, waits] = [run('hang'), run('return')];
+    pool.releaseWaiting();
+    expect(await waits).to.deep.equal({ ended: 'released', reason: 'no thread was free' });
+    const last = run('return');
+    await pool.stop(Promise.resolve());
+    for (const outcome of [hangs, last, run('return')]) expect(await outcome).to.include({ ended: 'released' });
+  });
+});
+
+/** Starts a pool with handlers that can count how many of them run in their thread, one of which ends it by `death`. */
+async function startOverlapping(env: Record<string, string> = {}, death = 'process.reallyExit(7)') {
+  const dead = join(await temporaryFolder(), 'dead');
+  const isDead = `process.getBuiltinModule('fs').existsSync(${JSON.stringify(dead)})`;
+  const handlers = `
+    ...(globalThis.running = 0, {}),
+    // Waits for its signal, or returns how many run in the thread if the death has happened.
+    async wait(_, { signal }) { running += 1; await (${isDead} ? pause(20) : aborted(signal)); return running--; },
+    async die(_, { progress }) {
+      running += 1;
+      progress(0);
+      while (!${isDead}) await new Promise(setImmediate);
+      ${death};
+    },
+    ignore: (_, { progress }) => { running += 1; progress(0); return new Promise(() => {}); },
+    acked(_, { ack }) { ack(); return new Promise(() => {}); },
+    hang: { timeoutMs: 500, handler: () => new Promise(() => {}) },
+    alone: { overlap: false, async handler() { running += 1; await new Promise(setImmediate); return running--; } },
+  `;
+  const started = await startHandlers(handlers, { TASK_OVERLAP: '10', TASK_CANCEL_GRACE_MS: '60000', ...env });
+  return { ...started, die: () => writeFileSync(dead, '') };
+}
+
+describe('handlers that share threads', () => {
+  it('run at once, as many as the threads take', async () => {
+    const { run, told, starts, pool } = await startOverlapping({ TASK_CONCURRENCY: '2' });
+    expect([pool.threads, pool.overlap]).to.deep.equal([2, 10]);
+    const outcomes = Array.from({ length: 21 }, () => run('wait'));
+    await until(() => told.length === 20);
+    expect(pool.busy).to.equal(2);
+    await pool.stop(new Promise(() => {}));
+    const ended = (await Promise.all(outcomes)).map((outcome) => outcome.ended);
+    expect(ended).to.deep.equal([...Array(20).fill('returned'), 'released']);
+    expect(starts()).to.have.length(20);
+  });
+
+  it('start in order as others end', async () => {
+    const { run, told, cancel } = await startOverlapping({ TASK_OVERLAP: '2' });
+    const [first, , third, fourth] = [run('wait'), run('wait'), run('wait'), run('wait')];
+    await until(() => told.length === 2);
+    expect(cancel(4)).to.equal(true);
+    expect(await fourth).to.deep.equal({ ended: 'released', reason: 'cancelled' });
+    expect(cancel(1)).to.equal(false);
+    expect(await first).to.deep.equal(returned);
+    await until(() => told.includes('3 started'));
+    cancel(3);
+    expect(await third).to.deep.equal(returned);
+  });
+
+  for (const [place, env, death, reason] of [
+    ['thread', {}, 'process.reallyExit(7)', 'thread died: exit code 7'],
+    ['process', { TASK_ISOLATION: 'process' }, 'process.kill(process.pid, "SIGABRT")', 'process died: SIGABRT'],
+  ] as const) {
+    it(`run again, each alone, if their ${place} ends, and only the one that ends it again is charged`, async () => {
+      const { run, told, starts, output, die } = await startOverlapping(env, death);
+      const outcomes = [run('wait'), run('die'), run('wait'), run('wait')];
+      await until(() => told.length === 4);
+      die();
+      expect(await Promise.all(outcomes)).to.deep.equal([returned, { ended: 'crashed', reason }, returned, returned]);
+      expect(output()).to.equal(1);
+      expect(starts()).to.have.length(4);
+    });
+  }
+
+  it('have their time limits also when they run again alone', async () => {
+    const { run, told, die } = await startOverlapping({ TASK_CANCEL_GRACE_MS: '20' });
+    const outcomes = [run('hang'), run('die')];
+    await until(() => told.length === 2);
+    die();
+    const reasons = ['took longer than 500 ms', 'thread died: exit code 7'];
+    expect(await Promise.all(outcomes)).to.deep.equal(reasons.map((reason) => ({ ended: 'crashed', reason })));
+  });
+
+  it('run again alone if one of them ignores its signal', async () => {
+    const watched = watchThreads();
+    const { run, told, cancel, output, die } = await startOverlapping({ TASK_CANCEL_GRACE_MS: '50' });
+    const outcomes = [run('wait'), run('wait'), run('ignore')];
+    await until(() => told.length === 3);
+    die();
+    expect(cancel()).to.equal(false);
+    expect(await Promise.all(outcomes)).to.deep.equal([returned, returned, { ended: 'cancelled' }]);
+    expect(output()).to.equal(1);
+    expect(watched.ended).to.be.at.least(1);
+  });
+
+  it('do not run again if they have settled their tasks', async () => {
+    const { run, told, die } = await startOverlapping();
+    const outcomes = [run('acked'), run('die')];
+    await until(() => told.length === 3);
+    die();
+    expect((await Promise.all(outcomes)).map(({ ended }) => ended)).to.deep.equal(['released', 'crashed']);
+    expect(told.filter((event) => event.startsWith('1'))).to.deep.equal(['1 started', '1 ack', '1 ended']);
+  });
+
+  it('leave a thread to an action that must not share, in the order of the tasks', async () => {
+    const { run, told, cancel, output } = await startOverlapping();
+    const waits = run('wait');
+    await until(() => told.length === 1);
+    const outcomes = [run('alone'), run('alone')];
+    expect(told).to.deep.equal(['1 started']);
+    cancel(1);
+    expect(await Promise.all([waits, ...outcomes])).to.deep.equal([returned, returned, returned]);
+    expect(told).to.deep.equal(['1', '2', '3'].flatMap((id) => [`${id} started`, `${id} ended`]));
+    expect(output()).to.equal(1);
   });
 });

@@ -1,25 +1,11 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
-import { DURATION_BOUNDS, Histogram, quantile } from '../../../workers/shared/histogram.ts';
-
-const duration = fc.double({ min: 0, max: 20, noNaN: true });
+import { Histogram, quantile } from '../../../workers/shared/histogram.ts';
 
 describe('a histogram', () => {
   it('counts durations up to each bound, the bound itself included, also in memory that a thread shares', () => {
-    const example = new Histogram([1, 2]);
-    for (const seconds of [0, 1, 1.5, 2, 3]) example.observe(seconds);
-    expect(example.cumulative()).to.deep.equal({ upTo: [2, 4], count: 5, sum: 7.5 });
-    fc.assert(
-      fc.property(fc.array(duration), (durations) => {
-        const memory = new SharedArrayBuffer(Histogram.bytes(DURATION_BOUNDS));
-        for (const seconds of durations) new Histogram(DURATION_BOUNDS, memory).observe(seconds);
-        expect(new Histogram(DURATION_BOUNDS, memory).cumulative()).to.deep.equal({
-          upTo: DURATION_BOUNDS.map((bound) => durations.filter((each) => each <= bound).length),
-          count: durations.length,
-          sum: durations.reduce((total, each) => total + each, 0),
-        });
-      }),
-    );
+    const memory = new SharedArrayBuffer(Histogram.bytes([1, 2]));
+    for (const seconds of [0, 1, 1.5, 2, 3]) new Histogram([1, 2], memory).observe(seconds);
+    expect(new Histogram([1, 2], memory).cumulative()).to.deep.equal({ upTo: [2, 4], count: 5, sum: 7.5 });
   });
 
   it('estimates quantiles within a bucket, and none above the last bound', () => {

@@ -30,9 +30,8 @@ describe('a compiled schema', () => {
   });
 
   it('may be of TypeBox, recursive, and of an older dialect', () => {
-    const ofTypeBox = compileSchema(
-      JSON.parse(JSON.stringify(Type.Object({ a: Type.Optional(Type.Integer({ minimum: 1 })) }))),
-    );
+    const typeBox = Type.Object({ a: Type.Optional(Type.Integer({ minimum: 1 })) });
+    const ofTypeBox = compileSchema(JSON.parse(JSON.stringify(typeBox)));
     expect([ofTypeBox({}), ofTypeBox({ a: 1 })]).to.deep.equal([undefined, undefined]);
     expect(ofTypeBox({ a: 0 })).to.deep.equal({ path: '/a', detail: 'must be >= 1' });
     const tree = compileSchema({ type: 'object', properties: { next: { $ref: '#' } }, additionalProperties: false });
@@ -44,12 +43,8 @@ describe('a compiled schema', () => {
 
   it('may have a property named $ref in its constants, enumerations, defaults and examples', () => {
     const pointer = { $ref: '#/nowhere' };
-    const annotated = compileSchema({
-      type: 'object',
-      default: { pointer },
-      examples: [{ pointer }],
-      properties: { pointer: { const: pointer }, either: { enum: [pointer, 1] } },
-    });
+    const properties = { pointer: { const: pointer }, either: { enum: [pointer, 1] } };
+    const annotated = compileSchema({ type: 'object', default: { pointer }, examples: [{ pointer }], properties });
     expect(annotated({ pointer, either: pointer })).to.equal(undefined);
     expect(annotated({ pointer: {} })?.path).to.equal('/pointer');
   });
@@ -76,9 +71,8 @@ describe('a compiled schema', () => {
       },
     });
     const detail = 'must not have duplicate items';
-    expect(
-      check({ list: [1, {}, 2], either: [1], any: [1, 1], other: { uniqueItems: true }, uniqueItems: [1, 1] }),
-    ).to.equal(undefined);
+    const unique = { list: [1, {}, 2], either: [1], any: [1, 1], other: { uniqueItems: true }, uniqueItems: [1, 1] };
+    expect(check(unique)).to.equal(undefined);
     expect(check({ list: [{ a: 1, b: 2 }, 1, { b: 2, a: 1 }] })).to.deep.equal({ path: '/list', detail });
     expect(check({ list: ['1', '1'] })).to.deep.equal({ path: '/list/0', detail: 'must be either number or object' });
     expect(check({ either: [1, 1] })).to.deep.equal({ path: '/either', detail });

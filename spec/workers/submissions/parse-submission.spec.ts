@@ -7,11 +7,10 @@ import {
   actionOf,
   actionStart,
   cut,
-  type ParsedSubmission,
   parseSubmission,
 } from '../../../workers/submissions/parse-submission.ts';
 
-function parse(text: string | Uint8Array, hasKey = true): ParsedSubmission {
+function parse(text: string | Uint8Array, hasKey = true) {
   return parseSubmission({ bytes: Buffer.from(text as string), id: 'some-id', now: 1_700_000_000_500, hasKey });
 }
 

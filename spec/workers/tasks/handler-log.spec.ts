@@ -3,11 +3,8 @@ import { expect } from 'chai';
 import { HandlerLog } from '../../../workers/tasks/handler-log.ts';
 import type { HandlerLogLine } from '../../../workers/tasks/messages.ts';
 
-const report = (suppressed: number): HandlerLogLine => ({
-  level: 'warn',
-  message: 'log lines of a handlers module were left out',
-  fields: JSON.stringify({ suppressed }),
-});
+const message = 'log lines of a handlers module were left out';
+const report = (suppressed: number) => ({ level: 'warn', message, fields: JSON.stringify({ suppressed }) });
 
 describe('the log of handlers', () => {
   it('takes an error in place of the fields, and its message in place of the text', () => {
@@ -30,11 +27,9 @@ describe('the log of handlers', () => {
     const write = (at: number, count: number) => {
       nowMs = at;
       lines.length = 0;
-      for (let line = 0; line < count; line++) log.write('info', {}, [`at ${at}`]);
-      return [
-        lines.filter(({ message }) => message === `at ${at}`).length,
-        lines.filter(({ level }) => level === 'warn'),
-      ];
+      for (let line = 0; line < count; line++) log.write('info', {}, ['text']);
+      const reports = lines.filter(({ level }) => level === 'warn');
+      return [lines.length - reports.length, reports];
     };
     expect(write(5, 150)).to.deep.equal([100, []]);
     expect(write(1004, 1)).to.deep.equal([0, []]);

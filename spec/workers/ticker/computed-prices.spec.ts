@@ -1,9 +1,6 @@
 import { expect } from 'chai';
-import fc from 'fast-check';
-import { defaultSymbols, parseSymbol, roundPrice } from '../../../workers/shared/symbols.ts';
+import { defaultSymbols } from '../../../workers/shared/symbols.ts';
 import { nextPrice, priceWalk, seededPrices } from '../../../workers/ticker/computed-prices.ts';
-
-const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
 const small = [
   { symbol: 'DOGE-USD', price: 0.08123, decimals: 5 },
@@ -16,24 +13,6 @@ function expectStep(before: number, after: number): void {
   expect(after).to.equal(Number(after.toFixed(2)));
 }
 
-describe('a symbol', () => {
-  it('has at least two decimals, and as many as its price is written with', () => {
-    const texts = ['A:1', 'A:1.5', 'A:1.50', 'A:1.500', 'A:0.00000001'];
-    expect(texts.map((text) => parseSymbol(text)?.decimals)).to.deep.equal([2, 2, 2, 3, 8]);
-  });
-
-  it('has prices with at most its decimals, which are rounded only once', () => {
-    const price = fc.double({ min: 1e-8, max: 1e6, noNaN: true });
-    fc.assert(
-      fc.property(price, fc.integer({ min: 2, max: 8 }), (value, decimals) => {
-        const rounded = roundPrice(value, decimals);
-        expect(Math.abs(rounded - value)).to.be.at.most(0.500001 * 10 ** -decimals);
-        expect([Number(rounded.toFixed(decimals)), roundPrice(rounded, decimals)]).to.deep.equal([rounded, rounded]);
-      }),
-    );
-  });
-});
-
 describe('the price walk', () => {
   it('multiplies each price by (1 + f), where f is drawn from -0.001 to 0.001, and rounds it', () => {
     for (const [before, draw, after] of [
@@ -42,17 +21,9 @@ describe('the price walk', () => {
       [42_000, 0.5, 42_000],
       [42_000, 1 - 2 ** -53, 42_042],
       [95, 0.75, 95.05],
+      [0.01, 0, 0.01],
     ] as const)
       expect(nextPrice(before, () => draw)).to.equal(after);
-    const price = fc.integer({ min: 1, max: 100_000_000 }).map((cents) => cents / 100);
-    fc.assert(
-      fc.property(price, random, (before, draw) =>
-        expectStep(
-          before,
-          nextPrice(before, () => draw),
-        ),
-      ),
-    );
     expect(priceWalk(small, () => 0).prices(0, [0.08123, 0.00002345])).to.deep.equal([0.08115, 0.00002343]);
   });
 
@@ -67,41 +38,28 @@ describe('the price walk', () => {
     );
     expect(one, 'random by default').to.not.deep.equal(other);
   });
-
-  it('keeps every price positive, however long it continues', () => {
-    fc.assert(
-      fc.property(fc.infiniteStream(random), (draws) => {
-        const walk = priceWalk(defaultSymbols, () => draws.next().value);
-        let last: readonly number[] = [0.01, 0.02, 95];
-        for (let tick = 0; tick < 200; tick++) last = walk.prices(0, last);
-        for (const each of last) expect(each).to.be.greaterThan(0);
-      }),
-      { numRuns: 20 },
-    );
-  });
 });
 
 describe('seeded prices', () => {
   const seeded = (text: string) => seededPrices(text, 1000, defaultSymbols);
 
-  it('move by 0.1 % at most from tick to tick, within 10 % of the initial prices, and do not depend on a restart', () => {
-    /** A time between the years 2000 and 2100, in milliseconds since the epoch. */
-    const moment = fc.integer({ min: 946_684_800_000, max: 4_102_444_800_000 });
-    fc.assert(
-      fc.property(fc.string({ minLength: 1 }), moment, (text, from) => {
-        const prices = seeded(text);
-        let before = [...prices.prices(from)];
-        for (const [index, price] of before.entries())
-          expect(price / (defaultSymbols[index]?.price ?? 0)).to.be.within(0.9, 1.1);
-        for (let tick = 1; tick <= 50; tick++) {
-          const values = [...prices.prices(from + tick * 1000)];
-          for (const [index, after] of values.entries()) expectStep(before[index] as number, after);
-          before = values;
+  it('move by 0.1 % at most from tick to tick, within 10 % of the initial prices, and do not depend on a suspension or restart', () => {
+    const start = 1_700_000_000_000;
+    for (const seed of ['a', 'b', 'c', 'd', 'e']) {
+      const [prices, suspended] = [seeded(seed), seeded(seed)];
+      let before = prices.prices(start);
+      expect(suspended.prices(start)).to.deep.equal(before);
+      for (let tick = 1; tick <= 200; tick++) {
+        const values = prices.prices(start + tick * 1000);
+        for (const [index, { price }] of defaultSymbols.entries()) {
+          const after = values[index] ?? 0;
+          expectStep(before[index] ?? 0, after);
+          expect(after / price).to.be.within(0.9, 1.1);
         }
-        expect(before).to.deep.equal(seeded(text).prices(from + 50_000));
-      }),
-      { numRuns: 20 },
-    );
+        before = values;
+      }
+      expect(suspended.prices(start + 200_000)).to.deep.equal(before);
+    }
   });
 
   it('move at nearly every tick, each symbol independently, and have the decimals of the symbol', () => {

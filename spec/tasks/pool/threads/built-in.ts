@@ -5,7 +5,6 @@ import type { TaskAnswer, ToTaskThread } from '../../../../workers/tasks/message
 export default (message: ToTaskThread): TaskAnswer | undefined => {
   if ('selfTest' in message) return undefined;
   const { action, data } = JSON.parse(message.body);
-  if (action === 'exit') process.exit(3);
   if (action === 'hang') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
   if (action === 'wait') {
     writeFileSync(data.begun, '');
