@@ -26,9 +26,7 @@ export interface Percentiles {
   max: number;
 }
 
-/** A client's position among the ticks. */
 export interface Follower {
-  /** Number of the client's newest tick. */
   last: number | 'awaits snapshot' | 'awaits tick';
 }
 
@@ -38,7 +36,6 @@ interface Tick {
   number: number;
   second: number;
   dueMs: number;
-  /** Times of the first and the last arrival. */
   firstMs: number;
   lastMs: number;
 }

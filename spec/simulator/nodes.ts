@@ -6,15 +6,14 @@ import type { Connect } from '../../main/nodes/link.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
-import type { Clock } from '../../workers/shared/clock.ts';
+import { type Clock, startSchedule } from '../../workers/shared/clock.ts';
 import { SeededRandom } from '../support/random.ts';
 import type { Backend, Process } from './process.ts';
 import type { ObservedStore } from './rules.ts';
 import { simulatedServer } from './server.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
 import { tickOracle, tokenClients } from './ticker.ts';
-import { SimulatedTime, type Time } from './time.ts';
-import { type Setting, type Steps, settingOf, World } from './world.ts';
+import { type Setting, SimulatedTime, type Steps, settingOf, type Time, World } from './world.ts';
 
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
@@ -23,7 +22,6 @@ export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>
 
 /** Faults of the server, which the simulation controls. */
 export interface ServerFaults {
-  /** Whether connections can be opened and used. */
   isUp: boolean;
   /** Probability that a request, or its answer, is lost. */
   lossRate: number;
@@ -42,7 +40,6 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' 
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query'>;
   openStore(node: number, owner: string, clock: Clock): NodeStore;
-  /** Ends connections, all or those of a node. */
   cut(node?: number): void;
   /** Ends all connections of a node whose process has died. */
   end(node: number): void;
@@ -51,7 +48,6 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' 
 
 type OpenServer = (time: Time, faults: ServerFaults, setting: Setting) => Awaitable<NodeServer>;
 
-/** Runs two to four nodes on one server. */
 export async function simulateNodes(
   options: SimulationOptions,
   time: Time = new SimulatedTime(),
@@ -68,7 +64,6 @@ export async function simulateNodes(
   return await runSimulation(world, nodeSite(world, server, faults), options);
 }
 
-/** A server that several nodes share. */
 function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site {
   const size = world.random.fork('nodes').between(2, 4);
   const { log, processes: nodes } = world;
@@ -78,7 +73,6 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   const repair = () => Object.assign(faults, NO_FAULTS);
 
   function steps(simulation: Simulation): Steps {
-    /** Runs a step on one of the nodes. */
     const at = (run: (node: Process, random: SeededRandom) => unknown) => (random: SeededRandom) => {
       faults.random = random.fork('server');
       return run(nodes[random.below(size)] as Process, random);
@@ -156,26 +150,6 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
   function makeTicks({ name, clock, random }: Process, feed: TickFeed): void {
     let price = 100;
-    /** When the last message of the thread arrives, because messages keep their order. */
-    let arrivesAt = 0;
-    const schedule = (former: number) => {
-      const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
-      clock.timer(next * INTERVAL_MS - clock.now(), () => {
-        // A real timer may be a little early.
-        const timestamp = Math.max(next, Math.floor(clock.now() / INTERVAL_MS));
-        schedule(timestamp);
-        if (!feed.isLeader) return;
-        const made = Math.round(price * (1 + (random.number() - 0.5) / 500) * 100) / 100;
-        arrivesAt = Math.max(arrivesAt, clock.now() + random.below(300));
-        clock.timer(arrivesAt - clock.now(), () => {
-          const tick = { symbols: 'BTC-USD', prices: [made], timestamp, data: '' };
-          if (!feed.publish(tick)) return;
-          price = made;
-          world.note(`    ${name} ticks ${timestamp}`);
-          ticks.onPublished(tick, name);
-        });
-      });
-    };
     const onPrices = ({ prices }: Pick<Tick, 'prices'>) => {
       price = prices[0] ?? 0;
     };
@@ -185,7 +159,17 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
     };
     feed.follow({ onTick, onPrices });
     feed.setLeaseWanted(true);
-    schedule(0);
+    startSchedule(clock, INTERVAL_MS, async () => {
+      if (!feed.isLeader) return;
+      const made = Math.round(price * (1 + (random.number() - 0.5) / 500) * 100) / 100;
+      const timestamp = Math.floor(clock.now() / INTERVAL_MS);
+      await clock.sleep(random.below(300));
+      const tick = { symbols: 'BTC-USD', prices: [made], timestamp, data: '' };
+      if (!feed.publish(tick)) return;
+      price = made;
+      world.note(`    ${name} ticks ${timestamp}`);
+      ticks.onPublished(tick, name);
+    });
   }
 
   async function checkRest({ pass }: Simulation): Promise<void> {
@@ -198,7 +182,6 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   return {
     ...{ ...server, size, steps, openBackend, repair, checkRest },
     ended: (process) => process.kill(),
-    watch: () => ticks.checkLeaders(),
     // A node looks for messages only each second.
     hasFault: () => true,
   };

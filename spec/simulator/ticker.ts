@@ -20,20 +20,11 @@ const TOKEN_MS = 120_000;
 /** Time after which each node knows of a revocation, or knows that it may have missed one. */
 const KNOWN_MS = 3000;
 
-/** Checks the ticks of several nodes. */
 export function tickOracle(world: World) {
   /** Second of the last tick that any node has made. */
   let made = 0;
   /** Second of the last tick that a node's clients got, and when they got it. */
   const last = new Map<string, { second: number; at: number }>();
-
-  /** @param maker node that makes a tick now, which must be the only leader */
-  function checkLeaders(maker?: string): void {
-    const leaders = world.processes.filter(
-      ({ name, isStill, isDead, feed }) => name === maker || (!isStill && !isDead && feed?.isLeader),
-    );
-    if (leaders.length > 1) world.broken(ONE_LEADER, `${leaders.map(({ name }) => name)} are leaders`);
-  }
 
   /** Called with each tick that goes to the clients of a node. */
   function onDelivered({ timestamp }: Tick, node: string): void {
@@ -45,13 +36,15 @@ export function tickOracle(world: World) {
   }
 
   function onPublished(tick: Tick, node: string): void {
-    checkLeaders(node);
+    const isOther = ({ name, isStill, isDead, feed }: Process) =>
+      name !== node && !isStill && !isDead && feed?.isLeader;
+    const other = world.processes.find(isOther);
+    if (other !== undefined) world.broken(ONE_LEADER, `${node} makes a tick, and ${other.name} is the leader`);
     if (tick.timestamp <= made) world.broken(ONE_PRICE, `${node} makes second ${tick.timestamp} after ${made}`);
     made = tick.timestamp;
     onDelivered(tick, node);
   }
 
-  /** Called after the faults. */
   function checkRest(resting: readonly Process[]): void {
     for (const { name } of resting) {
       const { second = 0 } = last.get(name) ?? {};
@@ -60,7 +53,7 @@ export function tickOracle(world: World) {
     }
   }
 
-  return { checkLeaders, onDelivered, onPublished, checkRest };
+  return { onDelivered, onPublished, checkRest };
 }
 
 interface KnownToken {
@@ -70,10 +63,8 @@ interface KnownToken {
   revokedAt?: number;
 }
 
-/** Clients of the token stores, which check the answers. */
 export function tokenClients(world: World, server: NodeServer) {
   const known = new Map<string, KnownToken>();
-  /** Returns the newest tokens. */
   const ids = () => [...known.keys()].slice(-10);
 
   /** Sends a request to a node, if it can answer. Returns whether it can. */
