@@ -1,30 +1,6 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
-/** Measurements of the ticks received by many clients. Times are in milliseconds. */
-export interface TickReport {
-  /** Number of price frames received, without initial snapshots. */
-  received: number;
-  /**
-   * Ticks that a client missed although it was connected before and after, and another client received. The newest
-   * tick is not counted.
-   */
-  missed: number;
-  ticks: number;
-  /** Timestamps of these ticks, in seconds. */
-  timestamps: number[];
-  /** Time from the first client to the last within a tick; percentiles over the ticks. */
-  skew: Percentiles;
-  /** Time from a tick's due time to its arrival; percentiles over all frames. */
-  lateness: Percentiles;
-  /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
-  histogram: Array<{ atMost: number; frames: number }>;
-}
-
-export interface Percentiles {
-  p50: number;
-  p99: number;
-  max: number;
-}
+export type TickReport = ReturnType<TickRecord['report']>;
 
 export interface Follower {
   last: number | 'awaits snapshot' | 'awaits tick';
@@ -113,17 +89,26 @@ export class TickRecord {
     this.#frames.fill(0);
   }
 
-  report(): TickReport {
+  /** Returns the measurements of the ticks that the clients have received. Times are in milliseconds. */
+  report() {
     const ticks = [...this.#ticks.values()].filter(({ number }) => number > 0);
     const skew = createHistogram();
     for (const { firstMs, lastMs } of ticks) skew.record(Math.max(1, Math.round((lastMs - firstMs) * 1000)));
     return {
+      /** Number of price frames received, without initial snapshots. */
       received: this.#received,
+      /**
+       * Ticks that a client missed although it was connected before and after, and another client received. The newest
+       * tick is not counted.
+       */
       missed: this.#missed,
       ticks: ticks.length,
       timestamps: ticks.map(({ second }) => second),
+      /** Time from the first client to the last within a tick; percentiles over the ticks. */
       skew: percentiles(skew),
+      /** Time from a tick's due time to its arrival; percentiles over all frames. */
       lateness: percentiles(this.#lateness),
+      /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
       histogram: BUCKETS_MS.map((atMost, index) => ({ atMost, frames: this.#frames[index] ?? 0 })),
     };
   }
@@ -150,7 +135,7 @@ export class TickRecord {
   }
 }
 
-function percentiles(histogram: RecordableHistogram): Percentiles {
+function percentiles(histogram: RecordableHistogram) {
   const ms = (microseconds: number) => (histogram.count === 0 ? 0 : microseconds / 1000);
   return { p50: ms(histogram.percentile(50)), p99: ms(histogram.percentile(99)), max: ms(histogram.max) };
 }

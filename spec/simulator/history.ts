@@ -70,7 +70,6 @@ function newTask(message: db.Message, name: string, key: db.IdempotencyKey | und
     outputs: new Set<string>(),
     attempts: new Map<number, Attempt>(),
     lastEvent: 'none' as EventName | 'none',
-    end: undefined as EventName | undefined,
   };
 }
 
@@ -231,7 +230,7 @@ export function createHistory(world: World) {
   function onEvent(event: QueueEvent): void {
     const task = 'id' in event ? tasks.get(event.id) : undefined;
     if (task === undefined) return;
-    const { name, lastEvent } = task;
+    const { name, lastEvent, state: former } = task;
     const told = event.event as EventName;
     const [shown = task.state, stored = [undefined], next] = TRANSITIONS[told];
     world.note(`    ${name} ${told}`);
@@ -241,10 +240,8 @@ export function createHistory(world: World) {
     if (told !== 'progress') task.isCancelTold = false;
     if (told === 'accepted') task.deaths = 0;
     if (task.key !== undefined) task.keyed ??= { number: keys++, at: world.now, era };
-    if (next === undefined) {
-      if (task.end !== undefined) broken(EVENTS, `${name}: ${told} after ${task.end}`);
-      task.end = told;
-    }
+    const hasEnded = former === 'completed' || former === 'cancelled' || former === 'purged';
+    if (next === undefined && hasEnded) broken(EVENTS, `${name}: ${told} after ${former}`);
     if (stateOf === undefined) return;
     if (!TRANSITIONS[lastEvent][2]?.includes(told)) broken(EVENTS, `'${told}' of ${name} follows '${lastEvent}'`);
     const state = stateOf(task.id);
@@ -274,7 +271,7 @@ export function createHistory(world: World) {
     changesLost();
     for (const task of tasks.values()) {
       task.isEndTold &&= isDurable;
-      Object.assign(task, { isCancelTold: false, deaths: Number.NaN, end: undefined });
+      Object.assign(task, { isCancelTold: false, deaths: Number.NaN });
       task.attempts.clear();
       if (task.isEndTold) continue;
       task.endedAt = undefined;
@@ -323,7 +320,7 @@ export function createHistory(world: World) {
       const isTold = stateOf !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
       if (isTold && !hasMessage && (task.state === 'waiting' || task.state === 'running'))
         broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
-      const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
+      const isCancelled = task.state === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
       if (isCancelled && hasRow) broken(CANCELLED, `${task.name} is cancelled and has a row`);
     }
   }
