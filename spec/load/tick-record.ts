@@ -27,8 +27,13 @@ export class TickRecord {
   readonly #intervalMs: number | undefined;
   #ticks = new Map<string, Tick>();
   #newest: Tick | undefined;
-  #received = 0;
-  #missed = 0;
+  /** Number of price frames received, without initial snapshots. */
+  received = 0;
+  /**
+   * Ticks that a client missed although it was connected before and after, and another client received. The newest
+   * tick is not counted.
+   */
+  missed = 0;
   readonly #lateness: RecordableHistogram = createHistogram();
   readonly #frames = BUCKETS_MS.map(() => 0);
 
@@ -38,14 +43,6 @@ export class TickRecord {
    */
   constructor(intervalMs?: number) {
     this.#intervalMs = intervalMs;
-  }
-
-  get received(): number {
-    return this.#received;
-  }
-
-  get missed(): number {
-    return this.#missed;
   }
 
   get ticks(): number {
@@ -62,10 +59,10 @@ export class TickRecord {
       return;
     }
     const tick = this.#newest?.payload.equals(payload) ? this.#newest : this.#tickOf(payload, now);
-    if (typeof follower.last === 'number') this.#missed += Math.max(0, tick.number - follower.last - 1);
+    if (typeof follower.last === 'number') this.missed += Math.max(0, tick.number - follower.last - 1);
     follower.last = tick.number;
     if (tick.number === 0) return;
-    this.#received += 1;
+    this.received += 1;
     tick.lastMs = now;
     const lateness = Math.max(0, now - tick.dueMs);
     this.#lateness.record(Math.max(1, Math.round(lateness * 1000)));
@@ -83,8 +80,8 @@ export class TickRecord {
   startOver(): void {
     if (this.#newest !== undefined) this.#newest.number = 0;
     this.#ticks = new Map(this.#newest && [[this.#newest.payload.toString('latin1'), this.#newest]]);
-    this.#received = 0;
-    this.#missed = 0;
+    this.received = 0;
+    this.missed = 0;
     this.#lateness.reset();
     this.#frames.fill(0);
   }
@@ -95,13 +92,7 @@ export class TickRecord {
     const skew = createHistogram();
     for (const { firstMs, lastMs } of ticks) skew.record(Math.max(1, Math.round((lastMs - firstMs) * 1000)));
     return {
-      /** Number of price frames received, without initial snapshots. */
-      received: this.#received,
-      /**
-       * Ticks that a client missed although it was connected before and after, and another client received. The newest
-       * tick is not counted.
-       */
-      missed: this.#missed,
+      ...{ received: this.received, missed: this.missed },
       ticks: ticks.length,
       timestamps: ticks.map(({ second }) => second),
       /** Time from the first client to the last within a tick; percentiles over the ticks. */

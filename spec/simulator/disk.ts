@@ -273,7 +273,7 @@ export class Disk {
   losePower(random: SeededRandom): void {
     const length = this.#logLength();
     if (length === 0) return;
-    fs.truncateSync(this.#log, random.between(Math.min(this.#synced, length), length));
+    fs.truncateSync(`${this.file}-wal`, random.between(Math.min(this.#synced, length), length));
     this.checkpoint();
   }
 
@@ -286,15 +286,11 @@ export class Disk {
   }
 
   #logLength(): number {
-    return fs.statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
+    return fs.statSync(`${this.file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   }
 
   get file(): string {
     return join(this.folder, 'tasks.db');
-  }
-
-  get #log(): string {
-    return join(this.folder, 'tasks.db-wal');
   }
 }
 

@@ -98,26 +98,15 @@ export function createHistory(world: World) {
   let stateOf: Backend['stateOf'];
   let [answers, keys, era] = [0, 0, 0];
 
-  function nameOf(id: string): string {
-    return names.get(id) ?? id;
-  }
-
-  function tasksIn(...states: State[]): KnownTask[] {
-    return [...tasks.values()].filter(({ state }) => states.includes(state));
-  }
-
-  function unfinishedOf(schedule: string): KnownTask[] {
-    return tasksIn('waiting', 'running').filter(
-      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
-    );
-  }
-
+  const nameOf = (id: string) => names.get(id) ?? id;
+  const tasksIn = (...states: State[]) => [...tasks.values()].filter(({ state }) => states.includes(state));
+  const unfinishedOf = (schedule: string) =>
+    tasksIn('waiting', 'running').filter((task) => task.message.schedule === schedule && task.answer !== 'refused');
   /** Returns accepted tasks that no handler has had. */
-  function untouched(): KnownTask[] {
-    return tasksIn('waiting').filter(
+  const untouched = () =>
+    tasksIn('waiting').filter(
       (task) => task.answer === 'accepted' && task.era === era && task.attempts.size === 0 && !task.isCancelRequested,
     );
-  }
 
   function told(process: Process, id: string, what: 'accepted' | 'cancelled' | 'requested' | 'purged'): void {
     const task = tasks.get(id);

@@ -189,8 +189,12 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
 
   async function checkRest({ pass }: Simulation): Promise<void> {
     const resting = nodes.filter(({ awakeSince }) => world.now - awakeSince > 5000);
-    ticks.checkRest(resting);
-    for (const node of resting) for (const id of tokens.ids()) tokens.find(node, id, true);
+    for (const node of resting) {
+      const { second = 0 } = ticks.last.get(node.name) ?? {};
+      const isLate = Math.floor(world.now / 1000) - second > 2;
+      if (isLate) world.broken(RESUME, `${node.name} got its last tick at second ${second}`);
+      for (const id of tokens.ids()) tokens.find(node, id, true);
+    }
     await pass(5000);
   }
 
@@ -227,15 +231,7 @@ function tickOracle(world: World) {
     onDelivered(tick, node);
   }
 
-  function checkRest(resting: readonly Process[]): void {
-    for (const { name } of resting) {
-      const { second = 0 } = last.get(name) ?? {};
-      if (Math.floor(world.now / 1000) - second > 2)
-        world.broken(RESUME, `${name} got its last tick at second ${second}`);
-    }
-  }
-
-  return { onDelivered, onPublished, checkRest };
+  return { last, onDelivered, onPublished };
 }
 
 interface KnownToken {
