@@ -4,18 +4,14 @@ import { type Follower, TickRecord } from './tick-record.ts';
 
 /** Framing of the same messages by another server. */
 export interface Dialect {
-  /** Message to send after the connection has opened. */
   hello: string;
-  /** Replies by received message. */
   answers: Readonly<Record<string, string>>;
-  /** Offset of the JSON text in a message. */
   offset: number;
 }
 
 export interface CrowdOptions {
   target: StreamTarget;
   connections: number;
-  /** Largest number of concurrent handshakes. */
   concurrency: number;
   /** Tokens used in turn; if absent, the token of `target`. */
   tokens?: readonly string[];
@@ -26,7 +22,6 @@ export interface CrowdOptions {
   silent?: number;
   /** Number of these that send pings. */
   pinging?: number;
-  /** Called with each text of the clients that read. */
   onText?(text: string): void;
 }
 
@@ -41,7 +36,6 @@ export class Crowd {
   readonly #silent = new Set<StreamClient>();
   #begun = 0;
   #underWay = 0;
-  #gathered = Promise.withResolvers<void>();
 
   constructor(options: CrowdOptions) {
     this.#options = options;
@@ -58,8 +52,11 @@ export class Crowd {
 
   /** Opens the connections. Resolves when each one is open or has failed. */
   async gather(): Promise<void> {
-    this.#connectMore();
-    await this.#gathered.promise;
+    const { connections, concurrency } = this.#options;
+    const connectInTurn = async () => {
+      while (this.#begun < connections) await this.#connect(this.#begun++);
+    };
+    await Promise.all(Array.from({ length: concurrency }, connectInTurn));
   }
 
   /**
@@ -84,7 +81,6 @@ export class Crowd {
     for (const follower of this.#clients.values()) follower.last = 'awaits tick';
   }
 
-  /** Makes the silent clients read. */
   letAllRead(): void {
     for (const client of this.#silent) client.read();
     this.#silent.clear();
@@ -95,26 +91,11 @@ export class Crowd {
     this.#clients.clear();
   }
 
-  #connectMore(): void {
-    const { connections, concurrency } = this.#options;
-    while (this.#underWay < concurrency && this.#begun < connections) {
-      this.#underWay += 1;
-      this.#connect(this.#begun++);
-    }
-    if (this.#underWay === 0) this.#gathered.resolve();
-  }
-
-  #connect(number: number): void {
+  async #connect(number: number): Promise<void> {
     const { target, tokens = [], dialect, connections, silent = 0, pinging = 0, onText } = this.#options;
     const token = tokens[number % tokens.length];
     const follower: Follower = { last: 'awaits snapshot' };
-    let settled = false;
-    const settle = () => {
-      if (settled) return;
-      settled = true;
-      this.#underWay -= 1;
-      this.#connectMore();
-    };
+    const settled = Promise.withResolvers<void>();
     const isSilent = number >= connections - silent;
     const pings = number >= connections - pinging && { pingMs: PING_MS };
     const client = new StreamClient(
@@ -125,7 +106,7 @@ export class Crowd {
       {
         onOpen() {
           if (dialect !== undefined) client.send(dialect.hello);
-          settle();
+          settled.resolve();
         },
         onText: (payload) => {
           const answer = dialect?.answers[payload.toString('latin1', 0, 1)];
@@ -137,12 +118,15 @@ export class Crowd {
         onEnd: (reason) => {
           this.#clients.delete(client);
           this.losses.set(reason, (this.losses.get(reason) ?? 0) + 1);
-          settle();
+          settled.resolve();
         },
       },
     );
     this.#clients.set(client, follower);
     if (isSilent) this.#silent.add(client);
+    this.#underWay += 1;
+    await settled.promise;
+    this.#underWay -= 1;
   }
 }
 

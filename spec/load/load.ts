@@ -80,10 +80,9 @@ async function main(): Promise<void> {
   const lacking = await crowd.catchUp(1000);
   const report = crowd.record.report();
   report.missed += lacking;
-  const open = crowd.size;
-  const { lost, losses } = crowd;
+  print(report, crowd, connections);
+  const { lost } = crowd;
   crowd.disperse();
-  print(report, { connections, open, losses });
 
   const measured = { missed: report.missed, lost, skew: report.skew.p99, lateness: report.lateness.p99 };
   const broken = limits
@@ -155,18 +154,13 @@ function bar(share: number): string {
   return `[${'='.repeat(full)}${' '.repeat(width - full)}]`;
 }
 
-interface Connections {
-  connections: number;
-  open: number;
-  losses: ReadonlyMap<string, number>;
-}
-
-function print({ received, missed, ticks, skew, lateness, histogram }: TickReport, crowd: Connections): void {
+function print(report: TickReport, crowd: Crowd, connections: number): void {
+  const { received, missed, ticks, skew, lateness, histogram } = report;
   const line = (name: string, value: string | number) => console.log(`${name.padEnd(14)}${value}`);
   const ms = ({ p50, p99, max }: TickReport['skew']) =>
     [`p50 ${p50.toFixed(1)} ms`, `p99 ${p99.toFixed(1)} ms`, `max ${max.toFixed(1)} ms`].join('   ');
   console.log();
-  line('connections', `${crowd.open} of ${crowd.connections}`);
+  line('connections', `${crowd.size} of ${connections}`);
   for (const [reason, count] of crowd.losses) line('lost', `${count}: ${reason}`);
   line('ticks', `${ticks}, received ${received} times`);
   line('missed', missed);

@@ -4,7 +4,6 @@ import { handshake, head } from '../support/raw-connection.ts';
 export interface StreamTarget {
   host: string;
   port: number;
-  /** Path, including the query if any. */
   path: string;
   /** Token for `Authorization: Bearer …`. No header is sent if absent. */
   token?: string;
@@ -12,12 +11,10 @@ export interface StreamTarget {
   localAddress?: string;
   /** Whether the client stops reading after the handshake, until `read` is called. */
   silent?: boolean;
-  /** Interval of pings; none if absent. */
   pingMs?: number;
 }
 
 export interface StreamEvents {
-  /** Called when the handshake is complete. */
   onOpen(): void;
   /** Called with each text frame. `payload` is valid during the call only. */
   onText(payload: Buffer): void;
@@ -83,7 +80,6 @@ export class StreamClient {
     this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
   }
 
-  /** Starts reading, if the client is silent. */
   read(): void {
     this.#reads = true;
     this.#socket.resume();

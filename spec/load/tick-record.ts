@@ -1,34 +1,8 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
-/** Measurements of the ticks received by many clients. Times are in milliseconds. */
-export interface TickReport {
-  /** Number of price frames received, without initial snapshots. */
-  received: number;
-  /**
-   * Ticks that a client missed although it was connected before and after, and another client received. The newest
-   * tick is not counted.
-   */
-  missed: number;
-  ticks: number;
-  /** Timestamps of these ticks, in seconds. */
-  timestamps: number[];
-  /** Time from the first client to the last within a tick; percentiles over the ticks. */
-  skew: Percentiles;
-  /** Time from a tick's due time to its arrival; percentiles over all frames. */
-  lateness: Percentiles;
-  /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
-  histogram: Array<{ atMost: number; frames: number }>;
-}
+export type TickReport = ReturnType<TickRecord['report']>;
 
-export interface Percentiles {
-  p50: number;
-  p99: number;
-  max: number;
-}
-
-/** A client's position among the ticks. */
 export interface Follower {
-  /** Number of the client's newest tick. */
   last: number | 'awaits snapshot' | 'awaits tick';
 }
 
@@ -38,7 +12,6 @@ interface Tick {
   number: number;
   second: number;
   dueMs: number;
-  /** Times of the first and the last arrival. */
   firstMs: number;
   lastMs: number;
 }
@@ -54,8 +27,13 @@ export class TickRecord {
   readonly #intervalMs: number | undefined;
   #ticks = new Map<string, Tick>();
   #newest: Tick | undefined;
-  #received = 0;
-  #missed = 0;
+  /** Number of price frames received, without initial snapshots. */
+  received = 0;
+  /**
+   * Ticks that a client missed although it was connected before and after, and another client received. The newest
+   * tick is not counted.
+   */
+  missed = 0;
   readonly #lateness: RecordableHistogram = createHistogram();
   readonly #frames = BUCKETS_MS.map(() => 0);
 
@@ -65,14 +43,6 @@ export class TickRecord {
    */
   constructor(intervalMs?: number) {
     this.#intervalMs = intervalMs;
-  }
-
-  get received(): number {
-    return this.#received;
-  }
-
-  get missed(): number {
-    return this.#missed;
   }
 
   get ticks(): number {
@@ -89,10 +59,10 @@ export class TickRecord {
       return;
     }
     const tick = this.#newest?.payload.equals(payload) ? this.#newest : this.#tickOf(payload, now);
-    if (typeof follower.last === 'number') this.#missed += Math.max(0, tick.number - follower.last - 1);
+    if (typeof follower.last === 'number') this.missed += Math.max(0, tick.number - follower.last - 1);
     follower.last = tick.number;
     if (tick.number === 0) return;
-    this.#received += 1;
+    this.received += 1;
     tick.lastMs = now;
     const lateness = Math.max(0, now - tick.dueMs);
     this.#lateness.record(Math.max(1, Math.round(lateness * 1000)));
@@ -110,23 +80,26 @@ export class TickRecord {
   startOver(): void {
     if (this.#newest !== undefined) this.#newest.number = 0;
     this.#ticks = new Map(this.#newest && [[this.#newest.payload.toString('latin1'), this.#newest]]);
-    this.#received = 0;
-    this.#missed = 0;
+    this.received = 0;
+    this.missed = 0;
     this.#lateness.reset();
     this.#frames.fill(0);
   }
 
-  report(): TickReport {
+  /** Returns the measurements of the ticks that the clients have received. Times are in milliseconds. */
+  report() {
     const ticks = [...this.#ticks.values()].filter(({ number }) => number > 0);
     const skew = createHistogram();
     for (const { firstMs, lastMs } of ticks) skew.record(Math.max(1, Math.round((lastMs - firstMs) * 1000)));
     return {
-      received: this.#received,
-      missed: this.#missed,
+      ...{ received: this.received, missed: this.missed },
       ticks: ticks.length,
       timestamps: ticks.map(({ second }) => second),
+      /** Time from the first client to the last within a tick; percentiles over the ticks. */
       skew: percentiles(skew),
+      /** Time from a tick's due time to its arrival; percentiles over all frames. */
       lateness: percentiles(this.#lateness),
+      /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
       histogram: BUCKETS_MS.map((atMost, index) => ({ atMost, frames: this.#frames[index] ?? 0 })),
     };
   }
@@ -153,7 +126,7 @@ export class TickRecord {
   }
 }
 
-function percentiles(histogram: RecordableHistogram): Percentiles {
+function percentiles(histogram: RecordableHistogram) {
   const ms = (microseconds: number) => (histogram.count === 0 ? 0 : microseconds / 1000);
   return { p50: ms(histogram.percentile(50)), p99: ms(histogram.percentile(99)), max: ms(histogram.max) };
 }

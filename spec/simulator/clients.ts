@@ -7,7 +7,6 @@ import type { Process } from './process.ts';
 import { scheduleOf } from './rules.ts';
 import type { Mood, Steps, World } from './world.ts';
 
-/** What a client sends. */
 interface Submission {
   name: string;
   mood: Mood;
@@ -167,7 +166,6 @@ export function clientsOf(world: World) {
     request(random, what, ({ queue }) => queue.setPaused(isPaused).then(() => `${what}d`));
   }
 
-  /** Runs one of the tasks before its time. */
   function runNow(random: SeededRandom, tasks: readonly KnownTask[]): void {
     if (tasks.length === 0) return;
     const task = random.pick(tasks);

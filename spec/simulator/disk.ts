@@ -1,5 +1,4 @@
 import fs from 'node:fs';
-import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
@@ -13,12 +12,10 @@ import { SeededRandom } from '../support/random.ts';
 import type { Tables } from './history.ts';
 import type { Backend, Process } from './process.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
-import { SimulatedTime } from './time.ts';
-import { type FaultSet, type Steps, settingOf, World } from './world.ts';
+import { type FaultSet, SimulatedTime, type Steps, settingOf, World } from './world.ts';
 
 const SAVED = 'A stop saves the queue.';
 
-/** Runs one process with its file. */
 export function simulateFile(options: SimulationOptions) {
   const random = new SeededRandom(String(options.seed));
   const drawn = settingOf(random.fork('setting'), options.seed);
@@ -30,7 +27,6 @@ export function simulateFile(options: SimulationOptions) {
   return runSimulation(world, fileSite(world, options.faults), options);
 }
 
-/** A disk with the file of one process. */
 function fileSite(world: World, faultSet: FaultSet): Site {
   const { driver, bounds, rows, schedules, callbacks } = world.setting;
   const disk = new Disk(world.random.fork('disk'));
@@ -80,7 +76,7 @@ function fileSite(world: World, faultSet: FaultSet): Site {
   }
 
   function ended(process: Process, isKept?: boolean): void {
-    if (isKept === undefined) disk.loseProcess(process.onKill !== undefined, () => process.kill());
+    if (isKept === undefined) disk.loseProcess(() => process.kill());
     else {
       process.kill();
       disk.emptied();
@@ -161,26 +157,22 @@ const FAULTS = {
 
 export type DiskFault = keyof typeof FAULTS;
 
-/** Bytes of the log's header, and of a frame with its page. */
-const [LOG_HEADER_BYTES, FRAME_BYTES] = [32, 24 + 4096];
-
 /** In memory if the system has such a folder, because no simulation syncs a file. */
 const PARENT = fs.existsSync('/dev/shm') ? '/dev/shm' : tmpdir();
+
+const MIGRATED = migratedFile();
 
 type StoredState = Tables['messages'][number];
 
 // Results may be large.
 const ROWS = 'SELECT id, substr(result, 1, 100) AS result FROM tasks';
+const MESSAGES = 'SELECT id, state FROM messages';
 const STATE = 'SELECT state FROM messages WHERE id = ?';
 
 const STATES = ['scheduled', 'retrying', 'limited', 'waiting', 'running', 'failed'] as const;
 
-/** Callbacks, completed or not. */
 const CALLBACKS = `SELECT payload AS body FROM tasks WHERE payload LIKE '%"action":"callback"%'
   UNION ALL SELECT body FROM messages WHERE callback_of IS NOT NULL`;
-
-/** A migrated file, with which each simulation of this thread begins. */
-let template: Buffer | undefined;
 
 /** The disk whose statements are being run, because a statement does not know its disk. */
 let current: Disk | undefined;
@@ -193,40 +185,32 @@ export class Disk {
   /** Folder of the present process. Each process has its own, so that a process that was killed finds no files. */
   folder = '';
   fault: DiskFault | undefined;
-  /** Stats of the file, once they were asked for. */
-  stats: fs.Stats | undefined;
-  /** Whether syncs of the log fail. */
   failsSyncs = false;
   /** Longest duration of a sync in milliseconds. */
   syncMs = 2;
   readonly root = fs.mkdtempSync(join(PARENT, 'simulator-'));
   readonly #random: SeededRandom;
   #folders = 0;
-  #reads = 0;
   #reader: DatabaseSync | undefined;
   readonly #statements = new Map<string, StatementSync>();
   /** Length of the log that survives a power loss. */
   #synced = 0;
-  /** Number of times that the log was emptied. */
   #generation = 0;
 
   constructor(random: SeededRandom) {
     this.#random = random;
-    template ??= migratedFile();
     this.folder = join(this.root, '0');
     fs.mkdirSync(this.folder);
-    fs.writeFileSync(this.file, template);
+    fs.writeFileSync(this.file, MIGRATED);
     current = this;
   }
 
-  /** Removes all files. */
   remove(): void {
     current = undefined;
     this.stopReading();
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 
-  /** Syncs the log. @throws {Error} */
   async sync(clock: Clock): Promise<void> {
     const [length, generation] = [this.#logLength(), this.#generation];
     await clock.sleep(this.#random.below(this.syncMs + 1));
@@ -256,13 +240,14 @@ export class Disk {
     return statement.all(...values) as Row[];
   }
 
-  /** Reads the tables of tasks. Every tenth time, the store lists the messages, which takes longer. */
+  /** Reads the tables of tasks. A queue in memory lists its messages itself. */
   readTables(store: SqliteStore): Tables {
-    this.#reads += 1;
-    const stored = store.isDurable ? this.read<StoredState>('SELECT id, state FROM messages') : undefined;
-    const isListed = stored === undefined || this.#reads % 10 === 0;
-    const messages = isListed ? STATES.flatMap((state) => listed(store, state)) : stored;
-    return { rows: this.read(ROWS), messages, stored: stored?.length ?? messages.length };
+    const list = (state: MessageState) => {
+      const { found } = store.reads.search({ state }, undefined, 10_000) as SearchPage;
+      return found.map(({ id }) => ({ id, state }));
+    };
+    const messages = store.isDurable ? this.read<StoredState>(MESSAGES) : STATES.flatMap(list);
+    return { rows: this.read(ROWS), messages };
   }
 
   /** Lets the process be the last that closes the file, which empties the log. */
@@ -272,47 +257,24 @@ export class Disk {
     this.#statements.clear();
   }
 
-  /**
-   * Gives the files to the next process after the death of the present one, which no longer finds them.
-   *
-   * @param isOpen whether `kill` closes all connections. If a start has failed, some stay open, and the files are copied
-   */
-  loseProcess(isOpen: boolean, kill: () => void): void {
+  /** Gives copies of the files to the next process, so that the present one finds none while it is killed. */
+  loseProcess(kill: () => void): void {
     const former = this.folder;
-    this.stats = undefined;
     this.#folders += 1;
     this.folder = join(this.root, String(this.#folders));
-    if (isOpen) {
-      // While it reads, no other connection is the last one, which would write the log to the file when it is closed.
-      this.#reader ??= new DatabaseSync(join(former, 'tasks.db'), { readOnly: true });
-      fs.renameSync(former, this.folder);
-    } else fs.cpSync(former, this.folder, { recursive: true });
+    fs.cpSync(former, this.folder, { recursive: true, filter: (path) => !path.endsWith('-shm') });
+    fs.rmSync(former, { recursive: true });
     kill();
     this.stopReading();
-    fs.rmSync(`${this.file}-shm`, { force: true });
     this.fault = undefined;
   }
 
-  /** Loses what follows one of the commits that are not synced. SQLite ignores a part of the next commit. */
+  /** Loses some of the bytes that are not synced. SQLite ignores a part of a commit. */
   losePower(random: SeededRandom): void {
-    this.#synced = random.pick(this.#unsyncedEnds());
-    if (fs.existsSync(this.#log)) fs.truncateSync(this.#log, this.#synced);
-  }
-
-  /** Returns the lengths from the synced one up at which the log ends with a whole commit. */
-  #unsyncedEnds(): number[] {
     const length = this.#logLength();
-    const ends = [Math.min(this.#synced, length)];
-    if (length === 0) return ends;
-    const log = fs.openSync(this.#log, 'r');
-    const header = Buffer.alloc(8);
-    for (let end = Math.max(this.#synced, LOG_HEADER_BYTES) + FRAME_BYTES; end <= length; end += FRAME_BYTES) {
-      fs.readSync(log, header, 0, header.length, end - FRAME_BYTES);
-      // The last frame of a commit has the number of the database's pages.
-      if (header.readUInt32BE(4) > 0) ends.push(end);
-    }
-    fs.closeSync(log);
-    return ends;
+    if (length === 0) return;
+    fs.truncateSync(`${this.file}-wal`, random.between(Math.min(this.#synced, length), length));
+    this.checkpoint();
   }
 
   /** Fails a write to the file, or the commit or begin of a transaction on it, which fails only if the file is locked. */
@@ -324,21 +286,12 @@ export class Disk {
   }
 
   #logLength(): number {
-    return statSync(this.#log, { throwIfNoEntry: false })?.size ?? 0;
+    return fs.statSync(`${this.file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   }
 
   get file(): string {
     return join(this.folder, 'tasks.db');
   }
-
-  get #log(): string {
-    return join(this.folder, 'tasks.db-wal');
-  }
-}
-
-function listed(store: SqliteStore, state: MessageState): StoredState[] {
-  const { found } = store.reads.search({ state }, undefined, 10_000) as SearchPage;
-  return found.map(({ id }) => ({ id, state }));
 }
 
 function migratedFile(): Buffer {
@@ -353,15 +306,6 @@ function isInFile(sql: string, connection: DatabaseSync): boolean {
   // The queue in memory attaches the file to save itself.
   return /^(BEGIN|COMMIT)|(INTO|FROM) file\./.test(sql) && connection.location('file') !== null;
 }
-
-const { statSync } = fs;
-// The store looks before each statement whether its file was replaced, which takes long.
-fs.statSync = ((path: string, options: fs.StatSyncOptions) => {
-  if (path !== current?.file) return statSync(path, options);
-  current.stats ??= statSync(path);
-  return current.stats;
-}) as typeof statSync;
-syncBuiltinESMExports();
 
 const { prepare } = DatabaseSync.prototype;
 // The product's statements of transactions and writes may fail. The simulator itself runs none.

@@ -28,7 +28,6 @@ type State = 'waiting' | 'running' | 'failed' | 'completed' | 'cancelled' | 'pur
 
 type EventName = TaskEvent['event'];
 
-/** A delivery that a handler was given. */
 interface Attempt {
   delivery: db.Delivery;
   /** How the handler settled its task before it ended. */
@@ -46,17 +45,13 @@ export type KnownTask = ReturnType<typeof newTask>;
 function newTask(message: db.Message, name: string, key: db.IdempotencyKey | undefined, era: number) {
   return {
     ...{ id: message.id, name, message, key, era },
-    /** The advance of a schedule that makes the task. */
     firing: undefined as Firing | undefined,
     /** When the task is due. Undefined if it was run before its time. */
     dueAt: message.runAt,
     /** When the key was stored: number among all keys, time, and era between losses of keys. */
     keyed: undefined as { number: number; at: number; era: number } | undefined,
-    /** State that events tell. */
     state: 'waiting' as State,
-    /** Reason of the last failure. */
     reason: undefined as string | undefined,
-    /** Answer to the submission. */
     answer: undefined as 'accepted' | 'refused' | undefined,
     /** Number of the answer after which no take may return the task. */
     endedAt: undefined as number | undefined,
@@ -69,25 +64,18 @@ function newTask(message: db.Message, name: string, key: db.IdempotencyKey | und
     hasAcked: false,
     mayHaveFailed: false,
     isInFlight: false,
-    /** Number of the last delivery. */
     taken: 0,
     /** Number of process deaths since the last failed attempt. NaN if unknown. */
     deaths: 0,
     outputs: new Set<string>(),
-    /** Deliveries to handlers, by number. */
     attempts: new Map<number, Attempt>(),
     lastEvent: 'none' as EventName | 'none',
-    /** The event of the end. */
-    end: undefined as EventName | undefined,
   };
 }
 
-/** Contents of the tables at one moment. */
 export interface Tables {
   rows: readonly { id: string; result: string }[];
   messages: readonly Pick<db.StoredMessage, 'id' | 'state'>[];
-  /** Number of messages in the file, if it has all of them. */
-  stored?: number;
   /** Callbacks, completed or not, if tasks have some. */
   callbacks?: readonly { body: string }[];
 }
@@ -99,7 +87,6 @@ export interface Tables {
  */
 export function createHistory(world: World) {
   const tasks = new Map<string, KnownTask>();
-  /** Names of the submissions by the task ids that the service gave them. */
   const names = new Map<string, string>();
   const { broken } = world;
   const limits = limitUse(world);
@@ -111,29 +98,16 @@ export function createHistory(world: World) {
   let stateOf: Backend['stateOf'];
   let [answers, keys, era] = [0, 0, 0];
 
-  function nameOf(id: string): string {
-    return names.get(id) ?? id;
-  }
-
-  function tasksIn(...states: State[]): KnownTask[] {
-    return [...tasks.values()].filter(({ state }) => states.includes(state));
-  }
-
-  /** Returns the tasks of a schedule that have not ended. */
-  function unfinishedOf(schedule: string): KnownTask[] {
-    return tasksIn('waiting', 'running').filter(
-      ({ message, answer }) => message.schedule === schedule && answer !== 'refused',
-    );
-  }
-
+  const nameOf = (id: string) => names.get(id) ?? id;
+  const tasksIn = (...states: State[]) => [...tasks.values()].filter(({ state }) => states.includes(state));
+  const unfinishedOf = (schedule: string) =>
+    tasksIn('waiting', 'running').filter((task) => task.message.schedule === schedule && task.answer !== 'refused');
   /** Returns accepted tasks that no handler has had. */
-  function untouched(): KnownTask[] {
-    return tasksIn('waiting').filter(
+  const untouched = () =>
+    tasksIn('waiting').filter(
       (task) => task.answer === 'accepted' && task.era === era && task.attempts.size === 0 && !task.isCancelRequested,
     );
-  }
 
-  /** Records the answer of a process to a client. */
   function told(process: Process, id: string, what: 'accepted' | 'cancelled' | 'requested' | 'purged'): void {
     const task = tasks.get(id);
     if (task === undefined || process.isDead) return;
@@ -191,8 +165,8 @@ export function createHistory(world: World) {
         return undefined;
       },
       setPaused: (isPaused) => {
-        const answered = knownPause.request();
-        return (_, error) => error ?? answered(isPaused);
+        const answered = knownPause.request(isPaused);
+        return (_, error) => error ?? answered();
       },
     });
   }
@@ -245,7 +219,7 @@ export function createHistory(world: World) {
   function onEvent(event: QueueEvent): void {
     const task = 'id' in event ? tasks.get(event.id) : undefined;
     if (task === undefined) return;
-    const { name, lastEvent } = task;
+    const { name, lastEvent, state: former } = task;
     const told = event.event as EventName;
     const [shown = task.state, stored = [undefined], next] = TRANSITIONS[told];
     world.note(`    ${name} ${told}`);
@@ -255,10 +229,8 @@ export function createHistory(world: World) {
     if (told !== 'progress') task.isCancelTold = false;
     if (told === 'accepted') task.deaths = 0;
     if (task.key !== undefined) task.keyed ??= { number: keys++, at: world.now, era };
-    if (next === undefined) {
-      if (task.end !== undefined) broken(EVENTS, `${name}: ${told} after ${task.end}`);
-      task.end = told;
-    }
+    const hasEnded = former === 'completed' || former === 'cancelled' || former === 'purged';
+    if (next === undefined && hasEnded) broken(EVENTS, `${name}: ${told} after ${former}`);
     if (stateOf === undefined) return;
     if (!TRANSITIONS[lastEvent][2]?.includes(told)) broken(EVENTS, `'${told}' of ${name} follows '${lastEvent}'`);
     const state = stateOf(task.id);
@@ -270,7 +242,6 @@ export function createHistory(world: World) {
 
   /** Called when the only process has ended. */
   function processEnded(isQueueKept = isDurable): void {
-    for (const known of world.known) known.settle();
     history.failingSyncs = undefined;
     for (const task of tasks.values()) {
       if (task.isInFlight && isDurable) task.deaths += 1;
@@ -289,7 +260,7 @@ export function createHistory(world: World) {
     changesLost();
     for (const task of tasks.values()) {
       task.isEndTold &&= isDurable;
-      Object.assign(task, { isCancelTold: false, deaths: Number.NaN, end: undefined });
+      Object.assign(task, { isCancelTold: false, deaths: Number.NaN });
       task.attempts.clear();
       if (task.isEndTold) continue;
       task.endedAt = undefined;
@@ -304,13 +275,10 @@ export function createHistory(world: World) {
     for (const task of tasks.values()) task.taken = 0;
   }
 
-  /** Compares the tables with the record. */
   function audit(tables: Tables, counts: db.QueueCounts): void {
-    const { rows, messages, stored = messages.length } = tables;
+    const { rows, messages } = tables;
     const callbacks = auditCallbacks(world, tables);
     auditCounts(counts, messages);
-    const listed = new Set(messages.map(({ id }) => id)).size;
-    if (listed !== stored) broken(COUNTS, `${listed} of ${stored} messages are listed`);
     const waiting = new Set(messages.flatMap(({ id }) => (callbacks.has(id) ? [] : id)));
     const results = new Map(rows.flatMap(({ id, result }) => (callbacks.has(id) ? [] : [[id, result]])));
     for (const [id, result] of results) {
@@ -341,12 +309,11 @@ export function createHistory(world: World) {
       const isTold = stateOf !== undefined && task.lastEvent !== 'none' && !task.isCancelRequested;
       if (isTold && !hasMessage && (task.state === 'waiting' || task.state === 'running'))
         broken(EVENTS, `${task.name} has no message after '${task.lastEvent}'`);
-      const isCancelled = task.end === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
+      const isCancelled = task.state === 'cancelled' || (task.isEndTold && task.attempts.size === 0);
       if (isCancelled && hasRow) broken(CANCELLED, `${task.name} is cancelled and has a row`);
     }
   }
 
-  /** Compares the counts with the tables. */
   function auditCounts(counts: db.QueueCounts, messages: Tables['messages']): void {
     const { accepted, completed, dropped, cancelled, waiting, limited, scheduled, retrying, inFlight, dead } = counts;
     const stored = Object.entries({ waiting, limited, scheduled, retrying, running: inFlight, failed: dead });
@@ -477,7 +444,6 @@ export function createHistory(world: World) {
     ...{ begin, onAssign, onEnd, processEnded, powerLost, audit, auditRest },
     /** Whether a redrive was requested, which may have changed any dead letter, and may still do so. */
     hasRedriven: false,
-    /** Whether a purge was requested. */
     hasPurged: false,
     /** The failed syncs of the only process since its last successful sync. */
     failingSyncs: undefined as object | undefined,

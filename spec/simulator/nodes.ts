@@ -6,24 +6,37 @@ import type { Connect } from '../../main/nodes/link.ts';
 import { NodeTickFeed } from '../../main/nodes/tick-feed.ts';
 import { NodeTokenStore } from '../../main/nodes/token-store.ts';
 import type { Tick, TickFeed } from '../../main/ticker/ticker.ts';
-import type { Clock } from '../../workers/shared/clock.ts';
+import type { TokenStore } from '../../main/ticker/token-store.ts';
+import { type Clock, startSchedule } from '../../workers/shared/clock.ts';
 import { SeededRandom } from '../support/random.ts';
 import type { Backend, Process } from './process.ts';
 import type { ObservedStore } from './rules.ts';
 import { simulatedServer } from './server.ts';
 import { runSimulation, type Simulation, type SimulationOptions, type Site } from './simulation.ts';
-import { tickOracle, tokenClients } from './ticker.ts';
-import { SimulatedTime, type Time } from './time.ts';
-import { type Setting, type Steps, settingOf, World } from './world.ts';
+import { type Setting, SimulatedTime, type Steps, settingOf, type Time, World } from './world.ts';
 
 const INTERVAL_MS = 1000;
 const TOKENS_PER_KEY = 5;
+
+const ONE_LEADER = 'At most one node makes ticks at a time.';
+const ONE_PRICE = 'No second has two prices.';
+const NOT_BACK = 'A tick never goes back, unless a node had none for 3.5 seconds.';
+const RESUME = 'After the faults, every node gets the ticks of one leader.';
+const REVOKED = 'A revoked token opens nothing.';
+const EXPIRED = 'An expired token opens nothing.';
+const VALID = 'While revocations may have been missed, a node answers 503, never 401.';
+const ANSWERS = 'After the faults, each node answers for tokens.';
+
+/** Time without ticks after which a node accepts an earlier one, because its database may have been restored. */
+const ORDER_MS = 3500;
+const TOKEN_MS = 120_000;
+/** Time after which each node knows of a revocation, or knows that it may have missed one. */
+const KNOWN_MS = 3000;
 
 export type NodeStore = ObservedStore & Required<Pick<ObservedStore, 'recover'>>;
 
 /** Faults of the server, which the simulation controls. */
 export interface ServerFaults {
-  /** Whether connections can be opened and used. */
   isUp: boolean;
   /** Probability that a request, or its answer, is lost. */
   lossRate: number;
@@ -42,7 +55,6 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' 
   connector(node: number, clock: Clock): Connect;
   database(node: number, clock: Clock): Pick<PostgresDatabase, 'query'>;
   openStore(node: number, owner: string, clock: Clock): NodeStore;
-  /** Ends connections, all or those of a node. */
   cut(node?: number): void;
   /** Ends all connections of a node whose process has died. */
   end(node: number): void;
@@ -51,7 +63,6 @@ export interface NodeServer extends Pick<Site, 'isReal' | 'counts' | 'isPaused' 
 
 type OpenServer = (time: Time, faults: ServerFaults, setting: Setting) => Awaitable<NodeServer>;
 
-/** Runs two to four nodes on one server. */
 export async function simulateNodes(
   options: SimulationOptions,
   time: Time = new SimulatedTime(),
@@ -68,7 +79,6 @@ export async function simulateNodes(
   return await runSimulation(world, nodeSite(world, server, faults), options);
 }
 
-/** A server that several nodes share. */
 function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site {
   const size = world.random.fork('nodes').between(2, 4);
   const { log, processes: nodes } = world;
@@ -78,7 +88,6 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   const repair = () => Object.assign(faults, NO_FAULTS);
 
   function steps(simulation: Simulation): Steps {
-    /** Runs a step on one of the nodes. */
     const at = (run: (node: Process, random: SeededRandom) => unknown) => (random: SeededRandom) => {
       faults.random = random.fork('server');
       return run(nodes[random.below(size)] as Process, random);
@@ -156,26 +165,6 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
   /** Makes ticks at whole seconds as the ticker thread does, whose messages take a moment. */
   function makeTicks({ name, clock, random }: Process, feed: TickFeed): void {
     let price = 100;
-    /** When the last message of the thread arrives, because messages keep their order. */
-    let arrivesAt = 0;
-    const schedule = (former: number) => {
-      const next = Math.max(former, Math.floor(clock.now() / INTERVAL_MS)) + 1;
-      clock.timer(next * INTERVAL_MS - clock.now(), () => {
-        // A real timer may be a little early.
-        const timestamp = Math.max(next, Math.floor(clock.now() / INTERVAL_MS));
-        schedule(timestamp);
-        if (!feed.isLeader) return;
-        const made = Math.round(price * (1 + (random.number() - 0.5) / 500) * 100) / 100;
-        arrivesAt = Math.max(arrivesAt, clock.now() + random.below(300));
-        clock.timer(arrivesAt - clock.now(), () => {
-          const tick = { symbols: 'BTC-USD', prices: [made], timestamp, data: '' };
-          if (!feed.publish(tick)) return;
-          price = made;
-          world.note(`    ${name} ticks ${timestamp}`);
-          ticks.onPublished(tick, name);
-        });
-      });
-    };
     const onPrices = ({ prices }: Pick<Tick, 'prices'>) => {
       price = prices[0] ?? 0;
     };
@@ -185,21 +174,137 @@ function nodeSite(world: World, server: NodeServer, faults: ServerFaults): Site 
     };
     feed.follow({ onTick, onPrices });
     feed.setLeaseWanted(true);
-    schedule(0);
+    startSchedule(clock, INTERVAL_MS, async () => {
+      if (!feed.isLeader) return;
+      const made = Math.round(price * (1 + (random.number() - 0.5) / 500) * 100) / 100;
+      const timestamp = Math.floor(clock.now() / INTERVAL_MS);
+      await clock.sleep(random.below(300));
+      const tick = { symbols: 'BTC-USD', prices: [made], timestamp, data: '' };
+      if (!feed.publish(tick)) return;
+      price = made;
+      world.note(`    ${name} ticks ${timestamp}`);
+      ticks.onPublished(tick, name);
+    });
   }
 
   async function checkRest({ pass }: Simulation): Promise<void> {
     const resting = nodes.filter(({ awakeSince }) => world.now - awakeSince > 5000);
-    ticks.checkRest(resting);
-    for (const node of resting) for (const id of tokens.ids()) tokens.find(node, id, true);
+    for (const node of resting) {
+      const { second = 0 } = ticks.last.get(node.name) ?? {};
+      const isLate = Math.floor(world.now / 1000) - second > 2;
+      if (isLate) world.broken(RESUME, `${node.name} got its last tick at second ${second}`);
+      for (const id of tokens.ids()) tokens.find(node, id, true);
+    }
     await pass(5000);
   }
 
   return {
     ...{ ...server, size, steps, openBackend, repair, checkRest },
     ended: (process) => process.kill(),
-    watch: () => ticks.checkLeaders(),
     // A node looks for messages only each second.
     hasFault: () => true,
   };
+}
+
+function tickOracle(world: World) {
+  /** Second of the last tick that any node has made. */
+  let made = 0;
+  /** Second of the last tick that a node's clients got, and when they got it. */
+  const last = new Map<string, { second: number; at: number }>();
+
+  /** Called with each tick that goes to the clients of a node. */
+  function onDelivered({ timestamp }: Tick, node: string): void {
+    const { now } = world;
+    const { second, at } = last.get(node) ?? { second: 0, at: 0 };
+    if (timestamp < second && now - at < ORDER_MS)
+      world.broken(NOT_BACK, `${node} got second ${timestamp} after ${second}`);
+    last.set(node, { second: timestamp, at: now });
+  }
+
+  function onPublished(tick: Tick, node: string): void {
+    const isOther = ({ name, isStill, isDead, feed }: Process) =>
+      name !== node && !isStill && !isDead && feed?.isLeader;
+    const other = world.processes.find(isOther);
+    if (other !== undefined) world.broken(ONE_LEADER, `${node} makes a tick, and ${other.name} is the leader`);
+    if (tick.timestamp <= made) world.broken(ONE_PRICE, `${node} makes second ${tick.timestamp} after ${made}`);
+    made = tick.timestamp;
+    onDelivered(tick, node);
+  }
+
+  return { last, onDelivered, onPublished };
+}
+
+interface KnownToken {
+  expiresAt: number;
+  /** When a revocation was requested, and when it was answered. */
+  revokingAt?: number;
+  revokedAt?: number;
+}
+
+function tokenClients(world: World, server: NodeServer) {
+  const known = new Map<string, KnownToken>();
+  const ids = () => [...known.keys()].slice(-10);
+
+  /** Sends a request to a node, if it can answer. Returns whether it can. */
+  function ask(node: Process, what: string, send: (tokens: TokenStore) => Promise<unknown>, mustAnswer = false) {
+    const { name, isStill, tokens } = node;
+    if (isStill || tokens === undefined) return false;
+    const note = (answer: unknown) => world.note(`    ${name} ${what}: ${answer ?? 'done'}`);
+    send(tokens).then(note, (error: Error) => {
+      note(error.name);
+      if (mustAnswer) world.broken(ANSWERS, `${name} ${what}: ${error.message}`);
+    });
+    return true;
+  }
+
+  function issue(node: Process, id: string, random: SeededRandom): void {
+    const keyId = `key${random.below(2)}`;
+    const expiresAt = world.now + TOKEN_MS;
+    ask(node, `issues ${id}`, async (tokens) => {
+      await tokens.put({ id, keyId, expiresAt });
+      // The oldest token of the key may have been evicted by now.
+      if (await server.hasToken(id)) known.set(id, { expiresAt });
+      for (const [other, token] of known) if (!(await server.hasToken(other))) token.revokingAt ??= world.now;
+    });
+  }
+
+  /** Returns the id of the token that is revoked, if any. */
+  function revoke(node: Process, random: SeededRandom): string | undefined {
+    if (known.size === 0) return undefined;
+    const id = random.pick(ids());
+    const token = known.get(id) as KnownToken;
+    const isAsked = ask(node, `revokes ${id}`, async (tokens) => {
+      token.revokingAt ??= world.now;
+      await tokens.revoke(id);
+      token.revokedAt ??= world.now;
+    });
+    return isAsked ? id : undefined;
+  }
+
+  function find(node: Process, id: string, mustAnswer = false): void {
+    const token = known.get(id);
+    if (token === undefined) return;
+    const { awakeSince } = node;
+    const lookUp = async (tokens: TokenStore) => {
+      const isSure = await server.hasToken(id);
+      const askedAt = world.now;
+      const isValid = await tokens.find(id);
+      // A token that was evicted, or deleted after its expiry, counts as revoked.
+      if (!(await server.hasToken(id))) {
+        token.revokingAt ??= askedAt;
+        // Its request may have no answer.
+        token.revokedAt ??= world.now;
+      }
+      const { expiresAt, revokingAt, revokedAt = Number.POSITIVE_INFINITY } = token;
+      const isKnown = askedAt > Math.max(revokedAt, awakeSince) + KNOWN_MS;
+      const answer = `${node.name} for ${id}`;
+      if (isValid && expiresAt <= askedAt) world.broken(EXPIRED, answer);
+      if (isValid && isKnown) world.broken(REVOKED, answer);
+      if (!isValid && isSure && revokingAt === undefined && world.now < expiresAt) world.broken(VALID, answer);
+      return isValid;
+    };
+    ask(node, `looks up ${id}`, lookUp, mustAnswer);
+  }
+
+  return { ids, issue, revoke, find };
 }

@@ -8,11 +8,9 @@ import type { StoredMessage } from '../../db/task-store.ts';
 import { type Clock, systemClock } from '../../workers/shared/clock.ts';
 import { type NodeServer, type ServerFaults, simulateNodes } from './nodes.ts';
 import type { SimulationOptions, SimulationResult } from './simulation.ts';
-import type { Time } from './time.ts';
-import type { Setting } from './world.ts';
+import type { Setting, Time } from './world.ts';
 
 const TIME_LIMIT_MS = 2000;
-/** Interval at which a wait looks whether it is over. */
 const LOOK_MS = 20;
 /** Factor of all waits and handlers, because this time is real. */
 const PACE = 0.1;
@@ -39,7 +37,6 @@ export function simulateOnPostgres(options: SimulationOptions): Promise<Simulati
 async function openServer(url: URL, { bounds }: Setting, faults: ServerFaults): Promise<NodeServer> {
   const schema = `simulator_${randomUUID().replaceAll('-', '')}`;
   const proxies = await Promise.all([0, 1, 2, 3].map(() => openProxy(url, faults)));
-  /** Pools of each node. */
   const pools = new Map<number, PostgresDatabase[]>();
   const urlAt = (host: string) => {
     const own = new URL(url);

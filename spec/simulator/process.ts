@@ -35,7 +35,6 @@ export class Process {
   readonly random!: SeededRandom;
   /** Whether the handlers module has a schedule. */
   readonly hasModule!: boolean;
-  /** The owner of the deliveries. */
   owner: string;
   readonly clock: Clock;
   readonly newTaskId: () => string;
@@ -73,7 +72,6 @@ export class Process {
     this.newTaskId = taskIds(options.random);
   }
 
-  /** Whether the process answers requests. */
   get isServing(): boolean {
     return this.#dispatcher !== undefined && !this.isDead && !this.isStill && !this.#isStopping;
   }
@@ -123,7 +121,6 @@ export class Process {
     return this.#backend?.stop() ?? true;
   }
 
-  /** Ends the process at once, unless it has stopped. */
   kill(): void {
     this.isDead = true;
     this.world.history.limits.gone(this.owner);
@@ -157,17 +154,14 @@ export class Process {
   }
 }
 
-/** A delivery in the pool. */
 class Attempt extends Run {
   /** Whether the handler ends when its signal is aborted. */
   heedsAbort = true;
   readonly cancelTimers: (() => void)[] = [];
 }
 
-/** Actions of a handler, each after a delay. */
 type Script = { afterMs: number; act: (attempt: Attempt) => unknown }[];
 
-/** Actions with settings of their own. */
 export const actions: HandlersManifest = new Map([['twice', { maxAttempts: 2 }]]);
 
 const TIME_LIMIT_MS = 3000;
@@ -319,7 +313,6 @@ function simulatedPool(process: Process, random: SeededRandom): DispatcherOption
   return { run, cancel, releaseWaiting, stop };
 }
 
-/** Creates a sender whose receiver answers, fails or hangs. */
 function simulatedSender(clock: Clock, random: SeededRandom): DispatcherOptions['callbacks'] {
   const sending = new Map<Delivery, AbortController>();
   return {

@@ -1,24 +1,16 @@
 import type { Firing, Schedules } from '../../db/schedules.ts';
-import type {
-  ActionLimits,
-  CallbackData,
-  Delivery,
-  Limit,
-  Taken,
-  TaskStore,
-  TaskSubject,
-} from '../../db/task-store.ts';
+import type * as db from '../../db/task-store.ts';
 import { type CompleteDefinition, readDefinition } from '../../main/tasks/schedules/definition.ts';
 import type { Tables } from './history.ts';
 import type { Process } from './process.ts';
 import type { Mood, World } from './world.ts';
 
 /** A store of one process, or of one node of several, which recovers the messages of others. */
-export interface ObservedStore extends TaskStore {
-  recover?(owner: string): Promise<readonly TaskSubject[]>;
+export interface ObservedStore extends db.TaskStore {
+  recover?(owner: string): Promise<readonly db.TaskSubject[]>;
 }
 
-export const NOTHING: Taken = { deliveries: [], nextRunAt: undefined };
+export const NOTHING: db.Taken = { deliveries: [], nextRunAt: undefined };
 
 /** Time for which a request without an answer may still take effect. */
 const UNCERTAIN_MS = 10_000;
@@ -33,7 +25,6 @@ type Watchers<Target> = {
     : never;
 };
 
-/** Follows the requests of a process to an object, and their answers. */
 export function watch<Target extends object>(
   target: Target,
   process: { isDead: boolean },
@@ -59,51 +50,39 @@ type KnownValue<T> = ReturnType<typeof knownValue<T>>;
 
 /** A value that requests change, such as the pause, as far as their answers show it. */
 export function knownValue<T>(world: World) {
-  let requests = 0;
-  /** Whether a request has no answer. */
-  let isPending = false;
+  /** The last request, until its answer. */
+  let pending: object | undefined;
   /** Until when a request without an answer may take effect after a later one. */
   let uncertainUntil = 0;
-  const known = {
+  return {
     /** The value that has certainly taken effect. */
     value: undefined as { is: T } | undefined,
 
-    /** Called when no request without an answer can take effect any more. */
-    settle(): void {
-      isPending = false;
-      uncertainUntil = 0;
-    },
-
-    /** Begins a request. Returns a function to call with the value after the answer. */
-    request(): (is: T | undefined) => void {
+    /** Begins a request for a value. Returns a function to call after the answer. */
+    request(is: T): () => void {
       this.value = undefined;
-      if (isPending) uncertainUntil = world.now + UNCERTAIN_MS;
-      isPending = true;
-      requests += 1;
-      const request = requests;
-      const isCertain = world.now >= uncertainUntil;
-      return (is) => {
-        if (request !== requests) return;
-        isPending = false;
-        if (isCertain && is !== undefined) this.value = { is };
+      if (pending !== undefined) uncertainUntil = world.now + UNCERTAIN_MS;
+      const request = { isCertain: world.now >= uncertainUntil };
+      pending = request;
+      return () => {
+        if (request !== pending) return;
+        pending = undefined;
+        if (request.isCertain) this.value = { is };
       };
     },
   };
-  world.known.push(known);
-  return known;
 }
 
 const LIMITED = 'A limit is never exceeded.';
 
 /** Use of limits, counted by the starts and ends of the handlers of all processes. */
 export function limitUse(world: World) {
-  const limits = new Map<string, KnownValue<ActionLimits>>();
-  /** Handlers that run, with their processes. */
-  const running = new Map<Delivery, string>();
+  const limits = new Map<string, KnownValue<db.ActionLimits>>();
+  const running = new Map<db.Delivery, string>();
   /** Times of the starts of each pool, since limits were set. */
   const starts = new Map<string, number[]>();
   /** When each delivery was requested, and by which process. */
-  const takes = new WeakMap<Delivery, { process: string; at: number; inForce: object | undefined }>();
+  const takes = new WeakMap<db.Delivery, { process: string; at: number; inForce: object | undefined }>();
   /** When others last took a process for dead, which may have been alive. */
   const recovered = new Map<string, number>();
 
@@ -117,11 +96,10 @@ export function limitUse(world: World) {
     observe(store: ObservedStore, process: Process): void {
       watch(store, process, {
         take() {
+          const take = { process: process.owner, at: world.now };
           const inForce = new Map([...limits].map(([action, { value }]) => [action, value]));
-          const [at, { owner }] = [world.now, process];
           return ({ deliveries } = NOTHING) => {
-            for (const delivery of deliveries)
-              takes.set(delivery, { process: owner, at, inForce: inForce.get(delivery.action ?? '') });
+            for (const each of deliveries) takes.set(each, { ...take, inForce: inForce.get(each.action ?? '') });
           };
         },
         recover(owner) {
@@ -130,21 +108,20 @@ export function limitUse(world: World) {
           return undefined;
         },
         setLimits(action, given = {}) {
-          const known = limits.get(action) ?? knownValue<ActionLimits>(world);
+          const known = limits.get(action) ?? knownValue<db.ActionLimits>(world);
           limits.set(action, known);
-          const answered = known.request();
+          const answered = known.request(given);
           return (_, error) => {
             if (error !== undefined) return;
             // Starts before that may not have been counted.
             for (const pool of starts.keys()) if (pool.startsWith(`${action} `)) starts.delete(pool);
-            answered(given);
+            answered();
           };
         },
       });
     },
 
-    /** Checks the limits when a handler starts. */
-    started(delivery: Delivery): void {
+    started(delivery: db.Delivery): void {
       const take = takes.get(delivery);
       // The places of a process that was taken for dead are given to others, although its handlers may run.
       const isCurrent = take && take.at > (recovered.get(take.process) ?? Number.NEGATIVE_INFINITY) + UNCERTAIN_MS;
@@ -153,12 +130,12 @@ export function limitUse(world: World) {
       const { action = '', limitKey } = delivery;
       const { value } = limits.get(action) ?? {};
       for (const key of limitKey === undefined ? [''] : ['', limitKey]) {
-        const { concurrency = Infinity, rate }: Limit = (key === '' ? value?.is : value?.is.perKey) ?? {};
+        const { concurrency = Infinity, rate }: db.Limit = (key === '' ? value?.is : value?.is.perKey) ?? {};
         const times = [...(starts.get(`${action} ${key}`) ?? []), world.now];
         starts.set(`${action} ${key}`, times);
         // A thread may have had it when the limits were set.
         if (value === undefined || take.inForce !== value) continue;
-        const isOf = (each: Delivery) => each.action === action && (key === '' || each.limitKey === key);
+        const isOf = (each: db.Delivery) => each.action === action && (key === '' || each.limitKey === key);
         const { length: runs } = [...running.keys()].filter(isOf);
         if (runs > concurrency) world.broken(LIMITED, `${runs} tasks of ${action} ${key} run, not ${concurrency}`);
         const { length } = rate === undefined ? [] : times.filter((time) => time > world.now - rate.ms);
@@ -167,8 +144,7 @@ export function limitUse(world: World) {
       }
     },
 
-    /** Called when a handler has ended, or has settled its task. */
-    ended: (delivery: Delivery) => running.delete(delivery),
+    ended: (delivery: db.Delivery) => running.delete(delivery),
 
     /** Called when starts that are not synced may be lost. @param areLimitsLost whether all limits are */
     lost(areLimitsLost: boolean): void {
@@ -186,7 +162,6 @@ const [LATE_MS, MAX_CAUGHT_UP] = [10_000, 100];
 
 const CRONS = { 5: '*/5 * * * * *', 10: '*/10 * * * * *', 60: '* * * * *', 3600: '0 * * * *' } as const;
 
-/** Returns the definition of the schedule with a name. */
 export function scheduleOf(name: string, mood: Mood, paused: boolean, now: number): CompleteDefinition {
   const [every = '', catch_up, overlap] = name.split('.');
   const cron = CRONS[every as unknown as keyof typeof CRONS];
@@ -285,7 +260,7 @@ export function scheduleOracle(world: World) {
 export function auditCallbacks(world: World, { rows, messages, callbacks: stored = [] }: Tables): Set<string> {
   if (!world.setting.callbacks) return new Set();
   const { tasks, hasPurged, hasRedriven } = world.history;
-  const callbacks = stored.map(({ body }): { id: string; data: CallbackData } => JSON.parse(body));
+  const callbacks = stored.map(({ body }): { id: string; data: db.CallbackData } => JSON.parse(body));
   const ofTasks = Map.groupBy(callbacks, ({ data }) => data.task);
   const completed = new Set(rows.map(({ id }) => id));
   const states = new Map<string, string>(messages.map(({ id, state }) => [id, state]));

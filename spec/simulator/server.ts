@@ -3,12 +3,11 @@ import type { DirectOptions, Query } from '../../db/postgres/database.ts';
 import type { TokenRow } from '../../db/postgres/tokens.ts';
 import { SqliteStore } from '../../db/sqlite/store.ts';
 import type * as db from '../../db/task-store.ts';
-import { DatabaseUnavailable, KeyReused, QueueFull, SUSPECT_DEATHS } from '../../db/task-store.ts';
+import { DatabaseUnavailable, SUSPECT_DEATHS } from '../../db/task-store.ts';
 import type { Clock } from '../../workers/shared/clock.ts';
 import { Disk } from './disk.ts';
 import type { NodeServer, NodeStore, ServerFaults } from './nodes.ts';
-import type { Time } from './time.ts';
-import type { Setting } from './world.ts';
+import type { Setting, Time } from './world.ts';
 
 interface Listener {
   node: number;
@@ -40,7 +39,6 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
   const skewMs = random.between(-3_600_000, 3_600_000);
   const now = () => time.now + skewMs;
   const tokens = new Map<string, TokenRow>();
-  /** Heartbeats of the nodes. */
   const beats = new Map<string, number>();
   const listeners = new Set<Listener>();
   const lease = { owner: '', epoch: 0, expiresAt: 0, state: null as string | null };
@@ -54,7 +52,6 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
   };
   // biome-ignore lint/suspicious/noExplicitAny: parameters of statements have various types.
   type Run = (values: any[], listener: Listener | undefined) => object[];
-  /** Statements by the start of their text. */
   const statements = Object.entries<Run>({
     'DO $$ BEGIN EXECUTE': (_, listener) => {
       if (listener !== undefined) listener.isListening = true;
@@ -130,11 +127,9 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
     // The server runs a request that has reached it, whatever happens to its client.
     time.timer(latency(), async () => {
       if (isLost()) return;
-      const refused = (error: unknown) => {
-        if (error instanceof QueueFull || error instanceof KeyReused) return error;
-        throw error;
-      };
-      const answer = await Promise.resolve().then(run).catch(refused);
+      const answer = await Promise.resolve()
+        .then(run)
+        .catch((error: Error) => error);
       if (isLost()) return;
       clock.timer(latency(), () => {
         if (!isConnected()) return;
@@ -189,7 +184,6 @@ export function simulatedServer(time: Time, faults: ServerFaults, { bounds }: Se
   };
 }
 
-/** Runs a transaction at the server. @throws {DatabaseUnavailable} if no answer arrives */
 type Ask = <T>(run: () => db.Awaitable<T>) => Promise<T>;
 
 /**
@@ -198,7 +192,6 @@ type Ask = <T>(run: () => db.Awaitable<T>) => Promise<T>;
  * flight are released, and a settlement without an answer is repeated.
  */
 function sharedTables(store: SqliteStore, now: () => number, notify: (payload: string) => void) {
-  /** Running messages by arrival. */
   const running = new Map<number, { owner: string; delivery: db.Delivery }>();
   const deaths = new Map<number, number>();
   /** The settlement by which a node ended each message's last delivery, by arrival. */
@@ -260,7 +253,6 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
     return failed;
   }
 
-  /** Opens the store of a node. */
   function open(ask: Ask, owner: string): NodeStore {
     /** Deliveries that were taken and whose settlement has no answer, by arrival. */
     const held = new Map<number, db.Delivery>();
@@ -311,7 +303,6 @@ function sharedTables(store: SqliteStore, now: () => number, notify: (payload: s
     }) as NodeStore;
   }
 
-  /** Returns the owners of running messages. */
   const owners = () => new Set([...running.values()].map(({ owner }) => owner));
   return { open, owners };
 }

@@ -28,7 +28,6 @@ const USAGE = `npm run simulate -- [options]
 Ends with exit code 1 when a guarantee is broken.
 `;
 
-/** Bound of the runs that look for the shortest history. */
 const MAX_SHRINKING_RUNS = 300;
 
 type Plan = NonNullable<ReturnType<typeof planFrom>>;
@@ -83,14 +82,12 @@ export function planFrom(args: string[]) {
   if (only?.every(Number.isSafeInteger) === false)
     throw new UsageError(`--only ${values.only}: use the numbers of steps, for example --only 3,17`);
   const [seed, runs, minutes] = [number('seed', 0), number('runs', 1), number('minutes', 0)];
-  /** Whether to print the log of one run. */
   const isSingle = seed !== undefined && runs === undefined && minutes === undefined;
   if (only !== undefined && !isSingle)
     throw new UsageError('--only needs a single seed: use --seed N without --runs and --minutes');
   return {
     ...{ isSingle, faults, only: only && new Set(only) },
     databaseUrl: values.postgres ? (process.env.DATABASE_URL ?? DEFAULT_URL) : undefined,
-    /** The first seed. */
     seed: seed ?? randomInt(2 ** 31),
     runs: runs ?? (minutes === undefined ? 100 : Number.POSITIVE_INFINITY),
     endsAt: performance.now() + (minutes ?? Number.POSITIVE_INFINITY) * 60_000,
@@ -154,7 +151,6 @@ export async function runSeed(options: SimulationOptions): Promise<boolean> {
   return violation !== undefined;
 }
 
-/** Prints the shortest history that breaks the same rule. */
 async function explain(seed: number, steps: number, faults: FaultSet): Promise<void> {
   const run = (only?: readonly number[], note?: SimulationOptions['note']) =>
     simulate({ seed, steps, faults, only: only && new Set(only), note });

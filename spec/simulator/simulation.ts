@@ -8,14 +8,11 @@ import type { FaultSet, Steps, World } from './world.ts';
 
 export interface SimulationOptions {
   seed: number;
-  /** Number of steps. */
   steps: number;
   faults: FaultSet;
   /** Numbers of the steps to run. Undefined for all. */
   only?: ReadonlySet<number> | undefined;
-  /** Receives the log. */
   note?: ((line: string) => unknown) | undefined;
-  /** A real server to use. */
   databaseUrl?: string | undefined;
 }
 
@@ -24,46 +21,36 @@ export type SimulationResult = { ran: number[] } & Pick<World, 'violation'>;
 
 /** Where the processes of a simulation keep their state: on a disk, or on a server that several share. */
 export interface Site {
-  /** Number of processes. */
   readonly size: number;
   /** Whether a real server has the state, which has changed already when an answer arrives. */
   readonly isReal?: boolean | undefined;
-  /** Steps beside those of clients and time. */
   steps(simulation: Simulation): Steps;
   openBackend(process: Process): Backend | Promise<Backend>;
   /** Called when a process has died or stopped. @param isKept whether its queue is. Undefined if it has died */
   ended(process: Process, isKept?: boolean): void;
-  /** Ends the faults. */
   repair(): void;
   /** Whether anything may hold up the tasks. */
   hasFault(): boolean;
   isPaused(): Awaitable<boolean>;
   counts(): Awaitable<QueueCounts>;
-  /** Reads the tables at one moment. */
   read(): Awaitable<Tables>;
-  /** Checks what tasks do not show, after each timer. */
-  watch?(): void;
-  /** Checks the same after the faults. */
+  /** Checks what tasks do not show, after the faults. */
   checkRest?(simulation: Simulation): Promise<void>;
-  /** Removes all files or tables. */
   close(): Awaitable<void>;
 }
 
 /** State and operations for the steps of a site. */
 export interface Simulation {
-  /** Number of the present step. */
   step: number;
   /** Lets time pass, and starts the processes again that end meanwhile. */
   pass(ms: number, isOver?: () => boolean): Promise<void>;
   /** Ends a process, and starts the next one. @param downMs draws the time for which none runs */
   restart(place: number, end: (process: Process) => unknown, downMs?: () => number): Promise<void>;
-  /** Kills a process, unless it has stopped. */
   kill(process: Process): void;
   /** Stops a process as at SIGTERM. */
   stop(process: Process): Promise<void>;
 }
 
-/** Steps between two audits. */
 const AUDIT_STEPS = 50;
 const PAUSE_KNOWN = 'After the faults, each node knows whether the queue is paused.';
 const FIRES = 'After the faults, schedules make tasks.';
@@ -75,7 +62,6 @@ const LONGEST_STOP_MS = 100_000;
 /** Time after which a process that could not start is started again. */
 const RESTART_MS = 500;
 
-/** Runs the steps of a seed: requests of clients, faults, and time. */
 export async function runSimulation(
   world: World,
   site: Site,
@@ -84,7 +70,6 @@ export async function runSimulation(
   const { random, setting, time, pace, processes, history } = world;
   const clients = clientsOf(world);
   const simulation: Simulation = { step: 0, pass, restart, kill, stop };
-  /** Number of processes that were started in the present step. */
   let started = 0;
   let isFaulty = true;
 
@@ -92,15 +77,11 @@ export async function runSimulation(
     const end = time.now + ms * pace;
     const isEnd = () => world.violation !== undefined || isOver();
     while (time.now < end && !isEnd()) {
-      await time.pass(end - time.now, () => {
-        site.watch?.();
-        return isEnd() || processes.some(({ isKillDue }) => isKillDue);
-      });
+      await time.pass(end - time.now, () => isEnd() || processes.some(({ isKillDue }) => isKillDue));
       if (!isOver()) await restartKilled();
     }
   }
 
-  /** Starts the processes again that a handler has ended. */
   async function restartKilled(): Promise<void> {
     for (const [place, { isKillDue }] of processes.entries()) if (isKillDue) await restart(place, kill);
   }
@@ -183,7 +164,6 @@ export async function runSimulation(
     return inFlight === 0 && history.tasksIn('running').length === 0 ? oldest : undefined;
   }
 
-  /** Compares the tables with the record. */
   function audit(): void {
     if (!site.isReal && processes.some(({ isServing }) => isServing))
       history.audit(site.read() as Tables, site.counts() as QueueCounts);
@@ -196,11 +176,18 @@ export async function runSimulation(
     if (site.size > 1) await pass(2000);
     for (const [index, kind] of kinds.entries()) {
       if (world.violation !== undefined) break;
-      if (only !== undefined && !only.has(index + 1)) continue;
+      if (only?.has(index + 1) === false) continue;
       simulation.step = index + 1;
       started = 0;
       ran.push(simulation.step);
-      await runStep(kind, steps);
+      const own = random.fork(`step ${simulation.step}`);
+      world.note(`step ${simulation.step}: ${kind}`);
+      const done = steps[kind]?.[1](own, `t${simulation.step}`);
+      if (done !== undefined) await done;
+      // The next step may come before the product has finished this one.
+      for (let turns = own.below(4); turns > 0; turns -= 1) await turn();
+      if (own.chance(0.3)) await pass(own.below(10));
+      await restartKilled();
       if (ran.length % AUDIT_STEPS === 0) audit();
     }
     return ran;
@@ -222,17 +209,6 @@ export async function runSimulation(
     });
     weights.push(['submit', 5], ['wait', 5]);
     return [steps, Array.from({ length: count }, () => planned.weighted(weights))];
-  }
-
-  async function runStep(kind: string, steps: Steps): Promise<void> {
-    const own = random.fork(`step ${simulation.step}`);
-    world.note(`step ${simulation.step}: ${kind}`);
-    const done = steps[kind]?.[1](own, `t${simulation.step}`);
-    if (done !== undefined) await done;
-    // The next step may come before the product has finished this one.
-    for (let turns = own.below(4); turns > 0; turns -= 1) await turn();
-    if (own.chance(0.3)) await pass(own.below(10));
-    await restartKilled();
   }
 
   async function end(): Promise<void> {

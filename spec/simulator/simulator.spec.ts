@@ -6,11 +6,6 @@ import { planFrom, shrink, simulate, UsageError } from './simulate.ts';
 import type { SimulationOptions } from './simulation.ts';
 import { faultSets } from './world.ts';
 
-/** Seeds that find defects of the past, if they are made again. */
-const FOUND: { what: string; options: SimulationOptions }[] = [
-  { what: 'an event of a redrive after the next run', options: { seed: 2, steps: 200, faults: 'all' } },
-];
-
 const STEPS = 40;
 const PROGRAM = fileURLToPath(new URL('simulate.ts', import.meta.url));
 
@@ -26,11 +21,9 @@ describe('the simulator', () => {
     });
   }
 
-  for (const { what, options } of FOUND) {
-    it(`no longer finds ${what}`, async () => {
-      expect((await simulate(options)).violation).to.equal(undefined);
-    });
-  }
+  it('no longer finds an event of a redrive after the next run', async () => {
+    expect((await simulate({ seed: 2, steps: 200, faults: 'all' })).violation).to.equal(undefined);
+  });
 
   it('writes the same log for the same seed', async () => {
     const runs = [1, 4, 7].map((seed): SimulationOptions => ({ seed, steps: STEPS, faults: 'all' }));
