@@ -3,8 +3,9 @@ import { onceForSuite } from '../../support/cleanup.ts';
 import { itemsOf } from '../../support/contract.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
-import { ID, startSecured } from './secured-services.ts';
 import { startTasksServer } from './tasks-server.ts';
+
+const ID = '00000000-0000-4000-8000-000000000000';
 
 describe('service B', () => {
   const server = onceForSuite(() => startTasksServer());
@@ -55,41 +56,20 @@ describe('service B', () => {
     expect((await request(server().tasksUrl, { headers })).status).to.equal(200);
     expect((await server().submit('{"action":"x"}', { headers })).status).to.equal(202);
   });
-});
 
-/** Headers with which Chromium, Firefox and Safari open an address from the address bar or a link. */
-const navigation = {
-  Accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8',
-  'Sec-Fetch-Dest': 'document',
-  'Sec-Fetch-Mode': 'navigate',
-};
-
-describe('the URL of a task', () => {
-  it('redirects a browser to the task on the board, also without a token, because the board asks for the key', async () => {
-    const { tasks } = await startSecured();
-    const { status, headers } = await request(`${tasks.tasksUrl}/${ID}`, { headers: navigation, redirect: 'manual' });
-    expect([status, headers.get('location')]).to.deep.equal([303, `/?task=${ID}`]);
-    expect(headers.get('cache-control')).to.equal('no-store');
-  });
-
-  it('answers programs and scripts with JSON, and is the only address of the API that redirects a browser', async () => {
-    const { url, submitTask } = await startTasksServer();
-    const id = await submitTask();
+  it('shows a task as JSON to programs and scripts, and redirects a browser at no other address', async () => {
+    const id = await server().submitTask();
     for (const [client, headers] of Object.entries<Record<string, string>>({
       curl: { Accept: '*/*' },
       'Java’s HttpURLConnection': { Accept: 'text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2' },
       'fetch in a page': { Accept: '*/*', 'Sec-Fetch-Dest': 'empty', 'Sec-Fetch-Mode': 'cors' },
       'a client without these headers': {},
     })) {
-      const { status, body } = await request(`${url}/tasks/${id}`, { headers, redirect: 'manual' });
+      const { status, body } = await request(`${server().tasksUrl}/${id}`, { headers, redirect: 'manual' });
       expect([status, body.id], client).to.deep.equal([200, id]);
     }
-    for (const path of ['/tasks', '/queue', '/tasks/a/b', '/tasks/%', '/tasks/..%2f']) {
-      const { status } = await request(url + path, { headers: navigation, redirect: 'manual' });
-      expect(status, path).to.not.equal(303);
-    }
-    const events = await fetch(`${url}/tasks/events`, { headers: navigation, redirect: 'manual' });
-    expect(events.status).to.equal(200);
-    await events.body?.cancel();
+    const init = { method: 'HEAD', headers: { 'Sec-Fetch-Dest': 'document' }, redirect: 'manual' } as const;
+    for (const path of ['/tasks', '/queue', '/tasks/events', '/tasks/search', '/tasks/a/b', '/tasks/%', '/tasks/..%2f'])
+      expect((await request(server().url + path, init)).status, path).to.not.equal(303);
   });
 });

@@ -8,13 +8,15 @@ export interface ServerSentEvent {
   data: any;
 }
 
-/**
- * Follows the events of a service until the end of the test.
- *
- * @param address client address that a trusted proxy reports
- * @param token bearer token
- */
-export async function followEvents(url: string, lastEventId?: string, address?: string, token?: string) {
+interface FollowOptions {
+  lastEventId?: string | undefined;
+  /** Client address that a trusted proxy reports. */
+  address?: string;
+  token?: string;
+}
+
+/** Follows the events of a service until the end of the test. */
+export async function followEvents(url: string, { lastEventId, address, token }: FollowOptions = {}) {
   const leave = new AbortController();
   afterTest(() => leave.abort());
   const headers = {
